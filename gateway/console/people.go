@@ -27,7 +27,7 @@ type peoplePage struct {
 }
 
 // phoneLike is a search that can only be for a number. A name may have digits too.
-var phoneLike = regexp.MustCompile(`^[-+0-9 ().]*[0-9][-+0-9 ().]*$`)
+var phoneLike = regexp.MustCompile(`^[-+0-9 ()./]*[0-9][-+0-9 ()./]*$`)
 
 // people finds and lists them.
 func (c *Console) people(r *http.Request) (page, error) {

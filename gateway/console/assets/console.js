@@ -35,11 +35,18 @@
     const {response, hx} = e.detail.ctx;
     if (response.status !== 200 && !hx.redirect) e.preventDefault();
   });
+  document.addEventListener("htmx:before:swap", (e) => { // a person may have begun since it was asked for
+    if (e.detail.ctx.sourceElement === page && busy()) {
+      old = true;
+      e.preventDefault();
+    }
+  });
   document.addEventListener("htmx:finally:request", (e) => {
     const {sourceElement, status} = e.detail.ctx;
     const ours = sourceElement === page;
     if (ours) asking = false;
     if (status !== "swapped") return lost();
+    if (ours && busy()) return;
     fresh = Date.now();
     wait = 0;
     clearTimeout(again);
@@ -63,6 +70,9 @@
     addEventListener("pagehide", () => news.close());
     addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
   }
+  addEventListener("keydown", (e) => { // a tooltip must not stay in the way
+    if (e.key === "Escape" && document.activeElement.matches(".tip-of")) document.activeElement.blur();
+  });
   const words = (s) => s >= 86400 ? Math.floor(s / 86400) + "d " + Math.floor(s % 86400 / 3600) + "h"
     : s >= 3600 ? Math.floor(s / 3600) + "h " + Math.floor(s % 3600 / 60) + "m"
     : s >= 60 ? Math.floor(s / 60) + "m " + s % 60 + "s" : s + "s";
