@@ -13,8 +13,8 @@ func wordsOfMe() glossary {
 		"me.reminders.off":         {"These messages are off.", "Essas mensagens estão desativadas."},
 		"me.reminders.to_on":       {"Switch these messages on", "Ativar essas mensagens"},
 		"me.reminders.to_off":      {"Switch these messages off", "Desativar essas mensagens"},
-		"me.reminders.to_on_what":  {"From now on they come again. What was missed does not come.", "A partir de agora elas voltam a chegar. O que você perdeu não chega."},
-		"me.reminders.to_off_what": {"From now on none comes, and what waits to be sent is withdrawn.", "A partir de agora nenhuma chega, e o que estava para ser enviado é retirado."},
+		"me.reminders.to_on_what":  {"Switched on, they come again from then on. What was missed does not come.", "Ativadas, elas voltam a chegar a partir daí. O que você perdeu não chega."},
+		"me.reminders.to_off_what": {"Switched off, none comes from then on, and what waits to be sent is withdrawn.", "Desativadas, nenhuma chega a partir daí, e o que estava para ser enviado é retirado."},
 
 		"me.tips":             {"Tips", "Dicas"},
 		"me.tips.what":        {"Hints, and a word when you have completed something.", "Sugestões, e uma mensagem quando você completa algo."},
@@ -22,8 +22,8 @@ func wordsOfMe() glossary {
 		"me.tips.off":         {"Tips are off.", "As dicas estão desativadas."},
 		"me.tips.to_on":       {"Switch tips on", "Ativar dicas"},
 		"me.tips.to_off":      {"Switch tips off", "Desativar dicas"},
-		"me.tips.to_on_what":  {"From now on they come again.", "A partir de agora elas voltam a chegar."},
-		"me.tips.to_off_what": {"From now on none comes.", "A partir de agora nenhuma chega."},
+		"me.tips.to_on_what":  {"Switched on, they come again from then on.", "Ativadas, elas voltam a chegar a partir daí."},
+		"me.tips.to_off_what": {"Switched off, none comes from then on.", "Desativadas, nenhuma chega a partir daí."},
 
 		"me.destination":                    {"Where messages come", "Onde as mensagens chegam"},
 		"me.destination.what":               {"To your own phone, or to the household that you are in.", "No seu próprio celular, ou no grupo da casa."},
@@ -31,8 +31,8 @@ func wordsOfMe() glossary {
 		"me.destination.group":              {"They go to your household.", "Vão para todos do grupo da casa."},
 		"me.destination.to_individual":      {"Send to my own phone", "Enviar para o meu celular"},
 		"me.destination.to_group":           {"Send to the household", "Enviar para o grupo da casa"},
-		"me.destination.to_individual_what": {"From now on they come to your own phone only.", "A partir de agora chegam só no seu celular."},
-		"me.destination.to_group_what":      {"From now on each member of your household gets them.", "A partir de agora cada pessoa do grupo da casa recebe."},
+		"me.destination.to_individual_what": {"After that they come to your own phone only.", "Depois disso chegam só no seu celular."},
+		"me.destination.to_group_what":      {"After that each member of your household gets them.", "Depois disso cada pessoa do grupo da casa recebe."},
 		"me.destination.fixed":              {"You are in no household, so there is nothing to choose.", "Você não está em um grupo da casa, então não há o que escolher."},
 
 		"me.no_household": {"there is no other person in your household.", "não há outra pessoa no seu grupo da casa."},
