@@ -248,7 +248,6 @@ func (p *product) signsIn() {
 	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, clock.System().Now())
 	require.NoError(p.t, err)
 	p.does(chromedp.Navigate(p.origin + link))
-	p.looks("sign-in")
 	p.press("button", "Open the console")
 	p.waits("Nothing needs you.")
 }
@@ -256,6 +255,8 @@ func (p *product) signsIn() {
 func TestAConversationIsWatchedInABrowser(t *testing.T) {
 	t.Parallel()
 	p := starts(t)
+	p.opens("/console/sign-in", "Operator token")
+	p.looks("sign-in")
 	p.signsIn()
 	p.looks("overview")
 

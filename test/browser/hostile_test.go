@@ -2,7 +2,6 @@ package browser_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,16 +82,4 @@ func (p *product) longTexts() {
 	p.goal(goal + " in 2 hours")
 	p.shows("goals-long", "/console/goals", "Runs in", goal)
 	p.shows("search-long", "/console/people?q="+strings.Repeat("W", 3000), "This search does not work:", "name must be")
-}
-
-// enrolsNamed enrols a person by /v1, with the phone that the others write from.
-func (p *product) enrolsNamed(name string) (id string) {
-	p.t.Helper()
-	var made struct {
-		Profile struct {
-			ID string `json:"profile_id"`
-		} `json:"profile"`
-	}
-	p.v1(http.MethodPost, "/v1/profiles", `{"phone":"`+phone+`","first_name":"`+name+`","locale":"en","time_zone":"UTC"}`, &made)
-	return made.Profile.ID
 }

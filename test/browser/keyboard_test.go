@@ -66,8 +66,7 @@ func TestTheConsoleIsUsedByTheKeyboardAloneInABrowser(t *testing.T) {
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()
-	p.enrols()
-	id := p.profile()
+	id := p.meets()
 	p.goal("water the plants in 2 hours")
 
 	p.does(chromedp.Navigate(p.origin + "/console"))

@@ -152,6 +152,27 @@ func (p *product) v1(method, path, body string, into any) {
 	require.NoError(p.t, json.Unmarshal(said, into))
 }
 
+// enrolsNamed enrols a person by /v1, with the phone that writes.
+func (p *product) enrolsNamed(name string) (id string) {
+	p.t.Helper()
+	var made struct {
+		Profile struct {
+			ID string `json:"profile_id"`
+		} `json:"profile"`
+	}
+	p.v1(http.MethodPost, "/v1/profiles", `{"phone":"`+phone+`","first_name":"`+name+`","locale":"en","time_zone":"UTC"}`, &made)
+	return made.Profile.ID
+}
+
+// meets enrols and activates the person by /v1.
+func (p *product) meets() (id string) {
+	p.t.Helper()
+	id = p.enrolsNamed("Ana")
+	p.v1(http.MethodPost, "/v1/profiles/"+id+":activate", `{}`, new(struct{}))
+	require.Eventually(p.t, func() bool { return p.sent("Sound good?") == 1 }, longest, 20*time.Millisecond)
+	return id
+}
+
 // profile is the person's id.
 func (p *product) profile() string {
 	p.t.Helper()
