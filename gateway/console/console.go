@@ -1,5 +1,6 @@
-// Package console is the web pages of Paceline under /console: is everything right, what happened and why, what needs somebody. It has no
-// power that /v1 lacks: every page is drawn from the same RPCs, as the person who signed in, and every action is one of them.
+// Package console is the web pages of Paceline under /console. They tell an operator whether everything is right, what happened and why,
+// and what waits for the operator; a person sees their own goals and preferences. The console has no power that /v1 lacks: every page is
+// drawn from the same RPCs, as the reader who signed in, and every action is one of them.
 //
 // A page is a view: a file NAME.go with what it asks for and pages/NAME.html with how it looks, its words in words_NAME.go, and a line in
 // Console.pages. An action is a POST that answers with a notice on the page it came from. Reading works without JavaScript.
@@ -51,10 +52,11 @@ type Config struct {
 	Authenticate func(ctx context.Context, token string) (who rpc.Principal, expires time.Time, err error)
 	// Wait counts an attempt to sign in, and says how long its client has to wait first; zero when it may be made.
 	Wait   func(ctx context.Context) time.Duration
-	Client func(ctx context.Context) string                              // the address that a request comes from
-	Named  func(r *http.Request, route string)                           // names the route of a request in logs and metrics
-	Health func(ctx context.Context) []Health                            // asks the processes, within a bound
-	Follow func(ctx context.Context) (<-chan *onboardingv1.Event, error) // what happens from now on; closed when ctx ends or the process stops
+	Client func(ctx context.Context) string    // the address that a request comes from
+	Named  func(r *http.Request, route string) // names the route of a request in logs and metrics
+	Health func(ctx context.Context) []Health  // asks the processes, within a bound
+	// Follow is what happens from now on; closed when ctx ends or the process stops. For a person it has no events, for they may not read any.
+	Follow func(ctx context.Context) (<-chan *onboardingv1.Event, error)
 
 	Key    config.Secret // CONSOLE_KEY
 	OIDC   OIDC
@@ -131,7 +133,7 @@ type view func(r *http.Request) (page, error)
 // action changes something, and says what it did. An error is said in its place.
 type action func(r *http.Request) (notice, error)
 
-// route is a page and who sees it: an operator, or anybody who signed in.
+// route is a page and who sees it: an operator, or every reader who signed in.
 type route struct {
 	path   string
 	view   view
@@ -159,6 +161,7 @@ func (c *Console) pages() []route {
 		{path: root + "/queues", view: c.queues},
 		{path: root + "/queues/jobs/{id}", view: c.job},
 		{path: root + "/goals", view: c.goals, anyone: true},
+		{path: root + "/me", view: c.me, anyone: true},
 		{path: root + "/engagement", view: c.engagement},
 		{path: root + "/flow", view: c.script},
 		{path: root + "/ledger", view: c.ledger},
@@ -188,6 +191,7 @@ func (c *Console) actions() []deedRoute {
 		{path: root + "/goals/{id}/cancel", action: c.cancelGoal, anyone: true},
 		{path: root + "/goals/{id}/reschedule", action: c.rescheduleGoal, anyone: true},
 		{path: root + "/goals/{id}/undo", action: c.undoGoal, anyone: true},
+		{path: root + "/me/{preference}", action: c.prefer, anyone: true},
 	}
 	if c.handsets != nil {
 		all = append(all,
@@ -298,7 +302,7 @@ const (
 // saidBy is the message of an RPC's error, which is written for its caller.
 func saidBy(err error) string {
 	text := status.Convert(err).Message()
-	return text[:min(len(text), maxSaid)]
+	return strings.ToValidUTF8(text[:min(len(text), maxSaid)], "") // the cut may be inside a character
 }
 
 // backTo is the page of the console that a form came from. Another address is not followed.

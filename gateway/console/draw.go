@@ -38,6 +38,7 @@ type frame struct {
 	Notice *notice
 	URL    string // of this page, for the forms that come back to it
 	Path   string
+	Kept   []field // of the query, for the form that changes only how the page is read
 	Now    time.Time
 	looks  *looks
 
@@ -193,14 +194,16 @@ func (l *looks) serveAsset(w http.ResponseWriter, r *http.Request) {
 // draw answers with a page; with its main part alone when htmx asks for that.
 func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p page) {
 	f := frame{
-		page: p, reader: readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
-		looks: c.looks, handsets: c.handsets != nil,
+		page: p, reader: c.door.readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
+		Kept: kept(r), looks: c.looks, handsets: c.handsets != nil,
 	}
 	var n notice
 	part := r.Header.Get("HX-Request") != "" // which does not show the notice
 	if !part && c.door.get(r, purposeNotice, &n) == nil {
 		f.Notice = &n
 		c.door.clear(w, purposeNotice)
+	} else if f.Unknown != "" {
+		f.Notice = &notice{Key: "layout.zone.unknown", Args: []string{f.Unknown}, Bad: true}
 	}
 	name := "layout"
 	if part {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"paceline.internal/platform/rpc"
 )
 
 const (
@@ -13,6 +15,9 @@ const (
 	liveSilent = 20 * time.Second
 	liveWrite  = 5 * time.Second
 
+	// liveUser is how often a page of a person is told that it may be old: they may not read events, so their pages ask again and again.
+	liveUser = 5 * time.Second
+
 	// topicAll is what happens to anybody.
 	topicAll = "all"
 	// news is what a page is told.
@@ -20,9 +25,10 @@ const (
 )
 
 // live tells a page, by server-sent events, that something of its topic has happened, until it goes away, its session ends or the process
-// stops. What has happened it asks for itself. The topic is a person's id, or "all".
+// stops. What has happened it asks for itself. The topic is a person's id, or "all". A page of a person is told so every liveUser.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), sessionFrom(r.Context()).Expires.Sub(c.now()))
+	who := sessionFrom(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), who.Expires.Sub(c.now()))
 	defer cancel()
 	topic := r.URL.Query().Get("topic")
 	happened, err := c.follow(ctx)
@@ -42,10 +48,14 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		if control.SetWriteDeadline(time.Now().Add(liveWrite)) != nil { //nolint:forbidigo // the deadline of a connection is the machine's
 			return false
 		}
-		_, err := w.Write([]byte(text))
+		_, err := w.Write([]byte(text)) //nolint:gosec // one of two constants, whatever the topic is
 		return err == nil && control.Flush() == nil
 	}
-	silent, soon := time.NewTicker(liveSilent), time.NewTimer(liveEvery)
+	every, restless := liveSilent, topic == topicAll // where all stands still there is no event, and what is overdue grows
+	if who.Role == rpc.RoleUser {
+		every, restless = liveUser, true
+	}
+	silent, soon := time.NewTicker(every), time.NewTimer(liveEvery)
 	defer silent.Stop()
 	defer soon.Stop()
 	soon.Stop()
@@ -65,7 +75,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 			waiting = false
 			ok = write(news)
 		case <-silent.C:
-			if topic == topicAll { // where all stands still there is no event, and what is overdue grows
+			if restless {
 				ok = write(news)
 			} else {
 				ok = write(": nothing new\n\n")

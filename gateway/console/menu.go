@@ -28,7 +28,7 @@ func (f frame) Menu() []menuEntry {
 		menu = append(menu, menuEntry{Path: root + "/handsets", Title: "handsets.title"})
 	}
 	if f.Who.Role == rpc.RoleUser {
-		menu = []menuEntry{{Path: root + "/goals", Title: "goals.title"}}
+		menu = []menuEntry{{Path: root + "/goals", Title: "goals.title"}, {Path: root + "/me", Title: "me.title"}}
 	}
 	for i := range menu {
 		menu[i].Here = f.Path == menu[i].Path || menu[i].Path != root && strings.HasPrefix(f.Path, menu[i].Path+"/")

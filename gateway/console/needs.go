@@ -34,7 +34,8 @@ type needsPage struct {
 	Needs []need
 	Kind  string // the one that is shown; empty for all
 	Kinds []string
-	More  bool // there are older ones
+	Most  int
+	More  []string // the kinds of which there are more
 }
 
 // maxNeeds is how many of each kind are shown, the newest.
@@ -47,15 +48,15 @@ func (c *Console) needs(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), more}}, nil
+	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), maxNeeds, more}}, nil
 }
 
 func needKinds() []string {
 	return []string{"session", "message", "letter", "job", "text", "outreach", "subscription"}
 }
 
-// allNeeds asks for every kind at once, or for one. more is whether any kind has more than is shown.
-func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more bool, err error) {
+// allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
+func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
 	ask := map[string]func(ctx context.Context) (needs []need, next string, err error){
 		"session": c.parkedSessions, "message": c.messagesInDoubt, "letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
@@ -69,11 +70,16 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 		}
 	}
 	if err := group.Wait(); err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	found = slices.Concat(lists...)
 	slices.SortStableFunc(found, func(a, b need) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
-	return found, strings.Join(nexts, "") != "", nil
+	for i, next := range nexts {
+		if next != "" {
+			more = append(more, kinds[i])
+		}
+	}
+	return found, more, nil
 }
 
 func (c *Console) parkedSessions(ctx context.Context) (needs []need, next string, err error) {

@@ -43,8 +43,8 @@ type flow struct {
 	Expires  time.Time `json:"exp"`
 }
 
-// provider is the one that people sign in with. It is asked for its endpoints when the first person wants to: a gateway starts without it,
-// and until it answers, nobody signs in this way.
+// provider is the one that operators sign in with. It is asked for its endpoints when the first operator signs in: a gateway starts without
+// it, and until it answers, no operator can sign in this way.
 type provider struct {
 	OIDC
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -20,7 +23,11 @@ type peoplePage struct {
 	States, Locales      []string
 	People               []*onboardingv1.Profile
 	Next                 string // the address of the next page; empty on the last
+	Problem              string // what is wrong with the search; empty for nothing
 }
+
+// phoneLike is a search that can only be for a number. A name may have digits too.
+var phoneLike = regexp.MustCompile(`^[-+0-9 ()./]*[0-9][-+0-9 ()./]*$`)
 
 // people finds and lists them.
 func (c *Console) people(r *http.Request) (page, error) {
@@ -32,25 +39,20 @@ func (c *Console) people(r *http.Request) (page, error) {
 	in := &onboardingv1.ListProfilesRequest{
 		State: shown.State, Locale: shown.Locale, Held: shown.Held, OptedOut: shown.Stopped, PageSize: peopleShown, PageToken: r.Form.Get("page"),
 	}
-	switch {
-	case uuid.Validate(q) == nil:
-		got, err := c.services.Onboarding.GetProfile(r.Context(), &onboardingv1.GetProfileRequest{ProfileId: q})
-		if err != nil {
-			return page{}, err
-		}
-		shown.People = []*onboardingv1.Profile{got.GetProfile()}
-		return page{Name: "people", Title: "people.title", Body: shown}, nil
-	case strings.ContainsAny(q, "0123456789"):
+	if phoneLike.MatchString(q) {
 		in.Phone = q
-	default:
+	} else {
 		in.Name = q
 	}
-	got, err := c.services.Onboarding.ListProfiles(r.Context(), in)
-	if err != nil {
+	found, token, err := c.found(r.Context(), q, in)
+	switch status.Code(err) {
+	case codes.OK, codes.NotFound:
+	case codes.InvalidArgument:
+		shown.Problem = saidBy(err)
+	default:
 		return page{}, err
 	}
-	shown.People = got.GetProfiles()
-	if token := got.GetNextPageToken(); token != "" {
+	if shown.People = found; token != "" {
 		next := url.Values{}
 		for _, field := range []string{"q", "state", "locale", "held", "stopped"} {
 			if value := r.Form.Get(field); value != "" {
@@ -61,6 +63,21 @@ func (c *Console) people(r *http.Request) (page, error) {
 		shown.Next = root + "/people?" + next.Encode()
 	}
 	return page{Name: "people", Title: "people.title", Body: shown}, nil
+}
+
+// found is the one with this id, or a page of those that the filter wants.
+func (c *Console) found(
+	ctx context.Context, q string, in *onboardingv1.ListProfilesRequest,
+) (people []*onboardingv1.Profile, next string, err error) {
+	if uuid.Validate(q) == nil {
+		got, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: q})
+		if err != nil {
+			return nil, "", err
+		}
+		return []*onboardingv1.Profile{got.GetProfile()}, "", nil
+	}
+	got, err := c.services.Onboarding.ListProfiles(ctx, in)
+	return got.GetProfiles(), got.GetNextPageToken(), err
 }
 
 // enrol creates a person, and goes on to them.

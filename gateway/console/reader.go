@@ -1,7 +1,9 @@
 package console
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/text/language"
@@ -10,8 +12,9 @@ import (
 
 // reader is how a person reads: in a language, with times in a zone. Both are theirs to choose, by links that set a cookie.
 type reader struct {
-	Lang string // en or pt-BR
-	Zone string // IANA
+	Lang    string // en or pt-BR
+	Zone    string // IANA
+	Unknown string // the zone that this request asked for, if there is none of this name
 
 	index   int // of the language
 	place   *time.Location
@@ -24,38 +27,73 @@ var languages = []language.Tag{language.English, language.BrazilianPortuguese}
 var matcher = language.NewMatcher(languages)
 
 const (
-	cookieLang = "paceline-lang"
-	cookieZone = "paceline-zone"
-	choiceLife = 365 * 24 * time.Hour
+	fieldLang   = "lang"
+	fieldZone   = "zone"
+	purposeLang = "paceline-lang"
+	purposeZone = "paceline-zone"
+	choiceLife  = 365 * 24 * time.Hour
 )
 
 // readerOf reads the choice of a request, and keeps one that is made with it.
-func readerOf(w http.ResponseWriter, r *http.Request) reader {
-	lang := chosen(w, r, "lang", cookieLang)
+func (c cookies) readerOf(w http.ResponseWriter, r *http.Request) reader {
+	lang, _ := c.choice(w, r, fieldLang, purposeLang, func(tag string) bool {
+		_, err := language.Parse(tag)
+		return err == nil
+	})
 	tag, index := language.MatchStrings(matcher, lang, r.Header.Get("Accept-Language"))
 	_ = tag // with what the reader wants beside it, such as a region
-	place, err := time.LoadLocation(chosen(w, r, "zone", cookieZone))
-	if err != nil {
+	zone, unknown := c.choice(w, r, fieldZone, purposeZone, func(name string) bool { return zoneNamed(name) != nil })
+	place := zoneNamed(zone)
+	if place == nil {
 		place = time.UTC
 	}
 	return reader{
-		Lang: languages[index].String(), Zone: place.String(), index: index, place: place,
+		Lang: languages[index].String(), Zone: place.String(), Unknown: unknown, index: index, place: place,
 		printer: message.NewPrinter(languages[index], message.Catalog(words)),
 	}
 }
 
-// chosen is a choice that the query makes, which is kept, or one that was kept.
-func chosen(w http.ResponseWriter, r *http.Request, field, name string) string {
-	if value := r.URL.Query().Get(field); value != "" && len(value) < 64 {
-		http.SetCookie(w, &http.Cookie{ //nolint:gosec // the same
-			Name: name, Value: value, Path: root, MaxAge: int(choiceLife / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode,
-			Secure: r.TLS != nil,
-		})
-		return value
+// zoneNamed is the zone with an IANA name, or nil. "" and "Local" are names of Go alone: the second is the zone of this machine.
+func zoneNamed(name string) *time.Location {
+	place, err := time.LoadLocation(name)
+	if err != nil || name == "" || name == "Local" {
+		return nil
 	}
-	cookie, err := r.Cookie(name)
+	return place
+}
+
+// choice is a choice that the query makes, which is kept, or one that was kept. A choice that is not valid changes nothing.
+func (c cookies) choice(
+	w http.ResponseWriter, r *http.Request, field, purpose string, valid func(string) bool,
+) (value, refused string) {
+	switch value := r.URL.Query().Get(field); {
+	case value == "":
+	case len(value) < 64 && valid(value):
+		http.SetCookie(w, c.cookie(purpose, value, choiceLife))
+		return value, ""
+	default:
+		refused = value[:min(len(value), 64)]
+	}
+	cookie, err := r.Cookie(c.cookie(purpose, "", 0).Name)
 	if err != nil {
-		return ""
+		return "", refused
 	}
-	return cookie.Value
+	return cookie.Value, refused
+}
+
+// field is one value of a query.
+type field struct{ Name, Value string }
+
+// kept is the query of a page without what says how it is read.
+func kept(r *http.Request) (fields []field) {
+	query := r.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if name == fieldLang || name == fieldZone {
+			continue
+		}
+		for _, value := range query[name] {
+			fields = append(fields, field{name, value})
+		}
+	}
+	return fields
 }

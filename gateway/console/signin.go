@@ -90,9 +90,8 @@ func sessionFrom(ctx context.Context) session {
 	return who
 }
 
-// toSignIn sends a person to sign in, and back afterwards to the page that was asked for. What htmx asks for is a part of a page, which
-// tells the
-// whole page.
+// toSignIn sends a reader to sign in, and back afterwards to the page that was asked for. What htmx asks for is a part of a page, which
+// tells the whole page.
 func (s *signIn) toSignIn(w http.ResponseWriter, r *http.Request) {
 	to := r.URL
 	if page, err := url.Parse(r.Header.Get("HX-Current-URL")); r.Header.Get("HX-Request") != "" && err == nil {
@@ -114,9 +113,8 @@ func (s *signIn) toSignIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, where, http.StatusSeeOther)
 }
 
-// within reports whether a place is a page of the console, to which people may be sent: no other host, and no path that a browser reads
-// as one
-// outside.
+// within reports whether a place is a page of the console, to which a reader may be sent: no other host, and no path that a browser reads
+// as one outside.
 func within(to string) bool {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || u.User != nil || strings.ContainsAny(to, "\\\x00\r\n\t") {
@@ -126,7 +124,7 @@ func within(to string) bool {
 		u.Path != pathSignIn && !strings.HasPrefix(u.Path, pathSignIn+"/") && u.Path != pathSignOut
 }
 
-// back is where a person goes who is signed in.
+// back is where a reader goes who is signed in.
 func back(to string) string {
 	if !within(to) {
 		return root

@@ -58,7 +58,7 @@ func wordsOfOverview() glossary {
 		"overview.texts": {"Texts", "Textos"}, "overview.chart": {"Last hour: %d on their way, %d failed", "Última hora: %d a caminho, %d falharam"},
 		"overview.unknown": {"In doubt, being settled", "Em dúvida, sendo resolvidos"}, "overview.without": {"Without a final status", "Sem estado final"},
 		"overview.overdue": {"Steps overdue", "Etapas atrasadas"}, "overview.unpublished": {"Alarms that QStash does not have yet", "Alarmes que a QStash ainda não tem"},
-		"overview.goals": {"Goals overdue", "Metas atrasadas"}, "overview.oldest": {"oldest", "mais antigo"},
+		"overview.goals": {"Goals overdue", "Lembretes atrasados"}, "overview.oldest": {"oldest", "mais antigo"},
 		"overview.queues": {"Queues", "Filas"}, "overview.queue": {"Queue", "Fila"}, "overview.running": {"Running", "Em curso"},
 		"overview.due": {"Due", "Na vez"}, "overview.later": {"Later", "Depois"}, "overview.failed": {"Failed", "Falhas"},
 		"overview.parked": {"sessions are parked", "sessões estacionadas"}, "overview.doubtful": {"texts in doubt", "textos em dúvida"},

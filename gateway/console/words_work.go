@@ -7,7 +7,7 @@ func wordsOfNeeds() glossary {
 		"needs.choose": {"Choose:", "Escolher:"}, "needs.person": {"Person", "Pessoa"}, "needs.open": {"Look at it and resolve", "Ver e resolver"},
 		"needs.bulk":      {"Review what is ticked", "Conferir o que está marcado"},
 		"needs.bulk.what": {"The next page says what would happen. Nothing is done before.", "A próxima página diz o que aconteceria. Nada é feito antes."},
-		"needs.more":      {"There are older ones; choose a kind, or mend these first.", "Há itens mais antigos; escolha um tipo ou resolva estes primeiro."},
+		"needs.more":      {"More than %[1]d %[2]s: only the newest are shown. Deal with these, and the next appear.", "Mais de %[1]d %[2]s: só as entradas mais novas aparecem. Resolva-as, e as próximas aparecem."},
 
 		"needs.session": {"Session is parked", "Sessão estacionada"}, "needs.session.many": {"parked sessions", "sessões estacionadas"},
 		"needs.session.do": {"Mend what the reason names: where it names a text, resolve that first. Then resume. If it cannot be mended, reset.", "Corrija o que o motivo diz: se ele cita um texto, resolva-o antes. Depois retome. Se não tiver correção, reinicie."},
@@ -91,7 +91,7 @@ func wordsOfGoals() glossary {
 	return glossary{
 		"goals.title": {"Goals", "Lembretes"}, "goals.all": {"all", "todos"}, "goals.profile": {"Person's id", "Id da pessoa"}, "goals.none": {"There are no goals here.", "Não há lembretes aqui."},
 		"goals.runs_in": {"Runs in", "Roda em"}, "goals.runs_at": {"Runs at", "Roda às"}, "goals.late": {"Its time has come:", "Chegou a hora:"},
-		"goals.retrying": {"Retrying: its device was offline %d times", "Tentando de novo: o dispositivo estava offline %d vezes"},
+		"goals.retrying": {"Retrying. Tries that found its device offline: %d", "Tentando de novo. Tentativas com o dispositivo offline: %d"},
 		"goals.waiting":  {"Waiting for its device to be free, since", "Esperando o dispositivo ficar livre, há"},
 		"goals.paused":   {"Scheduling is off.", "O agendamento está desligado."},
 		"goals.cancel":   {"Cancel", "Cancelar"}, "goals.cancelled": {"Cancelled. It can be brought back until its time.", "Cancelado. Dá para trazer de volta até a hora dele."},

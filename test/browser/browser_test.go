@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -52,7 +53,8 @@ type product struct {
 	origin   string
 	vendors  *stack.Vendors
 	services *stack.Services
-	browser  context.Context //nolint:containedctx // chromedp's handle of a tab
+	config   stack.ServiceConfig // what the services were started with
+	browser  context.Context     //nolint:containedctx // chromedp's handle of a tab
 
 	mu     sync.Mutex
 	faults []string // what the browser complained of
@@ -77,17 +79,19 @@ func starts(t *testing.T) *product {
 	quiet := slog.New(slog.DiscardHandler)
 	vendors, err := stack.StartVendors(t.Context(), stack.VendorConfig{Clock: clock.System(), Log: quiet})
 	require.NoError(t, err)
-	services, err := stack.StartServices(t.Context(), vendors, stack.ServiceConfig{
+	cfg := stack.ServiceConfig{
 		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
 		Secrets: stack.Secrets{ServiceAuth: strings.Repeat("s", 32), APIJWT: strings.Repeat("j", 32)}, Log: quiet,
 		Environ: map[string]string{"CONSOLE": "on", "CONSOLE_KEY": key}, ConsoleLinks: true,
-	})
+	}
+	services, err := stack.StartServices(t.Context(), vendors, cfg)
 	require.NoError(t, err)
-	p := &product{t: t, origin: services.URL(), vendors: vendors, services: services}
+	cfg.Addresses = services.Addresses
+	p := &product{t: t, origin: services.URL(), vendors: vendors, services: services, config: cfg}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), longest)
 		defer cancel()
-		require.NoError(t, services.Stop(ctx))
+		require.NoError(t, p.services.Stop(ctx))
 		require.NoError(t, vendors.Stop(ctx))
 	})
 	allocator, endAllocator := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()),
@@ -97,11 +101,26 @@ func starts(t *testing.T) *product {
 	t.Cleanup(endTab)
 	tab, endTime := context.WithTimeout(tab, 4*time.Minute)
 	t.Cleanup(endTime)
-	p.browser = tab
-	require.NoError(t, chromedp.Listen(tab, p.hears))
-	_, err = chromedp.Call(tab, network.Enable, network.EnableParams{})
-	require.NoError(t, err)
+	p.opensTab(tab)
 	return p
+}
+
+// opensTab makes a tab the one that is looked at, and listens to what it complains of.
+func (p *product) opensTab(tab context.Context) {
+	p.t.Helper()
+	p.browser = tab
+	require.NoError(p.t, chromedp.Listen(tab, p.hears))
+	_, err := chromedp.Call(tab, network.Enable, network.EnableParams{})
+	require.NoError(p.t, err)
+}
+
+// beside does something in another tab.
+func (p *product) beside(tab context.Context, do func()) {
+	p.t.Helper()
+	first := p.browser
+	p.browser = tab
+	defer func() { p.browser = first }()
+	do()
 }
 
 // hears keeps what the browser complains of, and every request to another host.
@@ -109,6 +128,8 @@ func (p *product) hears(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := event.(type) {
+	case *page.EventJavascriptDialogOpening:
+		p.faults = append(p.faults, "a dialog: "+e.Message)
 	case *runtime.EventExceptionThrown:
 		p.faults = append(p.faults, e.ExceptionDetails.Text)
 	case *runtime.EventConsoleAPICalled:
@@ -160,6 +181,12 @@ func (p *product) draws(scheme string) {
 func (p *product) waits(words string) {
 	p.t.Helper()
 	shown := chromedp.Evaluate[bool](`document.querySelector("main").innerText.includes(` + quoted(words) + `)`)
+	defer func() {
+		if p.t.Failed() {
+			text, err := chromedp.Run(p.browser, chromedp.Evaluate[string](`location.href + "\n" + document.querySelector("main").innerText`))
+			p.t.Logf("the page does not say %q (%v): %s", words, err, text)
+		}
+	}()
 	require.Eventually(p.t, func() bool {
 		there, err := chromedp.Run(p.browser, shown)
 		return err == nil && there
@@ -186,10 +213,15 @@ func (p *product) looks(name string) {
 	}
 	p.draws("")
 	p.does(chromedp.EmulateViewport(375, 800))
-	wide := asks[int64](p, `document.documentElement.scrollWidth`)
-	p.keeps(name + "-phone")
+	p.fits(name)
 	p.does(chromedp.EmulateViewport(1280, 900))
-	require.LessOrEqual(p.t, wide, int64(375), name)
+}
+
+// fits holds a page to the width of a phone, which the window has.
+func (p *product) fits(name string) {
+	p.t.Helper()
+	p.keeps(name + "-phone")
+	require.LessOrEqual(p.t, asks[int64](p, `document.documentElement.scrollWidth`), int64(375), name)
 }
 
 func (p *product) keeps(name string) {
@@ -216,7 +248,6 @@ func (p *product) signsIn() {
 	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, clock.System().Now())
 	require.NoError(p.t, err)
 	p.does(chromedp.Navigate(p.origin + link))
-	p.looks("sign-in")
 	p.press("button", "Open the console")
 	p.waits("Nothing needs you.")
 }
@@ -224,6 +255,8 @@ func (p *product) signsIn() {
 func TestAConversationIsWatchedInABrowser(t *testing.T) {
 	t.Parallel()
 	p := starts(t)
+	p.opens("/console/sign-in", "Operator token")
+	p.looks("sign-in")
 	p.signsIn()
 	p.looks("overview")
 

@@ -1,9 +1,11 @@
 package browser_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -133,14 +135,12 @@ func TestEveryPageIsSeenInABrowser(t *testing.T) {
 	require.Empty(t, p.faults)
 }
 
-// goal schedules one for the person, by /v1.
-func (p *product) goal(text string) {
+// v1 makes a call of /v1 as an operator.
+func (p *product) v1(method, path, body string, into any) {
 	p.t.Helper()
-	id := asks[string](p, `fetch("/console/people?q=%2B14155552001").then(r => r.text()).then(t => t.match(/people\/([0-9a-f-]{36})/)[1])`)
 	token, err := p.services.Secrets.APIToken("operator", stack.OrgID, rpc.RoleOperator, clock.System().Now(), time.Hour)
 	require.NoError(p.t, err)
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.origin+"/v1/goals",
-		strings.NewReader(`{"profile_id":"`+id+`","goal":"`+text+`","idempotency_key":"`+text+`"}`))
+	request, err := http.NewRequestWithContext(p.t.Context(), method, p.origin+path, strings.NewReader(body))
 	require.NoError(p.t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -148,5 +148,55 @@ func (p *product) goal(text string) {
 	require.NoError(p.t, err)
 	said, err := io.ReadAll(response.Body)
 	require.NoError(p.t, errors.Join(err, response.Body.Close()))
-	require.Equal(p.t, http.StatusCreated, response.StatusCode, "%s", said)
+	require.Less(p.t, response.StatusCode, http.StatusMultipleChoices, "%s", said)
+	require.NoError(p.t, json.Unmarshal(said, into))
+}
+
+// enrolsNamed enrols a person by /v1, with the phone that writes.
+func (p *product) enrolsNamed(name string) (id string) {
+	p.t.Helper()
+	var made struct {
+		Profile struct {
+			ID string `json:"profile_id"`
+		} `json:"profile"`
+	}
+	p.v1(http.MethodPost, "/v1/profiles", `{"phone":"`+phone+`","first_name":"`+name+`","locale":"en","time_zone":"UTC"}`, &made)
+	return made.Profile.ID
+}
+
+// meets enrols and activates the person by /v1.
+func (p *product) meets() (id string) {
+	p.t.Helper()
+	id = p.enrolsNamed("Ana")
+	p.v1(http.MethodPost, "/v1/profiles/"+id+":activate", `{}`, new(struct{}))
+	require.Eventually(p.t, func() bool { return p.sent("Sound good?") == 1 }, longest, 20*time.Millisecond)
+	return id
+}
+
+// profile is the person's id.
+func (p *product) profile() string {
+	p.t.Helper()
+	var found struct {
+		Profiles []struct {
+			ID string `json:"profile_id"`
+		} `json:"profiles"`
+	}
+	p.v1(http.MethodGet, "/v1/profiles?phone="+url.QueryEscape(phone), "", &found)
+	require.NotEmpty(p.t, found.Profiles)
+	return found.Profiles[0].ID
+}
+
+// goal schedules one for the person, by /v1.
+func (p *product) goal(text string) (id string, due time.Time) {
+	p.t.Helper()
+	body, err := json.Marshal(map[string]string{"profile_id": p.profile(), "goal": text, "idempotency_key": text})
+	require.NoError(p.t, err)
+	var made struct {
+		Goal struct {
+			ID  string    `json:"goal_id"`
+			Due time.Time `json:"scheduled_for"`
+		} `json:"goal"`
+	}
+	p.v1(http.MethodPost, "/v1/goals", string(body), &made)
+	return made.Goal.ID, made.Goal.Due
 }

@@ -1,29 +1,84 @@
-// What a page does by itself: it asks anew when its topic has news, and its countdowns go on. Without it every page still reads and acts.
+// What a page does by itself: it asks anew when its topic has news, says when it could not, and its countdowns go on. Without it every page
+// still reads and acts.
 (() => {
   const page = document.querySelector("[data-live]");
+  const stale = document.getElementById("stale");
+  let old = false; // there may be news that the page does not show
+  let asking = false; // one request at a time; news that comes meanwhile is asked for afterwards
+  let fresh = Date.now(); // what is shown was true then
+  let again = 0, wait = 0; // after a failure: the timer, and how long it waits
+  // Not under the hands of a person: what is open or being written stays until it is done with.
+  const busy = () => {
+    const at = document.activeElement;
+    return page.querySelector("details[open]") || at && page.contains(at) && at.matches("input, textarea, select");
+  };
+  const renew = () => {
+    if (old && !asking && !busy()) {
+      old = false;
+      asking = true;
+      htmx.trigger(page, "live");
+    }
+  };
+  const lost = () => {
+    const time = new Date(fresh).toLocaleTimeString(document.documentElement.lang, {timeZone: stale.dataset.zone});
+    const words = stale.dataset.words.replace("{time}", time);
+    if (stale.textContent !== words) stale.textContent = words; // a screen reader says it once
+    if (page) {
+      old = true;
+      wait = Math.min(30000, 2 * wait || 1000);
+      clearTimeout(again);
+      again = setTimeout(renew, wait);
+    }
+  };
+  // An answer that is no page, such as an error, does not take the place of what is shown. One that leads to signing in is followed.
+  document.addEventListener("htmx:before:response", (e) => {
+    const {response, hx} = e.detail.ctx;
+    if (response.status !== 200 && !hx.redirect) e.preventDefault();
+  });
+  document.addEventListener("htmx:before:swap", (e) => { // a person may have begun since it was asked for
+    if (e.detail.ctx.sourceElement === page && busy()) {
+      old = true;
+      e.preventDefault();
+    }
+  });
+  document.addEventListener("htmx:finally:request", (e) => {
+    const {sourceElement, status} = e.detail.ctx;
+    const ours = sourceElement === page;
+    if (ours) asking = false;
+    if (status !== "swapped") return lost();
+    if (ours && busy()) return;
+    fresh = Date.now();
+    wait = 0;
+    clearTimeout(again);
+    stale.textContent = "";
+    if (ours) renew();
+  });
   if (page) {
-    let old = false;
-    // Not under the hands of a person: what is open or being written stays until it is done with.
-    const renew = () => {
-      const at = document.activeElement;
-      const busy = page.querySelector("details[open]") || at && page.contains(at) && at.matches("input, textarea, select");
-      if (old && !busy) {
-        old = false;
-        htmx.trigger(page, "live");
-      }
+    let news;
+    const listen = () => {
+      news = new EventSource(page.dataset.live);
+      news.onmessage = () => { old = true; renew(); };
+      news.onerror = () => { // the browser connects again, unless the answer was an error
+        old = true;
+        busy() ? lost() : renew();
+        if (news.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
+      };
     };
-    const news = new EventSource(page.dataset.live);
-    news.onmessage = () => { old = true; renew(); };
+    listen();
     page.addEventListener("toggle", renew, true);
     page.addEventListener("focusout", () => setTimeout(renew));
     addEventListener("pagehide", () => news.close());
+    addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
   }
-  const words = (s) => s >= 3600 ? Math.floor(s / 3600) + "h " + Math.floor(s % 3600 / 60) + "m"
+  addEventListener("keydown", (e) => { // a tooltip must not stay in the way
+    if (e.key === "Escape" && document.activeElement.matches(".tip-of")) document.activeElement.blur();
+  });
+  const words = (s) => s >= 86400 ? Math.floor(s / 86400) + "d " + Math.floor(s % 86400 / 3600) + "h"
+    : s >= 3600 ? Math.floor(s / 3600) + "h " + Math.floor(s % 3600 / 60) + "m"
     : s >= 60 ? Math.floor(s / 60) + "m " + s % 60 + "s" : s + "s";
   setInterval(() => {
     for (const time of document.querySelectorAll("time.due")) {
-      const left = Math.max(0, Math.round((new Date(time.dateTime) - Date.now()) / 1000));
-      if (left < 86400) time.textContent = words(left);
+      time.textContent = words(Math.max(0, Math.round((new Date(time.dateTime) - Date.now()) / 1000)));
     }
   }, 1000);
 })();
