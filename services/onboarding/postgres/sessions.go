@@ -61,7 +61,8 @@ func (s *Store) LoadSession(ctx context.Context, id string) (conversation.View, 
 	return collectView(rows, err)
 }
 
-// sqlDueNow is when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due later.
+// sqlDueNow is when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due
+// later.
 const sqlDueNow = `select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'delivery'
         order by a.generation desc limit 1`
 
