@@ -185,6 +185,7 @@ func (c *Console) actions() []deedRoute {
 	all := []deedRoute{
 		{path: root + "/people", action: c.enrol},
 		{path: root + "/people/{id}/{deed}", action: c.personDeed},
+		{path: root + "/people/{id}/goals", action: c.scheduleGoal},
 		{path: root + "/needs/resume", action: c.resumeAll},
 		{path: root + "/needs/messages/{id}", action: c.resolve},
 		{path: root + "/do", action: c.do},

@@ -27,6 +27,7 @@ type page struct {
 	Title string // key of the catalog, or a text
 	Topic string // what makes the page new: a person's id, "all", or nothing
 	Body  any
+	Place *time.Location // where its times are shown; nil for the reader's zone
 }
 
 // frame is what a template is drawn with.
@@ -196,6 +197,9 @@ func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p
 	f := frame{
 		page: p, reader: c.door.readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
 		Kept: kept(r), looks: c.looks, handsets: c.handsets != nil,
+	}
+	if p.Place != nil {
+		f.place = p.Place
 	}
 	var n notice
 	part := r.Header.Get("HX-Request") != "" // which does not show the notice

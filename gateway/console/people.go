@@ -126,5 +126,6 @@ func (c *Console) personDeeds() map[string]func(ctx context.Context, id string, 
 			_, err := s.ResetSession(ctx, &onboardingv1.ResetSessionRequest{SessionId: form.Get("session")})
 			return err
 		},
+		"preferences": c.setPreferences,
 	}
 }

@@ -11,6 +11,7 @@ import (
 // whyPage is what pages/why.html shows.
 type whyPage struct {
 	Kind, ID    string
+	Summary     string // where a goal stands; empty of another kind
 	Explanation *explainv1.Explanation
 }
 
@@ -31,6 +32,13 @@ func (c *Console) why(r *http.Request) (page, error) {
 		var got *messagingv1.ExplainMessageResponse
 		got, err = c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: shown.ID})
 		shown.Explanation = got.GetExplanation()
+	case "goals":
+		var got *onboardingv1.ExplainGoalResponse
+		got, err = c.services.Goals.ExplainGoal(ctx, &onboardingv1.ExplainGoalRequest{GoalId: shown.ID})
+		shown.Summary = got.GetSummary()
+		shown.Explanation = &explainv1.Explanation{
+			Outcome: got.GetOutcome(), Gates: got.GetGates(), Next: got.GetNext(), Advice: got.GetAdvice(),
+		}
 	default:
 		err = errBadForm
 	}

@@ -9,6 +9,7 @@ import (
 
 	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
@@ -51,6 +52,28 @@ func TestHold(t *testing.T) {
 		b.release(p)
 		b.completes(p)
 		require.Equal(t, 2, b.count(`select max(generation) from step_alarms where step_id = $1`, string(step(2))))
+	})
+
+	subtest(t, "SaysSinceWhenAndToOperatorsAloneWhy", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.activated()
+		state := func(role rpc.Role, subject string) *onboardingv1.ProfileState {
+			ctx := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: subject, Role: role, OrgID: orgID})
+			got, err := b.current().server.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: p.ID})
+			require.NoError(t, err)
+			return got.GetProfile().GetState()
+		}
+		b.hold(p)
+		since := b.clock.Now()
+		b.clock.Advance(time.Hour)
+		b.hold(p) // which changes nothing
+		for _, other := range []*onboardingv1.ProfileState{state(rpc.RoleApp, "shop"), state(rpc.RoleUser, p.ID)} {
+			require.True(t, since.Equal(other.GetHeldSince().AsTime()))
+			require.Empty(t, other.GetHoldReason())
+		}
+		require.Equal(t, "under review", state(rpc.RoleOperator, "operator-1").GetHoldReason())
+		b.release(p)
+		require.Nil(t, state(rpc.RoleOperator, "operator-1").GetHeldSince())
+		require.Empty(t, state(rpc.RoleOperator, "operator-1").GetHoldReason())
 	})
 
 	subtest(t, "ReplyIsAnsweredWhenItIsLifted", setup, func(t *testing.T, b *bundle) {

@@ -130,10 +130,10 @@ func (b *bundle) resumed(r session.Record) {
 // entry is the last entry of a kind in a session's timeline.
 func (b *bundle) entry(id string, kind session.Kind) session.Entry {
 	b.t.Helper()
-	_, entries, err := b.store.Session(b.t.Context(), orgID, id)
+	story, err := b.store.Session(b.t.Context(), orgID, id)
 	require.NoError(b.t, err)
 	var last session.Entry
-	for _, e := range entries {
+	for _, e := range story.Entries {
 		if e.Kind == kind {
 			last = e
 		}

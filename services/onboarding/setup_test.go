@@ -457,10 +457,10 @@ func (b *bundle) at(id string, token session.Token, next session.StepID) session
 // story is a session's timeline in short.
 func (b *bundle) story(id string) []session.Kind {
 	b.t.Helper()
-	_, entries, err := b.store.Session(b.t.Context(), orgID, id)
+	story, err := b.store.Session(b.t.Context(), orgID, id)
 	require.NoError(b.t, err)
 	var kinds []session.Kind
-	for _, e := range entries {
+	for _, e := range story.Entries {
 		kinds = append(kinds, e.Kind)
 	}
 	return kinds

@@ -218,6 +218,35 @@ func TestExecuteStep(t *testing.T) {
 	})
 }
 
+func TestGetSessionSaysWhenTheStepThatIsDueComes(t *testing.T) {
+	t.Parallel()
+	due := func(b *bundle, id string) time.Time {
+		b.t.Helper()
+		out, err := asks(b, b.current().server.GetSession, &onboardingv1.GetSessionRequest{SessionId: id})
+		require.NoError(b.t, err)
+		if out.GetSession().GetNextDueAt() == nil {
+			return time.Time{}
+		}
+		return out.GetSession().GetNextDueAt().AsTime()
+	}
+	subtest(t, "ByItsNewestAlarm", setup, func(t *testing.T, b *bundle) {
+		_, r := b.inBurst(2)
+		var want time.Time
+		require.NoError(t, b.pool.QueryRow(t.Context(),
+			`select due_at from step_alarms where session_id = $1 and step_id = $2 order by generation desc limit 1`, r.ID, string(step(2))).Scan(&want))
+		require.True(t, want.After(b.clock.Now()))
+		require.True(t, want.Equal(due(b, r.ID)))
+	})
+	subtest(t, "NotWhereAPersonIsWaitedFor", setup, func(t *testing.T, b *bundle) {
+		_, r := b.activated()
+		require.Zero(t, due(b, r.ID))
+	})
+	subtest(t, "NotOfASessionThatIsParked", setup, func(t *testing.T, b *bundle) {
+		_, r, _ := b.parkedAtStep(messagingtest.Reject)
+		require.Zero(t, due(b, r.ID))
+	})
+}
+
 func TestExecuteStepOnce(t *testing.T) {
 	t.Parallel()
 

@@ -284,6 +284,11 @@ func TestAConversationIsWatchedInABrowser(t *testing.T) {
 	p.waits("Ready for the first question?") // the whole burst, live: nothing was pressed
 	p.waits("+8.")                           // seconds between the texts
 	p.looks("person")
+	p.press("summary", "Schedule a goal")
+	p.does(chromedp.SendKeys(chromedp.CSS(`input[name=goal]`), "water the plants in 2 hours"))
+	p.press("details[@open]//button", "Schedule a goal")
+	p.waits("Scheduled: ")
+	p.looks("person-goal")
 	p.writes("Yes")
 	p.waits("interview:activity_01")
 

@@ -36,12 +36,13 @@ type StandingProfile struct {
 	StateToken session.Token
 	Paused     bool
 	OptedOutAt *time.Time // as messaging told it last; nil while they have not
+	HoldReason string     // in the operator's words; empty without a hold
 }
 
 const sqlStanding = `
 select p.id, p.org_id, p.phone, p.first_name, p.locale, p.time_zone, p.hold, p.created_at, p.hold_version, p.hold_told as hold_forwarded,
     coalesce(n.id::text, '') as session_id, coalesce(n.status, '') as status, coalesce(n.state_token, '') as state_token,
-    n.paused_at is not null as paused, p.opted_out_at
+    n.paused_at is not null as paused, p.opted_out_at, p.hold_reason
 from `
 
 // sqlWhereTheyStand goes behind a source of people, p.

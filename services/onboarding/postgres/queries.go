@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -102,19 +103,34 @@ type timelineRow struct {
 	Actor          *string
 }
 
-// Session reads a session of an organisation and its timeline, oldest entry first; conversation.ErrNoSession.
-func (s *Store) Session(ctx context.Context, orgID, sessionID string) (session.Record, []session.Entry, error) {
-	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
-	view, err := collectView(rows, err)
-	if isNoSession(err) {
-		return session.Record{}, nil, conversation.ErrNoSession
+// Story is a session, what happened in it, oldest entry first, and when the step that is due comes; zero when none is.
+type Story struct {
+	session.Record
+
+	Entries []session.Entry
+	NextDue time.Time
+}
+
+const sqlStory = sqlSessionColumns + `, case when s.status = 'active' then (` + sqlDueNow + `) end` + sqlSessionTables + `
+where s.id = $1 and s.org_id = $2`
+
+// Session reads a session of an organisation and its timeline; conversation.ErrNoSession.
+func (s *Store) Session(ctx context.Context, orgID, sessionID string) (Story, error) {
+	rows, err := s.pool.Query(ctx, sqlStory, sessionID, orgID)
+	if err != nil {
+		return Story{}, fmt.Errorf("load session: %w", err)
+	}
+	var due *time.Time
+	view, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return scanView(r, &due) })
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Story{}, conversation.ErrNoSession
 	}
 	if err != nil {
-		return session.Record{}, nil, err
+		return Story{}, fmt.Errorf("load session: %w", err)
 	}
 	rows, err = s.pool.Query(ctx, sqlTimelineOf, sessionID)
 	if err != nil {
-		return session.Record{}, nil, fmt.Errorf("read timeline: %w", err)
+		return Story{}, fmt.Errorf("read timeline: %w", err)
 	}
 	entries, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Entry, error) {
 		t, err := pgx.RowToStructByName[timelineRow](r)
@@ -123,5 +139,5 @@ func (s *Store) Session(ctx context.Context, orgID, sessionID string) (session.R
 			Trigger: session.Trigger(t.Trigger), Step: session.StepID(t.StepID), MessageID: t.MessageID, Detail: t.Detail, Actor: t.Actor,
 		}, err
 	})
-	return view.Session, entries, err
+	return Story{Record: view.Session, Entries: entries, NextDue: orZero(due)}, err
 }

@@ -61,14 +61,17 @@ func (s *Store) LoadSession(ctx context.Context, id string) (conversation.View, 
 	return collectView(rows, err)
 }
 
-// sqlStep adds when the due step was to be sent: by the step before it, and by its newest alarm. Alarms that only read a receipt again
-// do not make it due later.
+// sqlDueNow is when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due
+// later.
+const sqlDueNow = `select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'delivery'
+        order by a.generation desc limit 1`
+
+// sqlStep adds when the due step was to be sent: by the step before it, and by its newest alarm.
 const sqlStep = `
 with loaded as (` + sqlSessionColumns + `,
        (select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause = 'due'
         order by a.generation desc limit 1) as due_first,
-       (select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'delivery'
-        order by a.generation desc limit 1) as due_now` + sqlSessionTables + `where s.id = any(@id::uuid[])
+       (` + sqlDueNow + `) as due_now` + sqlSessionTables + `where s.id = any(@id::uuid[])
 )
 select u.n, loaded.* from unnest(@id::uuid[]) with ordinality u (id, n) join loaded using (id)`
 

@@ -256,10 +256,10 @@ func TestMove(t *testing.T) {
 		t.Parallel()
 		store, r, job := setup(t)
 		require.NoError(t, store.Move(t.Context(), begins(r), &conversation.Cause{Job: job}))
-		moved, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
+		moved, err := store.Session(t.Context(), r.OrgID, r.ID)
 		require.NoError(t, err)
 		require.Equal(t, []any{session.AwaitingBurst, session.StepID("onboarding_message_1"), 1}, []any{moved.Token, moved.NextStep, moved.Turn})
-		require.Len(t, entries, 2)
+		require.Len(t, moved.Entries, 2)
 		alarms, err := store.Alarms().Claim(t.Context(), 9, now, now)
 		require.NoError(t, err)
 		require.Len(t, alarms, 1)
@@ -284,10 +284,10 @@ func TestMove(t *testing.T) {
 			seen := r
 			tt.bend(&seen, &job)
 			require.ErrorIs(t, store.Move(t.Context(), begins(seen), &conversation.Cause{Job: job}), tt.want)
-			after, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
+			after, err := store.Session(t.Context(), r.OrgID, r.ID)
 			require.NoError(t, err)
 			require.Equal(t, []any{r.Token, r.NextStep, 0}, []any{after.Token, after.NextStep, after.Turn})
-			require.Len(t, entries, 1)
+			require.Len(t, after.Entries, 1)
 			alarms, err := store.Alarms().Claim(t.Context(), 9, now, now)
 			require.NoError(t, err)
 			require.Empty(t, alarms)
@@ -318,10 +318,10 @@ func TestMove(t *testing.T) {
 		}
 		require.Equal(t, 1, moved)
 		require.GreaterOrEqual(t, fenced, cap(answers)/2)
-		after, entries, err := store.Session(t.Context(), r.OrgID, r.ID)
+		after, err := store.Session(t.Context(), r.OrgID, r.ID)
 		require.NoError(t, err)
 		require.Equal(t, 1, after.Turn)
-		require.Len(t, entries, 2)
+		require.Len(t, after.Entries, 2)
 	})
 
 	t.Run("TheEndOfABurstAnswersItsHeldReplyAndOneThatWasOvertakenDoesNot", func(t *testing.T) {

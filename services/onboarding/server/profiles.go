@@ -39,7 +39,7 @@ func (s *Server) GetProfile(ctx context.Context, in *onboardingv1.GetProfileRequ
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.GetProfileResponse{Profile: standing(p)}, nil
+	return &onboardingv1.GetProfileResponse{Profile: standing(ctx, p)}, nil
 }
 
 // ListProfiles lists people of the caller's organisation.
@@ -61,7 +61,7 @@ func (s *Server) ListProfiles(ctx context.Context, in *onboardingv1.ListProfiles
 		out.NextPageToken = rpc.NextPage(in, next)
 	}
 	for _, p := range found {
-		out.Profiles = append(out.Profiles, standing(p))
+		out.Profiles = append(out.Profiles, standing(ctx, p))
 	}
 	return out, nil
 }
@@ -128,14 +128,20 @@ func (s *Server) UpdateProfile(ctx context.Context, in *onboardingv1.UpdateProfi
 	return &onboardingv1.UpdateProfileResponse{Profile: profile(p)}, nil
 }
 
-// standing is a person with where they stand.
-func standing(p postgres.StandingProfile) *onboardingv1.Profile {
+// standing is a person with where they stand. Why they are held is for operators.
+func standing(ctx context.Context, p postgres.StandingProfile) *onboardingv1.Profile {
 	out := profile(p.Profile)
 	out.State = &onboardingv1.ProfileState{
 		SessionId: p.SessionID, Status: cmp.Or(string(p.Status), notActivated), StateToken: string(p.StateToken), Paused: p.Paused,
 	}
 	if p.OptedOutAt != nil {
 		out.State.OptedOutAt = timestamppb.New(*p.OptedOutAt)
+	}
+	if p.Hold {
+		out.State.HeldSince = orAbsent(conversation.HeldSince(p.HoldVersion))
+	}
+	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
+		out.State.HoldReason = p.HoldReason
 	}
 	return out
 }

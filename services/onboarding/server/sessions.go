@@ -102,16 +102,17 @@ func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequ
 	if err := validID("session_id", in.GetSessionId()); err != nil {
 		return nil, err
 	}
-	r, entries, err := s.Store.Session(ctx, org(ctx), in.GetSessionId())
+	story, err := s.Store.Session(ctx, org(ctx), in.GetSessionId())
 	caller, _ := rpc.PrincipalFrom(ctx)
-	if caller.Role == rpc.RoleUser && (errors.Is(err, conversation.ErrNoSession) || err == nil && caller.Subject != r.ProfileID) {
+	if caller.Role == rpc.RoleUser && (errors.Is(err, conversation.ErrNoSession) || err == nil && caller.Subject != story.ProfileID) {
 		return nil, answer(errNotYours)
 	}
 	if err != nil {
 		return nil, answer(err)
 	}
-	out := &onboardingv1.GetSessionResponse{Session: shown(ctx, r)}
-	for _, e := range entries {
+	out := &onboardingv1.GetSessionResponse{Session: shown(ctx, story.Record)}
+	out.Session.NextDueAt = orAbsent(story.NextDue)
+	for _, e := range story.Entries {
 		if caller.Role != rpc.RoleOperator && (e.Trigger == session.TriggerOperator || e.Kind == session.KindParked) {
 			e.Detail = "" // what operators wrote, such as why a person is held, and what they are to do is for operators
 		}

@@ -1019,7 +1019,11 @@ type ProfileState struct {
 	// Whether they asked for later.
 	Paused bool `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
 	// When they opted out, while that is in force, as messaging told it last; absent otherwise. What is sent goes by messaging's ledger alone.
-	OptedOutAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opted_out_at,json=optedOutAt,proto3" json:"opted_out_at,omitempty"`
+	OptedOutAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opted_out_at,json=optedOutAt,proto3" json:"opted_out_at,omitempty"`
+	// Since when the safety hold is on; absent without one, and of a hold of early releases.
+	HeldSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=held_since,json=heldSince,proto3" json:"held_since,omitempty"`
+	// Why it is on, in the operator's words. Shown to operators alone.
+	HoldReason    string `protobuf:"bytes,7,opt,name=hold_reason,json=holdReason,proto3" json:"hold_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1087,6 +1091,20 @@ func (x *ProfileState) GetOptedOutAt() *timestamppb.Timestamp {
 		return x.OptedOutAt
 	}
 	return nil
+}
+
+func (x *ProfileState) GetHeldSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeldSince
+	}
+	return nil
+}
+
+func (x *ProfileState) GetHoldReason() string {
+	if x != nil {
+		return x.HoldReason
+	}
+	return ""
 }
 
 // CreateProfileRequest enrols a person.
@@ -2087,7 +2105,9 @@ type Session struct {
 	// When it last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// Why it is stopped, stuck or undeliverable, and what to do; empty otherwise.
-	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When the step that is due comes, by its newest alarm. Only GetSession says it, and only of an active session in its burst.
+	NextDueAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_due_at,json=nextDueAt,proto3" json:"next_due_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2190,6 +2210,13 @@ func (x *Session) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Session) GetNextDueAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextDueAt
+	}
+	return nil
 }
 
 // TimelineEntry is one thing that happened in a session.
@@ -4237,7 +4264,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x04hold\x18\a \x01(\bR\x04hold\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12:\n" +
-	"\x05state\x18\t \x01(\v2$.paceline.onboarding.v1.ProfileStateR\x05state\"\xbc\x01\n" +
+	"\x05state\x18\t \x01(\v2$.paceline.onboarding.v1.ProfileStateR\x05state\"\x98\x02\n" +
 	"\fProfileState\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
@@ -4246,7 +4273,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"stateToken\x12\x16\n" +
 	"\x06paused\x18\x04 \x01(\bR\x06paused\x12<\n" +
 	"\fopted_out_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"optedOutAt\"\x80\x01\n" +
+	"optedOutAt\x129\n" +
+	"\n" +
+	"held_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\theldSince\x12\x1f\n" +
+	"\vhold_reason\x18\a \x01(\tR\n" +
+	"holdReason\"\x80\x01\n" +
 	"\x14CreateProfileRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x1d\n" +
 	"\n" +
@@ -4317,7 +4348,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\"S\n" +
 	"\x16ReleaseProfileResponse\x129\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\xdc\x02\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\x98\x03\n" +
 	"\aSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
@@ -4335,7 +4366,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x16\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tR\x06reason\"\xb9\x02\n" +
+	" \x01(\tR\x06reason\x12:\n" +
+	"\vnext_due_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tnextDueAt\"\xb9\x02\n" +
 	"\rTimelineEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12(\n" +
@@ -4694,110 +4726,112 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	58, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	10, // 4: paceline.onboarding.v1.Profile.state:type_name -> paceline.onboarding.v1.ProfileState
 	58, // 5: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
-	9,  // 6: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 7: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
-	9,  // 8: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 9: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	59, // 10: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	58, // 11: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	21, // 12: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	28, // 13: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	9,  // 14: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 15: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	58, // 16: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	58, // 17: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	58, // 18: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	60, // 19: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
-	28, // 20: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	28, // 21: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	29, // 22: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	59, // 23: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	28, // 24: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	28, // 25: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 26: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	58, // 27: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	40, // 28: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	28, // 29: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 30: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	58, // 31: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	47, // 32: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	58, // 33: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	50, // 34: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
-	61, // 35: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
-	61, // 36: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
-	58, // 37: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
-	61, // 38: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
-	58, // 39: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
-	61, // 40: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
-	62, // 41: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	51, // 42: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	61, // 43: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	61, // 44: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	61, // 45: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	61, // 46: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	61, // 47: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	61, // 48: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	61, // 49: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 50: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
-	55, // 51: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
-	63, // 52: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
-	63, // 53: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
-	58, // 54: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 55: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	64, // 56: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 57: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 58: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 59: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 60: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 61: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 62: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 63: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 64: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 65: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 66: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 67: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	30, // 68: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 69: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 70: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 71: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 72: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 73: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 74: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 75: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	65, // 76: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	66, // 77: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	48, // 78: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 79: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 80: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 81: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 82: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 83: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 84: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 85: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 86: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 87: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 88: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 89: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 90: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 91: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	31, // 92: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 93: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 94: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 95: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 96: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 97: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 98: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 99: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	67, // 100: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	68, // 101: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	49, // 102: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 103: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 104: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	81, // [81:105] is the sub-list for method output_type
-	57, // [57:81] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	58, // 6: paceline.onboarding.v1.ProfileState.held_since:type_name -> google.protobuf.Timestamp
+	9,  // 7: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 8: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
+	9,  // 9: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 10: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	59, // 11: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	58, // 12: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	21, // 13: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	28, // 14: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,  // 15: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 16: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	58, // 17: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	58, // 18: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	58, // 19: paceline.onboarding.v1.Session.next_due_at:type_name -> google.protobuf.Timestamp
+	58, // 20: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	60, // 21: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
+	28, // 22: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	28, // 23: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	29, // 24: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	59, // 25: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	28, // 26: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	28, // 27: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 28: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	58, // 29: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	40, // 30: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	28, // 31: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 32: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	58, // 33: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	47, // 34: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	58, // 35: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	50, // 36: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
+	61, // 37: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	61, // 38: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	58, // 39: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	61, // 40: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	58, // 41: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	61, // 42: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	62, // 43: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	51, // 44: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
+	61, // 45: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	61, // 46: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	61, // 47: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	61, // 48: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	61, // 49: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	61, // 50: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	61, // 51: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 52: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	55, // 53: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	63, // 54: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	63, // 55: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	58, // 56: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 57: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	64, // 58: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 59: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 60: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 61: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 62: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 63: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 64: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 65: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 66: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 67: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 68: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 69: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	30, // 70: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 71: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 72: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 73: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 74: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 75: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 76: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 77: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	65, // 78: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	66, // 79: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	48, // 80: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 81: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 82: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 83: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 84: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 85: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 86: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 87: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 88: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 89: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 90: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 91: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 92: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 93: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	31, // 94: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 95: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 96: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 97: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 98: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 99: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 100: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 101: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	67, // 102: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	68, // 103: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	49, // 104: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 105: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 106: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	83, // [83:107] is the sub-list for method output_type
+	59, // [59:83] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"context"
+	"net/url"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const personOutreachShown = 3
+
+// personEngagement is how we stay in touch with a person: where they stand, what they want, and what they got last.
+type personEngagement struct {
+	*onboardingv1.Engagement
+
+	Outreach []personOutreach
+	Wishes   []wish
+}
+
+// personOutreach is a row of the queue, with what may be done about it.
+type personOutreach struct {
+	*onboardingv1.Outreach
+
+	Deeds []deed
+}
+
+// wish is a preference, and the other value that it may get.
+type wish struct {
+	Name, Is, Other string // Other is empty where there is no other
+}
+
+func (c *Console) engagementOf(ctx context.Context, p *personPage) error {
+	id := p.Profile.GetProfileId()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		out, err := c.services.Engagement.GetEngagement(ctx, &onboardingv1.GetEngagementRequest{ProfileId: id})
+		p.Engagement.Engagement, p.Engagement.Wishes = out.GetEngagement(), wishes(out.GetEngagement())
+		return err
+	})
+	group.Go(func() error {
+		out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{ProfileId: id, PageSize: personOutreachShown})
+		for _, o := range out.GetOutreach() {
+			p.Engagement.Outreach = append(p.Engagement.Outreach, outreachWithDeeds(o))
+		}
+		return err
+	})
+	return group.Wait()
+}
+
+func outreachWithDeeds(o *onboardingv1.Outreach) personOutreach {
+	shown := personOutreach{Outreach: o}
+	if o.GetStatus() == "failed" {
+		shown.Deeds = append(shown.Deeds, deed{Verb: "retry-outreach", ID: o.GetOutreachId()})
+	}
+	if o.GetStatus() == "failed" || o.GetStatus() == "pending" {
+		shown.Deeds = append(shown.Deeds, deed{Verb: "cancel-outreach", ID: o.GetOutreachId()})
+	}
+	return shown
+}
+
+// wishes are the preferences. Only a member of a household may choose the group.
+func wishes(e *onboardingv1.Engagement) []wish {
+	if e.GetPreferences() == nil {
+		return nil
+	}
+	other := map[string]string{"on": "off", "off": "on", "group": "individual"}
+	if e.GetHouseholdId() != "" {
+		other["individual"] = "group"
+	}
+	p := e.GetPreferences()
+	all := []wish{{Name: "reminders", Is: p.GetReminders()}, {Name: "tips", Is: p.GetTips()}, {Name: "destination", Is: p.GetDestination()}}
+	for i := range all {
+		all[i].Other = other[all[i].Is]
+	}
+	return all
+}
+
+// setPreferences changes what the form names, and leaves the rest.
+func (c *Console) setPreferences(ctx context.Context, id string, form url.Values) error {
+	in := &onboardingv1.SetPreferencesRequest{
+		ProfileId: id, Reminders: form.Get("reminders"), Tips: form.Get("tips"), Destination: form.Get("destination"),
+	}
+	if in.GetReminders()+in.GetTips()+in.GetDestination() == "" {
+		return status.Error(codes.InvalidArgument, "choose what is to change")
+	}
+	_, err := c.services.Engagement.SetPreferences(ctx, in)
+	return err
+}

@@ -1,0 +1,44 @@
+package console
+
+// wordsOfPerson are those of the person's page that came after wordsOfPeople.
+func wordsOfPerson() glossary {
+	return glossary{
+		"person.unread": {"This cannot be read now:", "Não dá para ler isto agora:"},
+		"person.due":    {"Due in", "Na vez em"}, "person.late": {"Due, and late by", "Na vez, com atraso de"},
+		"person.times": {"Times", "Horários"}, "person.times.mine": {"Times in your zone (%s)", "Horários no seu fuso (%s)"},
+		"person.times.theirs": {"Times in theirs (%s)", "Horários no fuso da pessoa (%s)"},
+		"person.consent":      {"Consent", "Consentimento"}, "person.broken": {"the ledger is not what was written", "o registro não é o que foi escrito"},
+		"person.hold.no_reason": {"no reason was given", "nenhum motivo foi dado"},
+		"person.replay":         {"Replay the step", "Repetir a etapa"},
+
+		"person.engaged.never": {"has never written or done anything", "nunca escreveu nem fez nada"}, "person.last": {"last seen", "vista pela última vez em"},
+		"person.tier": {"tier %d", "nível %d"}, "person.goodbye": {"the goodbye ends in", "a despedida termina em"}, "person.remind": {"reminded in", "lembrada em"},
+		"person.skip": {"not written to now:", "não recebe nada agora:"}, "person.engagement.all": {"Engagement of all", "Engajamento de todas"},
+		"engaged.one.active": {"active", "ativa"}, "engaged.one.goodbye_sent": {"asked whether to go on", "perguntada se continua"},
+		"engaged.one.help_flow": {"started over with help", "recomeçou com ajuda"}, "engaged.one.remind_later": {"reminded later", "lembrada depois"}, "engaged.one.dormant": {"dormant", "adormecida"},
+		"skip.no_sender": {"the organisation has no number", "a organização não tem número"}, "skip.opted_out": {"opted out", "optou por sair"}, "skip.held": {"on hold", "retida"},
+		"skip.stopped": {"the session was stopped", "a sessão foi parada"}, "skip.parked": {"the session is parked", "a sessão está estacionada"}, "skip.closed": {"the session was closed", "a sessão foi encerrada"},
+		"skip.onboarding": {"still in onboarding", "ainda na integração"}, "skip.reminders_off": {"reminders are off", "lembretes desligados"}, "skip.tips_off": {"tips are off", "dicas desligadas"},
+		"sent.sent": {"sent", "enviado"}, "sent.rejected": {"refused by Twilio", "recusado pela Twilio"}, "sent.given_up": {"given up", "desistido"}, "sent.expired": {"too late", "tarde demais"},
+		"sent.capped": {"too much in a day or a week", "demais em um dia ou uma semana"}, "sent.returned": {"the person came back", "a pessoa voltou"}, "sent.opted_out": {"opted out", "optou por sair"},
+		"sent.reminders_off": {"reminders are off", "lembretes desligados"}, "sent.ineligible": {"not eligible any more", "não elegível mais"},
+
+		"person.preferences":       {"Change preferences", "Mudar preferências"},
+		"person.preferences.title": {"Preferences", "Preferências"},
+		"person.preferences.what":  {"What the person has not asked for goes by this from now on. Reminders that are off withdraw what waits. Consent and STOP stay as they are. Reminders that the person switched off only the person switches on again.", "O que a pessoa não pediu segue isto a partir de agora. Lembretes desligados retiram o que espera. Consentimento e STOP ficam como estão. Lembretes que a pessoa desligou só ela liga de novo."},
+		"person.preferences.done":  {"Preferences changed.", "Preferências mudadas."},
+		"wish.reminders":           {"Reminders", "Lembretes"}, "wish.tips": {"Tips", "Dicas"}, "wish.destination": {"Goes to", "Vai para"},
+		"wish.on": {"on", "ligado"}, "wish.off": {"off", "desligado"}, "wish.individual": {"the person", "a pessoa"}, "wish.group": {"all of their household", "todos da casa"},
+		"wish.keep": {"leave it: %s", "deixar como está: %s"},
+
+		"person.goal":         {"Schedule a goal", "Agendar um lembrete"},
+		"person.goal.what":    {"At its time it is sent to the person as a text, or to the device that you choose. The time is read in the person's language and zone (%s), and shown afterwards as it was understood.", "Na hora, é enviado à pessoa como texto, ou ao dispositivo que você escolher. O horário é lido no idioma e no fuso da pessoa (%s), e depois mostrado como foi entendido."},
+		"person.goal.words":   {"What, and when", "O quê, e quando"},
+		"person.goal.such":    {"water the plants tomorrow at 9am", "regar as plantas amanhã às 9h"},
+		"person.goal.where":   {"Where", "Onde"},
+		"person.goal.offline": {"offline", "offline"},
+		"person.goal.done":    {"Scheduled: %s.", "Agendado: %s."}, "person.goal.now": {"Scheduled for now.", "Agendado para agora."}, "person.goal.again": {"It is scheduled already; nothing was added.", "Já está agendado; nada foi acrescentado."},
+		"person.goals.all": {"All goals of this person", "Todos os lembretes desta pessoa"},
+		"why.goals":        {"Where this goal stands, and what comes next", "Como está este lembrete, e o que vem depois"},
+	}
+}
