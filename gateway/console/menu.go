@@ -27,11 +27,15 @@ func (f frame) Menu() []menuEntry {
 	if f.handsets {
 		menu = append(menu, menuEntry{Path: root + "/handsets", Title: "handsets.title"})
 	}
+	at := f.Path
 	if f.Who.Role == rpc.RoleUser {
+		if at == root { // where a person begins
+			at = root + "/goals"
+		}
 		menu = []menuEntry{{Path: root + "/goals", Title: "goals.title"}, {Path: root + "/me", Title: "me.title"}}
 	}
 	for i := range menu {
-		menu[i].Here = f.Path == menu[i].Path || menu[i].Path != root && strings.HasPrefix(f.Path, menu[i].Path+"/")
+		menu[i].Here = at == menu[i].Path || menu[i].Path != root && strings.HasPrefix(at, menu[i].Path+"/")
 	}
 	return menu
 }

@@ -35,6 +35,7 @@ func TestAPersonsOwnConsoleInABrowser(t *testing.T) {
 	p.signsInAs(id)
 	p.waits("water the plants")
 	require.Equal(t, []string{"Goals", "Preferences"}, asks[[]string](p, `[...document.querySelectorAll("header nav a")].map(a => a.textContent)`))
+	require.Equal(t, "Goals", asks[string](p, `document.querySelector("header nav a[aria-current]").textContent`))
 	p.looks("my-goals")
 	p.goal("feed the cat in 3 hours")
 	p.waits("feed the cat") // by itself, though no event is read
