@@ -18,6 +18,7 @@ type overviewPage struct {
 	Needs      []wanting
 	Queues     []*overviewv1.QueueGauges
 	Chart      chart
+	Switch     string // what may be done about scheduling: the key of its words
 }
 
 // wanting is how much of something waits for an operator.
@@ -60,6 +61,10 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		}
 	}
 	shown.Queues = append(shown.Onboarding.GetQueues(), shown.Messaging.GetQueues()...)
+	shown.Switch = "scheduling.pause"
+	if shown.Onboarding.GetSchedulingPause() != nil {
+		shown.Switch = "scheduling.resume"
+	}
 	shown.Chart = chartOf(shown.Messaging.GetUndelivered())
 	return page{Name: "overview", Title: "overview.title", Topic: topicAll, Body: shown}, nil
 }

@@ -18,10 +18,10 @@ func TestGates(t *testing.T) {
 		v := Situation{
 			Online: rapid.Bool().Draw(t, "online"), Busy: rapid.Bool().Draw(t, "busy"),
 			Goal: Goal{
-				Status:       rapid.SampledFrom([]Status{Scheduled, Running, Completed, Failed, Cancelled}).Draw(t, "status"),
-				Kind:         rapid.SampledFrom([]Kind{Phone, Stream}).Draw(t, "kind"),
+				Status:           rapid.SampledFrom([]Status{Scheduled, Running, Completed, Failed, Cancelled}).Draw(t, "status"),
+				Kind:             rapid.SampledFrom([]Kind{Phone, Stream}).Draw(t, "kind"),
 				SchedulingPaused: rapid.Bool().Draw(t, "paused"),
-				ScheduledFor: now.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "seconds")) * time.Second),
+				ScheduledFor:     now.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "seconds")) * time.Second),
 			},
 		}
 		if v.Kind == Phone {

@@ -30,7 +30,7 @@ with burst as materialized (
     select b.id, b.next_step_id, b.step_due_at from burst b
     where b.step_due_at <= @now and b.paused_at is null
       and b.profile_id not in (select id from profiles where hold)
-      and (@kept or not ` + sqlPausedOf + `b.org_id))
+      and (@kept or b.org_id not in (select org_id from scheduling_pauses))
 )
 select
     (select count(*) from burst) as in_burst,
@@ -43,9 +43,9 @@ select
          order by a.generation desc limit 1
      ) meant) as waiting_since,
     (select count(*) from (
-        select from step_alarms a where a.published_at is null and (@kept or not ` + sqlPausedOf + `a.org_id)) limit @most) a) as unpublished,
+        select from step_alarms a where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses)) limit @most) a) as unpublished,
     (select min(a.created_at) from step_alarms a
-     where a.published_at is null and (@kept or not ` + sqlPausedOf + `a.org_id))) as written_at,
+     where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses))) as written_at,
     (select count(*) from (select from dead_letters where replayed_at is null limit @most) d) as dead_letters,
     (select count(*) from scheduling_pauses) as pauses`
 
@@ -58,7 +58,7 @@ func (s *Store) Gauges(ctx context.Context, now time.Time) (conversation.Gauges,
 func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int, kept bool) (conversation.Gauges, error) {
 	var found struct {
 		InBurst, Overdue, Unpublished, DeadLetters, Pauses int
-		WaitingSince, WrittenAt                    *time.Time
+		WaitingSince, WrittenAt                            *time.Time
 	}
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)

@@ -105,4 +105,3 @@ func laterOf(a, b time.Time) time.Time {
 	}
 	return a
 }
-
