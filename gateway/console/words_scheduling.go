@@ -2,6 +2,7 @@ package console
 
 func wordsOfScheduling() glossary {
 	return glossary{
+		"chart.filled": {"filled: on their way", "cheio: a caminho"}, "chart.hollow": {"hollow: failed", "vazado: falharam"},
 		"scheduling.title":       {"Scheduling", "Agendamento"},
 		"scheduling.holds":       {"paused by an operator: no step is sent and no goal begins", "pausado por um operador: nenhuma etapa é enviada e nenhuma meta começa"},
 		"scheduling.since":       {"since", "desde"},

@@ -112,7 +112,8 @@ const observeTimeout = 2 * time.Second
 func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 	inBurst, inBurstErr := meter.Int64ObservableGauge("sessions_in_burst", metric.WithDescription("Active sessions that wait for a step."))
 	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),
-		metric.WithDescription("How long ago the step was due that is waited for longest; without sessions that are parked, paused or on hold, and paused organisations."))
+		metric.WithDescription("How long ago the step was due that is waited for longest; "+
+			"without sessions that are parked, paused or on hold, and paused organisations."))
 	parked, parkedErr := meter.Int64ObservableGauge("sessions_parked",
 		metric.WithDescription("Sessions that wait for an operator, by status."))
 	unpublished, unpublishedErr := meter.Int64ObservableGauge("alarms_unpublished",

@@ -63,8 +63,8 @@ var inOutbox = stepAlarms(nil)
 // Alarms is the outbox of the steps' alarms.
 func (s *Store) Alarms() *outbox.Store[session.Alarm] { return s.alarms }
 
-// waiting is what there is of the due step's alarms: its newest one, whether QStash has that, and how often it waited for a receipt, ever and
-// right before.
+// waiting is what there is of the due step's alarms: its newest one, whether QStash has that, and how often it waited for a receipt, ever
+// and right before.
 type waiting struct {
 	generation  int
 	due         time.Time

@@ -43,7 +43,8 @@ select
          order by a.generation desc limit 1
      ) meant) as waiting_since,
     (select count(*) from (
-        select from step_alarms a where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses)) limit @most) a) as unpublished,
+        select from step_alarms a
+        where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses)) limit @most) a) as unpublished,
     (select min(a.created_at) from step_alarms a
      where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses))) as written_at,
     (select count(*) from (select from dead_letters where replayed_at is null limit @most) d) as dead_letters,

@@ -18,7 +18,8 @@ select
            where status = 'scheduled' and scheduled_for <= @now order by scheduled_for limit @reach) g
      where g.waiting_since is null and g.offline_tries = 0
        and g.org_id not in (select org_id from scheduling_pauses)) as due_at,
-    (select min(a.created_at) from goal_alarms a where a.published_at is null and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
+    (select min(a.created_at) from goal_alarms a
+     where a.published_at is null and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
 
 // Gauges are how the goals of all organisations stand that ctx may see.
 func (s *Goals) Gauges(ctx context.Context, now time.Time) (goals.Gauges, error) {
