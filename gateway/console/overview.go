@@ -69,8 +69,8 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	return page{Name: "overview", Title: "overview.title", Topic: topicAll, Body: shown}, nil
 }
 
-// chart is the texts of the last hour that Twilio accepted and that were not delivered, a bar for each minute: filled those that are on their
-// way, hollow those that failed, so that neither is told by its colour alone.
+// chart is the texts of the last hour that Twilio accepted and that were not delivered, a bar for each minute: filled those that are on
+// their way, hollow those that failed, so that neither is told by its colour alone.
 type chart struct {
 	Bars            []bar
 	Waiting, Failed int
