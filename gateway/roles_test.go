@@ -38,6 +38,8 @@ func whoMay() map[string]string {
 		"OnboardingService_ListAudit":        "operator",
 		"OnboardingService_GetOverview":      "operator",
 		"OnboardingService_GetFlow":          "operator app",
+		"OnboardingService_PauseScheduling":  "operator",
+		"OnboardingService_ResumeScheduling": "operator",
 
 		"WebhookJobService_EnqueueWebhookJob": "operator",
 		"WebhookJobService_ListWebhookJobs":   "operator",

@@ -189,6 +189,8 @@ func (c *Console) actions() []deedRoute {
 		{path: root + "/needs/resume", action: c.resumeAll},
 		{path: root + "/needs/messages/{id}", action: c.resolve},
 		{path: root + "/do", action: c.do},
+		{path: root + "/scheduling/pause", action: c.pauseScheduling},
+		{path: root + "/scheduling/resume", action: c.resumeScheduling},
 		{path: root + "/goals/{id}/cancel", action: c.cancelGoal, anyone: true},
 		{path: root + "/goals/{id}/reschedule", action: c.rescheduleGoal, anyone: true},
 		{path: root + "/goals/{id}/undo", action: c.undoGoal, anyone: true},

@@ -18,6 +18,7 @@ type overviewPage struct {
 	Needs      []wanting
 	Queues     []*overviewv1.QueueGauges
 	Chart      chart
+	Switch     string // what may be done about scheduling: the key of its words
 }
 
 // wanting is how much of something waits for an operator.
@@ -60,11 +61,16 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		}
 	}
 	shown.Queues = append(shown.Onboarding.GetQueues(), shown.Messaging.GetQueues()...)
+	shown.Switch = "scheduling.pause"
+	if shown.Onboarding.GetSchedulingPause() != nil {
+		shown.Switch = "scheduling.resume"
+	}
 	shown.Chart = chartOf(shown.Messaging.GetUndelivered())
 	return page{Name: "overview", Title: "overview.title", Topic: topicAll, Body: shown}, nil
 }
 
-// chart is the texts of the last hour that were not delivered, a bar for each minute.
+// chart is the texts of the last hour that Twilio accepted and that were not delivered, a bar for each minute: filled those that are on
+// their way, hollow those that failed, so that neither is told by its colour alone.
 type chart struct {
 	Bars            []bar
 	Waiting, Failed int

@@ -25,6 +25,8 @@ type Table[A any] struct {
 	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish. They find
 	// its row again.
 	Values func(a A) (values []any, leaseToken string)
+	// Kept is a condition on an alarm a that keeps it in the outbox, such as a pause of its organisation.
+	Kept string
 }
 
 // Store is the SQL of an outbox on one table.
@@ -43,7 +45,7 @@ func NewStore[A any](db postgres.DB, table Table[A]) *Store[A] {
 	for i := range places {
 		places[i] = "$" + strconv.Itoa(i+1)
 	}
-	write := func(sql string) string { return strings.ReplaceAll(sql, "{table}", table.Name) }
+	write := strings.NewReplacer("{table}", table.Name, "{kept}", table.Kept).Replace
 	return &Store[A]{
 		db: db, hot: postgres.NewCombiner(db), table: table,
 		insert: write(fmt.Sprintf(`insert into {table} (%s, lease_token, lease_until, created_at) values (%s, nullif($%d, '')::uuid, $%d, $%d)`,
@@ -75,10 +77,10 @@ func (s *Store[A]) Insert(ctx context.Context, tx pgx.Tx, a A, at time.Time) err
 
 const sqlClaim = `
 with open as (
-    select id from {table}
-    where published_at is null and lease_until <= @now
-    order by due_at limit @limit
-    for update skip locked
+    select a.id from {table} a
+    where a.published_at is null and a.lease_until <= @now and not {kept}
+    order by a.due_at limit @limit
+    for update of a skip locked
 )
 update {table} a
 set lease_token = @token, lease_until = @lease_until, attempts = attempts + 1
@@ -129,11 +131,11 @@ func (s *Store[A]) Release(ctx context.Context, a A, cause string, retryAt time.
 	return nil
 }
 
-// sqlUnpublished leaves out alarms that are leased to a publisher.
+// sqlUnpublished leaves out alarms that are leased to a publisher, and those that are kept on purpose.
 const sqlUnpublished = `
 with late as (
-    select count(*)::integer as n, min(created_at) as written_at from {table}
-    where created_at <= @before and lease_until <= @now and published_at is null
+    select count(*)::integer as n, min(a.created_at) as written_at from {table} a
+    where a.created_at <= @before and a.lease_until <= @now and a.published_at is null and not {kept}
 )
 select n, written_at, case when n > 0 then pg_notify('{table}', '') end is not null from late`
 

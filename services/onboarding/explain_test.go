@@ -37,6 +37,7 @@ func TestExplain(t *testing.T) {
 			o.p, _ = o.b.inBurst(1)
 			o.b.sets(true, o.b.clock.Now().Add(time.Hour))
 		}, want: "quiet_hours"},
+		{name: "OrganisationIsPaused", bend: inBurst(func(o *history, _ session.Record) { o.b.pauses("") }), want: "scheduling_paused"},
 		{name: "MessageInDoubt", bend: inBurst(func(o *history, r session.Record) {
 			o.b.clock.Advance(8 * time.Second)
 			o.b.fails(r, messagingtest.UnknownForever)
@@ -72,6 +73,7 @@ func TestExplain(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			b.unmute()
 			b.exec(`delete from organisation_settings`)
+			b.unpauses()
 			o := &history{b: b, p: b.person()}
 			_, _ = b.current().service.Activate(b.t.Context(), orgID, o.p.ID, nil)
 			for range rapid.IntRange(1, 6).Draw(t, "steps") {
@@ -96,7 +98,7 @@ func (o *history) explains(t require.TestingT) string {
 // anything is step, and what else decides.
 func (o *history) anything(t *rapid.T) {
 	b := o.b
-	switch rapid.SampledFrom([]string{"history", "history", "history", "STOP", "START", "quiet", "loud", "record", "no record", "reset"}).Draw(t, "what else") {
+	switch rapid.SampledFrom([]string{"history", "history", "history", "STOP", "START", "quiet", "loud", "record", "no record", "reset", "pause", "go on"}).Draw(t, "what else") {
 	case "history":
 		if at := b.newest(o.p).Status; at != session.Stopped && at != session.Closed { // which nobody resumes
 			o.step(t)
@@ -112,6 +114,10 @@ func (o *history) anything(t *rapid.T) {
 			values ($1, false, '08:00', '21:00', true, now()) on conflict (org_id) do update set require_consent_record = true`, orgID)
 	case "no record":
 		b.exec(`update organisation_settings set require_consent_record = false`)
+	case "pause":
+		b.pauses("")
+	case "go on":
+		b.unpauses()
 	case "reset":
 		b.resets(b.newest(o.p))
 	}

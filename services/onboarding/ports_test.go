@@ -184,6 +184,10 @@ func (p *ports) Overdue(ctx context.Context, limit, doublings int, grace time.Du
 	return call(p, "Overdue", func() ([]conversation.Overdue, error) { return p.Store.Overdue(ctx, limit, doublings, grace, now) })
 }
 
+func (p *ports) PutBack(ctx context.Context, w session.Wait) error {
+	return act(p, "PutBack", func() error { return p.Store.PutBack(ctx, w) })
+}
+
 func (p *ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error {
 	return act(p, "Rearm", func() error { return p.Store.Rearm(ctx, r, a, then, at) })
 }
@@ -434,6 +438,10 @@ func (g goalRows) Goal(ctx context.Context, org, goalID string, now time.Time) (
 
 func (g goalRows) Busy(ctx context.Context, of goals.Goal, at time.Time) error {
 	return act(g.p, "Busy", func() error { return g.Goals.Busy(ctx, of, at) })
+}
+
+func (g goalRows) PutBack(ctx context.Context, of goals.Goal, a goals.Alarm, at time.Time) error {
+	return act(g.p, "PutGoalBack", func() error { return g.Goals.PutBack(ctx, of, a, at) })
 }
 
 func (g goalRows) Rearm(ctx context.Context, of goals.Goal, a goals.Alarm, at time.Time) error {

@@ -435,10 +435,12 @@ func TestWhoMayCall(t *testing.T) {
 		"ListAudit":         discard(w.client.ListAudit, &onboardingv1.ListAuditRequest{}),
 		"GetOverview":       discard(w.client.GetOverview, &onboardingv1.GetOverviewRequest{}),
 		"GetFlow":           discard(w.client.GetFlow, &onboardingv1.GetFlowRequest{}),
+		"PauseScheduling":   discard(w.client.PauseScheduling, &onboardingv1.PauseSchedulingRequest{}),
+		"ResumeScheduling":  discard(w.client.ResumeScheduling, &onboardingv1.ResumeSchedulingRequest{}),
 	}
 	may := map[rpc.Role][]string{
 		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit", "GetOverview", "GetFlow"},
+		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit", "GetOverview", "GetFlow", "PauseScheduling", "ResumeScheduling"},
 		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession", "GetFlow"},
 		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
 	}

@@ -44,6 +44,8 @@ func TestAlertsFire(t *testing.T) {
 		{name: "ASequenceThatTheSweeperMends", alert: "SequenceStandsStill", series: []string{`sequence_lag_seconds 0+60x6 0x14`}, fires: never},
 		{name: "AnAlarmTheRelayPublishes", alert: "AlarmsNotPublished", series: []string{`alarms_unpublished_oldest_seconds 0 60 120 0x10`}, fires: never},
 		{name: "AnOutageOfQStash", alert: "AlarmsNotPublished", series: []string{`alarms_unpublished_oldest_seconds 0+60x10 0x60`}, fires: 5, clears: 11},
+		{name: "AnOrganisationThatIsPausedForHalfAnHour", alert: "SchedulingPaused", series: []string{`organisations_paused 0x30 1x30 0x30`}, fires: never},
+		{name: "AnOrganisationThatIsPausedForAnHour", alert: "SchedulingPaused", series: []string{`organisations_paused 0x5 1x70 0x30`}, fires: 66, clears: 77},
 		{
 			name: "EveryFifthStepIsLate", alert: "StepsLate", fires: 20, clears: 63, // from the 18th minute on it is 14.4 % of all
 			series: []string{

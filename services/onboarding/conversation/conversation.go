@@ -64,6 +64,8 @@ type View struct {
 	Hold      bool
 
 	HoldVersion int64
+	// SchedulingPaused says that an operator has paused the organisation: its alarms are not published, and no step is sent.
+	SchedulingPaused bool
 }
 
 // Snapshot is what the decisions need.

@@ -32,6 +32,29 @@ type Circumstances struct {
 	PausedAt        time.Time // of the newest session; zero when it is not paused
 	ConsentRequired bool      // the organisation opens no session without a consent record
 	AwaitsOperator  bool      // words of the person wait for an operator
+	Pause           *Pause    // of the organisation's scheduling; nil when there is none
+}
+
+// Pause is why the alarms of an organisation are not published.
+type Pause struct {
+	Since  time.Time
+	By     string // who paused; empty when that is not known
+	Reason string
+}
+
+// LiftPause is what ends a pause.
+const LiftPause = "POST /v1/scheduling:resume"
+
+// Fact says who paused, and why.
+func (p Pause) Fact() string {
+	fact := "scheduling of the organisation is paused"
+	if p.By != "" {
+		fact += " by " + p.By
+	}
+	if p.Reason != "" {
+		fact += ": " + p.Reason
+	}
+	return fact
 }
 
 // Outcomes of an explanation that no execution has a word for.
@@ -39,7 +62,6 @@ const (
 	outcomeSent     = "sent"
 	outcomeOpened   = "opened"
 	outcomeNotDue   = "not_due"
-	outcomePaused   = "scheduling_paused"
 	outcomeNoSender = "no_sender"
 )
 
@@ -94,10 +116,7 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold), Since: HeldSince(v.HoldVersion)},
 		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "not paused"), Since: also.PausedAt},
 	}
-	gates := []Gate{{Name: "scheduling", Outcome: outcomePaused, Passed: !c.SchedulingDisabled, Fact: "alarms are published"}}
-	if c.SchedulingDisabled {
-		gates[0].Fact, gates[0].Change = "ONBOARDING_SCHEDULING_DISABLED is set", "lift ONBOARDING_SCHEDULING_DISABLED"
-	}
+	var gates []Gate
 	for _, asked := range session.Gates(r.ProfileID, v.Snapshot(), alarm) {
 		g, known := words[asked.Skip]
 		if !known { // the alarm that is explained names this session
@@ -109,7 +128,19 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		}
 		gates = append(gates, g)
 	}
-	return gates
+	return append(gates, c.schedulingGate(also.Pause))
+}
+
+// schedulingGate comes last of what the rows decide: an execution that the session refuses is not put back.
+func (c *Service) schedulingGate(p *Pause) Gate {
+	g := Gate{Name: "scheduling", Outcome: string(session.SkipSchedulingPaused), Passed: true, Fact: "alarms are published"}
+	switch {
+	case c.SchedulingDisabled:
+		g.Passed, g.Fact, g.Change = false, "ONBOARDING_SCHEDULING_DISABLED is set", "lift ONBOARDING_SCHEDULING_DISABLED"
+	case p != nil:
+		g.Passed, g.Fact, g.Since, g.Change = false, p.Fact(), p.Since, LiftPause
+	}
+	return g
 }
 
 func dueStep(r session.Record) string {
@@ -225,6 +256,8 @@ func nextOf(r session.Record, outcome string) string {
 		return "The alarm of the step is on its way; if it is lost, the sweeper sets it again."
 	case outcomeNotDue, string(session.SkipQuietHours), string(session.SkipAwaitingDelivery):
 		return "The step's alarm comes then."
+	case string(session.SkipSchedulingPaused):
+		return "Nothing; what is due when scheduling goes on is published then at once."
 	case string(session.SkipAlreadySent):
 		return "The next execution of the step moves the session on without sending."
 	case string(session.SkipStale):

@@ -101,6 +101,7 @@ type Gauges struct {
 	Unpublished int           // alarms that QStash does not have yet
 	OldestAlarm time.Duration // how long ago the oldest of them was written
 	DeadLetters int           // dead letters that were not replayed
+	Pauses      int           // organisations that an operator has paused
 }
 
 // observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
@@ -111,16 +112,19 @@ const observeTimeout = 2 * time.Second
 func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 	inBurst, inBurstErr := meter.Int64ObservableGauge("sessions_in_burst", metric.WithDescription("Active sessions that wait for a step."))
 	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),
-		metric.WithDescription("How long ago the step was due that is waited for longest; without sessions that are parked, paused or on hold."))
+		metric.WithDescription("How long ago the step was due that is waited for longest; "+
+			"without sessions that are parked, paused or on hold, and paused organisations."))
 	parked, parkedErr := meter.Int64ObservableGauge("sessions_parked",
 		metric.WithDescription("Sessions that wait for an operator, by status."))
 	unpublished, unpublishedErr := meter.Int64ObservableGauge("alarms_unpublished",
-		metric.WithDescription("Alarms that QStash does not have yet."))
+		metric.WithDescription("Alarms that QStash does not have yet, without those of paused organisations."))
 	oldest, oldestErr := meter.Float64ObservableGauge("alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest alarm was written that QStash does not have yet."))
 	deadLetters, deadLettersErr := meter.Int64ObservableGauge("dead_letters_open",
 		metric.WithDescription("Dead letters of steps that nobody has replayed."))
-	if err := errors.Join(inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, deadLettersErr); err != nil {
+	pauses, pausesErr := meter.Int64ObservableGauge("organisations_paused",
+		metric.WithDescription("Organisations whose scheduling an operator has paused: what they keep counts in no other gauge of lateness."))
+	if err := errors.Join(pausesErr, inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, deadLettersErr); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -135,6 +139,7 @@ func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 		o.ObserveInt64(unpublished, int64(s.Unpublished))
 		o.ObserveFloat64(oldest, s.OldestAlarm.Seconds())
 		o.ObserveInt64(deadLetters, int64(s.DeadLetters))
+		o.ObserveInt64(pauses, int64(s.Pauses))
 		counted, err := c.Store.Parked(ctx)
 		if err != nil {
 			return err
@@ -143,6 +148,6 @@ func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 			o.ObserveInt64(parked, int64(counted[status]), metric.WithAttributes(attribute.String("status", string(status))))
 		}
 		return nil
-	}, inBurst, lag, parked, unpublished, oldest, deadLetters)
+	}, inBurst, lag, parked, unpublished, oldest, deadLetters, pauses)
 	return err
 }

@@ -51,6 +51,8 @@ type store interface {
 	HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
 	// Wait sets the alarm of a due step again; nil when there is nothing to publish. ErrConflict.
 	Wait(ctx context.Context, w session.Wait) (*session.Alarm, error)
+	// PutBack sets the alarm of a due step again, to be published after the pause of its organisation. ErrConflict.
+	PutBack(ctx context.Context, w session.Wait) error
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 
 	// Circumstances are what an explanation needs beside the session; ErrNoProfile.

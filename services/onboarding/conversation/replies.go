@@ -188,7 +188,7 @@ func (c *Service) decide(ctx context.Context, view View, cause Cause, m reply, r
 	case session.SendAndMove:
 		return c.sendAnswer(ctx, view, cause, d, replied, intent)
 	case session.StartBurst:
-		return c.startBurst(ctx, s, cause, d, replied)
+		return c.startBurst(ctx, view, cause, d, replied)
 	case session.BeginInterview:
 		move := session.Stay(s, now)
 		move.Token, move.Mode, move.Paused = d.To, d.Mode, false
@@ -234,8 +234,8 @@ func (c *Service) sendAnswer(
 }
 
 // startBurst sends nothing: the first step does, as soon as its alarm is delivered.
-func (c *Service) startBurst(ctx context.Context, s session.Record, cause Cause, d session.StartBurst, replied session.Entry) error {
-	now := c.Now()
+func (c *Service) startBurst(ctx context.Context, view View, cause Cause, d session.StartBurst, replied session.Entry) error {
+	s, now := view.Session, c.Now()
 	move := session.Stay(s, now)
 	move.Token, move.NextStep, move.Paused = d.To, d.Step.ID, false
 	due := s.BurstDue(d.Step, now)
@@ -247,7 +247,9 @@ func (c *Service) startBurst(ctx context.Context, s session.Record, cause Cause,
 	if err := c.Store.Move(ctx, move, &cause); err != nil {
 		return err
 	}
-	c.Alarms.PublishOrLeave(ctx, *move.Alarm)
+	if !view.SchedulingPaused {
+		c.Alarms.PublishOrLeave(ctx, *move.Alarm)
+	}
 	return nil
 }
 

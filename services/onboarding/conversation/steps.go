@@ -91,6 +91,9 @@ func (c *Service) sendStep(
 	ctx context.Context, p session.StepPayload, step session.Step, view View, due StepDue, correlationID string, early Early,
 ) (StepResult, error) {
 	r, now, ahead := view.Session, c.Now(), false
+	if view.SchedulingPaused {
+		return c.skipUnless(ctx, p, session.SkipSchedulingPaused, c.putBack(ctx, r, now))
+	}
 	if until, quiet := r.QuietUntil(now); quiet {
 		if waits, err := c.awaitWindow(ctx, r, step, now, until); err != nil || waits {
 			return c.skipUnless(ctx, p, session.SkipQuietHours, err)

@@ -77,6 +77,17 @@ func (c *Service) deliveryOf(ctx context.Context, r session.Record, step, before
 	return end, !receipt.Final && c.Now().Before(end), nil
 }
 
+// putBack has the alarm of a step that came due while its organisation was paused set again. The relay publishes it after the pause.
+func (c *Service) putBack(ctx context.Context, r session.Record, now time.Time) error {
+	return c.Store.PutBack(ctx, session.Wait{
+		From: r, Cause: session.CauseReleased, At: now,
+		Entry: session.Entry{
+			At: now, Kind: session.KindWaiting, Trigger: session.TriggerStep, Step: r.NextStep,
+			Detail: "for the end of the pause of the organisation's scheduling",
+		},
+	})
+}
+
 // setAgain has the alarm of a step that waits set again, unless one is on its way already.
 func (c *Service) setAgain(ctx context.Context, w session.Wait) error {
 	alarm, err := c.Store.Wait(ctx, w)

@@ -86,7 +86,7 @@ func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Mo
 	if err != nil {
 		return Goal{}, err
 	}
-	s.Alarms.PublishOrLeave(ctx, a)
+	s.publish(ctx, stored, a)
 	s.withdraw(ctx, stored, messageID)
 	return stored, nil
 }

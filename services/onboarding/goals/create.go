@@ -72,7 +72,7 @@ func (s *Service) Create(ctx context.Context, n New) (g Goal, duplicate bool, er
 	if duplicate {
 		return sameGoal(stored, n)
 	}
-	s.Alarms.PublishOrLeave(ctx, a)
+	s.publish(ctx, stored, a)
 	return stored, false, nil
 }
 

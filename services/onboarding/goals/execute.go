@@ -24,6 +24,7 @@ const (
 	OutcomeEarly   = "early" // an old alarm of a goal that was moved to later
 	OutcomeBusy    = "busy"  // the end of the goal that runs sets the next alarm
 	OutcomeWaiting = "waiting"
+	OutcomePaused  = "scheduling_paused" // the alarm is set again, for after the pause
 )
 
 // decision is what an alarm does.
@@ -31,6 +32,7 @@ type decision int
 
 const (
 	nothing decision = iota // the goal stands as its status says, or is not due
+	putBack
 	noteOffline
 	noteBusy
 	callNode
@@ -46,6 +48,8 @@ func (v Situation) onAlarm(now time.Time) decision {
 		return continuePhone
 	case v.Status != Scheduled, now.Before(v.ScheduledFor.Add(-tolerance)):
 		return nothing
+	case v.SchedulingPaused:
+		return putBack
 	case !v.Online:
 		return noteOffline
 	case v.Busy:
@@ -70,6 +74,8 @@ func (s *Service) Execute(ctx context.Context, goalID string) (outcome string, e
 	called := v.Goal
 	called.CalledAt = now
 	switch v.onAlarm(now) {
+	case putBack:
+		return OutcomePaused, s.putBack(ctx, v.Goal, now)
 	case noteOffline:
 		s.Metrics.foundOffline(ctx)
 		return "", errors.Join(unmoved(s.Store.Offline(ctx, v.Goal, now)), ErrOffline)
@@ -178,6 +184,18 @@ func (s *Service) lookLater(ctx context.Context, g Goal) error {
 	}
 	a := Alarm{ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Cause: "burst", DueAt: now.Add(min(max(waited/2, lookSoon), lookLate))}
 	return unmoved(s.Store.Rearm(ctx, g, a, now))
+}
+
+// putBack sets the alarm of a goal again that came due while its organisation was paused: the relay publishes it after the pause.
+func (s *Service) putBack(ctx context.Context, g Goal, now time.Time) error {
+	return unmoved(s.Store.PutBack(ctx, g, Alarm{ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Cause: "paused", DueAt: now}, now))
+}
+
+// publish hands the alarm of a goal to QStash, unless the organisation is paused: then the relay does after the pause.
+func (s *Service) publish(ctx context.Context, g Goal, a Alarm) {
+	if !g.SchedulingPaused {
+		s.Alarms.PublishOrLeave(ctx, a)
+	}
 }
 
 // phone is how a phone runs a goal: by a text to the person.

@@ -3,6 +3,8 @@ package goals
 import (
 	"fmt"
 	"time"
+
+	"paceline.internal/services/onboarding/conversation"
 )
 
 // Explanation says where a goal stands, why, what happens next by itself, and what may be done about it.
@@ -19,8 +21,8 @@ type Gate struct {
 }
 
 // Gates are the questions of an alarm in the order in which onAlarm lets them decide, and what the alarm would answer. What messaging would
-// say about the text of a phone's goal is not asked.
-func (v Situation) Gates(now time.Time) (gates []Gate, outcome string) {
+// say about the text of a phone's goal is not asked. The pause is that of the organisation, if it has one.
+func (v Situation) Gates(now time.Time, pause conversation.Pause) (gates []Gate, outcome string) {
 	runs := v.Status == Running && v.Kind == Phone
 	gates = []Gate{
 		{
@@ -31,17 +33,24 @@ func (v Situation) Gates(now time.Time) (gates []Gate, outcome string) {
 			Name: "due", Outcome: OutcomeEarly, Passed: runs || !now.Before(v.ScheduledFor.Add(-tolerance)),
 			Fact: "it is due at " + v.ScheduledFor.UTC().Format(time.RFC3339), Change: "time, or POST /v1/goals/" + v.ID + ":reschedule",
 		},
+		{
+			Name: "scheduling", Outcome: OutcomePaused, Passed: runs || !v.SchedulingPaused, Fact: "alarms are published",
+			Change: conversation.LiftPause,
+		},
 		{Name: "device", Outcome: "offline", Passed: v.Online, Fact: "the device is connected", Change: "connect the device"},
 		{
 			Name: "free", Outcome: OutcomeBusy, Passed: runs || !v.Busy, Fact: "nothing runs on the device",
 			Change: "the end of the goal that runs on the device",
 		},
 	}
+	if v.SchedulingPaused {
+		gates[2].Fact, gates[2].Since = pause.Fact(), pause.Since
+	}
 	if !v.Online {
-		gates[2].Fact = "the device is not connected"
+		gates[3].Fact = "the device is not connected"
 	}
 	if v.Busy {
-		gates[3].Fact = "another goal runs on the device"
+		gates[4].Fact = "another goal runs on the device"
 	}
 	outcome = OutcomeStarted
 	for i := len(gates) - 1; i >= 0; i-- {
@@ -54,8 +63,9 @@ func (v Situation) Gates(now time.Time) (gates []Gate, outcome string) {
 	return gates, outcome
 }
 
-// Explain explains a goal as an alarm would find it.
-func (v Situation) Explain(now time.Time, paused bool) Explanation {
+// Explain explains a goal as an alarm would find it. Disabled says that the process publishes no alarm, and the pause is that of the
+// organisation, if it has one.
+func (v Situation) Explain(now time.Time, disabled bool, pause conversation.Pause) Explanation {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch v.Status {
 	case Completed:
@@ -80,13 +90,18 @@ func (v Situation) Explain(now time.Time, paused bool) Explanation {
 		return e
 	case Scheduled:
 	}
-	return v.explainScheduled(now, paused, at)
+	e := Explanation{Summary: fmt.Sprintf("The goal is due at %s.", at(v.ScheduledFor))}
+	if !disabled && v.SchedulingPaused {
+		e.Next = fmt.Sprintf("Nothing: %s, since %s.", pause.Fact(), at(pause.Since))
+		e.Advice = conversation.LiftPause + " lifts the pause; what is due by then runs at once."
+		return e
+	}
+	return v.explainScheduled(e, now, disabled, at)
 }
 
-func (v Situation) explainScheduled(now time.Time, paused bool, at func(time.Time) string) Explanation {
-	e := Explanation{Summary: fmt.Sprintf("The goal is due at %s.", at(v.ScheduledFor))}
+func (v Situation) explainScheduled(e Explanation, now time.Time, disabled bool, at func(time.Time) string) Explanation {
 	switch {
-	case paused:
+	case disabled:
 		e.Next, e.Advice = "Nothing: scheduling is switched off.", "Lift ONBOARDING_SCHEDULING_DISABLED; what is due by then runs at once."
 	case now.Before(v.ScheduledFor):
 		e.Next = "QStash calls then, and the goal begins if its device is connected and free."

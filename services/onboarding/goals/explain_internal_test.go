@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"paceline.internal/services/onboarding/conversation"
 )
 
 // TestGates holds what an alarm would answer to what it does.
@@ -16,15 +18,16 @@ func TestGates(t *testing.T) {
 		v := Situation{
 			Online: rapid.Bool().Draw(t, "online"), Busy: rapid.Bool().Draw(t, "busy"),
 			Goal: Goal{
-				Status:       rapid.SampledFrom([]Status{Scheduled, Running, Completed, Failed, Cancelled}).Draw(t, "status"),
-				Kind:         rapid.SampledFrom([]Kind{Phone, Stream}).Draw(t, "kind"),
-				ScheduledFor: now.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "seconds")) * time.Second),
+				Status:           rapid.SampledFrom([]Status{Scheduled, Running, Completed, Failed, Cancelled}).Draw(t, "status"),
+				Kind:             rapid.SampledFrom([]Kind{Phone, Stream}).Draw(t, "kind"),
+				SchedulingPaused: rapid.Bool().Draw(t, "paused"),
+				ScheduledFor:     now.Add(time.Duration(rapid.IntRange(-5, 5).Draw(t, "seconds")) * time.Second),
 			},
 		}
 		if v.Kind == Phone {
 			v.Online = true
 		}
-		gates, outcome := v.Gates(now)
+		gates, outcome := v.Gates(now, conversation.Pause{Since: now})
 		for _, g := range gates {
 			require.Equal(t, g.Passed, g.Change == "")
 		}
@@ -35,6 +38,8 @@ func TestGates(t *testing.T) {
 				want = OutcomeEarly
 			}
 			require.Equal(t, want, outcome)
+		case putBack:
+			require.Equal(t, OutcomePaused, outcome)
 		case noteOffline:
 			require.Equal(t, "offline", outcome)
 		case noteBusy:

@@ -91,6 +91,9 @@ type Goal struct {
 	UndoOf         string
 	CreatedBy      string
 	CreatedAt      time.Time
+
+	// SchedulingPaused says that an operator has paused the organisation: nothing of it begins.
+	SchedulingPaused bool
 }
 
 // Transition is one line of a goal's timeline.

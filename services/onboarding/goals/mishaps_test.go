@@ -103,6 +103,10 @@ func (c crashing) End(ctx context.Context, e goals.End) (bool, error) {
 	return met(c.b, func() (bool, error) { return c.Goals.End(ctx, e) })
 }
 
+func (c crashing) PutBack(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
+	return meets(c.b, func() error { return c.Goals.PutBack(ctx, g, a, at) })
+}
+
 func (c crashing) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
 	return meets(c.b, func() error { return c.Goals.Rearm(ctx, g, a, at) })
 }

@@ -6,7 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/postgres"
 )
 
 // TestWordsOfTime is a Friday, seven in the morning in New York, where the owner lives.
@@ -97,6 +100,51 @@ func TestScope(t *testing.T) {
 		require.Empty(t, b.qstash.Record())
 		b.service.Alarms.Disabled = false
 		b.sweeps()
+		b.plays(time.Minute)
+		b.is(g, goals.Completed)
+	})
+}
+
+func TestPausedOrganisation(t *testing.T) {
+	t.Parallel()
+
+	t.Run("BeginsNoGoalUntilThePauseIsLiftedAndLosesNone", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		early := b.says("", time.Minute) // QStash has its alarm
+		b.exec(`insert into scheduling_pauses (org_id, reason, paused_at, paused_by) values ($1, 'a test', $2, '{"subject":"ada"}')`, orgID, b.clock.Now())
+		late := b.says("", 2*time.Minute)
+		require.True(t, late.SchedulingPaused)
+		b.plays(3 * time.Hour)
+		b.sweeps()
+		b.plays(3 * time.Hour)
+		v := b.is(early, goals.Scheduled)
+		b.is(late, goals.Scheduled)
+		require.Len(t, b.qstash.Record().Of(emulator.Published), 1)
+		require.Equal(t, 2, b.count(`select count(*) from goal_alarms where published_at is null`), "one of each goal")
+
+		held, err := b.store.SchedulingPause(t.Context(), orgID)
+		require.NoError(t, err)
+		e := v.Explain(b.clock.Now(), false, conversation.Pause{Since: held.Since, By: "ada", Reason: held.Reason})
+		require.Equal(t, "Nothing: scheduling of the organisation is paused by ada: a test, since 2026-11-20T12:00:00Z.", e.Next)
+		require.Contains(t, e.Advice, "POST /v1/scheduling:resume")
+
+		_, err = postgres.NewStore(b.pool).ResumeScheduling(t.Context(), orgID)
+		require.NoError(t, err)
+		for range 2 { // both are due at once, and the phone does one after the other
+			b.sweeps()
+			b.plays(time.Minute)
+		}
+		b.is(early, goals.Completed)
+		b.is(late, goals.Completed)
+		require.Equal(t, map[string]int{early.ID: 1, late.ID: 1}, b.phone.texts)
+	})
+
+	t.Run("KeepsNoGoalOfAnother", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.exec(`insert into scheduling_pauses (org_id, paused_at) values ($1, $2)`, otherOrgID, b.clock.Now())
+		g := b.says("", time.Minute)
 		b.plays(time.Minute)
 		b.is(g, goals.Completed)
 	})

@@ -79,6 +79,8 @@ type store interface { //nolint:interfacebloat // each is one intention
 	Overdue(ctx context.Context, p Patience, limit int, now time.Time) ([]Overdue, error)
 	// Rearm sets the next alarm of a goal that has not moved.
 	Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error
+	// PutBack is Rearm of a goal whose newest alarm QStash has; of another one it changes nothing. ErrConflict.
+	PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) error
 }
 
 // messages deletes what was published; qstash.Client implements it.

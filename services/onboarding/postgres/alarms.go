@@ -25,6 +25,7 @@ func stepAlarms(pool postgres.DB) *outbox.Store[session.Alarm] {
 				a.ID, a.OrgID, a.SessionID, a.ProfileID, string(a.StepID), string(a.ExpectedStateToken), a.Generation, string(a.Cause), a.DueAt,
 			}, a.LeaseToken
 		},
+		Kept: sqlPausedOf + `a.org_id)`,
 	})
 }
 
@@ -62,21 +63,24 @@ var inOutbox = stepAlarms(nil)
 // Alarms is the outbox of the steps' alarms.
 func (s *Store) Alarms() *outbox.Store[session.Alarm] { return s.alarms }
 
-// waiting is what there is of the due step's alarms: its newest one, and how often it waited for a receipt, ever and right before.
+// waiting is what there is of the due step's alarms: its newest one, whether QStash has that, and how often it waited for a receipt, ever
+// and right before.
 type waiting struct {
 	generation  int
 	due         time.Time
+	published   bool
 	ever, inRow int
 }
 
 const sqlWaiting = `
-select max(generation), (array_agg(due_at order by generation desc))[1], count(*) filter (where cause = 'delivery'),
+select max(generation), (array_agg(due_at order by generation desc))[1],
+       (array_agg(published_at is not null order by generation desc))[1], count(*) filter (where cause = 'delivery'),
        count(*) filter (where cause = 'delivery' and generation > coalesce((select max(b.generation) from step_alarms b
            where b.session_id = $1 and b.step_id = $2 and b.cause <> 'delivery'), 0))
 from step_alarms where session_id = $1 and step_id = $2`
 
 func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record) (w waiting, err error) {
-	if err := tx.QueryRow(ctx, sqlWaiting, r.ID, string(r.NextStep)).Scan(&w.generation, &w.due, &w.ever, &w.inRow); err != nil {
+	if err := tx.QueryRow(ctx, sqlWaiting, r.ID, string(r.NextStep)).Scan(&w.generation, &w.due, &w.published, &w.ever, &w.inRow); err != nil {
 		return w, fmt.Errorf("read the alarms of a step: %w", err)
 	}
 	return w, nil

@@ -15,13 +15,16 @@ const sqlCircumstances = `
 select (select s.paused_at from conversation_sessions s where s.profile_id = p.id order by s.status = 'active' desc, s.id desc limit 1),
     coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false),
     exists (select from webhook_jobs j where j.org_id = p.org_id and j.status = 'failed' and j.subject = p.phone
-        and j.error_message like '` + conversation.NeedsOperator + `%')
-from profiles p where p.org_id = $1 and p.id = $2`
+        and j.error_message like '` + conversation.NeedsOperator + `%'),
+    z.paused_at, coalesce(z.paused_by ->> 'subject', ''), coalesce(z.reason, '')
+from profiles p left join scheduling_pauses z on z.org_id = p.org_id where p.org_id = $1 and p.id = $2`
 
 // Circumstances are what an explanation needs beside the session; conversation.ErrNoProfile.
 func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c conversation.Circumstances, err error) {
-	var paused *time.Time
-	err = s.pool.QueryRow(ctx, sqlCircumstances, orgID, profileID).Scan(&paused, &c.ConsentRequired, &c.AwaitsOperator)
+	var paused, since *time.Time
+	var pause conversation.Pause
+	err = s.pool.QueryRow(ctx, sqlCircumstances, orgID, profileID).Scan(
+		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, conversation.ErrNoProfile
 	}
@@ -29,5 +32,9 @@ func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c c
 		return c, fmt.Errorf("read the circumstances of a person: %w", err)
 	}
 	c.PausedAt = orZero(paused)
+	if since != nil {
+		pause.Since = *since
+		c.Pause = &pause
+	}
 	return c, nil
 }

@@ -20,15 +20,17 @@ const overdueAfter = time.Minute
 
 // sqlGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
 // and would hide how long a sequence has stood still. Of the sessions in their burst it looks at the alarms of those whose step is due by
-// now, the thousand that are due for longest, so that a crowd that waits for its steps costs a scrape no more than that.
+// now, the thousand that are due for longest, so that a crowd that waits for its steps costs a scrape no more than that. What a pause keeps
+// counts only if it is asked for: it is late on purpose.
 const sqlGauges = `
 with burst as materialized (
-    select id, profile_id, next_step_id, step_due_at, paused_at from conversation_sessions
+    select id, org_id, profile_id, next_step_id, step_due_at, paused_at from conversation_sessions
     where sweep_at is not null order by sweep_at limit @most
 ), late as materialized (
     select b.id, b.next_step_id, b.step_due_at from burst b
     where b.step_due_at <= @now and b.paused_at is null
       and b.profile_id not in (select id from profiles where hold)
+      and (@kept or b.org_id not in (select org_id from scheduling_pauses))
 )
 select
     (select count(*) from burst) as in_burst,
@@ -40,24 +42,31 @@ select
          where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'overdue'
          order by a.generation desc limit 1
      ) meant) as waiting_since,
-    (select count(*) from (select from step_alarms where published_at is null limit @most) a) as unpublished,
-    (select min(created_at) from step_alarms where published_at is null) as written_at,
-    (select count(*) from (select from dead_letters where replayed_at is null limit @most) d) as dead_letters`
+    (select count(*) from (
+        select from step_alarms a
+        where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses)) limit @most) a) as unpublished,
+    (select min(a.created_at) from step_alarms a
+     where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses))) as written_at,
+    (select count(*) from (select from dead_letters where replayed_at is null limit @most) d) as dead_letters,
+    (select count(*) from scheduling_pauses) as pauses`
 
 // Gauges are how the conversations stand of all organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (conversation.Gauges, error) {
-	return s.gaugesUpTo(ctx, now, mostInBurst)
+	return s.gaugesUpTo(ctx, now, mostInBurst, false)
 }
 
-func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int) (conversation.Gauges, error) {
+// gaugesUpTo are the gauges, with what a pause keeps if kept says so.
+func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int, kept bool) (conversation.Gauges, error) {
 	var found struct {
-		InBurst, Overdue, Unpublished, DeadLetters int
-		WaitingSince, WrittenAt                    *time.Time
+		InBurst, Overdue, Unpublished, DeadLetters, Pauses int
+		WaitingSince, WrittenAt                            *time.Time
 	}
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
-	batch.Queue(sqlGauges, postgres.Args{"now": now, "overdue": now.Add(-overdueAfter), "most": most}).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&found.InBurst, &found.Overdue, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters)
+	args := postgres.Args{"now": now, "overdue": now.Add(-overdueAfter), "most": most, "kept": kept}
+	batch.Queue(sqlGauges, args).QueryRow(func(row pgx.Row) error {
+		return row.Scan(
+			&found.InBurst, &found.Overdue, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters, &found.Pauses)
 	})
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return conversation.Gauges{}, fmt.Errorf("see how the conversations stand: %w", err)
@@ -65,6 +74,7 @@ func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int) (conver
 	return conversation.Gauges{
 		InBurst: found.InBurst, Overdue: found.Overdue, Lag: since(found.WaitingSince, now), Unpublished: found.Unpublished,
 		OldestAlarm: since(found.WrittenAt, now), DeadLetters: found.DeadLetters,
+		Pauses: found.Pauses,
 	}, nil
 }
 

@@ -31,6 +31,7 @@ func goalAlarms(pool postgres.DB) *outbox.Store[goals.Alarm] {
 		Values: func(a goals.Alarm) (values []any, leaseToken string) {
 			return []any{a.ID, a.OrgID, a.GoalID, a.Generation, a.Cause, a.DueAt}, a.LeaseToken
 		},
+		Kept: sqlPausedOf + `a.org_id)`,
 	})
 }
 
@@ -45,7 +46,8 @@ select g.id::text, g.org_id::text, g.profile_id::text, g.device_id::text, d.kind
        g.locale, g.understood, g.note, g.status, g.reason, g.scheduled_for, g.scheduled_delay, g.called_at, g.waiting_since,
        g.offline_tries,
        coalesce(g.run_id::text, '') as run_id, g.offered_at, g.acknowledged_at, g.heard_at, g.progress, g.stop_requested_at, g.started_at,
-       g.ended_at, coalesce(g.undo_of::text, '') as undo_of, g.created_by, g.created_at`
+       g.ended_at, coalesce(g.undo_of::text, '') as undo_of, g.created_by, g.created_at,
+       ` + sqlPausedOf + `g.org_id) as scheduling_paused`
 
 type goalRow struct {
 	ID, OrgID, ProfileID, DeviceID, Kind, Source, Key, Said, Goal, Locale, Understood, Note, Status, Reason string
@@ -66,6 +68,8 @@ type goalRow struct {
 	UndoOf          string
 	CreatedBy       string
 	CreatedAt       time.Time
+
+	SchedulingPaused bool
 }
 
 func (r goalRow) goal() goals.Goal {
@@ -76,6 +80,7 @@ func (r goalRow) goal() goals.Goal {
 		WaitingSince: orZero(r.WaitingSince), OfflineTries: r.OfflineTries, RunID: r.RunID, OfferedAt: orZero(r.OfferedAt),
 		AcknowledgedAt: orZero(r.AcknowledgedAt), HeardAt: orZero(r.HeardAt), Progress: r.Progress, StopAskedAt: orZero(r.StopRequestedAt),
 		StartedAt: orZero(r.StartedAt), EndedAt: orZero(r.EndedAt), UndoOf: r.UndoOf, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
+		SchedulingPaused: r.SchedulingPaused,
 	}
 }
 

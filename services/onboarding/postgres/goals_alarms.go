@@ -202,6 +202,24 @@ func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.
 	})
 }
 
+// PutBack sets the next alarm of a goal that has not moved, unless QStash does not have the newest one yet. goals.ErrConflict.
+func (s *Goals) PutBack(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		_, err := oneGoal(ctx, tx, asRead+` for update of g`, read(g))
+		if errors.Is(err, goals.ErrNoGoal) {
+			return goals.ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		message, err := newestMessage(ctx, tx, g.ID)
+		if err != nil || message == "" {
+			return err
+		}
+		return addGoalAlarm(ctx, tx, &a, at)
+	})
+}
+
 // goalReach is how many goals one listing of overdue ones reads, as overdueReach.
 const goalReach = 10_000
 
@@ -225,7 +243,7 @@ where g.id = any(array(
           and (w.heard_at <= @now::timestamptz - @lease::interval or w.started_at <= @now::timestamptz - @limit_of_run::interval)
         order by w.heard_at limit @reach))
     and (g.status = 'running'
-        or a.published_at is not null and (g.waiting_since <= @now::timestamptz - @busy::interval
+        or a.published_at is not null and (g.waiting_since <= @now::timestamptz - @busy::interval and a.rung_at + @grace::interval <= @now
             or not (b.busy and g.waiting_since is not null)
                 and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now))
 order by d.kind = 'phone', g.scheduled_for limit @limit`

@@ -10,14 +10,16 @@ import (
 )
 
 // sqlGoalGauges looks for what waits for us among the goals that are due for longest, as many as one listing of overdue ones reads: a
-// crowd of goals whose devices are offline costs a scrape no more than that.
+// crowd of goals whose devices are offline costs a scrape no more than that. What a pause keeps is late on purpose, and does not count.
 const sqlGoalGauges = `
 select
     (select min(g.scheduled_for)
-     from (select scheduled_for, waiting_since, offline_tries from goals
+     from (select org_id, scheduled_for, waiting_since, offline_tries from goals
            where status = 'scheduled' and scheduled_for <= @now order by scheduled_for limit @reach) g
-     where g.waiting_since is null and g.offline_tries = 0) as due_at,
-    (select min(created_at) from goal_alarms where published_at is null) as written_at`
+     where g.waiting_since is null and g.offline_tries = 0
+       and g.org_id not in (select org_id from scheduling_pauses)) as due_at,
+    (select min(a.created_at) from goal_alarms a
+     where a.published_at is null and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
 
 // Gauges are how the goals of all organisations stand that ctx may see.
 func (s *Goals) Gauges(ctx context.Context, now time.Time) (goals.Gauges, error) {

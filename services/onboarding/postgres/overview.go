@@ -71,7 +71,7 @@ func (s *Store) Overview(ctx context.Context, orgID string, now time.Time, most 
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return Overview{}, fmt.Errorf("see how the organisation stands: %w", err)
 	}
-	if o.Conversations, err = s.gaugesUpTo(ctx, now, most); err != nil {
+	if o.Conversations, err = s.gaugesUpTo(ctx, now, most, true); err != nil {
 		return Overview{}, err
 	}
 	for _, q := range []struct {

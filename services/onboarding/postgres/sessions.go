@@ -18,7 +18,8 @@ const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step_id, '') as next_step_id, s.status, s.status_reason,
        s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
        p.phone, p.first_name, p.locale, p.hold, p.hold_version, p.time_zone,
-       case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from`
+       case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from,
+       ` + sqlPausedOf + `s.org_id) as scheduling_paused`
 
 const sqlSessionTables = `
 from conversation_sessions s join profiles p on p.id = s.profile_id left join organisation_settings o on o.org_id = s.org_id
@@ -35,7 +36,7 @@ func scanView(r pgx.CollectableRow, further ...any) (conversation.View, error) {
 	err := r.Scan(append([]any{
 		&at.ID, &at.OrgID, &at.ProfileID, &at.Mode, &at.Token, &at.NextStep, &at.Status, &at.Reason,
 		&at.Paused, &at.Turn, &at.Detours, &at.CopyVersion, &at.CreatedAt, &at.UpdatedAt,
-		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &opens, &closes,
+		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &opens, &closes, &v.SchedulingPaused,
 	}, further...)...)
 	at.Quiet = quietHours(opens, closes, zone)
 	return v, err

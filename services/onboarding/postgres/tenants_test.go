@@ -37,6 +37,8 @@ with p as (
     select gen_random_uuid(), @org, id, profile_id, 'onboarding_message_1', 'x', 1, @at, @at, @at from s
 ), o as (
     insert into organisation_settings (org_id, updated_at) values (@org, @at) on conflict do nothing
+), z as (
+    insert into scheduling_pauses (org_id, paused_at) values (@org, @at) on conflict do nothing
 ), w as (
     insert into inbound_audits (org_id, sender, swept_until, due_at) values (@org, '+15005550006', @at, @at) on conflict do nothing
 ), m as (
@@ -130,7 +132,7 @@ func TestTenants(t *testing.T) {
 			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
 		ReadOnly: []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
-		Open:     []string{"organisation_settings", "inbound_audits"},
+		Open:     []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
 	})
 }
 

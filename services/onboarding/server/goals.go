@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/audit"
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -186,9 +187,17 @@ func (s *Goals) ExplainGoal(ctx context.Context, in *onboardingv1.ExplainGoalReq
 	if err != nil {
 		return nil, err
 	}
-	e := v.Explain(s.Now(), s.Goals.Disabled)
+	paused, err := s.Store.SchedulingPause(ctx, v.OrgID)
+	if err != nil {
+		return nil, answerGoal(err)
+	}
+	var held conversation.Pause
+	if paused != nil {
+		held = conversation.Pause{Since: paused.Since, By: audit.Read(paused.By).GetSubject(), Reason: paused.Reason}
+	}
+	e := v.Explain(s.Now(), s.Goals.Disabled, held)
 	out := &onboardingv1.ExplainGoalResponse{Summary: e.Summary, Next: e.Next, Advice: e.Advice}
-	gates, outcome := v.Gates(s.Now())
+	gates, outcome := v.Gates(s.Now(), held)
 	for _, g := range gates {
 		out.Gates = append(out.Gates, gate(conversation.Gate(g)))
 	}
@@ -282,7 +291,7 @@ func (s *Goals) goal(g goals.Goal) *onboardingv1.Goal {
 		GoalId: g.ID, OrgId: g.OrgID, ProfileId: g.ProfileID, DeviceId: g.DeviceID, DeviceKind: string(g.Kind), Goal: g.Goal, Said: g.Said,
 		Source: string(g.Source), Status: string(g.Status), Reason: g.Reason, ScheduledFor: timestamppb.New(g.ScheduledFor),
 		ScheduledDelay: int64(g.Delay.Seconds()), Understood: g.Understood, Note: g.Note,
-		SchedulingPaused: s.Goals.Disabled && g.Status == goals.Scheduled, WaitingSince: orAbsent(g.WaitingSince),
+		SchedulingPaused: (s.Goals.Disabled || g.SchedulingPaused) && g.Status == goals.Scheduled, WaitingSince: orAbsent(g.WaitingSince),
 		OfflineTries: int32(min(g.OfflineTries, maxTries)), //nolint:gosec // bounded
 		StartedAt:    orAbsent(g.StartedAt), EndedAt: orAbsent(g.EndedAt), Progress: g.Progress, StopRequestedAt: orAbsent(g.StopAskedAt),
 		UndoOf: g.UndoOf, CreatedAt: timestamppb.New(g.CreatedAt),

@@ -36,6 +36,11 @@ func (s *Server) GetOverview(ctx context.Context, _ *onboardingv1.GetOverviewReq
 			PausedSubscriptions: counted(o.PausedSubscriptions),
 		},
 	}
+	paused, err := s.Store.SchedulingPause(ctx, org(ctx))
+	if err != nil {
+		return nil, answer(err)
+	}
+	out.SchedulingPause = pause(ctx, paused)
 	if gauges.InBurst > countedUpTo && gauges.Overdue <= countedUpTo { // those that were not looked at may be overdue, too
 		out.OverdueSteps.More = true
 	}

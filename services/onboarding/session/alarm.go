@@ -10,7 +10,7 @@ const (
 	CauseDue      AlarmCause = "due"         // the step became due
 	CauseOverdue  AlarmCause = "overdue"     // the alarm before brought nothing
 	CauseDelivery AlarmCause = "delivery"    // the step waits for the receipt of the one before it
-	CauseReleased AlarmCause = "released"    // a hold was lifted
+	CauseReleased AlarmCause = "released"    // a hold was lifted, or the alarm came under a pause of its organisation, which is to be
 	CauseReplayed AlarmCause = "replayed"    // an operator replays a dead letter
 	CauseResumed  AlarmCause = "resumed"     // an operator resumes the session
 	CauseQuiet    AlarmCause = "quiet_hours" // the step waits for the end of quiet hours
@@ -45,7 +45,7 @@ func (a Alarm) Payload() StepPayload { return NewStepPayload(a.ProfileID, a.Sess
 // Wait is why a due step is not sent yet although nothing forbids it: its alarm is set again.
 type Wait struct {
 	From  Record
-	Cause AlarmCause // CauseQuiet, or CauseDelivery
+	Cause AlarmCause // CauseQuiet, CauseDelivery, or CauseReleased
 	At    time.Time
 	Until time.Time // the step is sent then at the latest
 	Entry Entry     // for the timeline

@@ -72,7 +72,7 @@ const (
 	KindReleased  Kind = "released"  // a hold was lifted
 	KindResumed   Kind = "resumed"   // an operator made a parked session active again
 	KindReplayed  Kind = "replayed"  // an operator set an alarm again that QStash gave up, or had a step sent before it was due
-	KindWaiting   Kind = "waiting"   // the due text waits: for the receipt of the one before it, or for the end of quiet hours
+	KindWaiting   Kind = "waiting"   // the due text waits: for the receipt of the one before it, for the end of quiet hours, or of a pause
 )
 
 // Move is one guarded change of a session. It takes effect only if the session still stands where From saw it, together

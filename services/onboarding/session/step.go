@@ -27,6 +27,8 @@ const (
 	SkipAwaitingDelivery SkipReason = "awaiting_delivery"
 	// SkipQuietHours means that the alarm is set for the end of quiet hours.
 	SkipQuietHours SkipReason = "quiet_hours"
+	// SkipSchedulingPaused means that the alarm is set for after the pause of the organisation.
+	SkipSchedulingPaused SkipReason = "scheduling_paused"
 )
 
 // Gate is one question that decides whether a step may be sent.

@@ -56,7 +56,7 @@ type Goal struct {
 	Understood string `protobuf:"bytes,13,opt,name=understood,proto3" json:"understood,omitempty"`
 	// What was chosen where the words leave a choice, such as the half of the day.
 	Note string `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`
-	// Scheduling is switched off: its alarm is recorded and not published.
+	// Scheduling is switched off, or the organisation is paused: its alarm is recorded and not published.
 	SchedulingPaused bool `protobuf:"varint,15,opt,name=scheduling_paused,json=schedulingPaused,proto3" json:"scheduling_paused,omitempty"`
 	// Since when it has waited for its device to be free; absent when it does not.
 	WaitingSince *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`

@@ -426,8 +426,8 @@ type ExecuteStepResponse struct {
 	// Sent or skipped.
 	Outcome StepOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=paceline.onboarding.v1.StepOutcome" json:"outcome,omitempty"`
 	// session_not_found, session_inactive, stale, safety_hold, paused, opted_out, already_sent, awaiting_delivery (the
-	// alarm was set again, to wait for the receipt of the message before), or quiet_hours (it is set for their end); empty when
-	// sent.
+	// alarm was set again, to wait for the receipt of the message before), quiet_hours (it is set for their end), or scheduling_paused (it is
+	// set again, and published when the pause is lifted); empty when sent.
 	SkipReason string `protobuf:"bytes,2,opt,name=skip_reason,json=skipReason,proto3" json:"skip_reason,omitempty"`
 	// The step that is due next; empty after the last one or when nothing was advanced.
 	NextStepId string `protobuf:"bytes,3,opt,name=next_step_id,json=nextStepId,proto3" json:"next_step_id,omitempty"`
@@ -3507,9 +3507,11 @@ type GetOverviewResponse struct {
 	// The queues of onboarding.
 	Queues []*v12.QueueGauges `protobuf:"bytes,10,rep,name=queues,proto3" json:"queues,omitempty"`
 	// What waits for an operator.
-	Attention     *Attention `protobuf:"bytes,11,opt,name=attention,proto3" json:"attention,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Attention *Attention `protobuf:"bytes,11,opt,name=attention,proto3" json:"attention,omitempty"`
+	// The pause of the organisation's scheduling; absent while it is not paused.
+	SchedulingPause *SchedulingPause `protobuf:"bytes,12,opt,name=scheduling_pause,json=schedulingPause,proto3" json:"scheduling_pause,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetOverviewResponse) Reset() {
@@ -3615,6 +3617,13 @@ func (x *GetOverviewResponse) GetQueues() []*v12.QueueGauges {
 func (x *GetOverviewResponse) GetAttention() *Attention {
 	if x != nil {
 		return x.Attention
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetSchedulingPause() *SchedulingPause {
+	if x != nil {
+		return x.SchedulingPause
 	}
 	return nil
 }
@@ -4199,7 +4208,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a'paceline/onboarding/v1/scheduling.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -4464,7 +4473,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x14\n" +
-	"\x12GetOverviewRequest\"\xcc\x05\n" +
+	"\x12GetOverviewRequest\"\xa0\x06\n" +
 	"\x13GetOverviewResponse\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12;\n" +
 	"\x06people\x18\x02 \x03(\v2#.paceline.onboarding.v1.StatusCountR\x06people\x126\n" +
@@ -4477,7 +4486,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x13scheduling_disabled\x18\t \x01(\bR\x12schedulingDisabled\x129\n" +
 	"\x06queues\x18\n" +
 	" \x03(\v2!.paceline.overview.v1.QueueGaugesR\x06queues\x12?\n" +
-	"\tattention\x18\v \x01(\v2!.paceline.onboarding.v1.AttentionR\tattention\"Z\n" +
+	"\tattention\x18\v \x01(\v2!.paceline.onboarding.v1.AttentionR\tattention\x12R\n" +
+	"\x10scheduling_pause\x18\f \x01(\v2'.paceline.onboarding.v1.SchedulingPauseR\x0fschedulingPause\"Z\n" +
 	"\vStatusCount\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x123\n" +
 	"\x06people\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\x06people\"\xa3\x03\n" +
@@ -4577,7 +4587,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xf2\x16\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xf8\x18\n" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
@@ -4626,7 +4636,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12z\n" +
 	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x18\x01\x12s\n" +
+	"\x01\x02\x18\x01\x12\x7f\n" +
+	"\x0fPauseScheduling\x12..paceline.onboarding.v1.PauseSchedulingRequest\x1a/.paceline.onboarding.v1.PauseSchedulingResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x01\x12\x82\x01\n" +
+	"\x10ResumeScheduling\x12/.paceline.onboarding.v1.ResumeSchedulingRequest\x1a0.paceline.onboarding.v1.ResumeSchedulingResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x01\x12s\n" +
 	"\vGetOverview\x12*.paceline.onboarding.v1.GetOverviewRequest\x1a+.paceline.onboarding.v1.GetOverviewResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x03\x12h\n" +
 	"\aGetFlow\x12&.paceline.onboarding.v1.GetFlowRequest\x1a'.paceline.onboarding.v1.GetFlowResponse\"\f\xa2\xbb\x18\b\n" +
@@ -4712,12 +4726,17 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*v11.Actor)(nil),                 // 60: paceline.audit.v1.Actor
 	(*v12.Count)(nil),                 // 61: paceline.overview.v1.Count
 	(*v12.QueueGauges)(nil),           // 62: paceline.overview.v1.QueueGauges
-	(*durationpb.Duration)(nil),       // 63: google.protobuf.Duration
-	(*v11.AuditEntry)(nil),            // 64: paceline.audit.v1.AuditEntry
-	(*GetSettingsRequest)(nil),        // 65: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 66: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetSettingsResponse)(nil),       // 67: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 68: paceline.onboarding.v1.UpdateSettingsResponse
+	(*SchedulingPause)(nil),           // 63: paceline.onboarding.v1.SchedulingPause
+	(*durationpb.Duration)(nil),       // 64: google.protobuf.Duration
+	(*v11.AuditEntry)(nil),            // 65: paceline.audit.v1.AuditEntry
+	(*GetSettingsRequest)(nil),        // 66: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 67: paceline.onboarding.v1.UpdateSettingsRequest
+	(*PauseSchedulingRequest)(nil),    // 68: paceline.onboarding.v1.PauseSchedulingRequest
+	(*ResumeSchedulingRequest)(nil),   // 69: paceline.onboarding.v1.ResumeSchedulingRequest
+	(*GetSettingsResponse)(nil),       // 70: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 71: paceline.onboarding.v1.UpdateSettingsResponse
+	(*PauseSchedulingResponse)(nil),   // 72: paceline.onboarding.v1.PauseSchedulingResponse
+	(*ResumeSchedulingResponse)(nil),  // 73: paceline.onboarding.v1.ResumeSchedulingResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
@@ -4765,73 +4784,78 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	61, // 42: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
 	62, // 43: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
 	51, // 44: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	61, // 45: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	61, // 46: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	61, // 47: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	61, // 48: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	61, // 49: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	61, // 50: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	61, // 51: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 52: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
-	55, // 53: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
-	63, // 54: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
-	63, // 55: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
-	58, // 56: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 57: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	64, // 58: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 59: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 60: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 61: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 62: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 63: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 64: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 65: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 66: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 67: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 68: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 69: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	30, // 70: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 71: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 72: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 73: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 74: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 75: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 76: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 77: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	65, // 78: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	66, // 79: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	48, // 80: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 81: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 82: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 83: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 84: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 85: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 86: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 87: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 88: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 89: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 90: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 91: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 92: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 93: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	31, // 94: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 95: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 96: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 97: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 98: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 99: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 100: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 101: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	67, // 102: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	68, // 103: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	49, // 104: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 105: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 106: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	83, // [83:107] is the sub-list for method output_type
-	59, // [59:83] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	63, // 45: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
+	61, // 46: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	61, // 47: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	61, // 48: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	61, // 49: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	61, // 50: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	61, // 51: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	61, // 52: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 53: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	55, // 54: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	64, // 55: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	64, // 56: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	58, // 57: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 58: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	65, // 59: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 60: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 61: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 62: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 63: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 64: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 65: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 66: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 67: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 68: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 69: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 70: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	30, // 71: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 72: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 73: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 74: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 75: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 76: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 77: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 78: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	66, // 79: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	67, // 80: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	68, // 81: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	69, // 82: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48, // 83: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 84: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 85: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 86: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 87: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 88: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 89: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 90: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 91: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 92: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 93: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 94: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 95: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 96: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	31, // 97: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 98: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 99: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 100: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 101: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 102: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 103: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 104: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	70, // 105: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	71, // 106: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	72, // 107: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	73, // 108: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49, // 109: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 110: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 111: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	86, // [86:112] is the sub-list for method output_type
+	60, // [60:86] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -4839,6 +4863,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 	if File_paceline_onboarding_v1_onboarding_proto != nil {
 		return
 	}
+	file_paceline_onboarding_v1_scheduling_proto_init()
 	file_paceline_onboarding_v1_settings_proto_init()
 	file_paceline_onboarding_v1_onboarding_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}

@@ -43,6 +43,8 @@ const (
 	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
 	OnboardingService_GetSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetSettings"
 	OnboardingService_UpdateSettings_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
+	OnboardingService_PauseScheduling_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/PauseScheduling"
+	OnboardingService_ResumeScheduling_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/ResumeScheduling"
 	OnboardingService_GetOverview_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetOverview"
 	OnboardingService_GetFlow_FullMethodName           = "/paceline.onboarding.v1.OnboardingService/GetFlow"
 	OnboardingService_ListAudit_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ListAudit"
@@ -113,6 +115,11 @@ type OnboardingServiceClient interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
+	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
+	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
+	PauseScheduling(ctx context.Context, in *PauseSchedulingRequest, opts ...grpc.CallOption) (*PauseSchedulingResponse, error)
+	// ResumeScheduling lifts the pause: what is due by then is published at once, what is due for longest first. Again it changes nothing.
+	ResumeScheduling(ctx context.Context, in *ResumeSchedulingRequest, opts ...grpc.CallOption) (*ResumeSchedulingResponse, error)
 	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
 	// not in it. It costs the same however much there is.
 	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
@@ -341,6 +348,26 @@ func (c *onboardingServiceClient) UpdateSettings(ctx context.Context, in *Update
 	return out, nil
 }
 
+func (c *onboardingServiceClient) PauseScheduling(ctx context.Context, in *PauseSchedulingRequest, opts ...grpc.CallOption) (*PauseSchedulingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PauseSchedulingResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_PauseScheduling_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) ResumeScheduling(ctx context.Context, in *ResumeSchedulingRequest, opts ...grpc.CallOption) (*ResumeSchedulingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeSchedulingResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ResumeScheduling_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetOverviewResponse)
@@ -436,6 +463,11 @@ type OnboardingServiceServer interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
+	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
+	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
+	PauseScheduling(context.Context, *PauseSchedulingRequest) (*PauseSchedulingResponse, error)
+	// ResumeScheduling lifts the pause: what is due by then is published at once, what is due for longest first. Again it changes nothing.
+	ResumeScheduling(context.Context, *ResumeSchedulingRequest) (*ResumeSchedulingResponse, error)
 	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
 	// not in it. It costs the same however much there is.
 	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
@@ -516,6 +548,12 @@ func (UnimplementedOnboardingServiceServer) GetSettings(context.Context, *GetSet
 }
 func (UnimplementedOnboardingServiceServer) UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSettings not implemented")
+}
+func (UnimplementedOnboardingServiceServer) PauseScheduling(context.Context, *PauseSchedulingRequest) (*PauseSchedulingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PauseScheduling not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ResumeScheduling(context.Context, *ResumeSchedulingRequest) (*ResumeSchedulingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeScheduling not implemented")
 }
 func (UnimplementedOnboardingServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
@@ -925,6 +963,42 @@ func _OnboardingService_UpdateSettings_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_PauseScheduling_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseSchedulingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).PauseScheduling(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_PauseScheduling_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).PauseScheduling(ctx, req.(*PauseSchedulingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_ResumeScheduling_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeSchedulingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ResumeScheduling(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ResumeScheduling_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ResumeScheduling(ctx, req.(*ResumeSchedulingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_GetOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetOverviewRequest)
 	if err := dec(in); err != nil {
@@ -1069,6 +1143,14 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateSettings",
 			Handler:    _OnboardingService_UpdateSettings_Handler,
+		},
+		{
+			MethodName: "PauseScheduling",
+			Handler:    _OnboardingService_PauseScheduling_Handler,
+		},
+		{
+			MethodName: "ResumeScheduling",
+			Handler:    _OnboardingService_ResumeScheduling_Handler,
 		},
 		{
 			MethodName: "GetOverview",
