@@ -164,7 +164,7 @@ func wordsOfHandsets() glossary {
 	return glossary{
 		"handsets.title": {"Handsets", "Celulares"}, "handsets.what": {"Emulated phones: what you write goes to %s as if a person sent it. No real number is reached.", "Celulares emulados: o que você escreve chega a %s como se uma pessoa tivesse enviado. Nenhum número real é alcançado."},
 		"handsets.clock": {"Clock:", "Relógio:"}, "handsets.phone": {"Phone number", "Número do celular"}, "handsets.handset": {"Handset %s", "Celular %s"}, "handsets.show": {"Show", "Mostrar"}, "handsets.messages": {"Messages on %s", "Mensagens em %s"},
-		"handsets.none": {"Nothing yet. Enrol this number under People, and activate.", "Nada ainda. Inscreva este número em Pessoas e ative."}, "handsets.carrier": {"Twilio itself", "a própria Twilio"},
+		"handsets.none": {"No messages yet. The opening text comes when a person with this number is enrolled under People and activated.", "Ainda não há mensagens. O texto de abertura chega quando uma pessoa com este número é inscrita em Pessoas e ativada."}, "handsets.carrier": {"Twilio itself", "a própria Twilio"},
 		"handsets.stopped": {"This phone has stopped us: Twilio sends it nothing. START lifts that.", "Este celular nos parou: a Twilio não envia nada. START libera."},
 		"handsets.write":   {"Write as this person", "Escrever como esta pessoa"}, "handsets.send": {"Send", "Enviar"}, "handsets.sent": {"Sent.", "Enviado."},
 		"handsets.not_taken": {"the webhook was lost, or not answered with 200. Paceline finds the message later in Twilio's list.", "o webhook se perdeu ou não foi respondido com 200. O Paceline encontra a mensagem depois, na lista da Twilio."},
