@@ -36,9 +36,13 @@ func TestInternationalNumbers(t *testing.T) {
 // said posts a form, and is the page that it comes back to, with its notice.
 func (s *site) said(path string, form url.Values) string {
 	s.t.Helper()
-	answer := s.post(path, form)
+	return readsAll(s.t, s.post(path, form))
+}
+
+func readsAll(t *testing.T, answer *http.Response) string {
+	t.Helper()
 	text, err := io.ReadAll(answer.Body)
-	require.NoError(s.t, err)
+	require.NoError(t, err)
 	return string(text)
 }
 

@@ -80,15 +80,18 @@ func (c *Console) found(
 	return got.GetProfiles(), got.GetNextPageToken(), err
 }
 
-// enrol creates a person, and goes on to them.
+// enrol creates a person, and goes on to them; also to the person who has the number already.
 func (c *Console) enrol(r *http.Request) (notice, error) {
 	got, err := c.services.Onboarding.CreateProfile(r.Context(), &onboardingv1.CreateProfileRequest{
 		Phone: r.Form.Get("phone"), FirstName: r.Form.Get("first_name"), Locale: r.Form.Get("locale"), TimeZone: r.Form.Get("time_zone"),
 	})
 	if err != nil {
-		return notice{}, err
+		return notice{Typed: typed(r, "phone", "first_name", "locale", "time_zone")}, err
 	}
 	n := said("people.enrolled")
+	if !got.GetCreated() {
+		n = said("people.enrolled.already", got.GetProfile().GetFirstName())
+	}
 	n.To = root + "/people/" + got.GetProfile().GetProfileId()
 	return n, nil
 }

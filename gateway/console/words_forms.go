@@ -3,7 +3,8 @@ package console
 // wordsOfForms are what a form says of what was typed into it.
 func wordsOfForms() glossary {
 	return glossary{
-		"fault.bad_code":    {"Twilio's code is a number such as 21211, of five digits; leave it empty for the usual one.", "O código da Twilio é um número como 21211, de cinco dígitos; deixe vazio para o de costume."},
-		"handsets.no_phone": {"This is no phone number in international form, such as +1 202 555 0143.", "Isto não é um telefone em formato internacional, como +1 202 555 0143."},
+		"fault.bad_code":          {"Twilio's code is a number such as 21211, of five digits; leave it empty for the usual one.", "O código da Twilio é um número como 21211, de cinco dígitos; deixe vazio para o de costume."},
+		"people.enrolled.already": {"Already enrolled as %s; nothing was changed.", "Já inscrita como %s; nada foi alterado."},
+		"handsets.no_phone":       {"This is no phone number in international form, such as +1 202 555 0143.", "Isto não é um telefone em formato internacional, como +1 202 555 0143."},
 	}
 }
