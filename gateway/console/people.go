@@ -80,6 +80,15 @@ func (c *Console) found(
 	return got.GetProfiles(), got.GetNextPageToken(), err
 }
 
+// withPhone is the person who has a number, in any international spelling; nil when it is no person's.
+func (c *Console) withPhone(ctx context.Context, phone string) (*onboardingv1.Profile, error) {
+	got, err := c.services.Onboarding.ListProfiles(ctx, &onboardingv1.ListProfilesRequest{Phone: phone, PageSize: 1})
+	if err != nil || len(got.GetProfiles()) == 0 {
+		return nil, err
+	}
+	return got.GetProfiles()[0], nil
+}
+
 // enrol creates a person, and goes on to them; also to the person who has the number already.
 func (c *Console) enrol(r *http.Request) (notice, error) {
 	got, err := c.services.Onboarding.CreateProfile(r.Context(), &onboardingv1.CreateProfileRequest{
