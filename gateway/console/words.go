@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/message/catalog"
 )
 
@@ -21,6 +22,11 @@ func glossaries() []glossary {
 		wordsOfNeeds(), wordsOfDeeds(), wordsOfEvidence(), wordsOfQueues(), wordsOfGoals(), wordsOfEngagement(), wordsOfScript(), wordsOfLedger(),
 		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(), wordsOfForms(),
 	}
+}
+
+// many is a text that depends on its first number, in both languages' two forms.
+func many(one, other string) catalog.Message {
+	return plural.Selectf(1, "%d", plural.One, one, plural.Other, other)
 }
 
 // words is the catalog of all pages.

@@ -26,7 +26,7 @@ func wordsOfNeeds() glossary {
 		"needs.subscription.do":   {"Mend the subscriber, then resume: it goes on where it stopped.", "Corrija o assinante e depois retome: ela continua de onde parou."},
 
 		"resume.title": {"Resume parked sessions by their reason", "Retomar sessões estacionadas pelo motivo"}, "resume.reason": {"Words of the reason", "Palavras do motivo"},
-		"resume.look": {"Show which", "Mostrar quais"}, "resume.matched": {"%d parked sessions have this in their reason:", "%d sessões estacionadas têm isto no motivo:"},
+		"resume.look": {"Show which", "Mostrar quais"}, "resume.matched": {many("%d parked session has this in its reason:", "%d parked sessions have this in their reason:"), many("%d sessão estacionada tem isto no motivo:", "%d sessões estacionadas têm isto no motivo:")},
 		"resume.all": {"Resume them all", "Retomar todas"}, "resume.done": {"%s resumed, %s could not be.", "%s retomadas, %s não puderam ser."},
 	}
 }
@@ -116,7 +116,7 @@ func wordsOfEngagement() glossary {
 		"engagement.from": {"From", "De"}, "engagement.to": {"To", "Para"}, "engagement.by": {"By", "Por"}, "engagement.count": {"People", "Pessoas"}, "engagement.any": {"any", "qualquer"},
 		"engagement.dry": {"What the next run would do", "O que a próxima execução faria"}, "engagement.dry.what": {"A dry run writes and sends nothing.", "Um ensaio não grava nem envia nada."},
 		"engagement.daily": {"Dry run of the daily one", "Ensaiar a diária"}, "engagement.weekly": {"Dry run of the weekly one", "Ensaiar a semanal"},
-		"engagement.dry.found":  {"%d people looked at, something would change for %d.", "%d pessoas examinadas, algo mudaria para %d."},
+		"engagement.dry.found":  {many("%d person looked at, something would change for %d.", "%d people looked at, something would change for %d."), many("%d pessoa examinada, algo mudaria para %d.", "%d pessoas examinadas, algo mudaria para %d.")},
 		"engagement.dry.nobody": {"Nobody would be written to.", "Ninguém receberia nada."}, "engagement.type": {"Outreach", "Engajamento"}, "engagement.skip": {"Why not", "Por que não"},
 		"engagement.sent": {"Sent in 7 days", "Enviado em 7 dias"}, "engagement.sent.none": {"Nothing was sent.", "Nada foi enviado."},
 		"engagement.runs": {"Runs", "Execuções"}, "engagement.runs.none": {"There was no run yet.", "Ainda não houve execução."}, "engagement.period": {"Period", "Período"},
