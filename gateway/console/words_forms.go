@@ -11,6 +11,13 @@ func wordsOfForms() glossary {
 		"skip.inactive": {"silent for too long", "em silêncio há tempo demais"}, "skip.capped": {"too much in a day or a week", "demais em um dia ou uma semana"},
 		"skip.expired": {"too late", "tarde demais"}, "skip.changed": {"changed meanwhile", "mudou nesse meio-tempo"},
 		"run.daily": {"daily", "diária"}, "run.weekly": {"weekly", "semanal"},
-		"handsets.no_phone": {"This is no phone number in international form, such as +1 202 555 0143.", "Isto não é um telefone em formato internacional, como +1 202 555 0143."},
+		"detail.again": {"again", "de novo"}, "detail.safety_hold": {"the person is on hold", "a pessoa está retida"}, "detail.paused": {"asked for later", "pediu para depois"},
+		"detail.opted_out": {"the person has opted out", "a pessoa optou por sair"}, "detail.already_sent": {"it was sent already", "já foi enviado"},
+		"detail.interviewing": {"it belongs to the interview", "pertence à entrevista"}, "detail.stale": {"the session waits for another thing", "a sessão espera por outra coisa"},
+		"detail.session_inactive": {"the session is not active", "a sessão não está ativa"}, "detail.burst": {"their messages come in a row now", "está recebendo a sequência"},
+		"detail.parked": {"the session is parked", "a sessão está estacionada"}, "detail.early": {"nothing is asked yet", "nada foi perguntado ainda"},
+		"detail.overtaken": {"a later message was answered first", "uma mensagem posterior foi respondida antes"}, "detail.before_session": {"from before this session", "de antes desta sessão"},
+		"detail.quiet_hours": {"quiet hours", "horário de silêncio"},
+		"handsets.no_phone":  {"This is no phone number in international form, such as +1 202 555 0143.", "Isto não é um telefone em formato internacional, como +1 202 555 0143."},
 	}
 }
