@@ -111,7 +111,24 @@ func (c *Console) personDeed(r *http.Request) (notice, error) {
 	if !ok {
 		return notice{}, errBadForm
 	}
-	return said("person." + r.PathValue("deed") + ".done"), do(r.Context(), r.PathValue("id"), r.Form)
+	done, err := c.doneWord(r.Context(), r.PathValue("deed"), r.PathValue("id"))
+	if err != nil {
+		return notice{}, err
+	}
+	return said("person." + r.PathValue("deed") + "." + done), do(r.Context(), r.PathValue("id"), r.Form)
+}
+
+// doneWord is what is said of a deed when it has been done. To hold a person who is held, and to release one who is not, succeed and change
+// nothing: the first reason of a hold stays.
+func (c *Console) doneWord(ctx context.Context, deed, id string) (string, error) {
+	if deed != "hold" && deed != "release" {
+		return "done", nil
+	}
+	got, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: id})
+	if err == nil && got.GetProfile().GetHold() == (deed == "hold") {
+		return "already", nil
+	}
+	return "done", err
 }
 
 // personDeeds are what may be done with a person, each by one call.

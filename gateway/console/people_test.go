@@ -52,3 +52,26 @@ func TestEnrolment(t *testing.T) {
 		require.Contains(t, b.said(root+"/people", form), "Enrolled. Activate")
 	})
 }
+
+func TestHoldingTwice(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, deed string
+		held       bool
+		want       string
+	}{
+		{name: "AHeldPersonKeepsTheFirstReason", deed: "hold", held: true, want: "the first reason stays"},
+		{name: "AHoldIsSaid", deed: "hold", want: "On hold."},
+		{name: "ReleasingNobodySaysSo", deed: "release", want: "was not on hold"},
+		{name: "AReleaseIsSaid", deed: "release", held: true, want: "Released."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b, s := meets(t, string(rpc.RoleOperator))
+			p := ana()
+			p.Hold = tt.held
+			s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: p})
+			require.Contains(t, b.acts(root+"/people/"+anasID+"/"+tt.deed, url.Values{"reason": {"another"}}), tt.want)
+		})
+	}
+}

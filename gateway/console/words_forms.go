@@ -17,7 +17,9 @@ func wordsOfForms() glossary {
 		"detail.session_inactive": {"the session is not active", "a sessão não está ativa"}, "detail.burst": {"their messages come in a row now", "está recebendo a sequência"},
 		"detail.parked": {"the session is parked", "a sessão está estacionada"}, "detail.early": {"nothing is asked yet", "nada foi perguntado ainda"},
 		"detail.overtaken": {"a later message was answered first", "uma mensagem posterior foi respondida antes"}, "detail.before_session": {"from before this session", "de antes desta sessão"},
-		"detail.quiet_hours": {"quiet hours", "horário de silêncio"},
-		"handsets.no_phone":  {"This is no phone number in international form, such as +1 202 555 0143.", "Isto não é um telefone em formato internacional, como +1 202 555 0143."},
+		"detail.quiet_hours":     {"quiet hours", "horário de silêncio"},
+		"person.hold.already":    {"This person was on hold already; the first reason stays.", "Esta pessoa já estava retida; o primeiro motivo continua."},
+		"person.release.already": {"This person was not on hold.", "Esta pessoa não estava retida."},
+		"handsets.no_phone":      {"This is no phone number in international form, such as +1 202 555 0143.", "Isto não é um telefone em formato internacional, como +1 202 555 0143."},
 	}
 }
