@@ -165,6 +165,7 @@ func (c *Console) pages() []route {
 		{path: root + "/engagement", view: c.engagement},
 		{path: root + "/flow", view: c.script},
 		{path: root + "/ledger", view: c.ledger},
+		{path: root + "/audit", view: c.audit},
 	}
 	if c.handsets != nil {
 		all = append(all, route{path: root + "/handsets", view: c.phones})

@@ -23,6 +23,7 @@ func (f frame) Menu() []menuEntry {
 		{Path: root + "/engagement", Title: "engagement.title"},
 		{Path: root + "/flow", Title: "menu.script"},
 		{Path: root + "/ledger", Title: "menu.ledger"},
+		{Path: root + "/audit", Title: "audit.title"},
 	}
 	if f.handsets {
 		menu = append(menu, menuEntry{Path: root + "/handsets", Title: "handsets.title"})

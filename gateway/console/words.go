@@ -20,7 +20,7 @@ func glossaries() []glossary {
 	return []glossary{
 		wordsOfLayout(), wordsOfSignIn(), wordsOfOverview(), wordsOfPeople(), wordsOfWhy(),
 		wordsOfNeeds(), wordsOfDeeds(), wordsOfEvidence(), wordsOfQueues(), wordsOfGoals(), wordsOfEngagement(), wordsOfScript(), wordsOfLedger(),
-		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(), wordsOfForms(),
+		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(), wordsOfForms(), wordsOfAudit(),
 	}
 }
 

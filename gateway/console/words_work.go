@@ -83,7 +83,7 @@ func wordsOfQueues() glossary {
 		"queues.do": {"Do", "Fazer"}, "queues.none": {"There are none.", "Não há nenhum."},
 		"job.pending": {"waiting", "esperando"}, "job.processing": {"running", "em curso"}, "job.completed": {"done", "feito"}, "job.failed": {"failed", "falhou"}, "job.cancelled": {"cancelled", "cancelado"},
 		"job.title": {"Webhook job", "Tarefa de webhook"}, "job.key": {"Key", "Chave"}, "job.payload": {"Payload", "Conteúdo"},
-		"job.kept": {"That you read it is kept: see the audit.", "Fica registrado que você leu: veja a auditoria."},
+		"job.kept": {"That you read it is kept:", "Fica registrado que você leu:"},
 	}
 }
 
