@@ -20,6 +20,9 @@ func wordsOfForms() glossary {
 		"detail.quiet_hours":     {"quiet hours", "horário de silêncio"},
 		"person.hold.already":    {"This person was on hold already; the first reason stays.", "Esta pessoa já estava retida; o primeiro motivo continua."},
 		"person.release.already": {"This person was not on hold.", "Esta pessoa não estava retida."},
+		"signin.folder":          {"FOLDER", "PASTA"},
+		"signin.folder.what":     {"The folder is that of paceline up --data; leave --data out if it was started without.", "A pasta é a de paceline up --data; omita --data se foi iniciado sem ela."},
+		"layout.what":            {"Paceline sends people conversations by SMS, one message at a time and when it suits them, and keeps proof of what was sent and what they agreed to.", "O Paceline conversa com pessoas por SMS, uma mensagem por vez e na hora certa, e guarda provas do que foi enviado e do que elas aceitaram."},
 		"handsets.no_phone":      {"This is no phone number in international form, such as +1 202 555 0143.", "Isto não é um telefone em formato internacional, como +1 202 555 0143."},
 	}
 }

@@ -28,7 +28,7 @@ func wordsOfLayout() glossary {
 func wordsOfSignIn() glossary {
 	return glossary{
 		"signin.title": {"Sign in", "Entrar"}, "signin.enter": {"Sign in", "Entrar"}, "signin.out": {"You are signed out.", "Você saiu."},
-		"signin.token": {"Operator token", "Token de operador"}, "signin.token.how": {"It is one of /v1. To make one:", "É um de /v1. Para criar um:"},
+		"signin.token": {"Operator token", "Token de operador"}, "signin.token.how": {"It is what an operator calls the API with, and it lives an hour. To make one:", "É com ele que um operador chama a API, e vale por uma hora. Para criar um:"},
 		"signin.token.none":       {"Paste a token.", "Cole um token."},
 		"signin.token.refused":    {"This token is not accepted: it is malformed, over, or of another key.", "Este token não é aceito: está malformado, vencido ou é de outra chave."},
 		"signin.token.role":       {"This token is of an app. Sign in with an operator's or a person's own.", "Este token é de um aplicativo. Entre com o de um operador ou o da própria pessoa."},
