@@ -72,7 +72,8 @@ func (c *Console) phones(r *http.Request) (page, error) {
 	}
 	for i, h := range shown.Handsets {
 		shown.Shown = append(shown.Shown, shownHandset{
-			phoneHandset: h, Field: []string{"a", "b"}[i], Typed: typed[i], Bubbles: handsetBubbles(h.Messages), Answers: []string{"Yes", "Later", "STOP", "START"},
+			phoneHandset: h, Field: []string{"a", "b"}[i], Typed: typed[i], Bubbles: handsetBubbles(h.Messages),
+			Answers: []string{"Yes", "Later", "STOP", "START"},
 		})
 	}
 	shown.Address = root + "/handsets?" + url.Values{"a": typed[:1], "b": typed[1:]}.Encode()

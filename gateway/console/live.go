@@ -14,7 +14,8 @@ import (
 const (
 	// liveEvery is how often a page is told at the most that it is old: a burst of events is one news.
 	liveEvery = 300 * time.Millisecond
-	// liveSilent is how long a page hears nothing before its person is looked at, and it gets a comment, and liveWrite what it has to take one.
+	// liveSilent is how long a page hears nothing before its person is looked at and it gets news or a comment, and liveWrite what it has to
+	// take one.
 	liveSilent = 20 * time.Second
 	liveWrite  = 5 * time.Second
 

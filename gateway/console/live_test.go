@@ -49,7 +49,7 @@ func TestPersonsPageLearnsOfAHold(t *testing.T) {
 			p.Hold = held
 			return &onboardingv1.GetProfileResponse{Profile: p}, nil
 		}
-		c := &Console{now: time.Now, services: Services{Onboarding: onboardingv1.NewOnboardingServiceClient(s)}} //nolint:forbidigo // the bubble's
+		c := &Console{now: time.Now, services: Services{Onboarding: onboardingv1.NewOnboardingServiceClient(s)}}
 		c.follow = func(ctx context.Context) (<-chan *onboardingv1.Event, error) {
 			events := make(chan *onboardingv1.Event)
 			context.AfterFunc(ctx, func() { close(events) })
@@ -61,7 +61,7 @@ func TestPersonsPageLearnsOfAHold(t *testing.T) {
 		go c.live(page, r)
 
 		wait := func(d time.Duration) int {
-			<-time.After(d)
+			<-time.NewTimer(d).C
 			synctest.Wait()
 			return page.news()
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// spelled is a phone number in international form, with what people put between its digits. A trunk prefix, as in +44 (0)20, is in no E.164.
+// spelled is a phone number in international form, with what people put between its digits.
 var spelled = regexp.MustCompile(`^(?:\+|00)[1-9][-0-9 ()./\x{a0}]*$`)
 
 // e164 is that form without anything between.
@@ -15,7 +15,7 @@ var e164 = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 // emulated phones, which are no service's.
 func international(text string) (phone string, ok bool) {
 	text = strings.TrimSpace(text)
-	if !spelled.MatchString(text) || strings.Contains(text, "(0)") {
+	if !spelled.MatchString(text) || strings.Contains(text, "(0)") { // a trunk prefix, as in +44 (0)20, is in no E.164
 		return "", false
 	}
 	digits := strings.Map(func(r rune) rune {
