@@ -69,6 +69,27 @@ func TestConsole(t *testing.T) {
 		}
 	})
 
+	t.Run("IsWhereABrowserIsLedFromTheBareAddress", func(t *testing.T) {
+		t.Parallel()
+		for _, tt := range []struct {
+			accept, location string
+			on               *bench
+		}{
+			{accept: "text/html,application/xhtml+xml", location: "/console", on: visits(t).bench},
+			{accept: "*/*", on: visits(t).bench},
+			{accept: "text/html", on: setup(t)},
+		} {
+			answer, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+			r.Header.Set("Accept", tt.accept)
+			tt.on.handler.ServeHTTP(answer, r)
+			require.Equal(t, tt.location, answer.Header().Get("Location"))
+			if tt.location == "" {
+				require.Equal(t, http.StatusNotFound, answer.Code)
+				require.Contains(t, answer.Body.String(), "REASON_NO_SUCH_ROUTE")
+			}
+		}
+	})
+
 	t.Run("AsksAsThePersonWhoseTokenWasPasted", func(t *testing.T) {
 		t.Parallel()
 		v := visits(t)

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -78,6 +79,7 @@ func (s surface) handler() http.Handler {
 	if s.console != nil {
 		mux.Handle("/console", s.console)
 		mux.Handle("/console/", s.console)
+		mux.HandleFunc("GET /{$}", named("/", toConsole))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answerNoRoute(r.Context(), w, http.StatusNotFound)
@@ -94,6 +96,16 @@ func (s surface) handler() http.Handler {
 			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != pathEvents && r.URL.Path != "/console/live"
 		}),
 	)
+}
+
+// toConsole leads a browser that was given the bare address on to the pages. A program is told that there is no such route.
+func toConsole(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		answerNoRoute(r.Context(), w, http.StatusNotFound)
+		return
+	}
+	http.Redirect(w, r, "/console", http.StatusSeeOther)
 }
 
 // named names the route for the log and the span.

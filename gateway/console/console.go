@@ -165,6 +165,7 @@ func (c *Console) pages() []route {
 		{path: root + "/engagement", view: c.engagement},
 		{path: root + "/flow", view: c.script},
 		{path: root + "/ledger", view: c.ledger},
+		{path: root + "/audit", view: c.audit},
 	}
 	if c.handsets != nil {
 		all = append(all, route{path: root + "/handsets", view: c.phones})
@@ -271,7 +272,7 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 		}
 		n, err := a.action(r)
 		if err != nil {
-			n = notice{Text: saidBy(err), Bad: true}
+			n = notice{Text: saidBy(err), Bad: true, Typed: n.Typed}
 		}
 		if err := c.door.set(w, purposeNotice, n, c.now().Add(noticeLife)); err != nil {
 			c.fail(w, r, err)
@@ -292,6 +293,8 @@ type notice struct {
 	Text string   `json:"text,omitempty"`
 	Bad  bool     `json:"bad,omitempty"`
 	To   string   `json:"-"` // the page that shows it; by default the one that the form came from
+
+	Typed map[string]string `json:"typed,omitempty"` // what was typed into a form that did not work, by its field
 }
 
 func said(key string, args ...string) notice { return notice{Key: key, Args: args} }
@@ -300,7 +303,19 @@ const (
 	purposeNotice = "paceline-notice"
 	noticeLife    = time.Minute
 	maxSaid       = 1000 // of a service's text, in bytes: a cookie has four thousand
+	maxTyped      = 120  // of a field, in bytes; longer is not kept
 )
+
+// typed is what a form holds in these fields.
+func typed(r *http.Request, fields ...string) map[string]string {
+	kept := map[string]string{}
+	for _, field := range fields {
+		if value := r.Form.Get(field); value != "" && len(value) <= maxTyped {
+			kept[field] = value
+		}
+	}
+	return kept
+}
 
 // saidBy is the message of an RPC's error, which is written for its caller.
 func saidBy(err error) string {

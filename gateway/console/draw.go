@@ -69,6 +69,14 @@ func (f frame) Said(n notice) string {
 	return f.T(n.Key, args...)
 }
 
+// Typed is what was typed into a field of a form that did not work; empty on another page.
+func (f frame) Typed(field string) string {
+	if f.Notice == nil {
+		return ""
+	}
+	return f.Notice.Typed[field]
+}
+
 // Asset is the address of an asset, which changes with what it holds.
 func (f frame) Asset(name string) string { return root + "/assets/" + f.looks.assets[name] }
 

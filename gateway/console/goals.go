@@ -1,8 +1,14 @@
 package console
 
 import (
+	"context"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -26,6 +32,7 @@ type goalsPage struct {
 	Status, Profile string
 	Statuses        []string
 	Next            string // the address of the next page; empty on the last
+	Problem         notice // why the filter by person finds nothing; its Key and Text are empty when it does
 }
 
 // goalStatuses are the filters, in the order of a goal's life.
@@ -37,12 +44,17 @@ const goalsShown = 50
 
 // goals is the list: of the organisation, or of the person whose token it is.
 func (c *Console) goals(r *http.Request) (page, error) {
-	in := &onboardingv1.ListGoalsRequest{
-		ProfileId: r.Form.Get("profile"), Status: r.Form.Get("status"), PageSize: goalsShown, PageToken: r.Form.Get("page"),
-	}
-	out, err := c.services.Goals.ListGoals(r.Context(), in)
+	asked := strings.TrimSpace(r.Form.Get("profile"))
+	id, problem, err := c.whose(r.Context(), asked)
 	if err != nil {
 		return page{}, err
+	}
+	in := &onboardingv1.ListGoalsRequest{ProfileId: id, Status: r.Form.Get("status"), PageSize: goalsShown, PageToken: r.Form.Get("page")}
+	out := &onboardingv1.ListGoalsResponse{}
+	if problem.Key == "" && problem.Text == "" {
+		if out, err = c.services.Goals.ListGoals(r.Context(), in); err != nil {
+			return page{}, err
+		}
 	}
 	undone := map[string]bool{}
 	for _, g := range out.GetGoals() {
@@ -54,13 +66,32 @@ func (c *Console) goals(r *http.Request) (page, error) {
 		cards = append(cards, card(g, now, undone[g.GetGoalId()]))
 	}
 	shown := goalsPage{
-		Goals: cards, Status: in.GetStatus(), Profile: in.GetProfileId(), Statuses: goalStatuses(), Next: nextPage(r, out.GetNextPageToken()),
+		Goals: cards, Status: in.GetStatus(), Profile: asked, Statuses: goalStatuses(), Next: nextPage(r, out.GetNextPageToken()),
+		Problem: problem,
 	}
 	topic := topicAll
 	if who := sessionFrom(r.Context()); who.Role == rpc.RoleUser {
 		topic = who.Subject
 	}
 	return page{Title: "goals.title", Name: "goals", Topic: topic, Body: shown}, nil
+}
+
+// whose is the id of the person that a filter names by id or phone; problem says why it names none.
+func (c *Console) whose(ctx context.Context, text string) (id string, problem notice, err error) {
+	switch {
+	case text == "", uuid.Validate(text) == nil:
+		return text, notice{}, nil
+	case !phoneLike.MatchString(text):
+		return "", said("goals.profile.neither"), nil
+	}
+	p, err := c.withPhone(ctx, text)
+	switch {
+	case status.Code(err) == codes.InvalidArgument:
+		return "", notice{Text: saidBy(err)}, nil
+	case err == nil && p == nil:
+		return "", said("people.none"), nil
+	}
+	return p.GetProfileId(), notice{}, err
 }
 
 func card(g *onboardingv1.Goal, now time.Time, undone bool) goalCard {

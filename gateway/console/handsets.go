@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -25,6 +27,7 @@ type shownHandset struct {
 	phoneHandset
 
 	Field   string // a or b: which of the two it is
+	Typed   string // the number as it was asked for
 	Bubbles []handsetBubble
 	Answers []string
 }
@@ -58,17 +61,22 @@ func (c *Console) phones(r *http.Request) (page, error) {
 		}
 		shown.People = out.GetProfiles()
 	}
-	phones := shown.chosen(r)
+	typed := shown.chosen(r)
+	phones := make([]string, len(typed))
+	for i := range typed {
+		phones[i], _ = international(typed[i]) // a text that is no number has no messages, and the page says so
+	}
 	var err error
 	if shown.phonesShown, err = c.handsets.show(r.Context(), phones...); err != nil {
 		return page{}, err
 	}
 	for i, h := range shown.Handsets {
 		shown.Shown = append(shown.Shown, shownHandset{
-			phoneHandset: h, Field: []string{"a", "b"}[i], Bubbles: handsetBubbles(h.Messages), Answers: []string{"Yes", "Later", "STOP", "START"},
+			phoneHandset: h, Field: []string{"a", "b"}[i], Typed: typed[i], Bubbles: handsetBubbles(h.Messages),
+			Answers: []string{"Yes", "Later", "STOP", "START"},
 		})
 	}
-	shown.Address = root + "/handsets?" + url.Values{"a": phones[:1], "b": phones[1:]}.Encode()
+	shown.Address = root + "/handsets?" + url.Values{"a": typed[:1], "b": typed[1:]}.Encode()
 	shown.Choices = faultChoices(shown.Faults)
 	return page{Name: "handsets", Title: "handsets.title", Body: shown}, nil
 }
@@ -76,6 +84,11 @@ func (c *Console) phones(r *http.Request) (page, error) {
 // chosen are the two numbers: as they were asked for, else the newest people's.
 func (p handsetsPage) chosen(r *http.Request) []string {
 	phones := []string{r.Form.Get("a"), r.Form.Get("b")}
+	for i, text := range phones {
+		if phone, ok := international(text); ok {
+			phones[i] = phone
+		}
+	}
 	offered := usualPhones()
 	for _, person := range slices.Backward(p.People) {
 		offered = slices.Insert(offered, 0, person.GetPhone())
@@ -118,21 +131,28 @@ func (c *Console) write(r *http.Request) (notice, error) {
 	if body == "" {
 		body = r.Form.Get("body")
 	}
-	posted, err := c.handsets.send(r.Context(), r.Form.Get("phone"), body)
+	phone, ok := international(r.Form.Get("phone"))
+	if !ok {
+		return notice{Key: "handsets.no_phone", Bad: true}, nil
+	}
+	posted, err := c.handsets.send(r.Context(), phone, body)
 	if posted {
 		return said("handsets.sent"), err
 	}
 	return notice{Key: "handsets.not_taken", Bad: true}, err
 }
 
+// twilioCode is an error code of Twilio, as the emulators take it.
+var twilioCode = regexp.MustCompile(`^[1-9][0-9]{4}$`)
+
 // breaks switches the faults.
 func (c *Console) breaks(r *http.Request) (notice, error) {
-	code := 0
-	if text := r.Form.Get("code"); text != "" {
-		var err error
-		if code, err = strconv.Atoi(text); err != nil {
-			return notice{}, errBadForm
+	code := 0 // the usual one
+	if text := strings.TrimSpace(r.Form.Get("code")); text != "" {
+		if !twilioCode.MatchString(text) {
+			return notice{Key: "fault.bad_code", Bad: true}, nil
 		}
+		code, _ = strconv.Atoi(text) // of five digits
 	}
 	f := r.Form
 	err := c.handsets.change(r.Context(), phoneFaults{

@@ -14,14 +14,19 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // ledgerPage is what pages/ledger.html shows.
 type ledgerPage struct {
-	Phone  string
-	Ledger *messagingv1.GetConsentResponse // nil before a phone is asked for
-	JSON   string                          // addresses of the exports
-	CSV    string
+	Phone   string
+	Ledger  *messagingv1.GetConsentResponse // nil before a phone is asked for
+	Problem string                          // what is wrong with the phone, in the service's words; empty for nothing
+	None    bool                            // nothing is recorded of the phone
+	Whose   *onboardingv1.Profile           // nil where the phone is no person's
+	Unread  string                          // why it is not known whose it is
+	JSON    string                          // addresses of the exports
+	CSV     string
 }
 
 const (
@@ -36,8 +41,20 @@ func (c *Console) ledger(r *http.Request) (page, error) {
 	shown := ledgerPage{Phone: phone}
 	if phone != "" {
 		var err error
-		if shown.Ledger, err = c.wholeLedger(r.Context(), phone); err != nil {
+		shown.Ledger, err = c.wholeLedger(r.Context(), phone)
+		switch status.Code(err) {
+		case codes.OK:
+		case codes.NotFound:
+			shown.None = true
+		case codes.InvalidArgument, codes.OutOfRange:
+			shown.Problem = saidBy(err)
+		default:
 			return page{}, err
+		}
+		if shown.Problem == "" {
+			if shown.Whose, err = c.withPhone(r.Context(), phone); err != nil {
+				shown.Unread = saidBy(err)
+			}
 		}
 		export := root + "/ledger/export?" + url.Values{"phone": {phone}}.Encode()
 		shown.JSON, shown.CSV = export+"&as=json", export+"&as=csv"

@@ -5,13 +5,17 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 const (
 	// liveEvery is how often a page is told at the most that it is old: a burst of events is one news.
 	liveEvery = 300 * time.Millisecond
-	// liveSilent is how long a page hears nothing before it gets a comment, and liveWrite what it has to take one.
+	// liveSilent is how long a page hears nothing before its person is looked at and it gets news or a comment, and liveWrite what it has to
+	// take one.
 	liveSilent = 20 * time.Second
 	liveWrite  = 5 * time.Second
 
@@ -23,6 +27,15 @@ const (
 	// news is what a page is told.
 	news = "data: new\n\n"
 )
+
+// changed reports whether a person is not as the stream saw them last, and keeps how they are now: to hold and to release write no event.
+// One that cannot be read may have changed, which the page finds out.
+func (c *Console) changed(ctx context.Context, id string, last **onboardingv1.Profile) bool {
+	before := *last
+	got, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: id})
+	*last = got.GetProfile()
+	return err != nil || !proto.Equal(before, *last)
+}
 
 // live tells a page, by server-sent events, that something of its topic has happened, until it goes away, its session ends or the process
 // stops. What has happened it asks for itself. The topic is a person's id, or "all". A page of a person is told so every liveUser.
@@ -60,6 +73,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	defer soon.Stop()
 	soon.Stop()
 	waiting := false
+	var last *onboardingv1.Profile
 	ok := write(news) // at once: something may have happened since the page was drawn, or while the stream was away
 	for ok {
 		select {
@@ -75,7 +89,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 			waiting = false
 			ok = write(news)
 		case <-silent.C:
-			if restless {
+			if restless || c.changed(ctx, topic, &last) {
 				ok = write(news)
 			} else {
 				ok = write(": nothing new\n\n")

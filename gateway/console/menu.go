@@ -21,8 +21,9 @@ func (f frame) Menu() []menuEntry {
 		{Path: root + "/goals", Title: "goals.title"},
 		{Path: root + "/queues", Title: "queues.title"},
 		{Path: root + "/engagement", Title: "engagement.title"},
-		{Path: root + "/flow", Title: "script.title"},
-		{Path: root + "/ledger", Title: "ledger.title"},
+		{Path: root + "/flow", Title: "menu.script"},
+		{Path: root + "/ledger", Title: "menu.ledger"},
+		{Path: root + "/audit", Title: "audit.title"},
 	}
 	if f.handsets {
 		menu = append(menu, menuEntry{Path: root + "/handsets", Title: "handsets.title"})

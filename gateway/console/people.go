@@ -80,15 +80,27 @@ func (c *Console) found(
 	return got.GetProfiles(), got.GetNextPageToken(), err
 }
 
-// enrol creates a person, and goes on to them.
+// withPhone is the person who has a number, in any international spelling; nil when it is no person's.
+func (c *Console) withPhone(ctx context.Context, phone string) (*onboardingv1.Profile, error) {
+	got, err := c.services.Onboarding.ListProfiles(ctx, &onboardingv1.ListProfilesRequest{Phone: phone, PageSize: 1})
+	if err != nil || len(got.GetProfiles()) == 0 {
+		return nil, err
+	}
+	return got.GetProfiles()[0], nil
+}
+
+// enrol creates a person, and goes on to them; also to the person who has the number already.
 func (c *Console) enrol(r *http.Request) (notice, error) {
 	got, err := c.services.Onboarding.CreateProfile(r.Context(), &onboardingv1.CreateProfileRequest{
 		Phone: r.Form.Get("phone"), FirstName: r.Form.Get("first_name"), Locale: r.Form.Get("locale"), TimeZone: r.Form.Get("time_zone"),
 	})
 	if err != nil {
-		return notice{}, err
+		return notice{Typed: typed(r, "phone", "first_name", "locale", "time_zone")}, err
 	}
 	n := said("people.enrolled")
+	if !got.GetCreated() {
+		n = said("people.enrolled.already", got.GetProfile().GetFirstName())
+	}
 	n.To = root + "/people/" + got.GetProfile().GetProfileId()
 	return n, nil
 }
@@ -99,7 +111,24 @@ func (c *Console) personDeed(r *http.Request) (notice, error) {
 	if !ok {
 		return notice{}, errBadForm
 	}
-	return said("person." + r.PathValue("deed") + ".done"), do(r.Context(), r.PathValue("id"), r.Form)
+	done, err := c.doneWord(r.Context(), r.PathValue("deed"), r.PathValue("id"))
+	if err != nil {
+		return notice{}, err
+	}
+	return said("person." + r.PathValue("deed") + "." + done), do(r.Context(), r.PathValue("id"), r.Form)
+}
+
+// doneWord is what is said of a deed when it has been done. To hold a person who is held, and to release one who is not, succeed and change
+// nothing: the first reason of a hold stays.
+func (c *Console) doneWord(ctx context.Context, deed, id string) (string, error) {
+	if deed != "hold" && deed != "release" {
+		return "done", nil
+	}
+	got, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: id})
+	if err == nil && got.GetProfile().GetHold() == (deed == "hold") {
+		return "already", nil
+	}
+	return "done", err
 }
 
 // personDeeds are what may be done with a person, each by one call.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/message/catalog"
 )
 
@@ -20,7 +21,13 @@ func glossaries() []glossary {
 		wordsOfLayout(), wordsOfSignIn(), wordsOfOverview(), wordsOfPeople(), wordsOfWhy(),
 		wordsOfNeeds(), wordsOfDeeds(), wordsOfEvidence(), wordsOfQueues(), wordsOfGoals(), wordsOfEngagement(), wordsOfScript(), wordsOfLedger(),
 		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(), wordsOfScheduling(),
+		wordsOfForms(), wordsOfAudit(),
 	}
+}
+
+// many is a text that depends on its first number, in both languages' two forms.
+func many(one, other string) catalog.Message {
+	return plural.Selectf(1, "%d", plural.One, one, plural.Other, other)
 }
 
 // words is the catalog of all pages.

@@ -8,7 +8,7 @@ func wordsOfLayout() glossary {
 		"error.title":    {"That did not work", "Não funcionou"}, "error.back": {"Back to the overview", "Voltar à visão geral"},
 		"status.active": {"active", "ativa"}, "status.stopped": {"stopped by STOP", "parada por STOP"}, "status.closed": {"closed", "encerrada"},
 		"status.stuck": {"stuck: needs an operator", "presa: precisa de um operador"}, "status.undeliverable": {"undeliverable", "não entregável"},
-		"status.none": {"not activated", "não ativada"}, "status.parked": {"parked (stuck or undeliverable)", "parada (presa ou não entregável)"},
+		"status.none": {"not activated", "não ativada"}, "status.parked": {"parked (stuck or undeliverable)", "estacionada (presa ou não entregável)"},
 		"message.accepted": {"taken by Twilio", "aceita pela Twilio"}, "message.queued": {"queued at Twilio", "na fila da Twilio"},
 		"message.sent": {"sent", "enviada"}, "message.delivered": {"delivered", "entregue"}, "message.undelivered": {"not delivered", "não entregue"},
 		"message.failed": {"failed", "falhou"}, "message.received": {"received", "recebida"}, "message.sending": {"being sent", "sendo enviada"},
@@ -28,7 +28,7 @@ func wordsOfLayout() glossary {
 func wordsOfSignIn() glossary {
 	return glossary{
 		"signin.title": {"Sign in", "Entrar"}, "signin.enter": {"Sign in", "Entrar"}, "signin.out": {"You are signed out.", "Você saiu."},
-		"signin.token": {"Operator token", "Token de operador"}, "signin.token.how": {"It is one of /v1. To make one:", "É um de /v1. Para criar um:"},
+		"signin.token": {"Operator token", "Token de operador"}, "signin.token.how": {"It is what an operator calls the API with, and it lives an hour. To make one:", "É com ele que um operador chama a API, e vale por uma hora. Para criar um:"},
 		"signin.token.none":       {"Paste a token.", "Cole um token."},
 		"signin.token.refused":    {"This token is not accepted: it is malformed, over, or of another key.", "Este token não é aceito: está malformado, vencido ou é de outra chave."},
 		"signin.token.role":       {"This token is of an app. Sign in with an operator's or a person's own.", "Este token é de um aplicativo. Entre com o de um operador ou o da própria pessoa."},
@@ -61,10 +61,13 @@ func wordsOfOverview() glossary {
 		"overview.goals": {"Goals overdue", "Lembretes atrasados"}, "overview.oldest": {"oldest", "mais antigo"},
 		"overview.queues": {"Queues", "Filas"}, "overview.queue": {"Queue", "Fila"}, "overview.running": {"Running", "Em curso"},
 		"overview.due": {"Due", "Na vez"}, "overview.later": {"Later", "Depois"}, "overview.failed": {"Failed", "Falhas"},
-		"overview.parked": {"sessions are parked", "sessões estacionadas"}, "overview.doubtful": {"texts in doubt", "textos em dúvida"},
-		"overview.dead_letters": {"dead letters of QStash", "alarmes desistidos pela QStash"}, "overview.failed_jobs": {"failed webhook jobs", "tarefas de webhook que falharam"},
-		"overview.failed_outreach": {"failed outreach", "engajamentos que falharam"}, "overview.subscriptions": {"paused subscriptions", "assinaturas pausadas"},
-		"overview.holds": {"people on a safety hold", "pessoas em retenção de segurança"},
+		"overview.parked":          {many("session is parked", "sessions are parked"), many("sessão estacionada", "sessões estacionadas")},
+		"overview.doubtful":        {many("text in doubt", "texts in doubt"), many("texto em dúvida", "textos em dúvida")},
+		"overview.dead_letters":    {many("dead letter of QStash", "dead letters of QStash"), many("alarme desistido pela QStash", "alarmes desistidos pela QStash")},
+		"overview.failed_jobs":     {many("failed webhook job", "failed webhook jobs"), many("tarefa de webhook que falhou", "tarefas de webhook que falharam")},
+		"overview.failed_outreach": {many("failed outreach", "failed outreach"), many("engajamento que falhou", "engajamentos que falharam")},
+		"overview.subscriptions":   {many("paused subscription", "paused subscriptions"), many("assinatura pausada", "assinaturas pausadas")},
+		"overview.holds":           {many("person on a safety hold", "people on a safety hold"), many("pessoa em retenção de segurança", "pessoas em retenção de segurança")},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/text/message"
 )
 
 func TestEveryKeyHasWordsInBothLanguages(t *testing.T) {
@@ -32,5 +33,16 @@ func TestEveryKeyHasWordsInBothLanguages(t *testing.T) {
 				require.True(t, seen[found[1]], "%s uses %s, which has no words", name, found[1])
 			}
 		}
+	}
+}
+
+func TestOneIsNotMany(t *testing.T) {
+	t.Parallel()
+	for lang, want := range map[int][2]string{0: {"session is parked", "sessions are parked"}, 1: {"sessão estacionada", "sessões estacionadas"}} {
+		p := message.NewPrinter(languages[lang], message.Catalog(words))
+		require.Equal(t, want[0], p.Sprintf("overview.parked", int64(1)))
+		require.Equal(t, want[1], p.Sprintf("overview.parked", int64(2)))
+		require.NotContains(t, p.Sprintf("engagement.dry.found", int64(1), int64(0)), "EXTRA")
+		require.Contains(t, p.Sprintf("resume.matched", int32(1)), "1 ")
 	}
 }

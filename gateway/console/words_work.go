@@ -26,7 +26,7 @@ func wordsOfNeeds() glossary {
 		"needs.subscription.do":   {"Mend the subscriber, then resume: it goes on where it stopped.", "Corrija o assinante e depois retome: ela continua de onde parou."},
 
 		"resume.title": {"Resume parked sessions by their reason", "Retomar sessões estacionadas pelo motivo"}, "resume.reason": {"Words of the reason", "Palavras do motivo"},
-		"resume.look": {"Show which", "Mostrar quais"}, "resume.matched": {"%d parked sessions have this in their reason:", "%d sessões estacionadas têm isto no motivo:"},
+		"resume.look": {"Show which", "Mostrar quais"}, "resume.matched": {many("%d parked session has this in its reason:", "%d parked sessions have this in their reason:"), many("%d sessão estacionada tem isto no motivo:", "%d sessões estacionadas têm isto no motivo:")},
 		"resume.all": {"Resume them all", "Retomar todas"}, "resume.done": {"%s resumed, %s could not be.", "%s retomadas, %s não puderam ser."},
 	}
 }
@@ -83,13 +83,13 @@ func wordsOfQueues() glossary {
 		"queues.do": {"Do", "Fazer"}, "queues.none": {"There are none.", "Não há nenhum."},
 		"job.pending": {"waiting", "esperando"}, "job.processing": {"running", "em curso"}, "job.completed": {"done", "feito"}, "job.failed": {"failed", "falhou"}, "job.cancelled": {"cancelled", "cancelado"},
 		"job.title": {"Webhook job", "Tarefa de webhook"}, "job.key": {"Key", "Chave"}, "job.payload": {"Payload", "Conteúdo"},
-		"job.kept": {"That you read it is kept: see the audit.", "Fica registrado que você leu: veja a auditoria."},
+		"job.kept": {"That you read it is kept:", "Fica registrado que você leu:"},
 	}
 }
 
 func wordsOfGoals() glossary {
 	return glossary{
-		"goals.title": {"Goals", "Lembretes"}, "goals.all": {"all", "todos"}, "goals.profile": {"Person's id", "Id da pessoa"}, "goals.none": {"There are no goals here.", "Não há lembretes aqui."},
+		"goals.title": {"Goals", "Lembretes"}, "goals.all": {"all", "todos"}, "goals.profile": {"Person's phone or id", "Telefone ou id da pessoa"}, "goals.none": {"There are no goals here.", "Não há lembretes aqui."},
 		"goals.runs_in": {"Runs in", "Roda em"}, "goals.runs_at": {"Runs at", "Roda às"}, "goals.late": {"Its time has come:", "Chegou a hora:"},
 		"goals.retrying": {"Retrying. Tries that found its device offline: %d", "Tentando de novo. Tentativas com o dispositivo offline: %d"},
 		"goals.waiting":  {"Waiting for its device to be free, since", "Esperando o dispositivo ficar livre, há"},
@@ -116,7 +116,7 @@ func wordsOfEngagement() glossary {
 		"engagement.from": {"From", "De"}, "engagement.to": {"To", "Para"}, "engagement.by": {"By", "Por"}, "engagement.count": {"People", "Pessoas"}, "engagement.any": {"any", "qualquer"},
 		"engagement.dry": {"What the next run would do", "O que a próxima execução faria"}, "engagement.dry.what": {"A dry run writes and sends nothing.", "Um ensaio não grava nem envia nada."},
 		"engagement.daily": {"Dry run of the daily one", "Ensaiar a diária"}, "engagement.weekly": {"Dry run of the weekly one", "Ensaiar a semanal"},
-		"engagement.dry.found":  {"%d people looked at, something would change for %d.", "%d pessoas examinadas, algo mudaria para %d."},
+		"engagement.dry.found":  {many("%d person looked at, something would change for %d.", "%d people looked at, something would change for %d."), many("%d pessoa examinada, algo mudaria para %d.", "%d pessoas examinadas, algo mudaria para %d.")},
 		"engagement.dry.nobody": {"Nobody would be written to.", "Ninguém receberia nada."}, "engagement.type": {"Outreach", "Engajamento"}, "engagement.skip": {"Why not", "Por que não"},
 		"engagement.sent": {"Sent in 7 days", "Enviado em 7 dias"}, "engagement.sent.none": {"Nothing was sent.", "Nada foi enviado."},
 		"engagement.runs": {"Runs", "Execuções"}, "engagement.runs.none": {"There was no run yet.", "Ainda não houve execução."}, "engagement.period": {"Period", "Período"},
@@ -164,7 +164,7 @@ func wordsOfHandsets() glossary {
 	return glossary{
 		"handsets.title": {"Handsets", "Celulares"}, "handsets.what": {"Emulated phones: what you write goes to %s as if a person sent it. No real number is reached.", "Celulares emulados: o que você escreve chega a %s como se uma pessoa tivesse enviado. Nenhum número real é alcançado."},
 		"handsets.clock": {"Clock:", "Relógio:"}, "handsets.phone": {"Phone number", "Número do celular"}, "handsets.handset": {"Handset %s", "Celular %s"}, "handsets.show": {"Show", "Mostrar"}, "handsets.messages": {"Messages on %s", "Mensagens em %s"},
-		"handsets.none": {"Nothing yet. Enrol this number under People, and activate.", "Nada ainda. Inscreva este número em Pessoas e ative."}, "handsets.carrier": {"Twilio itself", "a própria Twilio"},
+		"handsets.none": {"No messages yet. The opening text comes when a person with this number is enrolled under People and activated.", "Ainda não há mensagens. O texto de abertura chega quando uma pessoa com este número é inscrita em Pessoas e ativada."}, "handsets.carrier": {"Twilio itself", "a própria Twilio"},
 		"handsets.stopped": {"This phone has stopped us: Twilio sends it nothing. START lifts that.", "Este celular nos parou: a Twilio não envia nada. START libera."},
 		"handsets.write":   {"Write as this person", "Escrever como esta pessoa"}, "handsets.send": {"Send", "Enviar"}, "handsets.sent": {"Sent.", "Enviado."},
 		"handsets.not_taken": {"the webhook was lost, or not answered with 200. Paceline finds the message later in Twilio's list.", "o webhook se perdeu ou não foi respondido com 200. O Paceline encontra a mensagem depois, na lista da Twilio."},

@@ -112,7 +112,9 @@ type Snooze struct {
 	Cause error
 }
 
-func (s *Snooze) Error() string { return fmt.Sprintf("again in %s: %v", s.After, s.Cause) }
+func (s *Snooze) Error() string {
+	return fmt.Sprintf("again in %s: %v", s.After.Round(100*time.Millisecond), s.Cause)
+}
 
 func (s *Snooze) Unwrap() error { return s.Cause }
 

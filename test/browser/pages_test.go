@@ -117,11 +117,13 @@ func TestEveryPageIsSeenInABrowser(t *testing.T) {
 	for _, page := range []struct{ name, path, words string }{
 		{name: "queues", path: "/console/queues?queue=webhook_jobs", words: "session.opening"},
 		{name: "outbound", path: "/console/queues?queue=sms_outbound_jobs&status=failed", words: "There are none."},
-		{name: "engagement", path: "/console/engagement?dry=daily", words: "people looked at"},
+		{name: "engagement", path: "/console/engagement?dry=daily", words: "looked at, something would change"},
 		{name: "flow", path: "/console/flow", words: "onboarding_message_4"},
 		{name: "ledger", path: "/console/ledger?phone=%2B14155552001", words: "Verified."},
+		{name: "audit", path: "/console/audit?subject=operator", words: "ActivateProfile"},
 		{name: "resume", path: "/console/needs/resume?reason=brought+nothing", words: "0 parked sessions"},
 		{name: "needs-pt", path: "/console/needs?lang=pt-BR", words: "Nada precisa de você."},
+		{name: "audit-pt", path: "/console/audit?lang=pt-BR", words: "Quem mudou algo"},
 	} {
 		p.opens(page.path, page.words)
 		p.looks(page.name)

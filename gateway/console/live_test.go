@@ -1,0 +1,77 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// stream is a page that listens.
+type stream struct {
+	*httptest.ResponseRecorder
+
+	mu sync.Mutex
+}
+
+func (s *stream) SetWriteDeadline(time.Time) error { return nil }
+
+func (s *stream) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ResponseRecorder.Write(text)
+}
+
+// news is how often the page was told that it is old.
+func (s *stream) news() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count(s.Body.String(), news)
+}
+
+func TestPersonsPageLearnsOfAHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{answers: map[string]func(proto.Message) (proto.Message, error){}, asked: map[string][]proto.Message{}}
+		held := false
+		s.answers["GetProfile"] = func(proto.Message) (proto.Message, error) {
+			p := ana()
+			p.Hold = held
+			return &onboardingv1.GetProfileResponse{Profile: p}, nil
+		}
+		c := &Console{now: time.Now, services: Services{Onboarding: onboardingv1.NewOnboardingServiceClient(s)}}
+		c.follow = func(ctx context.Context) (<-chan *onboardingv1.Event, error) {
+			events := make(chan *onboardingv1.Event)
+			context.AfterFunc(ctx, func() { close(events) })
+			return events, nil
+		}
+		ctx := context.WithValue(t.Context(), sessionKey{}, session{Role: rpc.RoleOperator, Expires: time.Now().Add(time.Hour)}) //nolint:forbidigo // the bubble's
+		page := &stream{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, root+"/live?topic="+anasID, nil)
+		go c.live(page, r)
+
+		wait := func(d time.Duration) int {
+			<-time.NewTimer(d).C
+			synctest.Wait()
+			return page.news()
+		}
+		first := wait(liveSilent + time.Second)
+		require.Equal(t, first, wait(3*liveSilent), "nothing happens")
+		s.mu.Lock()
+		held = true
+		s.mu.Unlock()
+		require.Equal(t, first+1, wait(liveSilent))
+		require.Equal(t, first+1, wait(3*liveSilent))
+		wait(time.Hour) // the session ends, and the stream with it
+	})
+}
