@@ -69,7 +69,7 @@ func TestHandsetsPage(t *testing.T) {
 	require.NoError(t, err)
 	s := &scripted{answers: map[string]func(proto.Message) (proto.Message, error){}, asked: map[string][]proto.Message{}}
 	b := opens(t, func(cfg *Config) {
-		cfg.Services.Onboarding = onboardingv1.NewOnboardingServiceClient(s)
+		cfg.Services.Onboarding, cfg.Services.Messaging = onboardingv1.NewOnboardingServiceClient(s), sending{}
 		cfg.Handsets, err = config.ParseOrigin(emulators.URL)
 		require.NoError(t, err)
 	})
