@@ -32,6 +32,7 @@ type Circumstances struct {
 	PausedAt        time.Time // of the newest session; zero when it is not paused
 	ConsentRequired bool      // the organisation opens no session without a consent record
 	AwaitsOperator  bool      // words of the person wait for an operator
+	HeldReplies     int       // to the newest session where it stands, which were kept and not answered
 }
 
 // Outcomes of an explanation that no execution has a word for.
@@ -60,7 +61,7 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 	gates := c.stepGates(view, circumstances)
 	step, inBurst := c.Flow.Step(view.Session.NextStep)
 	if !inBurst {
-		return explained(view, gates, outcomeSent), nil
+		return c.explainWait(ctx, view, gates, circumstances)
 	}
 	timed, err := c.timeGates(ctx, view.Session, step, due)
 	if err != nil {
@@ -73,6 +74,9 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 	e := explained(view, append(gates, timed...), sent.Outcome)
 	if e.Gates = append(e.Gates, sent.Gates...); e.Outcome == sent.Outcome && e.Advice == "" {
 		e.Advice = sent.Advice
+	}
+	if waitsForCarrier(e.Outcome) && sent.Next != "" {
+		e.Next += " " + sent.Next
 	}
 	return e, nil
 }
@@ -91,7 +95,7 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		session.SkipOptedOut:        {Name: "stop", Fact: "the session is " + string(r.Status), Since: r.UpdatedAt},
 		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
 		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r), Since: r.UpdatedAt},
-		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold), Since: HeldSince(v.HoldVersion)},
+		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: HeldSince(v.HoldVersion)},
 		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "not paused"), Since: also.PausedAt},
 	}
 	gates := []Gate{{Name: "scheduling", Outcome: outcomePaused, Passed: !c.SchedulingDisabled, Fact: "alarms are published"}}
@@ -231,9 +235,11 @@ func nextOf(r session.Record, outcome string) string {
 		if r.Status == session.Active {
 			return "The person's next reply leads the conversation on."
 		}
-	case "in_flight", "unknown", "throttled":
+	}
+	if waitsForCarrier(outcome) {
 		return "QStash tries the step again; messaging finds out meanwhile."
-	case outcomeOpened:
+	}
+	if outcome == outcomeOpened {
 		return "An activation sends the opening, in quiet hours after their end."
 	}
 	return ""
