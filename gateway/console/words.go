@@ -19,7 +19,7 @@ func glossaries() []glossary {
 	return []glossary{
 		wordsOfLayout(), wordsOfSignIn(), wordsOfOverview(), wordsOfPeople(), wordsOfWhy(),
 		wordsOfNeeds(), wordsOfDeeds(), wordsOfEvidence(), wordsOfQueues(), wordsOfGoals(), wordsOfEngagement(), wordsOfScript(), wordsOfLedger(),
-		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(),
+		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(), wordsOfTruth(),
 	}
 }
 

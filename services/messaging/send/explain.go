@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -94,7 +96,7 @@ func (f Standing) gates(a Attempt) []Gate {
 	if waits {
 		gates = append(gates, Gate{
 			Name: "hold", Outcome: Held, Passed: !f.Held, Fact: pick(f.Held, "the person is on a safety hold", "no hold"), Since: f.HoldSince,
-			Change: pick(f.Held, "POST /v1/profiles/{profile_id}:release", ""),
+			Change: pick(f.Held, "POST /v1/profiles/"+a.profile(m)+":release", ""),
 		})
 	}
 	if m != nil && m.Status == sms.Throttled {
@@ -104,6 +106,17 @@ func (f Standing) gates(a Attempt) []Gate {
 		})
 	}
 	return gates
+}
+
+// profile is whose message it is; what an address has in its place where that is not known.
+func (a Attempt) profile(m *Message) string {
+	switch {
+	case a.ProfileID != uuid.Nil:
+		return a.ProfileID.String()
+	case m != nil && m.ProfileID != uuid.Nil:
+		return m.ProfileID.String()
+	}
+	return "{profile_id}"
 }
 
 func pick(holds bool, then, otherwise string) string {

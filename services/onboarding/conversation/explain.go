@@ -166,12 +166,12 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 			return nil, err
 		}
 		if quiet.Passed = begun; !begun {
-			quiet.Fact, quiet.Change = "the organisation's quiet hours, by the person's clock", until.UTC().Format(time.RFC3339)
+			quiet.Fact, quiet.Change = "the organisation's quiet hours, by the person's clock", "time: they end at "+until.UTC().Format(time.RFC3339)
 		}
 	}
 	arrives := Gate{Name: "due", Outcome: outcomeNotDue, Passed: !due.Now.After(now), Fact: "due", Since: due.Now}
 	if !arrives.Passed {
-		arrives.Fact, arrives.Since, arrives.Change = "not due yet", time.Time{}, due.Now.UTC().Format(time.RFC3339)
+		arrives.Fact, arrives.Since, arrives.Change = "not due yet", time.Time{}, "time: the step is due at "+due.Now.UTC().Format(time.RFC3339)
 	}
 	receipt := Gate{Name: "delivery", Outcome: string(session.SkipAwaitingDelivery), Passed: true, Fact: "no delivery is waited for"}
 	if before, ok := c.Flow.Previous(step.ID); ok && step.AfterDelivery > 0 {
@@ -181,7 +181,7 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 		}
 		if receipt.Passed = !waits; waits {
 			receipt.Fact = "the message before is not known to be delivered"
-			receipt.Change = "its receipt, or " + until.UTC().Format(time.RFC3339)
+			receipt.Change = "its receipt, or time: at the latest it goes on at " + until.UTC().Format(time.RFC3339)
 		}
 	}
 	return []Gate{quiet, arrives, receipt}, nil

@@ -11,7 +11,8 @@ import (
 )
 
 // explainWait explains a session in which no step is due: it waits for the person's reply. Before the person can reply, our last text has
-// to reach them, and a hold has to end; the gate of the step says so, and its outcome stays what an execution would say.
+// to reach them, and a hold has to end; the gate of the step says so, and its outcome stays what an execution would say. The gates of that
+// text follow those of the step.
 func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Circumstances) (Explanation, error) {
 	r := v.Session
 	at := slices.IndexFunc(gates, func(g Gate) bool { return g.Outcome == string(session.SkipStale) && !g.Passed })
@@ -38,7 +39,7 @@ func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Ci
 	case v.Hold:
 		step.Change = "the person replies; " + releaseOf(r.ProfileID) + " lets that be answered"
 	}
-	e := explained(v, gates, outcomeSent)
+	e := explained(v, append(gates, sent.Gates...), outcomeSent)
 	if e.Outcome == string(session.SkipStale) && next != "" {
 		e.Next = next
 	}
