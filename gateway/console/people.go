@@ -99,7 +99,13 @@ func (c *Console) personDeed(r *http.Request) (notice, error) {
 	if !ok {
 		return notice{}, errBadForm
 	}
-	return said("person." + r.PathValue("deed") + ".done"), do(r.Context(), r.PathValue("id"), r.Form)
+	if err := do(r.Context(), r.PathValue("id"), r.Form); err != nil {
+		return notice{}, err
+	}
+	if r.PathValue("deed") == "resume" {
+		return c.resumed(r.Context(), r.Form.Get("session"))
+	}
+	return said("person." + r.PathValue("deed") + ".done"), nil
 }
 
 // personDeeds are what may be done with a person, each by one call.

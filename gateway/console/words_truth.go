@@ -35,6 +35,11 @@ func wordsOfTruth() glossary {
 		"gate.stopped.consent":        {"The person has opted out", "A pessoa optou por sair"},
 		"gate.stopped.scheduling":     {"Scheduling is switched off", "O agendamento está desligado"},
 
+		"came_of.parked":         {"Resumed, and parked again at once: %s", "Retomada, e estacionada de novo na hora: %s"},
+		"came_of.unresolved":     {"Resumed, but it will be parked again, because of its text: %s. First: %s. Then resume again.", "Retomada, mas será estacionada de novo por causa do texto: %s. Primeiro: %s. Depois retome de novo."},
+		"came_of.resumed":        {"Resumed. %s", "Retomada. %s"},
+		"evidence.resolved.then": {"Resolved. Now %s, which waits for it.", "Resolvido. Agora %s, que espera por ele."}, "evidence.resolved.alone": {"Resolved. No session waits for it.", "Resolvido. Nenhuma sessão espera por ele."},
+
 		"ref.person": {"the person's page", "a página da pessoa"}, "ref.release": {"release the person", "libere a pessoa"}, "ref.activate": {"activate the person", "ative a pessoa"},
 		"ref.preferences": {"change the person's preferences", "mude as preferências da pessoa"}, "ref.session": {"this session", "esta sessão"}, "ref.resume": {"resume the session", "retome a sessão"},
 		"ref.reset": {"reset the session", "reinicie a sessão"}, "ref.message": {"this text", "este texto"}, "ref.evidence": {"what is known of the text", "o que se sabe do texto"},
