@@ -74,6 +74,15 @@ func (f frame) Linked(text string) template.HTML {
 	return template.HTML(out.String()) //nolint:gosec // the text is escaped, and the rest is made by link and Time
 }
 
+// Coded is a code word of the API with plain words before it, where it has some.
+func (f frame) Coded(group, code string) template.HTML {
+	shown := "<code>" + template.HTMLEscapeString(code) + "</code>"
+	if words := f.Word(group, code); words != code {
+		shown = template.HTMLEscapeString(words) + " " + shown
+	}
+	return template.HTML(shown) //nolint:gosec // both are escaped
+}
+
 // link leads to the page of a method and a row; empty where there is none. Only an operator has such pages.
 func (f frame) link(method, id string) template.HTML {
 	found, ok := reached[method]
