@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -66,4 +67,16 @@ func TestWhatNeedsAnOperatorNamesWhoseItIs(t *testing.T) {
 	s.says("ResumeSessions", &onboardingv1.ResumeSessionsResponse{Matched: 1, SessionIds: []string{sessionID}})
 	_, page = b.page(root + "/needs/resume?reason=brought")
 	require.Contains(t, page, person)
+}
+
+func TestOverviewSaysThatTheCarrierGivesNoUsableAnswer(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	const words = "the carrier gives no usable answer"
+	s.says("GetMessagingOverview", &messagingv1.GetMessagingOverviewResponse{OldestUnknownSince: at(-time.Minute)})
+	_, page := b.page(root)
+	require.NotContains(t, page, words)
+	b.now = noon.Add(time.Second)
+	_, page = b.page(root)
+	require.Contains(t, page, words)
 }

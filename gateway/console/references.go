@@ -83,6 +83,12 @@ func (f frame) Coded(group, code string) template.HTML {
 	return template.HTML(shown) //nolint:gosec // both are escaped
 }
 
+// inDoubtLong is how long a text may be in doubt before the carrier is suspected: its receipt or Twilio's list settles it sooner.
+const inDoubtLong = time.Minute
+
+// InDoubt reports whether the oldest text in doubt has been so for long.
+func (f frame) InDoubt(since any) bool { return f.Now.Sub(instant(since)) > inDoubtLong }
+
 // link leads to the page of a method and a row; empty where there is none. Only an operator has such pages.
 func (f frame) link(method, id string) template.HTML {
 	found, ok := reached[method]

@@ -80,6 +80,7 @@ func opens(t *testing.T, change func(*Config)) *site {
 	}
 	c, err := New(cfg)
 	require.NoError(t, err)
+	mux.Handle(root, c)
 	mux.Handle(root+"/", c)
 	mux.Handle(root+"/whoami", c.door.known(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, _ := rpc.PrincipalFrom(r.Context())

@@ -91,8 +91,8 @@ func (c *Console) whose(ctx context.Context, kind, id string) (person *onboardin
 	return got.GetProfile(), m, err
 }
 
-// usual are the outcomes of what goes on by itself, or waits for the person: nothing is wrong where one of them decides. docs/explain.md lists
-// all outcomes.
+// usual are the outcomes of what goes on by itself, or waits for the person: nothing is wrong where one of them decides.
+// docs/explain.md lists all outcomes.
 var usual = []string{
 	"sent", "opened", "started", "stale", "paused", "not_due", "quiet_hours", "awaiting_delivery", "already_sent", "already_accepted",
 	"in_flight", "early", "received",

@@ -53,6 +53,8 @@ func wordsOfTruth() glossary {
 		"detail.ONBOARDING_MESSAGE_1": {"the first message", "a primeira mensagem"}, "detail.ONBOARDING_MESSAGE_2": {"the second message", "a segunda mensagem"},
 		"detail.ONBOARDING_MESSAGE_3": {"the third message", "a terceira mensagem"}, "detail.ONBOARDING_MESSAGE_4": {"the fourth message", "a quarta mensagem"},
 
+		"overview.in_doubt": {"for longer than a minute: the carrier gives no usable answer", "há mais de um minuto: a operadora não dá resposta utilizável"},
+
 		"ref.person": {"the person's page", "a página da pessoa"}, "ref.release": {"release the person", "libere a pessoa"}, "ref.activate": {"activate the person", "ative a pessoa"},
 		"ref.preferences": {"change the person's preferences", "mude as preferências da pessoa"}, "ref.session": {"this session", "esta sessão"}, "ref.resume": {"resume the session", "retome a sessão"},
 		"ref.reset": {"reset the session", "reinicie a sessão"}, "ref.message": {"this text", "este texto"}, "ref.evidence": {"what is known of the text", "o que se sabe do texto"},
