@@ -345,7 +345,9 @@ func (s *Service) ExplainSend(_ context.Context, in *messagingv1.ExplainSendRequ
 	if !gate.GetPassed() {
 		gate.Change = "something else"
 	}
-	return &messagingv1.ExplainSendResponse{Explanation: &explainv1.Explanation{Outcome: outcome, Gates: []*explainv1.Gate{gate}}}, nil
+	return &messagingv1.ExplainSendResponse{Explanation: &explainv1.Explanation{
+		Outcome: outcome, Gates: []*explainv1.Gate{gate}, Advice: gate.GetChange(),
+	}}, nil
 }
 
 // SetHold holds or releases a phone; the later version counts.

@@ -17,6 +17,8 @@ type deed struct {
 	Verb string // the key of its words
 	ID   string
 	Now  string // what would happen now, in the services' words; may be empty
+
+	Person *onboardingv1.Profile // of a deed to a session, whose that is
 }
 
 // String is what a form sends.
@@ -110,7 +112,25 @@ func (c *Console) review(r *http.Request) (page, error) {
 			return page{}, err
 		}
 	}
+	c.nameDeeds(r.Context(), chosen)
 	return page{Title: "deeds.title", Name: "deeds", Body: deedsPage{chosen, backTo(r)}}, nil
+}
+
+// nameDeeds says whose sessions the deeds are done to.
+func (c *Console) nameDeeds(ctx context.Context, deeds []deed) {
+	ofSession := func(d deed) bool { return d.Verb == "resume-session" || d.Verb == "reset-session" }
+	var sessions []string
+	for _, d := range deeds {
+		if ofSession(d) {
+			sessions = append(sessions, d.ID)
+		}
+	}
+	people := c.peopleOfSessions(ctx, sessions)
+	for i, d := range deeds {
+		if ofSession(d) {
+			deeds[i].Person = people[d.ID]
+		}
+	}
 }
 
 // maxForeseen is for how many of a bulk the services are asked what would happen.
@@ -138,6 +158,9 @@ func (c *Console) do(r *http.Request) (notice, error) {
 		}
 	}
 	done := strconv.Itoa(len(chosen) - len(refused))
+	if len(refused) == 0 && len(chosen) == 1 && chosen[0].Verb == "resume-session" {
+		return c.resumed(r.Context(), chosen[0].ID)
+	}
 	if len(refused) == 0 {
 		return said("deeds.done", done), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // evidence is all that is known of a message in doubt, and the forms that resolve it.
@@ -13,7 +14,11 @@ func (c *Console) evidence(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return page{Title: "evidence.title", Name: "evidence", Body: evidencePage{out, candidates(out)}}, nil
+	shown := evidencePage{GetEvidenceResponse: out, Candidates: candidates(out)}
+	if id := out.GetMessage().GetProfileId(); id != "" {
+		shown.Person = c.profilesOf(r.Context(), []string{id})[id]
+	}
+	return page{Title: "evidence.title", Name: "evidence", Body: shown}, nil
 }
 
 // evidencePage is what pages/evidence.html shows.
@@ -21,6 +26,7 @@ type evidencePage struct {
 	*messagingv1.GetEvidenceResponse
 
 	Candidates []*messagingv1.Candidate // of all listings, each once
+	Person     *onboardingv1.Profile    // nil for one who cannot be told
 }
 
 func candidates(out *messagingv1.GetEvidenceResponse) (all []*messagingv1.Candidate) {
@@ -52,6 +58,17 @@ func (c *Console) resolve(r *http.Request) (notice, error) {
 	if resolution == messagingv1.Resolution_RESOLUTION_SENT {
 		in.TwilioSid = r.Form.Get("twilio_sid")
 	}
-	_, err = c.services.Messaging.ResolveMessage(r.Context(), in)
-	return said("evidence.resolved"), err
+	resolved, err := c.services.Messaging.ResolveMessage(r.Context(), in)
+	if err != nil {
+		return notice{}, err
+	}
+	waits, err := c.parkedSession(r.Context(), resolved.GetMessage().GetProfileId())
+	if err != nil { // the text is resolved all the same
+		c.log.WarnContext(r.Context(), "console.part_failed", "part", "person", "error", err)
+		return said("evidence.resolved"), nil
+	}
+	if waits == "" {
+		return said("evidence.resolved.alone"), nil
+	}
+	return said("evidence.resolved.then", "/v1/sessions/"+waits+":resume"), nil
 }

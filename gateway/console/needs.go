@@ -23,6 +23,9 @@ type need struct {
 	ID      string
 	At      time.Time
 	Profile string // whose it is; empty when that is not known
+	Session string // that it belongs to, where that says whose it is
+	Phone   string // whose it is, where only that is known
+	Person  *onboardingv1.Profile
 	Why     string // in the service's words
 	Open    string // where more of it is; empty for nowhere
 	Gates   string // why it is so, gate by gate; empty for nowhere
@@ -48,7 +51,25 @@ func (c *Console) needs(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	c.nameNeeds(r.Context(), found)
 	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), maxNeeds, more}}, nil
+}
+
+// nameNeeds says of each whose it is.
+func (c *Console) nameNeeds(ctx context.Context, needs []need) {
+	var profiles, sessions []string
+	for _, n := range needs {
+		profiles, sessions = append(profiles, n.Profile), append(sessions, n.Session)
+	}
+	people, ofSessions := c.profilesOf(ctx, profiles), c.peopleOfSessions(ctx, sessions)
+	for i, n := range needs {
+		if needs[i].Person = people[n.Profile]; n.Session != "" {
+			needs[i].Person = ofSessions[n.Session]
+		}
+		if p := needs[i].Person; p != nil {
+			needs[i].Profile = p.GetProfileId()
+		}
+	}
 }
 
 func needKinds() []string {
@@ -120,7 +141,7 @@ func (c *Console) deadLetters(ctx context.Context) (needs []need, next string, e
 	out, err := c.services.Onboarding.ListDeadLetters(ctx, &onboardingv1.ListDeadLettersRequest{Open: true, PageSize: maxNeeds})
 	for _, l := range out.GetDeadLetters() {
 		n := need{
-			Kind: "letter", ID: l.GetDeadLetterId(), At: l.GetCreatedAt().AsTime(), Why: answered(l),
+			Kind: "letter", ID: l.GetDeadLetterId(), At: l.GetCreatedAt().AsTime(), Why: answered(l), Session: l.GetSessionId(),
 			Deeds: []deed{{Verb: "replay-letter", ID: l.GetDeadLetterId()}},
 		}
 		if n.Open = messageIn(n.Why); l.GetSessionId() != "" {
@@ -148,10 +169,19 @@ func (c *Console) failedJobs(ctx context.Context) (needs []need, next string, er
 		needs = append(needs, need{
 			Kind: "job", ID: j.GetJobId(), At: j.GetUpdatedAt().AsTime(), Why: j.GetEventType() + ": " + j.GetErrorMessage(),
 			Open:  root + "/queues/jobs/" + j.GetJobId(),
+			Phone: phoneIn(j.GetSubject()),
 			Deeds: []deed{{Verb: "retry-job", ID: j.GetJobId()}, {Verb: "cancel-job", ID: j.GetJobId()}},
 		})
 	}
 	return needs, out.GetNextPageToken(), err
+}
+
+// phoneIn is the phone that is the subject of a job; empty for another subject.
+func phoneIn(subject string) string {
+	if strings.HasPrefix(subject, "+") && phoneLike.MatchString(subject) {
+		return subject
+	}
+	return ""
 }
 
 func (c *Console) failedTexts(ctx context.Context) (needs []need, next string, err error) {

@@ -115,7 +115,13 @@ func (c *Console) personDeed(r *http.Request) (notice, error) {
 	if err != nil {
 		return notice{}, err
 	}
-	return said("person." + r.PathValue("deed") + "." + done), do(r.Context(), r.PathValue("id"), r.Form)
+	if err := do(r.Context(), r.PathValue("id"), r.Form); err != nil {
+		return notice{}, err
+	}
+	if r.PathValue("deed") == "resume" {
+		return c.resumed(r.Context(), r.Form.Get("session"))
+	}
+	return said("person." + r.PathValue("deed") + "." + done), nil
 }
 
 // doneWord is what is said of a deed when it has been done. To hold a person who is held, and to release one who is not, succeed and change

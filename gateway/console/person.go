@@ -44,6 +44,17 @@ type bubble struct {
 	Evidence string // where a text in doubt is resolved; empty for another one
 }
 
+// Fate is whether a text of ours reached the person: lost or doubtful; empty for one that did, or is on its usual way.
+func (b bubble) Fate() string {
+	switch b.GetStatus() {
+	case "rejected", "failed", "undelivered", "given_up":
+		return "lost"
+	case "unknown", "parked", "throttled":
+		return "doubtful"
+	}
+	return ""
+}
+
 // person is a person's whole story. Only without the person there is no page: each part of it may fail alone.
 func (c *Console) person(r *http.Request) (page, error) {
 	id := r.PathValue("id")

@@ -208,6 +208,27 @@ func TestPersonPage(t *testing.T) {
 		require.Contains(t, page, `/console/do?deed=replay-letter.`+letterID+`&amp;back=%2fconsole%2fpeople%2f`+anasID)
 		require.True(t, calls[*onboardingv1.ListDeadLettersRequest](s, "ListDeadLetters")[0].GetOpen())
 	})
+	t.Run("MarksATextThatDidNotArriveAndSaysWhoDidWhat", func(t *testing.T) {
+		t.Parallel()
+		b, s := meets(t, "operator")
+		s.says("ListMessages", &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{
+			{MessageId: messageID, Status: "undelivered", Direction: "outbound"}, {MessageId: letterID, Status: "delivered", Direction: "outbound"},
+		}})
+		bea := &auditv1.Actor{Subject: "bea"}
+		s.says("GetSession", &onboardingv1.GetSessionResponse{Session: &onboardingv1.Session{SessionId: sessionID}, Timeline: []*onboardingv1.TimelineEntry{
+			{Kind: "activated", Trigger: "activation", ToStateToken: "onboarding:awaiting_opening_response", Actor: bea},
+			{Kind: "parked", Trigger: "activation", Detail: "GET /v1/messages/" + messageID + "/evidence", Actor: bea},
+			{Kind: "replied", Trigger: "reply", Detail: "again"},
+			{Kind: "held", Trigger: "operator", Detail: hostile},
+		}})
+		page := b.anas()
+		require.Equal(t, 1, strings.Count(page, "✕ did not reach them"))
+		require.Contains(t, page, `<li class="outbound lost">`)
+		require.Contains(t, page, "waits for a reply to the opening <code>onboarding:awaiting_opening_response</code> <em>by <bdi>bea</bdi></em>")
+		require.Contains(t, page, `<a href="/console/needs/messages/`+messageID+`">what is known of the text</a></bdi></span> <a`, "the system parked it")
+		require.Contains(t, page, "their reply, which was kept, is taken up</strong></li>")
+		require.Contains(t, page, "<em>by an operator</em>")
+	})
 	t.Run("ShowsHowWeStayInTouch", func(t *testing.T) {
 		t.Parallel()
 		b, s := meets(t, "operator")

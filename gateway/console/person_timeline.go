@@ -18,6 +18,26 @@ type entry struct {
 
 	Replay   string // the deed that replays the alarm which was given up; empty once that was done
 	Evidence string // where the message that the line names is resolved; empty when it names none
+
+	Word string // the key of what happened, in the group of the timeline
+	Note string // the detail, where the word has not said it
+	By   string // which operator did it; empty where none did, or who is not known
+}
+
+// deedsOf are the kinds of lines that are an operator's deeds. A line of another kind may carry the actor of a call that happened to cause
+// it, such as the activation whose opening parked the session.
+var deedsOf = []string{"activated", "closed", "released", "resumed", "replayed"}
+
+// inWords says how a line is read.
+func (e entry) inWords() entry {
+	e.Word, e.Note = e.GetKind(), e.GetDetail()
+	if e.GetTrigger() == "operator" || slices.Contains(deedsOf, e.GetKind()) {
+		e.By = e.GetActor().GetSubject()
+	}
+	if e.GetKind() == "replied" && e.GetDetail() == "again" { // it was held, and is answered now: it need not be the second
+		e.Word, e.Note = "taken_up", ""
+	}
+	return e
 }
 
 // story reads the newest session, what happened in it, and which of its alarms QStash gave up.
@@ -56,7 +76,7 @@ func timeline(entries []*onboardingv1.TimelineEntry, letters []*onboardingv1.Dea
 				line.Replay = deed{Verb: "replay-letter", ID: l.GetDeadLetterId()}.String()
 			}
 		}
-		all = append(all, line)
+		all = append(all, line.inWords())
 	}
 	return all
 }

@@ -11,7 +11,8 @@ import (
 type resumePage struct {
 	Reason   string
 	Matched  int32
-	Sessions []string // the newest of them
+	Sessions []string                         // the newest of them
+	People   map[string]*onboardingv1.Profile // of these sessions
 	More     bool
 }
 
@@ -32,6 +33,7 @@ func (c *Console) resumable(r *http.Request) (page, error) {
 	}
 	return page{Title: "resume.title", Name: "resume", Body: resumePage{
 		Reason: reason, Matched: out.GetMatched(), Sessions: out.GetSessionIds(), More: out.GetNextPageToken() != "",
+		People: c.peopleOfSessions(r.Context(), out.GetSessionIds()),
 	}}, nil
 }
 

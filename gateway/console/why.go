@@ -1,8 +1,13 @@
 package console
 
 import (
+	"context"
 	"net/http"
+	"slices"
 
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/rpc"
 	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -13,34 +18,134 @@ type whyPage struct {
 	Kind, ID    string
 	Summary     string // where a goal stands; empty of another kind
 	Explanation *explainv1.Explanation
+	Person      *onboardingv1.Profile // whose it is; nil for one who cannot be told
+	Message     *messagingv1.Message  // of a text
+	Unread      string                // why the person cannot be told
 }
 
 // why says what would happen now, gate by gate.
 func (c *Console) why(r *http.Request) (page, error) {
-	ctx, shown := r.Context(), whyPage{Kind: r.PathValue("kind"), ID: r.PathValue("id")}
-	var err error
-	switch shown.Kind {
-	case "profiles":
-		var got *onboardingv1.ExplainProfileResponse
-		got, err = c.services.Onboarding.ExplainProfile(ctx, &onboardingv1.ExplainProfileRequest{ProfileId: shown.ID})
-		shown.Explanation = got.GetExplanation()
-	case "sessions":
-		var got *onboardingv1.ExplainSessionResponse
-		got, err = c.services.Onboarding.ExplainSession(ctx, &onboardingv1.ExplainSessionRequest{SessionId: shown.ID})
-		shown.Explanation = got.GetExplanation()
-	case "messages":
-		var got *messagingv1.ExplainMessageResponse
-		got, err = c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: shown.ID})
-		shown.Explanation = got.GetExplanation()
-	case "goals":
-		var got *onboardingv1.ExplainGoalResponse
-		got, err = c.services.Goals.ExplainGoal(ctx, &onboardingv1.ExplainGoalRequest{GoalId: shown.ID})
-		shown.Summary = got.GetSummary()
-		shown.Explanation = &explainv1.Explanation{
-			Outcome: got.GetOutcome(), Gates: got.GetGates(), Next: got.GetNext(), Advice: got.GetAdvice(),
-		}
-	default:
-		err = errBadForm
+	shown := whyPage{Kind: r.PathValue("kind"), ID: r.PathValue("id")}
+	group, ctx := errgroup.WithContext(r.Context())
+	group.Go(func() (err error) {
+		shown.Explanation, shown.Summary, err = c.explain(ctx, shown.Kind, shown.ID)
+		return err
+	})
+	if sessionFrom(r.Context()).Role == rpc.RoleOperator { // a person knows whose their goals are
+		group.Go(func() (err error) {
+			if shown.Person, shown.Message, err = c.about(ctx, shown.Kind, shown.ID); err != nil && ctx.Err() == nil {
+				shown.Unread = saidBy(err)
+				c.log.WarnContext(ctx, "console.part_failed", "part", "person", "error", err)
+			}
+			return nil
+		})
 	}
+	err := group.Wait()
 	return page{Name: "why", Title: "why.title", Body: shown}, err
+}
+
+// explain asks the service that decides.
+func (c *Console) explain(ctx context.Context, kind, id string) (e *explainv1.Explanation, summary string, err error) {
+	switch kind {
+	case "profiles":
+		got, err := c.services.Onboarding.ExplainProfile(ctx, &onboardingv1.ExplainProfileRequest{ProfileId: id})
+		return got.GetExplanation(), "", err
+	case "sessions":
+		got, err := c.services.Onboarding.ExplainSession(ctx, &onboardingv1.ExplainSessionRequest{SessionId: id})
+		return got.GetExplanation(), "", err
+	case "messages":
+		got, err := c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: id})
+		return got.GetExplanation(), "", err
+	case "goals":
+		got, err := c.services.Goals.ExplainGoal(ctx, &onboardingv1.ExplainGoalRequest{GoalId: id})
+		return &explainv1.Explanation{
+			Outcome: got.GetOutcome(), Gates: got.GetGates(), Next: got.GetNext(), Advice: got.GetAdvice(),
+		}, got.GetSummary(), err
+	}
+	return nil, "", errBadForm
+}
+
+// about is the person of a row, and the text if it is one; nil where the row has none.
+func (c *Console) about(ctx context.Context, kind, id string) (person *onboardingv1.Profile, m *messagingv1.Message, err error) {
+	switch kind {
+	case "sessions":
+		got, err := c.services.Onboarding.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: id})
+		if id = got.GetSession().GetProfileId(); err != nil {
+			return nil, nil, err
+		}
+	case "messages":
+		got, err := c.services.Messaging.GetMessage(ctx, &messagingv1.GetMessageRequest{MessageId: id})
+		if m, id = got.GetMessage(), got.GetMessage().GetProfileId(); err != nil {
+			return nil, nil, err
+		}
+	case "goals":
+		got, err := c.services.Goals.GetGoal(ctx, &onboardingv1.GetGoalRequest{GoalId: id})
+		if id = got.GetGoal().GetProfileId(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if id == "" {
+		return nil, m, nil
+	}
+	got, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: id})
+	return got.GetProfile(), m, err
+}
+
+// usual are the outcomes of what goes on by itself, or waits for the person: nothing is wrong where one of them decides.
+// docs/explain.md lists all outcomes.
+var usual = []string{
+	"sent", "opened", "started", "stale", "paused", "not_due", "quiet_hours", "awaiting_delivery", "already_sent", "already_accepted",
+	"in_flight", "early", "received",
+}
+
+// usualGates are those that do not pass in the usual course of things.
+var usualGates = []string{"step", "pause", "due", "quiet_hours", "delivery", "not_accepted", "send.not_accepted"}
+
+// whyGate is a gate as the page shows it.
+type whyGate struct {
+	*explainv1.Gate
+
+	State string // passed, waits or stopped
+}
+
+// Gates are all, each with its state.
+func (p whyPage) Gates() (all []whyGate) {
+	undecided := true // as long as all have passed
+	for _, g := range p.Explanation.GetGates() {
+		shown := whyGate{Gate: g, State: "stopped"}
+		switch {
+		case g.GetPassed():
+			shown.State = "passed"
+		case undecided && p.Usual(), !p.Undelivered() && slices.Contains(usualGates, g.GetName()):
+			shown.State = "waits"
+		}
+		undecided = undecided && g.GetPassed()
+		all = append(all, shown)
+	}
+	return all
+}
+
+// Usual reports whether what decides is the usual course of things.
+func (p whyPage) Usual() bool {
+	return slices.Contains(usual, p.Explanation.GetOutcome()) && !p.Undelivered()
+}
+
+// Undelivered reports whether Twilio has the text and it did not reach the person, which no gate asks.
+func (p whyPage) Undelivered() bool {
+	return slices.Contains([]string{"failed", "undelivered"}, p.Message.GetStatus())
+}
+
+// Decides is the gate that needs a reader: the one that decides, or else one behind a wait for the person or for a time, such as a hold;
+// nil when all pass.
+func (p whyPage) Decides() (decides *whyGate) {
+	waiting := slices.Contains([]string{"stale", "paused", "not_due", "quiet_hours", "awaiting_delivery"}, p.Explanation.GetOutcome())
+	for _, g := range p.Gates() {
+		if decides == nil && g.State != "passed" || waiting && g.State == "stopped" {
+			decides = &g
+		}
+		if decides != nil && (decides.State == "stopped" || !waiting) {
+			break
+		}
+	}
+	return decides
 }

@@ -2,6 +2,7 @@ package onboarding_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,59 @@ func TestExplain(t *testing.T) {
 				o.explains(t)
 			}
 		})
+	})
+}
+
+// TestExplainAWait holds the explanation of a session in which no step is due to what keeps the person's reply away.
+func TestExplainAWait(t *testing.T) {
+	t.Parallel()
+	explain := func(b *bundle, r session.Record) conversation.Explanation {
+		e, err := b.current().service.ExplainStep(b.t.Context(), orgID, r.ID)
+		require.NoError(b.t, err)
+		require.Equal(b.t, "stale", e.Outcome)
+		return e
+	}
+	fact := func(e conversation.Explanation, name string) string {
+		at := slices.IndexFunc(e.Gates, func(g conversation.Gate) bool { return g.Name == name })
+		return e.Gates[at].Fact
+	}
+	subtest(t, "NamesTheOpeningThatIsInDoubt", setup, func(t *testing.T, b *bundle) {
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		_, r := b.activated()
+		e := explain(b, r)
+		require.Contains(t, fact(e, "step"), "the opening has not reached the person: it would be unknown")
+		require.Equal(t, "something else; then the person replies", e.Advice)
+		require.Contains(t, e.Next, "First the opening has to reach the person.")
+		b.messaging.Settle()
+		b.quiet()
+		require.Equal(t, "the person replies", explain(b, r).Advice)
+	})
+	subtest(t, "NamesTheAnswerThatIsInDoubt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.reply(p, "yes")
+		b.work()
+		require.Contains(t, fact(explain(b, r), "step"), "the explanation has not reached the person")
+	})
+	subtest(t, "CountsTheRepliesThatAHoldKeeps", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.hold(p)
+		require.Equal(t, "the person is on a safety hold", fact(explain(b, r), "hold"))
+		b.reply(p, "yes")
+		b.reply(p, "yes, please")
+		b.work()
+		e := explain(b, r)
+		require.Equal(t, "the person is on a safety hold; replies that wait for its end: 2", fact(e, "hold"))
+		require.Equal(t, "POST /v1/profiles/"+p.ID+":release", e.Advice)
+		b.release(p)
+		b.quiet()
+		require.Equal(t, []string{opening, explanation}, b.sequence(p), "the release did what was said")
+		require.Equal(t, "the person replies", explain(b, r).Advice)
+	})
+	subtest(t, "SaysThatMessagingDoesNotAnswer", setup, func(t *testing.T, b *bundle) {
+		_, r := b.activated()
+		b.messaging.SetDown(true)
+		require.Contains(t, fact(explain(b, r), "step"), "messaging does not answer")
 	})
 }
 

@@ -88,7 +88,7 @@ func TestWhatNeedsSomebodyIsMendedInABrowser(t *testing.T) {
 	p.waits("Nothing is done yet.")
 	p.looks("review")
 	p.press("button", "Do it")
-	p.waits("Done: 1.")
+	p.waits("Resumed.")
 	p.opens("/console/handsets", "Ready for the first question?") // the whole burst, live
 	p.waits("+8.")
 	p.mu.Lock()

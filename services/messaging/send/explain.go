@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -94,16 +96,27 @@ func (f Standing) gates(a Attempt) []Gate {
 	if waits {
 		gates = append(gates, Gate{
 			Name: "hold", Outcome: Held, Passed: !f.Held, Fact: pick(f.Held, "the person is on a safety hold", "no hold"), Since: f.HoldSince,
-			Change: pick(f.Held, "POST /v1/profiles/{profile_id}:release", ""),
+			Change: pick(f.Held, "POST /v1/profiles/"+a.profile(m)+":release", ""),
 		})
 	}
 	if m != nil && m.Status == sms.Throttled {
 		gates = append(gates, Gate{
-			Name: "backoff", Outcome: Throttled, Passed: m.Retryable(a.At), Fact: "Twilio did not process the last attempt", Since: m.UpdatedAt,
-			Change: pick(m.Retryable(a.At), "", "time: it may be tried again at "+m.LeaseUntil.UTC().Format(time.RFC3339)),
+			Name: "backoff", Outcome: Throttled, Passed: m.Retryable(a.At), Fact: m.unprocessed(), Since: m.UpdatedAt,
+			Change: pick(m.Retryable(a.At), "", "time: it may be tried again at "+at(m.LeaseUntil)),
 		})
 	}
 	return gates
+}
+
+// profile is whose message it is; what an address has in its place where that is not known.
+func (a Attempt) profile(m *Message) string {
+	switch {
+	case a.ProfileID != uuid.Nil:
+		return a.ProfileID.String()
+	case m != nil && m.ProfileID != uuid.Nil:
+		return m.ProfileID.String()
+	}
+	return "{profile_id}"
 }
 
 func pick(holds bool, then, otherwise string) string {
@@ -146,8 +159,9 @@ func (f Standing) attempt(now time.Time) Gate {
 	case sms.Throttled:
 		g.Passed = true
 	case sms.Sending:
-		if g.Outcome = InFlight; m.Abandoned(now) {
-			g.Outcome, g.Fact = Unknown, "the process that made it is gone"
+		g.Outcome, g.Fact = InFlight, "Twilio was asked at "+at(m.AttemptedAt)+", and its answer is not recorded yet"
+		if m.Abandoned(now) {
+			g.Outcome, g.Fact = Unknown, "Twilio was asked at "+at(m.AttemptedAt)+", and the process that asked is gone"
 		}
 		g.Change = "Twilio's answer"
 	case sms.Rejected:
@@ -157,10 +171,40 @@ func (f Standing) attempt(now time.Time) Gate {
 		g.Outcome = map[sms.Status]Outcome{sms.Parked: Parked, sms.GivenUp: GivenUp}[m.Status]
 		g.Change = "POST /v1/messages/" + m.ID.String() + ":resolve, after GET /v1/messages/" + m.ID.String() + "/evidence"
 	case sms.Unknown, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
-		g.Outcome, g.Change = Unknown, "its receipt, or Twilio's list of messages"
+		g.Outcome, g.Fact, g.Change = Unknown, m.inDoubt(), "its receipt, or Twilio's list of messages"
+		if !m.NextCheckAt.IsZero() {
+			g.Change += ", which is asked at " + at(m.NextCheckAt)
+		}
 	}
 	return g
 }
+
+// inDoubt says what is known of a message whose outcome is not. The answer itself is not stored.
+func (m Message) inDoubt() string {
+	fact := fmt.Sprintf("in doubt: Twilio was asked at %s, attempt %d, and no usable answer is recorded", at(m.AttemptedAt), m.Attempts)
+	if m.ErrorCode != 0 {
+		fact += fmt.Sprintf(" but code %d", m.ErrorCode)
+	}
+	switch {
+	case m.FailedListings > 0:
+		fact += fmt.Sprintf("; Twilio's list of messages could not be had since %s, tries: %d", at(m.FailingSince), m.FailedListings)
+	case !m.AbsentSince.IsZero():
+		fact += "; Twilio's list of messages did not have it at " + at(m.AbsentSince)
+	}
+	return fact
+}
+
+// unprocessed says which attempt Twilio did not process, and why where that is known.
+func (m Message) unprocessed() string {
+	fact := fmt.Sprintf("Twilio did not process the last attempt, number %d, of %s", m.Attempts, at(m.AttemptedAt))
+	if m.ErrorCode != 0 {
+		fact += ": " + explain(m.ErrorCode)
+	}
+	return fact
+}
+
+// at is an instant as the texts of an explanation have it.
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // explained reads the outcome off the gates, and says what follows.
 func explained(gates []Gate, m *Message, now time.Time) Explanation {
@@ -178,8 +222,10 @@ func explained(gates []Gate, m *Message, now time.Time) Explanation {
 // next is what happens by itself.
 func next(o Outcome, m *Message, now time.Time) string {
 	switch o {
-	case WouldSend, Throttled:
+	case WouldSend:
 		return "It is sent when its caller asks again."
+	case Throttled:
+		return "It is sent when its caller asks again, not before " + at(m.LeaseUntil) + "."
 	case AlreadyAccepted:
 		if m.Status.Final() {
 			return ""
@@ -189,8 +235,12 @@ func next(o Outcome, m *Message, now time.Time) string {
 		left := cmp.Or(m.LeaseUntil.Sub(now).Round(time.Second), time.Second)
 		return fmt.Sprintf("Twilio's answer is written down within %s, or the message is looked for at Twilio.", left)
 	case Unknown:
-		return "Its receipt settles it, or Twilio's list does: seen there it is adopted; absent twice it is sent again, or left to an operator " +
-			"where its flow says never_duplicate."
+		asked := ""
+		if !m.NextCheckAt.IsZero() {
+			asked = ", which is asked at " + at(m.NextCheckAt)
+		}
+		return "Its receipt settles it, or Twilio's list of messages does" + asked + ": seen there it is adopted; absent twice it is sent " +
+			"again, or left to an operator where its flow says never_duplicate."
 	case Held:
 		return "It is sent once the hold is lifted and its caller asks again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:

@@ -1,6 +1,7 @@
 package send_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
+	"paceline.internal/services/messaging/twilio"
 )
 
 // TestExplain holds an explanation to what happens: in any state that a person and a key can be in, it is asked for, and then the message
@@ -89,4 +91,46 @@ func TestExplain(t *testing.T) {
 	} {
 		require.True(t, seen[o], "never met: %s", o)
 	}
+}
+
+func TestExplainWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	explain := func(b *bundle) (e send.Explanation, fact string) {
+		e, err := b.Service(nil).ExplainMessage(b.T.Context(), b.Stored())
+		require.NoError(b.T, err)
+		for _, g := range e.Gates {
+			if !g.Passed {
+				return e, g.Fact
+			}
+		}
+		return e, ""
+	}
+	t.Run("InDoubtItSaysSinceWhenAndWhenTwilioIsAskedNext", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asked := b.Clock.Now()
+		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerUnavailable, false))
+		require.Equal(t, send.Unknown, b.Send("").Outcome)
+		e, fact := explain(b)
+		require.Contains(t, fact, "in doubt: Twilio was asked at "+asked.UTC().Format(time.RFC3339)+", attempt 1, and no usable answer is recorded")
+		require.Contains(t, e.Advice, "its receipt, or Twilio's list of messages, which is asked at ")
+
+		failing := directory{list: func(context.Context, string, time.Time) ([]twilio.Stored, error) {
+			return nil, errors.New("HTTP status 503")
+		}}
+		_, err := b.Reconciler(func(cfg *send.ReconcilerConfig) { cfg.Carrier = failing }).Once(t.Context())
+		require.NoError(t, err)
+		e, fact = explain(b)
+		require.Contains(t, fact, "Twilio's list of messages could not be had since "+b.Clock.Now().UTC().Format(time.RFC3339)+", tries: 1")
+		require.Contains(t, e.Next, "which is asked at "+b.Stored().NextCheckAt.UTC().Format(time.RFC3339))
+	})
+	t.Run("ThrottledItSaysWhenItMayBeTriedAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Emulator.SetScript(sendtest.Lose(emulator.AnswerTooMany, false))
+		require.Equal(t, send.Throttled, b.Send("").Outcome)
+		e, fact := explain(b)
+		require.Contains(t, fact, "Twilio did not process the last attempt, number 1, of ")
+		require.Equal(t, "time: it may be tried again at "+b.Stored().LeaseUntil.UTC().Format(time.RFC3339), e.Advice)
+	})
 }

@@ -33,6 +33,7 @@ type Circumstances struct {
 	ConsentRequired bool      // the organisation opens no session without a consent record
 	AwaitsOperator  bool      // words of the person wait for an operator
 	Pause           *Pause    // of the organisation's scheduling; nil when there is none
+	HeldReplies     int       // to the newest session where it stands, which were kept and not answered
 }
 
 // Pause is why the alarms of an organisation are not published.
@@ -82,7 +83,7 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 	gates := c.stepGates(view, circumstances)
 	step, inBurst := c.Flow.Step(view.Session.NextStep)
 	if !inBurst {
-		return explained(view, gates, outcomeSent), nil
+		return c.explainWait(ctx, view, gates, circumstances)
 	}
 	timed, err := c.timeGates(ctx, view.Session, step, due)
 	if err != nil {
@@ -95,6 +96,9 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 	e := explained(view, append(gates, timed...), sent.Outcome)
 	if e.Gates = append(e.Gates, sent.Gates...); e.Outcome == sent.Outcome && e.Advice == "" {
 		e.Advice = sent.Advice
+	}
+	if waitsForCarrier(e.Outcome) && sent.Next != "" {
+		e.Next += " " + sent.Next
 	}
 	return e, nil
 }
@@ -113,7 +117,7 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		session.SkipOptedOut:        {Name: "stop", Fact: "the session is " + string(r.Status), Since: r.UpdatedAt},
 		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
 		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r), Since: r.UpdatedAt},
-		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold), Since: HeldSince(v.HoldVersion)},
+		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: HeldSince(v.HoldVersion)},
 		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "not paused"), Since: also.PausedAt},
 	}
 	var gates []Gate
@@ -193,12 +197,12 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 			return nil, err
 		}
 		if quiet.Passed = begun; !begun {
-			quiet.Fact, quiet.Change = "the organisation's quiet hours, by the person's clock", until.UTC().Format(time.RFC3339)
+			quiet.Fact, quiet.Change = "the organisation's quiet hours, by the person's clock", "time: they end at "+until.UTC().Format(time.RFC3339)
 		}
 	}
 	arrives := Gate{Name: "due", Outcome: outcomeNotDue, Passed: !due.Now.After(now), Fact: "due", Since: due.Now}
 	if !arrives.Passed {
-		arrives.Fact, arrives.Since, arrives.Change = "not due yet", time.Time{}, due.Now.UTC().Format(time.RFC3339)
+		arrives.Fact, arrives.Since, arrives.Change = "not due yet", time.Time{}, "time: the step is due at "+due.Now.UTC().Format(time.RFC3339)
 	}
 	receipt := Gate{Name: "delivery", Outcome: string(session.SkipAwaitingDelivery), Passed: true, Fact: "no delivery is waited for"}
 	if before, ok := c.Flow.Previous(step.ID); ok && step.AfterDelivery > 0 {
@@ -208,7 +212,7 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 		}
 		if receipt.Passed = !waits; waits {
 			receipt.Fact = "the message before is not known to be delivered"
-			receipt.Change = "its receipt, or " + until.UTC().Format(time.RFC3339)
+			receipt.Change = "its receipt, or time: at the latest it goes on at " + until.UTC().Format(time.RFC3339)
 		}
 	}
 	return []Gate{quiet, arrives, receipt}, nil
@@ -264,9 +268,11 @@ func nextOf(r session.Record, outcome string) string {
 		if r.Status == session.Active {
 			return "The person's next reply leads the conversation on."
 		}
-	case "in_flight", "unknown", "throttled":
+	}
+	if waitsForCarrier(outcome) {
 		return "QStash tries the step again; messaging finds out meanwhile."
-	case outcomeOpened:
+	}
+	if outcome == outcomeOpened {
 		return "An activation sends the opening, in quiet hours after their end."
 	}
 	return ""

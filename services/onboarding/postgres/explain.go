@@ -12,19 +12,25 @@ import (
 )
 
 const sqlCircumstances = `
-select (select s.paused_at from conversation_sessions s where s.profile_id = p.id order by s.status = 'active' desc, s.id desc limit 1),
+select s.paused_at,
     coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false),
     exists (select from webhook_jobs j where j.org_id = p.org_id and j.status = 'failed' and j.subject = p.phone
         and j.error_message like '` + conversation.NeedsOperator + `%'),
-    z.paused_at, coalesce(z.paused_by ->> 'subject', ''), coalesce(z.reason, '')
-from profiles p left join scheduling_pauses z on z.org_id = p.org_id where p.org_id = $1 and p.id = $2`
+    z.paused_at, coalesce(z.paused_by ->> 'subject', ''), coalesce(z.reason, ''),
+    (select count(*) from held_replies h where h.session_id = s.id and h.turn = s.turn - s.detours)
+from profiles p left join scheduling_pauses z on z.org_id = p.org_id
+left join lateral (
+    select s.id, s.paused_at, s.turn, s.detours from conversation_sessions s where s.profile_id = p.id
+    order by s.status = 'active' desc, s.id desc limit 1
+) s on true
+where p.org_id = $1 and p.id = $2`
 
 // Circumstances are what an explanation needs beside the session; conversation.ErrNoProfile.
 func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c conversation.Circumstances, err error) {
 	var paused, since *time.Time
 	var pause conversation.Pause
 	err = s.pool.QueryRow(ctx, sqlCircumstances, orgID, profileID).Scan(
-		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason)
+		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason, &c.HeldReplies)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, conversation.ErrNoProfile
 	}

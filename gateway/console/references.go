@@ -1,0 +1,111 @@
+package console
+
+import (
+	"html/template"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"paceline.internal/platform/rpc"
+)
+
+// The texts of the services are written for callers of /v1: they name methods with the ids of rows, and instants as RFC 3339. Here those
+// become links to the pages where the same is done, in words, and times in the reader's zone. All else stays as it is, and is escaped.
+var reference = regexp.MustCompile(
+	`(?:(?:GET|POST|PUT|DELETE) )?/v1/(profiles|sessions|messages|goals|outreach|outbound)/(` + uuidLike + `)([:/][a-z]+)?` +
+		`|\b(message|session) (` + uuidLike + `)` +
+		`|\bwith (RESOLUTION_NOT_SENT)\b` +
+		`|\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[-+]\d\d:\d\d))`)
+
+const uuidLike = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`
+
+// reached is where a method of /v1 has its page, and the key of its words. ID stands for the row's id.
+var reached = map[string]struct{ to, key string }{
+	"profiles":             {"/people/ID", "ref.person"},
+	"profiles:release":     {"/people/ID#release", "ref.release"},
+	"profiles:activate":    {"/people/ID#activate", "ref.activate"},
+	"profiles/preferences": {"/people/ID", "ref.preferences"},
+	"sessions":             {"/why/sessions/ID", "ref.session"},
+	"sessions:resume":      {"/do?deed=resume-session.ID", "ref.resume"},
+	"sessions:reset":       {"/do?deed=reset-session.ID", "ref.reset"},
+	"messages":             {"/why/messages/ID", "ref.message"},
+	"messages/evidence":    {"/needs/messages/ID", "ref.evidence"},
+	"messages:resolve":     {"/needs/messages/ID#resolve", "ref.resolve"},
+	"goals":                {"/why/goals/ID", "ref.goal"},
+	"goals:reschedule":     {"/why/goals/ID", "ref.reschedule"},
+	"goals/schedule":       {"/why/goals/ID", "ref.unschedule"},
+	"outreach:cancel":      {"/do?deed=cancel-outreach.ID", "ref.outreach"},
+	"outbound:cancel":      {"/do?deed=cancel-text.ID", "ref.outbound"},
+}
+
+// Linked is a service's text as a reader of the console needs it.
+func (f frame) Linked(text string) template.HTML {
+	var out strings.Builder
+	end := 0
+	for _, at := range reference.FindAllStringSubmatchIndex(text, -1) {
+		group := func(n int) string {
+			if at[2*n] < 0 {
+				return ""
+			}
+			return text[at[2*n]:at[2*n+1]]
+		}
+		shown := template.HTML("")
+		switch {
+		case group(1) != "":
+			shown = f.link(group(1)+group(3), group(2))
+		case group(4) != "":
+			shown = f.link(group(4)+"s", group(5))
+		case group(6) != "":
+			shown = template.HTML(template.HTMLEscapeString(f.T("ref.not_sent"))) //nolint:gosec // escaped
+		case group(7) != "":
+			if t, err := time.Parse(time.RFC3339, group(7)); err == nil {
+				shown = f.Time(t)
+			}
+		}
+		if shown == "" { // no page has it
+			continue
+		}
+		out.WriteString(template.HTMLEscapeString(text[end:at[0]]))
+		out.WriteString(string(shown))
+		end = at[1]
+	}
+	out.WriteString(template.HTMLEscapeString(text[end:]))
+	return template.HTML(out.String()) //nolint:gosec // the text is escaped, and the rest is made by link and Time
+}
+
+// Coded is a code word of the API with plain words before it, where it has some.
+func (f frame) Coded(group, code string) template.HTML {
+	shown := "<code>" + template.HTMLEscapeString(code) + "</code>"
+	if words := f.Word(group, code); words != code {
+		shown = template.HTMLEscapeString(words) + " " + shown
+	}
+	return template.HTML(shown) //nolint:gosec // both are escaped
+}
+
+// inDoubtLong is how long a text may be in doubt before the carrier is suspected: its receipt or Twilio's list settles it sooner.
+const inDoubtLong = time.Minute
+
+// InDoubt reports whether the oldest text in doubt has been so for long.
+func (f frame) InDoubt(since any) bool { return f.Now.Sub(instant(since)) > inDoubtLong }
+
+// link leads to the page of a method and a row; empty where there is none. Only an operator has such pages.
+func (f frame) link(method, id string) template.HTML {
+	found, ok := reached[method]
+	if !ok {
+		return ""
+	}
+	words := template.HTMLEscapeString(f.T(found.key))
+	if f.Who.Role != rpc.RoleOperator {
+		return template.HTML(words) //nolint:gosec // escaped
+	}
+	to := root + strings.Replace(found.to, "ID", id, 1)
+	if strings.HasPrefix(found.to, "/do?") {
+		back := f.URL
+		if f.Path == root+"/do" { // which is no place to come back to
+			back = root + "/needs"
+		}
+		to += "&back=" + url.QueryEscape(back)
+	}
+	return template.HTML(`<a href="` + template.HTMLEscapeString(to) + `">` + words + `</a>`) //nolint:gosec // both are escaped
+}

@@ -1,0 +1,100 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"paceline.internal/services/onboarding/session"
+)
+
+// explainWait explains a session in which no step is due: it waits for the person's reply. Before the person can reply, our last text has
+// to reach them, and a hold has to end; the gate of the step says so, and its outcome stays what an execution would say. The gates of that
+// text follow those of the step.
+func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Circumstances) (Explanation, error) {
+	r := v.Session
+	at := slices.IndexFunc(gates, func(g Gate) bool { return g.Outcome == string(session.SkipStale) && !g.Passed })
+	if at < 0 || r.Status != session.Active || r.Mode != session.Onboarding {
+		return explained(v, gates, outcomeSent), nil
+	}
+	step := &gates[at]
+	text, sent, err := c.onItsWay(ctx, v)
+	if errors.Is(err, ErrUnavailable) {
+		step.Fact += "; messaging does not answer, so it is not known whether our last text has reached the person"
+	} else if err != nil {
+		return Explanation{}, err
+	}
+	next := ""
+	switch {
+	case text != "":
+		step.Fact += fmt.Sprintf("; %s has not reached the person: %s", text, factOf(sent))
+		step.Change = sent.Advice + "; then the person replies"
+		next = fmt.Sprintf("First %s has to reach the person. %s", text, sent.Next)
+	case v.Hold && also.HeldReplies > 0:
+		step.Fact += ", which has come and waits for the end of the hold"
+		step.Change = releaseOf(r.ProfileID)
+		next = "The newest of the replies that wait is answered once the hold is lifted."
+	case v.Hold:
+		step.Change = "the person replies; " + releaseOf(r.ProfileID) + " lets that be answered"
+	}
+	e := explained(v, append(gates, sent.Gates...), outcomeSent)
+	if e.Outcome == string(session.SkipStale) && next != "" {
+		e.Next = next
+	}
+	return e, nil
+}
+
+// waiting says how many replies wait for the end of a hold.
+func waiting(v View, also Circumstances) string {
+	if !v.Hold || also.HeldReplies == 0 {
+		return ""
+	}
+	return "; replies that wait for its end: " + strconv.Itoa(also.HeldReplies)
+}
+
+// factOf is what was found by the gate that decides.
+func factOf(e Explanation) string {
+	for _, g := range e.Gates {
+		if !g.Passed {
+			return g.Fact
+		}
+	}
+	return "it is not sent yet"
+}
+
+// onItsWay is the text that was to be sent where the session stands and is not known to have reached Twilio, and what messaging says of
+// it; empty for none. That is an answer of which an attempt was made, or the opening, which every session begins with.
+func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanation, err error) {
+	r := v.Session
+	answers := []struct {
+		text session.TextKey
+		name string
+	}{{session.TextExplanation, "the explanation"}, {session.TextLater, "the answer to the person's wish for later"}}
+	for _, a := range answers {
+		e, err := c.explainSend(ctx, v, a.text, session.DirectKey(r.ProfileID, r.ID, a.text, r.Place()))
+		if err != nil || waitsForCarrier(e.Outcome) {
+			return a.name, e, err
+		}
+	}
+	if r.Place() > 0 {
+		return "", Explanation{}, nil
+	}
+	e, err = c.explainSend(ctx, v, session.TextOpening, session.OpeningKey(r.ProfileID, r.ID))
+	switch {
+	case err != nil:
+		return "", Explanation{}, err
+	case e.Outcome == string(session.SkipAlreadySent), e.Outcome == "key_reused": // it was attempted under another name of the person
+		return "", Explanation{}, nil
+	}
+	if e.Outcome == outcomeSent {
+		e.Advice = "its job, which sends it, in quiet hours after their end"
+	}
+	return "the opening", e, nil
+}
+
+// waitsForCarrier reports whether messaging finds out by itself what becomes of a text.
+func waitsForCarrier(outcome string) bool {
+	return outcome == "in_flight" || outcome == "unknown" || outcome == "throttled"
+}
