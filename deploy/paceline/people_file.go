@@ -140,7 +140,8 @@ func (f *peopleFile) next() (row, error) {
 func quoted(first, last int) row {
 	reason := "a quote stands where none may"
 	if last > first {
-		reason = fmt.Sprintf("a quote that begins here is not closed on its line: lines %d to %d are read as one, and none of them is taken", first, last)
+		reason = fmt.Sprintf(
+			"a quote that begins here is not closed on its line: lines %d to %d are read as one, and none of them is taken", first, last)
 	}
 	return row{line: first, wrong: []refusal{{line: first, reason: reason}}}
 }
