@@ -22,7 +22,7 @@ func TestChaosOfProcesses(t *testing.T) {
 
 	t.Run("S0_65_KeepsEveryPromiseWhileProcessesAreKilled", func(t *testing.T) {
 		t.Parallel()
-		cmd := command(t, "chaos", "--processes", "--sessions", "10", "--duration", "12s", "--gap", "1s", "--kill-every", "1500ms", "--json")
+		cmd := command(t, "chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "1500ms", "--json")
 		cmd.Env = append(cmd.Env, "SEND_LEASE=2s", "TWILIO_TIMEOUT=1s", "RECONCILE_INTERVAL=200ms", "ALARM_OVERDUE_GRACE=2s")
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
@@ -46,7 +46,7 @@ func TestChaosOfProcesses(t *testing.T) {
 
 	t.Run("R_03_KeepsEveryPromiseWhileWiresAreSilent", func(t *testing.T) {
 		t.Parallel()
-		cmd := command(t, "chaos", "--processes", "--sessions", "10", "--duration", "12s", "--gap", "1s", "--kill-every", "0s",
+		cmd := command(t, "chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "0s",
 			"--silence-every", "1s", "--silence-for", "3s", "--json")
 		cmd.Env = append(cmd.Env, "SEND_LEASE=2s", "TWILIO_TIMEOUT=1s", "RECONCILE_INTERVAL=200ms", "ALARM_OVERDUE_GRACE=2s")
 		out, err := cmd.Output()
