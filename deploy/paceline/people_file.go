@@ -116,7 +116,7 @@ func (f *peopleFile) next() (row, error) {
 		switch {
 		case errors.Is(err, errLongRow):
 			return row{}, fmt.Errorf("a row after line %d is over %d KiB: a quote may not be closed", f.last, maxRow>>10)
-		case strings.Contains(strings.Join(fields, ""), "\n"): // no column has line ends
+		case slices.ContainsFunc(fields, f.swallows):
 			begins, _ := f.rows.FieldPos(0)
 			return quoted(begins, begins+strings.Count(strings.Join(fields, ""), "\n")), nil
 		case malformed && errors.Is(err, csv.ErrFieldCount):
@@ -134,6 +134,12 @@ func (f *peopleFile) next() (row, error) {
 		}
 		return f.read(fields), nil
 	}
+}
+
+// swallows reports whether a field holds more than itself: a name may have a line end, and what has a separator behind it is another row.
+func (f *peopleFile) swallows(field string) bool {
+	_, after, broken := strings.Cut(field, "\n")
+	return broken && strings.ContainsRune(after, f.rows.Comma)
 }
 
 // quoted are lines that a quote has made one row of.
