@@ -136,7 +136,7 @@ func (c *Config) console() (problems []error) {
 	return problems
 }
 
-// private reports whether nobody on the way can change what a URL is answered: by https, or because no way leads through the internet.
+// private reports whether no host on the way can change what a URL is answered: by https, or because no way leads through the internet.
 func private(u *url.URL) bool {
 	origin, err := config.ParseOrigin(u.Scheme + "://" + u.Host)
 	return err == nil && (u.Scheme == "https" || !origin.Public())

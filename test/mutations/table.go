@@ -507,7 +507,17 @@ func mutations() []mutation {
 		{
 			guard: "the relay: what was not published is published", tests: onboardingSuite,
 			file: "platform/outbox/table.go",
-			old:  "    where published_at is null and lease_until <= @now", without: "    where published_at is null and lease_until <= @now and false",
+			old:  "where a.published_at is null and a.lease_until <= @now and", without: "where a.published_at is null and a.lease_until <= @now and false and",
+		},
+		{
+			guard: "the alarms of a paused organisation are not published", tests: onboardingSuite,
+			file: "platform/outbox/table.go",
+			old:  "a.lease_until <= @now and not {kept}", without: "a.lease_until <= @now",
+		},
+		{
+			guard: "a step that comes while its organisation is paused is put back", tests: onboardingSuite,
+			file: "services/onboarding/conversation/steps.go",
+			old:  "	if view.SchedulingPaused {", without: "	if false {",
 		},
 		{
 			guard: "a step that is not due is stale", tests: onboardingSuite,
