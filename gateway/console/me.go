@@ -10,11 +10,11 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// preference is one setting of a person, as their own page shows it.
+// preference is one setting of a person, as a page shows it.
 type preference struct {
 	Name  string // reminders, tips, destination
 	Value string // what is in force
-	Other string // what its button changes it to; empty where there is nothing to choose
+	Other string // what it may be changed to; empty where there is nothing to choose
 }
 
 // mePage is what pages/me.html shows.
@@ -50,7 +50,11 @@ func (c *Console) me(r *http.Request) (page, error) {
 	}}, nil
 }
 
+// preferencesOf are the settings of a person. Only a member of a household may choose the group.
 func preferencesOf(p *onboardingv1.Preferences, household bool) []preference {
+	if p == nil {
+		return nil
+	}
 	other := map[string]string{"on": "off", "off": "on", "group": "individual"}
 	if household {
 		other["individual"] = "group"

@@ -18,7 +18,7 @@ type personEngagement struct {
 	*onboardingv1.Engagement
 
 	Outreach []personOutreach
-	Wishes   []wish
+	Wishes   []preference
 }
 
 // personOutreach is a row of the queue, with what may be done about it.
@@ -28,17 +28,13 @@ type personOutreach struct {
 	Deeds []deed
 }
 
-// wish is a preference, and the other value that it may get.
-type wish struct {
-	Name, Is, Other string // Other is empty where there is no other
-}
-
 func (c *Console) engagementOf(ctx context.Context, p *personPage) error {
 	id := p.Profile.GetProfileId()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		out, err := c.services.Engagement.GetEngagement(ctx, &onboardingv1.GetEngagementRequest{ProfileId: id})
-		p.Engagement.Engagement, p.Engagement.Wishes = out.GetEngagement(), wishes(out.GetEngagement())
+		e := out.GetEngagement()
+		p.Engagement.Engagement, p.Engagement.Wishes = e, preferencesOf(e.GetPreferences(), e.GetHouseholdId() != "")
 		return err
 	})
 	group.Go(func() error {
@@ -60,23 +56,6 @@ func outreachWithDeeds(o *onboardingv1.Outreach) personOutreach {
 		shown.Deeds = append(shown.Deeds, deed{Verb: "cancel-outreach", ID: o.GetOutreachId()})
 	}
 	return shown
-}
-
-// wishes are the preferences. Only a member of a household may choose the group.
-func wishes(e *onboardingv1.Engagement) []wish {
-	if e.GetPreferences() == nil {
-		return nil
-	}
-	other := map[string]string{"on": "off", "off": "on", "group": "individual"}
-	if e.GetHouseholdId() != "" {
-		other["individual"] = "group"
-	}
-	p := e.GetPreferences()
-	all := []wish{{Name: "reminders", Is: p.GetReminders()}, {Name: "tips", Is: p.GetTips()}, {Name: "destination", Is: p.GetDestination()}}
-	for i := range all {
-		all[i].Other = other[all[i].Is]
-	}
-	return all
 }
 
 // setPreferences changes what the form names, and leaves the rest.
