@@ -153,7 +153,19 @@ func (p *product) does(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.browser, longest)
 	defer cancel()
-	require.NoError(p.t, chromedp.Do(ctx, steps...))
+	for _, step := range steps {
+		err := chromedp.Do(ctx, step)
+		for exchanged(err) && ctx.Err() == nil {
+			err = chromedp.Do(ctx, step)
+		}
+		require.NoError(p.t, err)
+	}
+}
+
+// exchanged reports whether a page renewed itself between the search for an element and the hand on it. A person uses the one that stands
+// there now; nothing was pressed or written yet.
+func exchanged(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Could not find node with given id")
 }
 
 // asks has the page evaluate an expression.
