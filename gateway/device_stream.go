@@ -57,6 +57,8 @@ type deviceStream struct {
 	began    time.Time
 
 	received, sent atomic.Int64 // frames
+	writing        sync.Mutex
+	said           bool // the last frame; guarded by writing
 	work           sync.WaitGroup
 	ends           chan ending
 }
@@ -91,7 +93,7 @@ func (s *deviceStream) run(ctx context.Context) {
 	select {
 	case end = <-s.ends:
 	case <-s.of.draining:
-		_ = s.write(ctx, &onboardingv1.ConnectDeviceResponse{Frame: &onboardingv1.ConnectDeviceResponse_Reconnect{
+		_ = s.writeLast(ctx, &onboardingv1.ConnectDeviceResponse{Frame: &onboardingv1.ConnectDeviceResponse_Reconnect{
 			Reconnect: &onboardingv1.DeviceReconnect{AfterMs: reconnectAfter(s.deviceID).Milliseconds()},
 		}}) // a device that does not get it is told by the close code
 		end = ending{code: websocket.StatusServiceRestart, text: "the gateway is stopping; connect again"}
@@ -132,7 +134,7 @@ func (s *deviceStream) safely(ctx context.Context, part func() ending) {
 // close tells the device why, if it is still there, and ends the connection, which ends what reads from it.
 func (s *deviceStream) close(ctx context.Context, end ending) {
 	if end.reason != "" {
-		_ = s.write(ctx, &onboardingv1.ConnectDeviceResponse{Frame: &onboardingv1.ConnectDeviceResponse_Error{
+		_ = s.writeLast(ctx, &onboardingv1.ConnectDeviceResponse{Frame: &onboardingv1.ConnectDeviceResponse_Error{
 			Error: &onboardingv1.DeviceError{Reason: end.reason, Message: shorten(end.text, 300)},
 		}})
 	}
@@ -241,8 +243,25 @@ func (s *deviceStream) down(ctx context.Context, stream upstreamOfDevice, late *
 	}
 }
 
-// write sends one frame within its time.
+// write sends one frame of onboarding's within its time, unless the last one has been sent: what comes after it is for nobody.
 func (s *deviceStream) write(ctx context.Context, frame *onboardingv1.ConnectDeviceResponse) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.said {
+		return nil
+	}
+	return s.send(ctx, frame)
+}
+
+// writeLast sends the frame after which none is sent.
+func (s *deviceStream) writeLast(ctx context.Context, frame *onboardingv1.ConnectDeviceResponse) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.said = true
+	return s.send(ctx, frame)
+}
+
+func (s *deviceStream) send(ctx context.Context, frame *onboardingv1.ConnectDeviceResponse) error {
 	body, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(frame)
 	if err != nil {
 		return err

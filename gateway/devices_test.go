@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +191,29 @@ func TestDeviceFramesThatAreRefused(t *testing.T) {
 			require.Equal(t, tt.reason, reason)
 		})
 	}
+}
+
+func TestNothingFollowsTheErrorFrameOfADevice(t *testing.T) {
+	t.Parallel()
+	failed := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			failed <- err
+			return
+		}
+		s := &deviceStream{conn: conn}
+		last := &onboardingv1.ConnectDeviceResponse_Error{Error: &onboardingv1.DeviceError{Reason: "INVALID"}}
+		failed <- errors.Join(
+			s.writeLast(r.Context(), &onboardingv1.ConnectDeviceResponse{Frame: last}),
+			s.write(r.Context(), new(onboardingv1.ConnectDeviceResponse)), // what onboarding said meanwhile
+			conn.Close(websocket.StatusProtocolError, ""))
+	}))
+	defer server.Close()
+	reason, code := dialDevice(t, server.URL).end(t)
+	require.Equal(t, "INVALID", reason)
+	require.Equal(t, websocket.StatusProtocolError, code)
+	require.NoError(t, <-failed)
 }
 
 func TestDeviceStreamThatOnboardingEnds(t *testing.T) {
