@@ -37,12 +37,23 @@ type needsPage struct {
 	Needs []need
 	Kind  string // the one that is shown; empty for all
 	Kinds []string
-	Most  int
+	Most  int32
 	More  []string // the kinds of which there are more
 }
 
-// maxNeeds is how many of each kind are shown, the newest.
-const maxNeeds = 50
+// How many of a kind are shown, the newest: of one that is chosen, and of each beside the others, where every row costs a read of its person.
+const (
+	mostOfOne  = 50
+	mostOfEach = 15
+)
+
+// mostNeeds is how many of a kind are shown where that is the one that is chosen.
+func mostNeeds(chosen string) int32 {
+	if chosen == "" {
+		return mostOfEach
+	}
+	return mostOfOne
+}
 
 // needs is the page of what waits for an operator, newest first.
 func (c *Console) needs(r *http.Request) (page, error) {
@@ -52,7 +63,7 @@ func (c *Console) needs(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	c.nameNeeds(r.Context(), found)
-	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), maxNeeds, more}}, nil
+	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), mostNeeds(kind), more}}, nil
 }
 
 // nameNeeds says of each whose it is.
@@ -78,7 +89,7 @@ func needKinds() []string {
 
 // allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
 func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
-	ask := map[string]func(ctx context.Context) (needs []need, next string, err error){
+	ask := map[string]func(ctx context.Context, most int32) (needs []need, next string, err error){
 		"session": c.parkedSessions, "message": c.messagesInDoubt, "letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
 	}
@@ -87,7 +98,7 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 	group, ctx := errgroup.WithContext(ctx)
 	for i, k := range kinds {
 		if kind == "" || kind == k {
-			group.Go(func() (err error) { lists[i], nexts[i], err = ask[k](ctx); return err })
+			group.Go(func() (err error) { lists[i], nexts[i], err = ask[k](ctx, mostNeeds(kind)); return err })
 		}
 	}
 	if err := group.Wait(); err != nil {
@@ -103,8 +114,8 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 	return found, more, nil
 }
 
-func (c *Console) parkedSessions(ctx context.Context) (needs []need, next string, err error) {
-	out, err := c.services.Onboarding.ListSessions(ctx, &onboardingv1.ListSessionsRequest{Stuck: true, PageSize: maxNeeds})
+func (c *Console) parkedSessions(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.services.Onboarding.ListSessions(ctx, &onboardingv1.ListSessionsRequest{Stuck: true, PageSize: most})
 	for _, s := range out.GetSessions() {
 		needs = append(needs, need{
 			Kind: "session", ID: s.GetSessionId(), At: s.GetUpdatedAt().AsTime(), Profile: s.GetProfileId(), Why: s.GetReason(),
@@ -126,8 +137,8 @@ func messageIn(reason string) string {
 	return ""
 }
 
-func (c *Console) messagesInDoubt(ctx context.Context) (needs []need, next string, err error) {
-	out, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{Status: "parked", PageSize: maxNeeds})
+func (c *Console) messagesInDoubt(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{Status: "parked", PageSize: most})
 	for _, m := range out.GetMessages() {
 		needs = append(needs, need{
 			Kind: "message", ID: m.GetMessageId(), At: m.GetCreatedAt().AsTime(), Profile: m.GetProfileId(), Why: m.GetBody(),
@@ -137,8 +148,8 @@ func (c *Console) messagesInDoubt(ctx context.Context) (needs []need, next strin
 	return needs, out.GetNextPageToken(), err
 }
 
-func (c *Console) deadLetters(ctx context.Context) (needs []need, next string, err error) {
-	out, err := c.services.Onboarding.ListDeadLetters(ctx, &onboardingv1.ListDeadLettersRequest{Open: true, PageSize: maxNeeds})
+func (c *Console) deadLetters(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.services.Onboarding.ListDeadLetters(ctx, &onboardingv1.ListDeadLettersRequest{Open: true, PageSize: most})
 	for _, l := range out.GetDeadLetters() {
 		n := need{
 			Kind: "letter", ID: l.GetDeadLetterId(), At: l.GetCreatedAt().AsTime(), Why: answered(l), Session: l.GetSessionId(),
@@ -163,8 +174,8 @@ func answered(l *onboardingv1.DeadLetter) string {
 	return strings.TrimSpace(strconv.Itoa(int(l.GetStatus())) + " " + ours.Message)
 }
 
-func (c *Console) failedJobs(ctx context.Context) (needs []need, next string, err error) {
-	out, err := c.services.Jobs.ListWebhookJobs(ctx, &onboardingv1.ListWebhookJobsRequest{Status: "failed", PageSize: maxNeeds})
+func (c *Console) failedJobs(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.services.Jobs.ListWebhookJobs(ctx, &onboardingv1.ListWebhookJobsRequest{Status: "failed", PageSize: most})
 	for _, j := range out.GetJobs() {
 		needs = append(needs, need{
 			Kind: "job", ID: j.GetJobId(), At: j.GetUpdatedAt().AsTime(), Why: j.GetEventType() + ": " + j.GetErrorMessage(),
@@ -184,8 +195,8 @@ func phoneIn(subject string) string {
 	return ""
 }
 
-func (c *Console) failedTexts(ctx context.Context) (needs []need, next string, err error) {
-	out, err := c.services.Outbound.ListQueuedTexts(ctx, &messagingv1.ListQueuedTextsRequest{Status: "failed", PageSize: maxNeeds})
+func (c *Console) failedTexts(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.services.Outbound.ListQueuedTexts(ctx, &messagingv1.ListQueuedTextsRequest{Status: "failed", PageSize: most})
 	for _, t := range out.GetTexts() {
 		needs = append(needs, need{
 			Kind: "text", ID: t.GetTextId(), At: t.GetEndedAt().AsTime(), Profile: t.GetProfileId(), Why: cmp.Or(t.GetExplanation(), t.GetFailure()),
@@ -194,8 +205,8 @@ func (c *Console) failedTexts(ctx context.Context) (needs []need, next string, e
 	return needs, out.GetNextPageToken(), err
 }
 
-func (c *Console) failedOutreach(ctx context.Context) (needs []need, next string, err error) {
-	out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{Status: "failed", PageSize: maxNeeds})
+func (c *Console) failedOutreach(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.services.Engagement.ListOutreach(ctx, &onboardingv1.ListOutreachRequest{Status: "failed", PageSize: most})
 	for _, o := range out.GetOutreach() {
 		needs = append(needs, need{
 			Kind: "outreach", ID: o.GetOutreachId(), At: o.GetCreatedAt().AsTime(), Profile: o.GetProfileId(),
@@ -206,7 +217,7 @@ func (c *Console) failedOutreach(ctx context.Context) (needs []need, next string
 	return needs, out.GetNextPageToken(), err
 }
 
-func (c *Console) pausedSubscriptions(ctx context.Context) (needs []need, next string, err error) {
+func (c *Console) pausedSubscriptions(ctx context.Context, _ int32) (needs []need, next string, err error) {
 	out, err := c.services.Events.ListEventSubscriptions(ctx, &onboardingv1.ListEventSubscriptionsRequest{})
 	for _, s := range out.GetSubscriptions() {
 		if s.GetStatus() == "paused" {

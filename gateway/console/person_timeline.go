@@ -58,7 +58,7 @@ func (c *Console) story(ctx context.Context, p *personPage) error {
 	})
 	group.Go(func() (err error) {
 		letters, err = c.services.Onboarding.ListDeadLetters(ctx, &onboardingv1.ListDeadLettersRequest{
-			SessionId: id, Open: true, PageSize: maxNeeds,
+			SessionId: id, Open: true, PageSize: mostOfOne,
 		})
 		return err
 	})

@@ -81,5 +81,5 @@ func TestPreferencesHaveWords(t *testing.T) {
 func TestKindsOfWhichThereAreMoreAreNamed(t *testing.T) {
 	t.Parallel()
 	f := frame{reader: cookies{}.readerOf(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, root, http.NoBody))}
-	require.Equal(t, "More than 50 failed jobs: only the newest are shown. Deal with these, and the next appear.", f.T("needs.more", maxNeeds, f.T("needs.job.many")))
+	require.Equal(t, "More than 50 failed jobs: only the newest are shown. Deal with these, and the next appear.", f.T("needs.more", mostOfOne, f.T("needs.job.many")))
 }
