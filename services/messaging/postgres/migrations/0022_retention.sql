@@ -32,19 +32,25 @@ END
 $$;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION forget_messages(gone uuid[]) RETURNS SETOF uuid LANGUAGE sql SECURITY DEFINER
-SET search_path = public, pg_temp SET app.retention = 'on' AS $$
+CREATE OR REPLACE FUNCTION forget_messages(gone uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    PERFORM set_config('app.retention', 'on', true);
     DELETE FROM sms_looks WHERE message_id = ANY (gone);
+    PERFORM set_config('app.retention', '', true);
     DELETE FROM sms_receipts WHERE message_id = ANY (gone);
     DELETE FROM consent_replies WHERE message_id = ANY (gone);
-    DELETE FROM sms_messages WHERE id = ANY (gone) RETURNING id;
+    RETURN QUERY DELETE FROM sms_messages WHERE id = ANY (gone) RETURNING id;
+END
 $$;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION forget_ledger(of_org uuid, of_phone text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER
-SET search_path = public, pg_temp SET app.retention = 'on' AS $$
+CREATE OR REPLACE FUNCTION forget_ledger(of_org uuid, of_phone text) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    PERFORM set_config('app.retention', 'on', true);
     DELETE FROM consent_events WHERE org_id = of_org AND phone = of_phone;
-    DELETE FROM consents WHERE org_id = of_org AND phone = of_phone RETURNING phone;
+    PERFORM set_config('app.retention', '', true);
+    RETURN QUERY DELETE FROM consents WHERE org_id = of_org AND phone = of_phone RETURNING phone;
+END
 $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION forget_messages(uuid[]), forget_ledger(uuid, text) FROM PUBLIC;
