@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/retention"
+	"paceline.internal/services/onboarding/session"
 )
 
 // Kept is how long the environment has rows kept that are over.
@@ -31,7 +32,7 @@ const sqlForgetTimeline = `update conversation_sessions r set timeline_deleted_a
     delete from session_transitions t using gone where t.session_id = gone.id
 ), instead as (
     insert into session_transitions (session_id, at, kind, trigger, detail)
-    select id, @now, 'forgotten', 'retention', '` + TimelineDeleted + `' from gone`
+    select id, @now, '` + string(session.KindForgotten) + `', 'retention', '` + TimelineDeleted + `' from gone`
 
 // sqlSessionIsOver is whether nothing of a session is to come any more.
 const sqlSessionIsOver = `select from conversation_sessions s where s.id = r.session_id and s.ended_at is not null`

@@ -21,7 +21,7 @@ type Settings struct {
 	// Retention is for how many days it keeps what it has decided about, see OwnRetention. To SetSettings nil leaves it as it is.
 	Retention map[string]int
 	UpdatedAt time.Time // zero when the organisation has decided nothing
-	UpdatedBy            *string   // the actor, see audit.Read
+	UpdatedBy *string   // the actor, see audit.Read
 }
 
 const sqlSettings = `
