@@ -16,7 +16,11 @@ import (
 // largestExport leaves room in a message of gRPC, which is 4 MiB at most, for onboarding's part.
 const largestExport = 2 << 20
 
-func readPerson(r interface{ GetOrgId() string; GetProfileId() string; GetPhone() string }) (p inbox.Person, err error) {
+func readPerson(r interface {
+	GetOrgId() string
+	GetProfileId() string
+	GetPhone() string
+}) (p inbox.Person, err error) {
 	if p.OrgID, err = readID("org_id", r.GetOrgId()); err != nil {
 		return p, err
 	}
