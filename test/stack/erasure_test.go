@@ -1,13 +1,17 @@
 package stack_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 )
+
+const shopifySecret = "shopify-secret-of-this-stack"
 
 type erasureJSON struct {
 	Erasure struct {
@@ -25,7 +29,7 @@ type erasureJSON struct {
 // everything is all that a database has, as text.
 func everything(t *testing.T, db *pgxpool.Pool) (all string) {
 	t.Helper()
-	require.NoError(t, db.QueryRow(t.Context(), `select string_agg(query_to_xml(format('select * from %I', tablename), true, true, '')::text, '')
+	require.NoError(t, db.QueryRow(t.Context(), `select string_agg(query_to_xml(format('select r::text from %I r', tablename), true, true, '')::text, '')
 		from pg_tables where schemaname = 'public'`).Scan(&all))
 	return all
 }
@@ -97,14 +101,17 @@ func TestErasure(t *testing.T) {
 	t.Run("InTheMiddleOfAConversationAndByShopify", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
+		b.restart(t, "SHOPIFY_WEBHOOK_SECRET", shopifySecret)
 		p := b.begin(t)
 		p.hears(t, 3)
-		b.call(t, http.MethodPost, "/v1/webhook-jobs", map[string]any{
-			"source": "shopify", "event_type": "shopify.customers/redact", "idempotency_key": "shopify:1", "subject": "shopify:a.myshopify.com",
-			"payload": map[string]any{"topic": "customers/redact", "body": map[string]any{"customer": map[string]any{
-				"email": "zuleika@example.com", "phone": strings.Join([]string{p.phone[:5], p.phone[5:]}, " "),
-			}}},
-		}, nil)
+		body := `{"customer":{"email":"zuleika@example.com","phone":"` + p.phone[:5] + " " + p.phone[5:] + `"}}`
+		sum := hmac.New(sha256.New, []byte(shopifySecret))
+		sum.Write([]byte(body))
+		status, _, answer := b.post(t, b.services.URL()+"/api/webhooks/shopify", http.Header{
+			"Content-Type": {"application/json"}, "X-Shopify-Topic": {"customers/redact"}, "X-Shopify-Webhook-Id": {"w1"},
+			"X-Shopify-Shop-Domain": {"a.myshopify.com"}, "X-Shopify-Hmac-Sha256": {base64.StdEncoding.EncodeToString(sum.Sum(nil))},
+		}, body)
+		require.Equal(t, http.StatusAccepted, status, answer)
 		b.until(t, "it is asked for", func() bool { return count(t, b.onboarding, `select count(*) from erasures where source = 'shopify'`) == 1 })
 		p.erased(t)
 		b.rest(t)

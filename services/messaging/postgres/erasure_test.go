@@ -51,7 +51,7 @@ func erase(t *testing.T, store *postgres.Store, p inbox.Person, at time.Time) in
 // dump is everything that a database has, as text.
 func dump(t *testing.T, pool *pgxpool.Pool) (all string) {
 	t.Helper()
-	require.NoError(t, pool.QueryRow(t.Context(), `select string_agg(query_to_xml(format('select * from %I', tablename), true, true, '')::text, '')
+	require.NoError(t, pool.QueryRow(t.Context(), `select string_agg(query_to_xml(format('select r::text from %I r', tablename), true, true, '')::text, '')
 		from pg_tables where schemaname = 'public'`).Scan(&all))
 	return all
 }
