@@ -112,7 +112,9 @@ func TestErasure(t *testing.T) {
 			"X-Shopify-Shop-Domain": {"a.myshopify.com"}, "X-Shopify-Hmac-Sha256": {base64.StdEncoding.EncodeToString(sum.Sum(nil))},
 		}, body)
 		require.Equal(t, http.StatusAccepted, status, answer)
-		b.until(t, "it is asked for", func() bool { return count(t, b.onboarding, `select count(*) from erasures where source = 'shopify'`) == 1 })
+		b.until(t, "it is asked for", func() bool {
+			return count(t, b.onboarding, `select count(*) from erasures where source = 'shopify'`) == 1
+		})
 		p.erased(t)
 		b.rest(t)
 		require.Len(t, p.heard(), 3)

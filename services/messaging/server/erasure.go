@@ -20,7 +20,8 @@ func readPerson(r interface {
 	GetOrgId() string
 	GetProfileId() string
 	GetPhone() string
-}) (p inbox.Person, err error) {
+},
+) (p inbox.Person, err error) {
 	if p.OrgID, err = readID("org_id", r.GetOrgId()); err != nil {
 		return p, err
 	}

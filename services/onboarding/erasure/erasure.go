@@ -148,9 +148,11 @@ func (s *Service) Get(ctx context.Context, orgID, profileID string) (e Erasure, 
 // Loop repeats Settle.
 func (s *Service) Loop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once:   s.Settle,
-		Failed: func(ctx context.Context, err error) { s.Log.WarnContext(ctx, "onboarding.erasure_failed", "error", err) },
-		Rest:   rest, Every: interval,
+		Once: s.Settle,
+		Failed: func(ctx context.Context, err error) {
+			s.Log.WarnContext(ctx, "onboarding.erasure_failed", "error", err)
+		},
+		Rest: rest, Every: interval,
 	}
 }
 

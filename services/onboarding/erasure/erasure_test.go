@@ -79,7 +79,9 @@ func (p *ports) Erase(_ context.Context, e erasure.Erasure) (waitsFor string, er
 	return waitsFor, err
 }
 
-func (p *ports) ExportPerson(context.Context, conversation.Profile) (json.RawMessage, error) { return nil, nil }
+func (p *ports) ExportPerson(context.Context, conversation.Profile) (json.RawMessage, error) {
+	return nil, nil
+}
 
 func (p *ports) ErasedConsent(context.Context, string, string) (erasure.Consent, error) {
 	return erasure.Consent{}, nil
