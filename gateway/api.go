@@ -42,7 +42,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, strictJSON()),
 		runtime.WithMiddlewares(nameRoute),
-		runtime.WithForwardResponseOption(sayCreated),
+		runtime.WithForwardResponseOption(sayAttached), runtime.WithForwardResponseOption(sayCreated),
 		runtime.WithErrorHandler(answerAPI),
 		runtime.WithRoutingErrorHandler(answerUnrouted),
 		// A service's metadata is not for the caller.

@@ -65,6 +65,9 @@ type Config struct {
 	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"the least time between two texts of an organisation's engagement that people did not ask for just now, whichever replica sends them; they also wait while conversations use up SMS_SEGMENTS_PER_SECOND"`
 
+	// PseudonymKey stays the same for good: under another one nobody finds the STOP of an erased person, so nobody new would be texted.
+	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes, and never changes: keep it beside the backups and not in the database; without it nobody can be erased"`
+
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
@@ -126,6 +129,9 @@ func (c *Config) Validate() error {
 		"must be 8760h or more, and no shorter than MESSAGES_RETENTION")
 	report(c.OutboundRetention <= 0, "OUTBOUND_RETENTION", "must be more than 0")
 	report(c.OutreachInterval <= 0 || c.OutreachInterval > time.Minute, "ENGAGEMENT_SEND_INTERVAL", "must be more than 0 and at most 1m")
+	shortKey := 32
+	report(!c.PseudonymKey.IsZero() && len(c.PseudonymKey.Reveal()) < shortKey, "PSEUDONYM_KEY",
+		"must have at least 32 bytes: make one with openssl rand -hex 32")
 	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {
 		report(!isLine(text), variable, "must be one line of at most 60 characters")
 	}

@@ -18,6 +18,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/outbound"
 	store "paceline.internal/services/messaging/postgres"
@@ -128,9 +129,16 @@ type wiring struct {
 	calls    *audit.Log
 }
 
+// store is the database, for whoever may meet somebody who was erased.
+func (w *wiring) store() *store.Store {
+	db := store.NewStore(w.pool)
+	db.Pseudonyms = consent.NewPseudonyms(w.cfg.PseudonymKey.Reveal())
+	return db
+}
+
 // send is what sends, and the loop that settles sends in doubt.
 func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, error) {
-	db := store.NewStore(w.pool)
+	db := w.store()
 	metrics, err := send.NewMetrics(w.meter)
 	if err := errors.Join(err, send.Observe(ctx, w.meter, db.Gauges, w.deps.Now)); err != nil {
 		return nil, process.Component{}, err
@@ -159,7 +167,7 @@ func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component
 	if err != nil {
 		return nil, process.Component{}, err
 	}
-	db := store.NewStore(w.pool)
+	db := w.store()
 	received := inbox.New(inbox.Config{
 		Store: db, Notes: db, Replies: db, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
 		Metrics: metrics,
@@ -190,7 +198,7 @@ func (w *wiring) serve(
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Queued: queued.store, Calls: w.calls, Tally: w.tally,
+		Sending: sending, Inbox: received, Store: w.store(), Queued: queued.store, Calls: w.calls, Tally: w.tally,
 		Sender: w.cfg.sender(), Now: w.deps.Now,
 	}))
 	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{
@@ -227,7 +235,8 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now},
 		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
-		clear: w.loops.Loop("outbound retention", w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted).Run),
+		clear: w.loops.Loop("outbound retention",
+			w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted)).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
@@ -241,7 +250,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 // that fetches none.
 func (w *wiring) droppingEvents(r process.Repetition) process.Repetition {
 	const kept, batch = 7 * 24 * time.Hour, 1000
-	db, queued := store.NewStore(w.pool), r.Once
+	db, queued := w.store(), r.Once
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := queued(ctx)
 		n, dropErr := db.DropEvents(ctx, w.deps.Now().Add(-kept), batch)
@@ -260,6 +269,18 @@ func (w *wiring) sweeping(r process.Repetition, deleted *retention.Metrics) proc
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := before(ctx)
 		return more, errors.Join(err, sweep.Pass(ctx))
+	}
+	return r
+}
+
+// forgettingCodes has a retention take the words out of one-time codes, too, once they have been at their end for as long as they are valid.
+func (w *wiring) forgettingCodes(db *store.Outbound, r process.Repetition) process.Repetition {
+	const batch = 1000
+	before := r.Once
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := before(ctx)
+		n, codesErr := db.ForgetCodes(ctx, w.deps.Now().Add(-outbound.CodeValidity), batch)
+		return more || n == batch, errors.Join(err, codesErr)
 	}
 	return r
 }

@@ -26,6 +26,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
@@ -68,7 +69,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 //
 // An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops
 // port, 30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper and the inbound audit, 10 s
-// for each of the two listeners, the two notifiers, the holds, the runs, the retention of outreach and of deliveries, the sequencer and the
+// for each of the two listeners, the two notifiers, the holds, the erasures, the runs, the retention of outreach and of deliveries, the sequencer and the
 // readers of events, and of goals the relay, the sweeper, the devices and the offers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
@@ -115,6 +116,7 @@ type wired struct {
 	redis          *reservation.Redis // nil without REDIS_URL
 	conversations  *conversation.Service
 	people         *engagement.Service
+	erasing        *erasure.Service
 	later          *goals.Service
 	hub            *goals.Hub
 	feed           *events.Feed
@@ -208,7 +210,12 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.erasing = &erasure.Service{Store: w.store, Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	c := conversation.New(conversation.Config{
+		Erase: func(ctx context.Context, orgID, profileID, jobID string) error {
+			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
+			return err
+		},
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
 		Goals: goalTexts, Outbox: w.store.Alarms(), QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
@@ -281,7 +288,7 @@ func (w *wiring) addLoops() {
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("bell", w.notifier.Run))
 	repeat("retention", w.forgetting(jobs.Loop(rest)))
-	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run))
+	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}
@@ -330,7 +337,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	}
 	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
 		Conversations: w.conversations, Engagement: w.people.Texts, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify,
-		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now),
+		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now), Erasing: w.erasing,
 	})
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,

@@ -12,6 +12,7 @@ type mutation struct {
 // Where the tests are that have to notice.
 var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
+	erasureSuite    = []string{"./services/messaging/postgres", "-run", "TestErasePerson|TestSuppressions"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
 	alarmsRetention = []string{"./services/onboarding/postgres", "-run", "TestRetention"}
@@ -52,6 +53,36 @@ func mutations() []mutation {
 			guard: "the check of reminders inside a claim", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  "const sqlRemindersOff = `u.reminds and exists (", without: "const sqlRemindersOff = `u.reminds and false and exists (",
+		},
+		{
+			guard: "nothing is sent in the name of a profile that was erased", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "const sqlErased = `exists (", without: "const sqlErased = `false and exists (",
+		},
+		{
+			guard: "a person whose STOP was erased is not texted as a new one", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "s.org_id = @org and s.pseudonym = @pseudonym)`", without: "s.org_id = @org and s.pseudonym = @pseudonym and false)`",
+		},
+		{
+			guard: "no operator lifts a STOP from before the erasure", tests: erasureSuite,
+			file: "services/messaging/postgres/ledger.go",
+			old:  "lines.theirs or coalesce(` + sqlSuppressed + ` > last_in.at, false) or", without: "lines.theirs or",
+		},
+		{
+			guard: "nobody new is texted under another key of pseudonyms", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "	if !fits {\n", without: "	if !fits && false {\n",
+		},
+		{
+			guard: "an erasure waits for what is on its way", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "err != nil || waits != nil {", without: "err != nil {",
+		},
+		{
+			guard: "a person on legal hold is not erased", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/erasure.go",
+			old:  "		case held:\n", without: "		case held && false:\n",
 		},
 		{
 			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,

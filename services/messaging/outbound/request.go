@@ -60,12 +60,15 @@ func (p Purpose) Priority() int {
 // Urgent reports whether a message may be sent ahead of the sender's rate: its reader is waiting.
 func (p Purpose) Urgent() bool { return p == OTP }
 
+// CodeValidity is that of a one-time code; its words are kept no longer than that after its end.
+const CodeValidity = 5 * time.Minute
+
 // validity is for how long a message is worth sending unless the caller says so: a code is asked for anew after minutes, a reminder is for
 // something that happens today, an invitation may wait behind ten thousand others.
 func (p Purpose) validity() time.Duration {
 	switch p {
 	case OTP:
-		return 5 * time.Minute
+		return CodeValidity
 	case Reminder:
 		return 6 * time.Hour
 	case Invite:

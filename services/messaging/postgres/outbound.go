@@ -49,7 +49,8 @@ func (o *Outbound) Enqueue(
 		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
 	})
 	if errors.Is(err, queue.ErrPayloadMismatch) {
-		return outbound.Queued{}, false, outbound.ErrKeyReused
+		job.ID, err = o.forgottenCode(ctx, r, payload)
+		job.Duplicate = true
 	}
 	if err != nil {
 		return outbound.Queued{}, false, err

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,7 +25,7 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 // waits for and reads again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
 const sqlPermitted = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
-	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) for share of c
+	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) and not (` + sqlErased + `) for share of c
 )`
 
 // sqlAttempts begins the claims of many attempts, each of them an u.
@@ -91,17 +92,20 @@ returning p.n, ` + columnsOfClaimed
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
 const sqlRefused = `
-select coalesce(c.state, ''), ` + sqlHeld + `, ` + sqlRemindersOff + `, c.updated_at,
+select case when ` + sqlErased + ` then 'opted_out' else coalesce(c.state, case when f.since is not null then 'opted_out' end, '') end,
+	` + sqlHeld + `, ` + sqlRemindersOff + `, coalesce(c.updated_at, f.since),
 	(select h.updated_at from holds h where h.org_id = u.org and h.phone = u.recipient),
 	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient)
-from (select @org::uuid as org, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
+from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
 	@reminds::boolean as reminds) u
+cross join lateral (select ` + sqlSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`
 
-// sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded.
+// sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded: also no STOP from before they were erased.
 const sqlFirstConsent = `
 with first as (
-	insert into consents (org_id, phone, state, updated_at) values (@org, @to, 'opted_in', @at)
+	insert into consents (org_id, phone, state, updated_at)
+	select @org, @to, 'opted_in', @at where ` + sqlSuppressed + ` is null and ` + sqlKeyFits + `
 	on conflict (org_id, phone) do nothing
 	returning org_id, phone
 )
@@ -151,12 +155,22 @@ func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, er
 		case claim.OptedOut, claim.Held, claim.RemindersOff:
 			return claim, nil
 		case state == "":
-			if _, err := s.pool.Exec(ctx, sqlFirstConsent, args); err != nil {
+			if err := s.firstConsent(ctx, args); err != nil {
 				return send.Claim{}, err
 			}
 		}
 	}
 	return send.Claim{}, errClaimContended
+}
+
+// firstConsent lets a person be texted of whom nothing is recorded. Whether they have said STOP before they were erased cannot be told
+// without the key that they were erased under: then nobody new is texted, and the caller tries again.
+func (s *Store) firstConsent(ctx context.Context, args postgres.Args) error {
+	if err := s.checkKey(ctx, s.pool, args); err != nil {
+		return fmt.Errorf("%w: %w", send.ErrUnavailable, err)
+	}
+	_, err := s.pool.Exec(ctx, sqlFirstConsent, args)
+	return err
 }
 
 // resume goes on with a row that was there before: one that this very attempt holds is won, an abandoned one becomes unknown.
@@ -206,6 +220,7 @@ func (s *Store) Look(ctx context.Context, a send.Attempt) (found send.Standing, 
 // lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient. That the recipient has opted out
 // does not stand in the way of the confirmation of just that; without a row it may not be sent, for whatever reason.
 func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) (standing send.Standing, state consent.State, err error) {
+	s.named(args, a.OrgID, a.To.String())
 	m, found, err := message(ctx, s.pool, sqlByKey, args)
 	if err != nil {
 		return send.Standing{}, "", err

@@ -32,6 +32,16 @@ with c as (
     insert into reminder_preferences (org_id, phone, off, said_at, source, updated_at) values (@org, '+15005550001', true, @at, 'person', @at)
 ), l as (
     insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
+), sp as (
+    insert into suppressions (org_id, pseudonym, key_id, created_at) values (@org, 'erased:1', 'k', @at)
+), ep as (
+    insert into erased_profiles (org_id, profile_id, pseudonym, began_at) values (@org, gen_random_uuid(), 'erased:1', @at)
+), el as (
+    insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, seal)
+    values (gen_random_uuid(), @org, 'erased:1', @at, 'opted_out', 1, sha256('')) returning id, org_id
+), en as (
+    insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash)
+    select id, org_id, 1, @at, 'opted_out', 'inbound', sha256(''), sha256('') from el
 ), a as (
     insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at)
     select id, @org, '+15005550001', 'help', 'Hi', 'consent:help:SM1', @at, @at from m

@@ -52,6 +52,8 @@ func refusals() []refusal {
 		{send.ErrNotResolvable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE, ""},
 		{inbox.ErrOwnOptOut, codes.FailedPrecondition, messagingv1.Reason_REASON_OPTED_OUT_BY_PERSON, ""},
 		{inbox.ErrOldEvidence, codes.FailedPrecondition, messagingv1.Reason_REASON_EVIDENCE_TOO_OLD, ""},
+		{inbox.ErrPseudonymKey, codes.FailedPrecondition, messagingv1.Reason_REASON_PSEUDONYM_KEY, inbox.ErrPseudonymKey.Error()},
+		{inbox.ErrExportTooLarge, codes.FailedPrecondition, messagingv1.Reason_REASON_EXPORT_TOO_LARGE, ""},
 		{inbox.ErrConsentNotFound, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND, inbox.ErrConsentNotFound.Error()},
 	}
 }

@@ -5,6 +5,7 @@
 package conversation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,8 @@ type Config struct {
 	Catalog    catalog.Catalog // new sessions pin its current version
 	Metrics    *Metrics        // nil measures nothing
 	Spans      telemetry.Conversations
+	// Erase asks to erase a person, as a webhook of ours asks; ErrUnavailable, or why it may not be done.
+	Erase func(ctx context.Context, orgID, profileID, jobID string) error
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
 

@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -91,6 +92,13 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing s
 	}
 	if phone != o.Phone { // it was changed since it was asked whether the person may be written to there
 		return existing, false, conversation.ErrConflict
+	}
+	var erasing bool
+	if err := tx.QueryRow(ctx, sqlBeingErased, postgres.Args{"profile": o.Session.ProfileID}).Scan(&erasing); err != nil {
+		return existing, false, fmt.Errorf("read an erasure: %w", err)
+	}
+	if erasing {
+		return existing, false, erasure.ErrBegun
 	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
 	view, err := collectView(rows, err)

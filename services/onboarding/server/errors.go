@@ -15,6 +15,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/reservation"
@@ -92,6 +93,11 @@ var table = []struct {
 	{events.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_SUBSCRIPTIONS},
 	{events.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{events.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{erasure.ErrLegalHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_LEGAL_HOLD},
+	{erasure.ErrBegun, codes.FailedPrecondition, onboardingv1.Reason_REASON_BEING_ERASED},
+	{erasure.ErrNoKey, codes.FailedPrecondition, onboardingv1.Reason_REASON_NOT_CONFIGURED},
+	{erasure.ErrTooLarge, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
+	{erasure.ErrNoErasure, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{queue.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
 	{queue.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{queue.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},

@@ -62,6 +62,10 @@ const (
 	Reason_REASON_OPTED_OUT_BY_PERSON Reason = 12
 	// The evidence of an opt-in is not newer than the opt-out in force.
 	Reason_REASON_EVIDENCE_TOO_OLD Reason = 13
+	// Nobody can be erased, and nobody new be texted, without the key of the pseudonyms.
+	Reason_REASON_PSEUDONYM_KEY Reason = 18
+	// More is kept about the person than fits into one export.
+	Reason_REASON_EXPORT_TOO_LARGE Reason = 19
 )
 
 // Enum value maps for Reason.
@@ -81,6 +85,8 @@ var (
 		11: "REASON_NOT_CANCELLABLE",
 		12: "REASON_OPTED_OUT_BY_PERSON",
 		13: "REASON_EVIDENCE_TOO_OLD",
+		18: "REASON_PSEUDONYM_KEY",
+		19: "REASON_EXPORT_TOO_LARGE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -97,6 +103,8 @@ var (
 		"REASON_NOT_CANCELLABLE":             11,
 		"REASON_OPTED_OUT_BY_PERSON":         12,
 		"REASON_EVIDENCE_TOO_OLD":            13,
+		"REASON_PSEUDONYM_KEY":               18,
+		"REASON_EXPORT_TOO_LARGE":            19,
 	}
 )
 
@@ -4273,7 +4281,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\xc4\x03\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\xc4\x03\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -4586,7 +4594,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	" \x01(\tR\bbehindId\x12\x14\n" +
 	"\x05limit\x18\v \x01(\x05R\x05limit\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
-	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xa2\x03\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xd9\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -4602,7 +4610,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x12\x1a\n" +
 	"\x16REASON_NOT_CANCELLABLE\x10\v\x12\x1e\n" +
 	"\x1aREASON_OPTED_OUT_BY_PERSON\x10\f\x12\x1b\n" +
-	"\x17REASON_EVIDENCE_TOO_OLD\x10\r*\x9d\x02\n" +
+	"\x17REASON_EVIDENCE_TOO_OLD\x10\r\x12\x18\n" +
+	"\x14REASON_PSEUDONYM_KEY\x10\x12\x12\x1b\n" +
+	"\x17REASON_EXPORT_TOO_LARGE\x10\x13*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -4643,7 +4653,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xb5\x11\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x97\x14\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12r\n" +
@@ -4685,6 +4695,12 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rGetUnfinished\x12+.paceline.messaging.v1.GetUnfinishedRequest\x1a,.paceline.messaging.v1.GetUnfinishedResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12o\n" +
+	"\vErasePerson\x12).paceline.messaging.v1.ErasePersonRequest\x1a*.paceline.messaging.v1.ErasePersonResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12r\n" +
+	"\fExportPerson\x12*.paceline.messaging.v1.ExportPersonRequest\x1a+.paceline.messaging.v1.ExportPersonResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x01\x10\x01\x12{\n" +
+	"\x0fGetErasedLedger\x12-.paceline.messaging.v1.GetErasedLedgerRequest\x1a..paceline.messaging.v1.GetErasedLedgerResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x01\x10\x01\x12\x8c\x01\n" +
 	"\x14GetMessagingOverview\x122.paceline.messaging.v1.GetMessagingOverviewRequest\x1a3.paceline.messaging.v1.GetMessagingOverviewResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x03\x12\x84\x01\n" +
@@ -4771,6 +4787,12 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*v12.Count)(nil),                    // 62: paceline.overview.v1.Count
 	(*v12.QueueGauges)(nil),              // 63: paceline.overview.v1.QueueGauges
 	(*v11.AuditEntry)(nil),               // 64: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 65: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 66: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 67: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 68: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 69: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 70: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	58, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
@@ -4859,29 +4881,35 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	49, // 83: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
 	45, // 84: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
 	47, // 85: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	52, // 86: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	55, // 87: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10, // 88: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 89: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 90: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 91: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 92: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23, // 93: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25, // 94: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30, // 95: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32, // 96: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34, // 97: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39, // 98: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42, // 99: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44, // 100: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 101: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	50, // 102: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	46, // 103: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	48, // 104: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	53, // 105: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	56, // 106: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	88, // [88:107] is the sub-list for method output_type
-	69, // [69:88] is the sub-list for method input_type
+	65, // 86: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	66, // 87: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	67, // 88: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	52, // 89: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	55, // 90: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10, // 91: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 92: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 93: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 94: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 95: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23, // 96: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25, // 97: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30, // 98: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32, // 99: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34, // 100: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39, // 101: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42, // 102: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44, // 103: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 104: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	50, // 105: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	46, // 106: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	48, // 107: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	68, // 108: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	69, // 109: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	70, // 110: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	53, // 111: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	56, // 112: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	91, // [91:113] is the sub-list for method output_type
+	69, // [69:91] is the sub-list for method input_type
 	69, // [69:69] is the sub-list for extension type_name
 	69, // [69:69] is the sub-list for extension extendee
 	0,  // [0:69] is the sub-list for field type_name
@@ -4892,6 +4920,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 	if File_paceline_messaging_v1_messaging_proto != nil {
 		return
 	}
+	file_paceline_messaging_v1_erasure_proto_init()
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}

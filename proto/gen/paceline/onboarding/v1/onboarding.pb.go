@@ -136,6 +136,12 @@ const (
 	Reason_REASON_PROFILE_BUSY Reason = 49
 	// The secret was rotated within 24 hours; another rotation would end the one that receivers may still use.
 	Reason_REASON_SECRET_ROTATING Reason = 50
+	// The person is on legal hold: their data may not be erased.
+	Reason_REASON_LEGAL_HOLD Reason = 55
+	// The person is being erased; that is not taken back.
+	Reason_REASON_BEING_ERASED Reason = 56
+	// An environment variable is not set that this needs; the message names it.
+	Reason_REASON_NOT_CONFIGURED Reason = 57
 )
 
 // Enum value maps for Reason.
@@ -192,6 +198,9 @@ var (
 		48: "REASON_PHONE_TAKEN",
 		49: "REASON_PROFILE_BUSY",
 		50: "REASON_SECRET_ROTATING",
+		55: "REASON_LEGAL_HOLD",
+		56: "REASON_BEING_ERASED",
+		57: "REASON_NOT_CONFIGURED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -245,6 +254,9 @@ var (
 		"REASON_PHONE_TAKEN":                 48,
 		"REASON_PROFILE_BUSY":                49,
 		"REASON_SECRET_ROTATING":             50,
+		"REASON_LEGAL_HOLD":                  55,
+		"REASON_BEING_ERASED":                56,
+		"REASON_NOT_CONFIGURED":              57,
 	}
 )
 
@@ -4208,7 +4220,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a'paceline/onboarding/v1/scheduling.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a$paceline/onboarding/v1/erasure.proto\x1a'paceline/onboarding/v1/scheduling.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -4530,7 +4542,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"page_token\x18\t \x01(\tR\tpageToken\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\x87\v\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xd2\v\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4583,11 +4595,14 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x16REASON_DELIVERY_STATUS\x10/\x12\x16\n" +
 	"\x12REASON_PHONE_TAKEN\x100\x12\x17\n" +
 	"\x13REASON_PROFILE_BUSY\x101\x12\x1a\n" +
-	"\x16REASON_SECRET_ROTATING\x102*\\\n" +
+	"\x16REASON_SECRET_ROTATING\x102\x12\x15\n" +
+	"\x11REASON_LEGAL_HOLD\x107\x12\x17\n" +
+	"\x13REASON_BEING_ERASED\x108\x12\x19\n" +
+	"\x15REASON_NOT_CONFIGURED\x109*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xf8\x18\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xca\x1d\n" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
@@ -4615,6 +4630,17 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12z\n" +
 	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12y\n" +
+	"\rExportProfile\x12,.paceline.onboarding.v1.ExportProfileRequest\x1a-.paceline.onboarding.v1.ExportProfileResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12t\n" +
+	"\fEraseProfile\x12+.paceline.onboarding.v1.EraseProfileRequest\x1a,.paceline.onboarding.v1.EraseProfileResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12p\n" +
+	"\n" +
+	"GetErasure\x12).paceline.onboarding.v1.GetErasureRequest\x1a*.paceline.onboarding.v1.GetErasureResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12t\n" +
+	"\fSetLegalHold\x12+.paceline.onboarding.v1.SetLegalHoldRequest\x1a,.paceline.onboarding.v1.SetLegalHoldResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12w\n" +
+	"\rLiftLegalHold\x12,.paceline.onboarding.v1.LiftLegalHoldRequest\x1a-.paceline.onboarding.v1.LiftLegalHoldResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12x\n" +
 	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\"\r\xa2\xbb\x18\t\n" +
 	"\x03\x02\x04\x03\x10\x01\x18\x02\x12r\n" +
@@ -4729,14 +4755,24 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*SchedulingPause)(nil),           // 63: paceline.onboarding.v1.SchedulingPause
 	(*durationpb.Duration)(nil),       // 64: google.protobuf.Duration
 	(*v11.AuditEntry)(nil),            // 65: paceline.audit.v1.AuditEntry
-	(*GetSettingsRequest)(nil),        // 66: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 67: paceline.onboarding.v1.UpdateSettingsRequest
-	(*PauseSchedulingRequest)(nil),    // 68: paceline.onboarding.v1.PauseSchedulingRequest
-	(*ResumeSchedulingRequest)(nil),   // 69: paceline.onboarding.v1.ResumeSchedulingRequest
-	(*GetSettingsResponse)(nil),       // 70: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 71: paceline.onboarding.v1.UpdateSettingsResponse
-	(*PauseSchedulingResponse)(nil),   // 72: paceline.onboarding.v1.PauseSchedulingResponse
-	(*ResumeSchedulingResponse)(nil),  // 73: paceline.onboarding.v1.ResumeSchedulingResponse
+	(*ExportProfileRequest)(nil),      // 66: paceline.onboarding.v1.ExportProfileRequest
+	(*EraseProfileRequest)(nil),       // 67: paceline.onboarding.v1.EraseProfileRequest
+	(*GetErasureRequest)(nil),         // 68: paceline.onboarding.v1.GetErasureRequest
+	(*SetLegalHoldRequest)(nil),       // 69: paceline.onboarding.v1.SetLegalHoldRequest
+	(*LiftLegalHoldRequest)(nil),      // 70: paceline.onboarding.v1.LiftLegalHoldRequest
+	(*GetSettingsRequest)(nil),        // 71: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 72: paceline.onboarding.v1.UpdateSettingsRequest
+	(*PauseSchedulingRequest)(nil),    // 73: paceline.onboarding.v1.PauseSchedulingRequest
+	(*ResumeSchedulingRequest)(nil),   // 74: paceline.onboarding.v1.ResumeSchedulingRequest
+	(*ExportProfileResponse)(nil),     // 75: paceline.onboarding.v1.ExportProfileResponse
+	(*EraseProfileResponse)(nil),      // 76: paceline.onboarding.v1.EraseProfileResponse
+	(*GetErasureResponse)(nil),        // 77: paceline.onboarding.v1.GetErasureResponse
+	(*SetLegalHoldResponse)(nil),      // 78: paceline.onboarding.v1.SetLegalHoldResponse
+	(*LiftLegalHoldResponse)(nil),     // 79: paceline.onboarding.v1.LiftLegalHoldResponse
+	(*GetSettingsResponse)(nil),       // 80: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 81: paceline.onboarding.v1.UpdateSettingsResponse
+	(*PauseSchedulingResponse)(nil),   // 82: paceline.onboarding.v1.PauseSchedulingResponse
+	(*ResumeSchedulingResponse)(nil),  // 83: paceline.onboarding.v1.ResumeSchedulingResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
@@ -4810,49 +4846,59 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	22, // 68: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
 	24, // 69: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
 	26, // 70: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	30, // 71: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 72: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 73: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 74: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 75: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 76: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 77: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 78: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	66, // 79: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	67, // 80: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	68, // 81: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
-	69, // 82: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
-	48, // 83: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 84: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 85: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 86: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 87: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 88: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 89: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 90: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 91: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 92: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 93: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 94: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 95: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 96: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	31, // 97: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 98: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 99: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 100: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 101: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 102: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 103: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 104: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	70, // 105: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	71, // 106: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	72, // 107: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
-	73, // 108: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
-	49, // 109: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 110: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 111: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	86, // [86:112] is the sub-list for method output_type
-	60, // [60:86] is the sub-list for method input_type
+	66, // 71: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
+	67, // 72: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
+	68, // 73: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
+	69, // 74: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
+	70, // 75: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
+	30, // 76: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 77: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 78: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 79: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 80: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 81: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 82: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 83: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	71, // 84: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	72, // 85: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	73, // 86: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	74, // 87: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48, // 88: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 89: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 90: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 91: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 92: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 93: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 94: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 95: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 96: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 97: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 98: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 99: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 100: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 101: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	75, // 102: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
+	76, // 103: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
+	77, // 104: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
+	78, // 105: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
+	79, // 106: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
+	31, // 107: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 108: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 109: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 110: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 111: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 112: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 113: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 114: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	80, // 115: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	81, // 116: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	82, // 117: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	83, // 118: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49, // 119: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 120: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 121: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	91, // [91:122] is the sub-list for method output_type
+	60, // [60:91] is the sub-list for method input_type
 	60, // [60:60] is the sub-list for extension type_name
 	60, // [60:60] is the sub-list for extension extendee
 	0,  // [0:60] is the sub-list for field type_name
@@ -4863,6 +4909,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 	if File_paceline_onboarding_v1_onboarding_proto != nil {
 		return
 	}
+	file_paceline_onboarding_v1_erasure_proto_init()
 	file_paceline_onboarding_v1_scheduling_proto_init()
 	file_paceline_onboarding_v1_settings_proto_init()
 	file_paceline_onboarding_v1_onboarding_proto_msgTypes[13].OneofWrappers = []any{}
