@@ -86,6 +86,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	key := consoleKey()
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
 		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
+		OnboardingMigrateURL: s.databases.OnboardingOwner, MessagingMigrateURL: s.databases.MessagingOwner,
 		Secrets: secrets, Addresses: addresses, Log: log,
 		Environ: map[string]string{
 			"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128", // a subscriber on this machine

@@ -22,6 +22,7 @@ import (
 type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
 	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for migrate, where MESSAGING_DATABASE_URL leads through a pooler such as PgBouncer"`
+	MigrateURL  config.Secret `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"Postgres URL of the login that owns the tables, on the server itself; migrate alone uses it. Without it the login that serves migrates, and owns them"`
 	Timeouts    postgres.Timeouts
 	Connections postgres.Connections
 	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`

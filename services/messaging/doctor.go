@@ -82,6 +82,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := pool.Sound(ctx); err != nil {
 		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
+	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
+		return "", process.Warn("%s", err)
+	} else if err != nil {
+		return "", err
+	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err
 }
