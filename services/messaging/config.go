@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
@@ -59,6 +60,11 @@ type Config struct {
 	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"the least time between two texts of an organisation's engagement that people did not ask for just now, whichever replica sends them; they also wait while conversations use up SMS_SEGMENTS_PER_SECOND"`
 
+	// The key is not in the database, and the folder is not on its machine: who owns the database can rewrite a ledger, but not what was signed.
+	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"an Ed25519 private key (PEM, or the base64 of its DER) that signs what the consent ledgers say; with LEDGER_ANCHOR_DIR, or neither"`
+	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database, which signed anchors of the consent ledgers are appended to"`
+	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often the ledgers with new lines are anchored; until then a new line can be rewritten unseen"`
+
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
@@ -104,6 +110,11 @@ func (c *Config) Validate() error {
 	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {
 		report(!isLine(text), variable, "must be one line of at most 60 characters")
 	}
+	report(c.LedgerKey.IsZero() != (c.AnchorDir == ""), "LEDGER_SIGNING_KEY", "needs LEDGER_ANCHOR_DIR, and the other way round")
+	if _, err := anchor.ParseKey(c.LedgerKey.Reveal()); err != nil && !c.LedgerKey.IsZero() {
+		report(true, "LEDGER_SIGNING_KEY", err.Error())
+	}
+	report(c.AnchorInterval < time.Second, "LEDGER_ANCHOR_INTERVAL", "must be 1s or more")
 	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
 	if !c.AuthSecret.IsZero() { // one that is missing is reported as such
 		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.AuthSecret))

@@ -74,15 +74,17 @@ func (s *Statement) signedBy(keys []ed25519.PublicKey) bool {
 type Key struct{ private ed25519.PrivateKey }
 
 // ErrKey is a text that is no key.
-var ErrKey = errors.New("must be an Ed25519 private key in PEM, as `openssl genpkey -algorithm ed25519` prints it")
+var ErrKey = errors.New("must be an Ed25519 private key as `openssl genpkey -algorithm ed25519` prints it, or the base64 of its DER on one line")
 
-// ParseKey reads a private key in PEM (PKCS #8). The error does not repeat it.
+// ParseKey reads a private key (PKCS #8), in PEM or in base64 alone. The error does not repeat it.
 func ParseKey(text string) (Key, error) {
-	block, _ := pem.Decode([]byte(strings.TrimSpace(text)))
-	if block == nil {
-		return Key{}, ErrKey
+	var der []byte
+	if block, _ := pem.Decode([]byte(text)); block != nil {
+		der = block.Bytes
+	} else if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); err == nil {
+		der = decoded
 	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	private, ok := parsed.(ed25519.PrivateKey)
 	if err != nil || !ok {
 		return Key{}, ErrKey

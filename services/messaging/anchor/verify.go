@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -38,12 +39,20 @@ func (r *Report) find(format string, args ...any) {
 	r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
 }
 
-// Verify reads all files of a folder and holds the ledgers against them. The known are the statements that the database says there are, by
-// their numbers; nil where there is no database.
-func Verify(ctx context.Context, dir string, keys []ed25519.PublicKey, find Find, known map[int64]string) (Report, error) {
+// Check is what is held against the anchors.
+type Check struct {
+	Dir   string // with the files of all replicas
+	Keys  []ed25519.PublicKey
+	Find  Find
+	Only  uuid.UUID        // the one ledger that is looked at; uuid.Nil for all
+	Known map[int64]string // the hashes of the statements that the database says there are, by their numbers; nil without a database
+}
+
+// Verify reads all files of the folder and holds the ledgers against them.
+func (c Check) Verify(ctx context.Context) (Report, error) {
 	var r Report
 	hashes, follows, wrong := map[string]bool{}, map[string]int64{}, map[uuid.UUID]bool{}
-	err := statements(dir, keys, &r, func(s *Statement) error {
+	err := statements(c.Dir, c.Keys, &r, func(s *Statement) error {
 		r.Statements++
 		r.Entries += len(s.Ledgers)
 		hashes[s.Hash()] = true
@@ -51,15 +60,19 @@ func Verify(ctx context.Context, dir string, keys []ed25519.PublicKey, find Find
 		if s.Previous == "" && s.Number != 1 {
 			r.find("anchor %d of %s begins anew, as after a loss of the database's own list", s.Number, stamp(s))
 		}
-		names := make([]uuid.UUID, len(s.Ledgers))
-		for i, e := range s.Ledgers {
+		entries := s.Ledgers
+		if c.Only != uuid.Nil {
+			entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Ledger != c.Only })
+		}
+		names := make([]uuid.UUID, len(entries))
+		for i, e := range entries {
 			names[i] = e.Ledger
 		}
-		found, err := find(ctx, names)
+		found, err := c.Find(ctx, names)
 		if err != nil {
 			return err
 		}
-		for _, e := range s.Ledgers {
+		for _, e := range entries {
 			if why := e.contradicts(found); why != "" && !wrong[e.Ledger] {
 				wrong[e.Ledger] = true
 				r.find("ledger %s: %s, as anchor %d of %s holds it", e.Ledger, why, s.Number, stamp(s))
@@ -75,7 +88,7 @@ func Verify(ctx context.Context, dir string, keys []ed25519.PublicKey, find Find
 			r.find("the anchor before anchor %d is missing, or was changed", number)
 		}
 	}
-	for number, hash := range known {
+	for number, hash := range c.Known {
 		if !hashes[hash] {
 			r.find("anchor %d, which the database knows, is in no file", number)
 		}

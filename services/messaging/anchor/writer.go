@@ -30,25 +30,21 @@ type Last struct {
 	Hash   string
 }
 
-// Store is the database: of all replicas one at a time gets the ledgers with lines that no anchor holds. What write returns is noted, once
-// the statement is in its file; a crash between has the same ledgers anchored again, by another statement that follows the same one.
-type Store interface {
-	AnchorLedgers(ctx context.Context, limit int, write func(last Last, due []Ledger) (*Statement, error)) (anchored int, err error)
-}
-
 // Writer writes statements.
 type Writer struct {
-	Store Store
-	Dir   string // outside the database; it has to be there
-	Key   Key
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Due is the database: of all replicas one at a time gets the ledgers with lines that no anchor holds. What write returns is noted, once
+	// the statement is in its file; a crash between has the same ledgers anchored again, by another statement that follows the same one.
+	Due func(ctx context.Context, limit int, write func(last Last, due []Ledger) (*Statement, error)) (anchored int, err error)
+	Dir string // outside the database; it has to be there
+	Key Key
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Once anchors a batch of ledgers and reports whether there may be more.
 func (w *Writer) Once(ctx context.Context) (more bool, err error) {
 	var written *Statement
-	n, err := w.Store.AnchorLedgers(ctx, AtOnce, func(last Last, due []Ledger) (*Statement, error) {
+	n, err := w.Due(ctx, AtOnce, func(last Last, due []Ledger) (*Statement, error) {
 		s := &Statement{Number: last.Number + 1, At: w.Now().UTC().Truncate(time.Microsecond), Previous: last.Hash}
 		for _, l := range due {
 			witnesses := consent.Witnesses(l.Lines)

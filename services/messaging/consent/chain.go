@@ -135,20 +135,28 @@ type export struct {
 	} `json:"chain"`
 }
 
-// VerifyExport checks what GET /v1/consents/{phone} has answered: one page after the other, in any order, and without asking
-// anybody. It returns the lines and where the chain breaks, if it does; ErrExport for what it cannot read.
-func VerifyExport(r io.Reader) (lines []Line, broken *Break, err error) {
-	var chain Chain
+// VerifyExport checks what GET /v1/consents/{phone} has answered, without asking anybody. It reports how many lines there are and where the
+// chain breaks, if it does; ErrExport for what it cannot read.
+func VerifyExport(r io.Reader) (length int, broken *Break, err error) {
+	lines, chain, err := ReadExport(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	return len(lines), Verify(lines, chain), nil
+}
+
+// ReadExport reads the answers of GET /v1/consents/{phone}: one page after the other, in any order. ErrExport for what it cannot read.
+func ReadExport(r io.Reader) (lines []Line, chain Chain, err error) {
 	pages := 0
 	for d := json.NewDecoder(r); ; pages++ {
 		var page export
 		if err := d.Decode(&page); errors.Is(err, io.EOF) && pages > 0 {
 			break
 		} else if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrExport, err)
+			return nil, chain, fmt.Errorf("%w: %w", ErrExport, err)
 		}
 		if page.Chain == nil || page.Chain.OrgID == "" || page.Consent.Phone == "" {
-			return nil, nil, fmt.Errorf("%w: it has no chain", ErrExport)
+			return nil, chain, fmt.Errorf("%w: it has no chain", ErrExport)
 		}
 		if pages == 0 || page.Chain.Length >= chain.Length { // of pages in any order, that which was read last
 			chain = Chain{page.Chain.Length, page.Chain.Head}
@@ -162,5 +170,5 @@ func VerifyExport(r io.Reader) (lines []Line, broken *Break, err error) {
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b Line) int { return cmp.Compare(a.Seq, b.Seq) })
-	return lines, Verify(lines, chain), nil
+	return lines, chain, nil
 }

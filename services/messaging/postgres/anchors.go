@@ -38,7 +38,7 @@ where c.org_id = u.org and c.phone = u.phone`
 
 const sqlKeepAnchor = `insert into ledger_anchors (number, at, ledgers, hash) values (@number, @at, @ledgers, @hash)`
 
-// AnchorLedgers implements anchor.Store. The file is written inside the transaction, which holds nothing then but the turn.
+// AnchorLedgers is the Due of an anchor.Writer. The file is written inside the transaction, which holds nothing then but the turn.
 func (s *Store) AnchorLedgers(
 	ctx context.Context, limit int, write func(last anchor.Last, due []anchor.Ledger) (*anchor.Statement, error),
 ) (anchored int, err error) {

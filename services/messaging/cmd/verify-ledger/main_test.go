@@ -13,8 +13,11 @@ func TestVerify(t *testing.T) {
 	t.Parallel()
 	const empty = `{"consent":{"phone":"+14155550123"},"events":[],"chain":{"org_id":"o","length":0,"head":""}}`
 	var out strings.Builder
-	require.NoError(t, verify(strings.NewReader(empty), &out))
+	_, err := verify(strings.NewReader(empty), &out)
+	require.NoError(t, err)
 	require.Contains(t, out.String(), "ok: 0 lines")
-	require.ErrorContains(t, verify(strings.NewReader(strings.Replace(empty, `"length":0,"head":""`, `"length":1,"head":"ab"`, 1)), &out), "line 1")
-	require.ErrorIs(t, verify(strings.NewReader("no"), &out), consent.ErrExport)
+	_, err = verify(strings.NewReader(strings.Replace(empty, `"length":0,"head":""`, `"length":1,"head":"ab"`, 1)), &out)
+	require.ErrorContains(t, err, "line 1")
+	_, err = verify(strings.NewReader("no"), &out)
+	require.ErrorIs(t, err, consent.ErrExport)
 }
