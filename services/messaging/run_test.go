@@ -32,6 +32,9 @@ import (
 	"paceline.internal/services/messaging"
 )
 
+// signingKey is of nobody.
+const signingKey = "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"
+
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
 const (
