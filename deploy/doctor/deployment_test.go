@@ -35,7 +35,9 @@ func deploy(t *testing.T) map[string]string {
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	cfg := stack.ServiceConfig{
 		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
-		Secrets: secrets, Log: silent,
+		Secrets: secrets, Log: silent, Environ: map[string]string{
+			"LEDGER_SIGNING_KEY": "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", "LEDGER_ANCHOR_DIR": t.TempDir(),
+		},
 	}
 	services, err := stack.StartServices(t.Context(), vendors, cfg)
 	require.NoError(t, err)

@@ -36,8 +36,8 @@ const stopReconciler = 5 * time.Second
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
-// port, 5 s for the reconciler, 5 s for the anchors, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
-// retention, 5 s for the last spans, and a second for each.
+// port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
+// retention, 5 s for the anchors of the ledgers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	observed, err := telemetry.New(ctx, telemetry.Options{
@@ -254,7 +254,9 @@ func (w *wiring) anchors() ([]process.Component, error) {
 	}
 	loop := w.loops.Loop("ledger anchors", process.Repetition{
 		Once: writer.Once, Rest: w.deps.Rest, Every: w.cfg.AnchorInterval,
-		Failed: func(ctx context.Context, err error) { w.observed.Log.ErrorContext(ctx, "ledger.not_anchored", "error", err) },
+		Failed: func(ctx context.Context, err error) {
+			w.observed.Log.ErrorContext(ctx, "ledger.not_anchored", "error", err)
+		},
 	}.Run)
 	loop.StopTimeout = stopReconciler
 	return []process.Component{loop}, nil

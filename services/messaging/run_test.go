@@ -316,13 +316,13 @@ func TestDoctor(t *testing.T) {
 		want            []string
 		well            bool // it is no failure
 	}{
-		"ASchemaThatIsBehind":      {want: []string{"failed  database", "run: messaging migrate"}},
-		"AnotherTwilioToken":       {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
-		"ANumberOfSomebodyElse":    {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
-		"ATwilioThatIsOutOfReach":  {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
+		"ASchemaThatIsBehind":       {want: []string{"failed  database", "run: messaging migrate"}},
+		"AnotherTwilioToken":        {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"ANumberOfSomebodyElse":     {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
+		"ATwilioThatIsOutOfReach":   {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
 		"LedgersThatAreNotAnchored": {variable: "LEDGER_SIGNING_KEY", want: []string{"warning evidence  ", "LEDGER_ANCHOR_DIR"}, well: true},
-		"AHostThatTwilioRefuses":   {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
-		"AnIntervalThatIsTooShort": {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
+		"AHostThatTwilioRefuses":    {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
+		"AnIntervalThatIsTooShort":  {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
 	} {
 		t.Run("Sees"+name, func(t *testing.T) {
 			t.Parallel()
