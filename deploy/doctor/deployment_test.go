@@ -35,9 +35,7 @@ func deploy(t *testing.T) map[string]string {
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	cfg := stack.ServiceConfig{
 		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
-		Secrets: secrets, Log: silent, Environ: map[string]string{
-			"LEDGER_SIGNING_KEY": "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", "LEDGER_ANCHOR_DIR": t.TempDir(),
-		},
+		Secrets: secrets, Log: silent,
 	}
 	services, err := stack.StartServices(t.Context(), vendors, cfg)
 	require.NoError(t, err)
@@ -50,6 +48,7 @@ func deploy(t *testing.T) map[string]string {
 	maps.Copy(environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL, "MESSAGING_DATABASE_URL": cfg.MessagingDatabaseURL,
 		"GATEWAY_ADDR": services.Addresses.Gateway, "ONBOARDING_ADDR": services.Addresses.Onboarding, "MESSAGING_ADDR": services.Addresses.Messaging,
+		"LEDGER_SIGNING_KEY": "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", "LEDGER_ANCHOR_DIR": t.TempDir(),
 		"PUBLIC_BASE_URL": services.URL(), "SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
 	})
 	return environ
