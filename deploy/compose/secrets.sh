@@ -41,11 +41,14 @@ vendor() {
 	fi
 }
 
-for own in postgres_password onboarding_database_password messaging_database_password service_auth_secret api_jwt_secret console_key; do
+for own in postgres_password onboarding_database_password messaging_database_password onboarding_serve_password \
+	messaging_serve_password service_auth_secret api_jwt_secret console_key; do
 	keep "$own" "$(random)"
 done
 for service in onboarding messaging; do
-	keep "${service}_database_url" "postgres://$service:$(cat "$folder/${service}_database_password")@postgres:5432/$service?sslmode=disable"
+	# In a folder from before there were two logins the first stays the owner's: the doctor says how to make the other.
+	keep "${service}_database_url" "postgres://${service}_serve:$(cat "$folder/${service}_serve_password")@postgres:5432/$service?sslmode=disable"
+	keep "${service}_migrate_url" "postgres://$service:$(cat "$folder/${service}_database_password")@postgres:5432/$service?sslmode=disable"
 done
 keep redis_conf "requirepass $(random)"
 keep redis_url "redis://:$(sed -n 's/^requirepass //p' "$folder/redis_conf")@redis:6379/0"

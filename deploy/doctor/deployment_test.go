@@ -48,6 +48,7 @@ func deploy(t *testing.T) map[string]string {
 	maps.Copy(environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL, "MESSAGING_DATABASE_URL": cfg.MessagingDatabaseURL,
 		"GATEWAY_ADDR": services.Addresses.Gateway, "ONBOARDING_ADDR": services.Addresses.Onboarding, "MESSAGING_ADDR": services.Addresses.Messaging,
+		"LEDGER_SIGNING_KEY": "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", "LEDGER_ANCHOR_DIR": t.TempDir(),
 		"PUBLIC_BASE_URL": services.URL(), "SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
 	})
 	return environ

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/inbox"
 	store "paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
@@ -23,6 +24,7 @@ import (
 type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
 	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for migrate, where MESSAGING_DATABASE_URL leads through a pooler such as PgBouncer"`
+	MigrateURL  config.Secret `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"Postgres URL of the login that owns the tables, on the server itself; migrate alone uses it. Without it the login that serves migrates, and owns them"`
 	Timeouts    postgres.Timeouts
 	Connections postgres.Connections
 	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
@@ -67,6 +69,10 @@ type Config struct {
 
 	// PseudonymKey stays the same for good: under another one nobody finds the STOP of an erased person, so nobody new would be texted.
 	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes, and never changes: keep it beside the backups and not in the database; without it nobody can be erased"`
+	// The key is not in the database, and the folder is not on its machine: who owns the database can rewrite a ledger, but not what was signed.
+	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"an Ed25519 private key (PEM, or the base64 of its DER) that signs what the consent ledgers say; with LEDGER_ANCHOR_DIR, or neither"`
+	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database, which signed anchors of the consent ledgers are appended to"`
+	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often the ledgers with new lines are anchored; until then a new line can be rewritten unseen"`
 
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
@@ -135,6 +141,11 @@ func (c *Config) Validate() error {
 	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {
 		report(!isLine(text), variable, "must be one line of at most 60 characters")
 	}
+	report(c.LedgerKey.IsZero() != (c.AnchorDir == ""), "LEDGER_SIGNING_KEY", "needs LEDGER_ANCHOR_DIR, and the other way round")
+	if _, err := anchor.ParseKey(c.LedgerKey.Reveal()); err != nil && !c.LedgerKey.IsZero() {
+		report(true, "LEDGER_SIGNING_KEY", err.Error())
+	}
+	report(c.AnchorInterval < time.Second, "LEDGER_ANCHOR_INTERVAL", "must be 1s or more")
 	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
 	if !c.AuthSecret.IsZero() { // one that is missing is reported as such
 		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.AuthSecret))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -32,6 +33,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		process.Check{
 			Name: "connections", Look: about(lookAtConnections),
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deployment.md, Connections",
+		},
+		process.Check{
+			Name: "evidence", Look: about(lookAtEvidence),
+			Mend: "make the folder of LEDGER_ANCHOR_DIR, and let messaging write to it; docs/security.md, Evidence",
 		},
 		process.Check{
 			Name: "clock", Look: about(lookAtClock),
@@ -82,6 +87,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := pool.Sound(ctx); err != nil {
 		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
+	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
+		return "", process.Warn("%s", err)
+	} else if err != nil {
+		return "", err
+	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err
 }
@@ -97,6 +107,19 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 }
 
 // lookAtClock compares the database's clock with ours.
+// lookAtEvidence looks at what keeps the owner of the database from rewriting a consent ledger unseen.
+func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
+	if cfg.LedgerKey.IsZero() {
+		return "", process.Warn("the consent ledgers are not anchored: who owns the database can rewrite them unseen; " +
+			"set LEDGER_SIGNING_KEY and LEDGER_ANCHOR_DIR (docs/security.md)")
+	}
+	folder, err := os.Stat(cfg.AnchorDir)
+	if err == nil && !folder.IsDir() {
+		err = fmt.Errorf("%s is no folder", cfg.AnchorDir)
+	}
+	return "the consent ledgers are anchored every " + cfg.AnchorInterval.String() + " in " + cfg.AnchorDir, err
+}
+
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/outbound"
@@ -38,7 +39,7 @@ const stopReconciler = 5 * time.Second
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
 // port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
-// retention, 5 s for the last spans, and a second for each.
+// retention, 5 s for the anchors of the ledgers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	observed, err := telemetry.New(ctx, telemetry.Options{
@@ -105,7 +106,11 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	calls := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
 	calls.StopTimeout = cfg.Timeout + send.SettleBound
-	return process.Run(ctx, observed.Log,
+	anchoring, err := w.anchors()
+	if err != nil {
+		return err
+	}
+	return process.Run(ctx, observed.Log, append(anchoring,
 		reconcile,
 		respond,
 		queued.send,
@@ -113,7 +118,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		calls,
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
-	)
+	)...)
 }
 
 // wiring is what every feature is made from. Each has one function below.
@@ -234,7 +239,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	ended := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now},
-		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
+		send: w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
 		clear: w.loops.Loop("outbound retention",
 			w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted)).Run),
 	}
@@ -244,6 +249,28 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	}
 	queued.send.StopTimeout, queued.clear.StopTimeout = runner.Bound(), stopReconciler
 	return queued, nil
+}
+
+// anchors is the loop that writes signed anchors of the consent ledgers outside the database, if it is to.
+func (w *wiring) anchors() ([]process.Component, error) {
+	if w.cfg.LedgerKey.IsZero() {
+		return nil, nil
+	}
+	key, err := anchor.ParseKey(w.cfg.LedgerKey.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	writer := &anchor.Writer{
+		Due: store.NewStore(w.pool).AnchorLedgers, Dir: w.cfg.AnchorDir, Key: key, Now: w.deps.Now, Log: w.observed.Log,
+	}
+	loop := w.loops.Loop("ledger anchors", process.Repetition{
+		Once: writer.Once, Rest: w.deps.Rest, Every: w.cfg.AnchorInterval,
+		Failed: func(ctx context.Context, err error) {
+			w.observed.Log.ErrorContext(ctx, "ledger.not_anchored", "error", err)
+		},
+	}.Run)
+	loop.StopTimeout = stopReconciler
+	return []process.Component{loop}, nil
 }
 
 // droppingEvents has a retention drop the events that onboarding has not fetched within a week, too: it does not run, or is of a release
@@ -307,5 +334,5 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 func Migrate(ctx context.Context, cfg Config) error {
 	schema := Migrations()
 	schema.Log = telemetry.NewLogger(os.Stdout, cfg.Telemetry, name)
-	return schema.Up(ctx, cmp.Or(cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
+	return schema.Up(ctx, cmp.Or(cfg.MigrateURL.Reveal(), cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
 }

@@ -32,6 +32,9 @@ import (
 	"paceline.internal/services/messaging"
 )
 
+// signingKey is of nobody.
+const signingKey = "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"
+
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
 const (
@@ -296,10 +299,12 @@ func TestDoctor(t *testing.T) {
 		t.Parallel()
 		given := environ(pgtest.URL(t, messaging.Migrations()), carrier)
 		given["MESSAGING_ADDR"] = "127.0.0.1:9002"
+		given["LEDGER_SIGNING_KEY"], given["LEDGER_ANCHOR_DIR"] = signingKey, t.TempDir()
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
 		require.Contains(t, said, "ok      database       reachable, schema version 23")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
+		require.Contains(t, said, "ok      evidence       the consent ledgers are anchored every 1h0m0s in ")
 		require.Contains(t, said, "ok      clock          the database's clock is ")
 		require.Contains(t, said, "ok      callbacks      to https://paceline.example")
 		require.Contains(t, said, "ok      twilio         the credentials are good and the number is the account's")
@@ -311,12 +316,13 @@ func TestDoctor(t *testing.T) {
 		want            []string
 		well            bool // it is no failure
 	}{
-		"ASchemaThatIsBehind":      {want: []string{"failed  database", "run: messaging migrate"}},
-		"AnotherTwilioToken":       {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
-		"ANumberOfSomebodyElse":    {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
-		"ATwilioThatIsOutOfReach":  {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
-		"AHostThatTwilioRefuses":   {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
-		"AnIntervalThatIsTooShort": {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
+		"ASchemaThatIsBehind":       {want: []string{"failed  database", "run: messaging migrate"}},
+		"AnotherTwilioToken":        {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"ANumberOfSomebodyElse":     {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
+		"ATwilioThatIsOutOfReach":   {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
+		"LedgersThatAreNotAnchored": {variable: "LEDGER_SIGNING_KEY", want: []string{"warning evidence  ", "LEDGER_ANCHOR_DIR"}, well: true},
+		"AHostThatTwilioRefuses":    {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
+		"AnIntervalThatIsTooShort":  {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
 	} {
 		t.Run("Sees"+name, func(t *testing.T) {
 			t.Parallel()

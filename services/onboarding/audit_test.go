@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
@@ -115,7 +116,7 @@ func TestAudit(t *testing.T) {
 
 	subtest(t, "ACallThatCannotBeKeptIsNotMade", setup, func(t *testing.T, w *world) {
 		p, _ := w.enrolled("+5511987650001")
-		_, err := w.pool.Exec(t.Context(), `alter table audit add constraint full_disk check (subject <> 'ada')`)
+		_, err := pgtest.Owner(t, w.pool).Exec(t.Context(), `alter table audit add constraint full_disk check (subject <> 'ada')`)
 		require.NoError(t, err)
 		ada := w.as(rpc.RoleOperator, "ada", orgID)
 		_, err = w.client.HoldProfile(ada, &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId()})

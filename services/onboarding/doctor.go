@@ -112,6 +112,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := pool.Sound(ctx); err != nil {
 		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
+	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
+		return "", process.Warn("%s", err)
+	} else if err != nil {
+		return "", err
+	}
 	return fmt.Sprintf("schema version %d", version), nil
 }
 

@@ -85,6 +85,16 @@ func mutations() []mutation {
 			old:  "		case held:\n", without: "		case held && false:\n",
 		},
 		{
+			guard: "an anchored ledger is held against what was signed", tests: []string{"./services/messaging/anchor"},
+			file: "services/messaging/anchor/verify.go",
+			old:  "[e.Lines-1] != e.Witness", without: `[e.Lines-1] == ""`,
+		},
+		{
+			guard: "evidence is appended only by the grants", tests: []string{"./services/messaging/postgres", "-run", "TestTenants"},
+			file: "services/messaging/postgres/migrations/0021_evidence.sql",
+			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_receipts", without: "REVOKE UPDATE ON consent_events, sms_receipts",
+		},
+		{
 			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/reminders.go",
 			old:  "\nwhere r.said_at < excluded.said_at and", without: "\nwhere",

@@ -39,12 +39,15 @@ type Addresses struct {
 type ServiceConfig struct {
 	OnboardingDatabaseURL string
 	MessagingDatabaseURL  string
-	Secrets               Secrets
-	Addresses             Addresses
-	Log                   *slog.Logger
-	Rest                  process.Rest      // how their loops wait; default: on the machine's clock
-	Environ               map[string]string // on top of what the stack sets itself
-	ConsoleLinks          bool              // the console takes links that sign in once
+	// OnboardingMigrateURL and MessagingMigrateURL are of the owners; empty where the login that serves is the owner, or the schema is there.
+	OnboardingMigrateURL, MessagingMigrateURL string
+
+	Secrets      Secrets
+	Addresses    Addresses
+	Log          *slog.Logger
+	Rest         process.Rest      // how their loops wait; default: on the machine's clock
+	Environ      map[string]string // on top of what the stack sets itself
+	ConsoleLinks bool              // the console takes links that sign in once
 }
 
 // Services are the three services, running.
@@ -160,6 +163,7 @@ func concat(services ...[]process.Component) []process.Component {
 func (s *Services) environ(cfg ServiceConfig) map[string]string {
 	environ := ProcessEnviron(s.vendors, s.Addresses, cfg.Secrets)
 	environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"] = cfg.OnboardingDatabaseURL, cfg.MessagingDatabaseURL
+	environ["ONBOARDING_DATABASE_MIGRATE_URL"], environ["MESSAGING_DATABASE_MIGRATE_URL"] = cfg.OnboardingMigrateURL, cfg.MessagingMigrateURL
 	maps.Copy(environ, cfg.Environ)
 	return environ
 }

@@ -59,12 +59,15 @@ func TestTenants(t *testing.T) {
 		_, err := pool.Exec(t.Context(), household, pgx.NamedArgs{"org": org, "at": "2026-11-21T12:00:00Z"})
 		require.NoError(t, err)
 	}
+	_, err = pool.Exec(t.Context(), `insert into ledger_anchors (number, at, ledgers, hash) values (1, now(), 1, repeat('0', 64))`)
+	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `insert into sender_rates (sender, arrival) values ('MG1', now())`)
 	require.NoError(t, err)
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,
-		Rows:   map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
-		Shared: []string{"sender_rates", "event_outbox", "event_types", "audit"},
+		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
+		Shared:     []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
+		AppendOnly: []string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"},
 	})
 }

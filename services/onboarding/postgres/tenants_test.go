@@ -133,8 +133,9 @@ func TestTenants(t *testing.T) {
 			"step_alarms": ofPerson, "household_members": ofPerson, "user_engagement_states": ofPerson, "engagement_state_transitions": ofPerson,
 			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
-		ReadOnly: []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
-		Open:     []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
+		AppendOnly: []string{"session_transitions", "engagement_state_transitions"},
+		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
+		Open:       []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
 	})
 }
 
