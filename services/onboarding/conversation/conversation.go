@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
@@ -30,7 +31,10 @@ type Config struct {
 	Flow       session.Flow
 	Catalog    catalog.Catalog // new sessions pin its current version
 	Metrics    *Metrics        // nil measures nothing
-	Spans      telemetry.Conversations
+	Numbers    phone.Policy    // whom we text
+	// ActivationsPerDay is how many sessions of a person may be begun within 24 hours; 0 for any number.
+	ActivationsPerDay int
+	Spans             telemetry.Conversations
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
 

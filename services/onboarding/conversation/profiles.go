@@ -43,9 +43,12 @@ var ErrInvalid = errors.New("invalid profile")
 const maxFirstName = 60
 
 // Enrol creates a profile, or returns the one that the phone has in this organisation already, and reports which. ErrInvalid says what
-// is wrong with the fields.
+// is wrong with the fields, phone.ErrRefused that the phone is not texted.
 func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled Profile, created bool, err error) {
 	if p, err = Normalise(p); err != nil {
+		return Profile{}, false, err
+	}
+	if _, err := c.Numbers.Check(p.Phone); err != nil {
 		return Profile{}, false, err
 	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), p.Locale, string(session.TextOpening), p.FirstName); err != nil {
