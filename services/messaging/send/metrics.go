@@ -34,7 +34,13 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	m := &Metrics{
 		sends: sends, receipts: receipts, settlements: settlements, fetches: fetches, unread: unread, refusals: refusals, segments: segments,
 	}
-	return m, errors.Join(sendsErr, receiptsErr, settlementsErr, fetchesErr, unreadErr, refusalsErr, segmentsErr)
+	if err := errors.Join(sendsErr, receiptsErr, settlementsErr, fetchesErr, unreadErr, refusalsErr, segmentsErr); err != nil {
+		return nil, err
+	}
+	for _, why := range []string{refusedByCap, refusedNumber} { // none is a number, too: what grows from it is seen
+		m.refusals.Add(context.Background(), 0, metric.WithAttributes(attribute.String("why", why)))
+	}
+	return m, nil
 }
 
 func (m *Metrics) sent(ctx context.Context, r Result, country string) {
@@ -43,11 +49,17 @@ func (m *Metrics) sent(ctx context.Context, r Result, country string) {
 	case r.Outcome == Accepted: // the numbering plans bound the countries
 		m.segments.Add(ctx, int64(r.Message.Segments), metric.WithAttributes(attribute.String("country", country)))
 	case r.Outcome == Capped:
-		m.refused(ctx, "cap")
+		m.refused(ctx, refusedByCap)
 	case r.Number:
-		m.refused(ctx, "number")
+		m.refused(ctx, refusedNumber)
 	}
 }
+
+// Why a send was refused before Twilio was asked.
+const (
+	refusedByCap  = "cap"
+	refusedNumber = "number"
+)
 
 func (m *Metrics) refused(ctx context.Context, why string) {
 	m.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("why", why)))
