@@ -298,7 +298,7 @@ func TestDoctor(t *testing.T) {
 		given["MESSAGING_ADDR"] = "127.0.0.1:9002"
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "ok      database       reachable, schema version 19")
+		require.Contains(t, said, "ok      database       reachable, schema version 20")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
 		require.Contains(t, said, "ok      clock          the database's clock is ")
 		require.Contains(t, said, "ok      callbacks      to https://paceline.example")
