@@ -295,7 +295,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("S0_06_AllIsWell", func(t *testing.T) {
 		t.Parallel()
 		given := environ(pgtest.URL(t, messaging.Migrations()), carrier)
-		given["MESSAGING_ADDR"] = "127.0.0.1:9002"
+		given["MESSAGING_ADDR"], given["SMS_COUNTRIES"] = "127.0.0.1:9002", "US"
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
 		require.Contains(t, said, "ok      database       reachable, schema version 20")
