@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
@@ -40,6 +41,9 @@ type Config struct {
 	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's, for an emulator or a proxy"`
 	// OrgID owns the sender: an organisation without one is refused, never sent for in another's name.
 	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the sender"`
+
+	Numbers phone.Policy
+	Caps    send.Caps
 
 	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us.
 	Brand       string `env:"SMS_BRAND_NAME" help:"who texts, in a few words: our own confirmations and help texts begin with it"`

@@ -68,6 +68,9 @@ func lookAtConfig(_ context.Context, cfg Config) (string, error) {
 		return "", process.Warn("RECONCILE_INTERVAL is %s; Twilio's list may lag: below %s an absence may be premature",
 			cfg.ReconcileInterval, steadyInterval)
 	}
+	if len(cfg.Numbers.Countries) == 0 {
+		return "", process.Warn("SMS_COUNTRIES is empty, so numbers of every country are texted; list those that your people live in")
+	}
 	return "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String(), nil
 }
 

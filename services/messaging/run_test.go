@@ -298,7 +298,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("S0_06_AllIsWell", func(t *testing.T) {
 		t.Parallel()
 		given := environ(pgtest.URL(t, messaging.Migrations()), carrier)
-		given["MESSAGING_ADDR"] = "127.0.0.1:9002"
+		given["MESSAGING_ADDR"], given["SMS_COUNTRIES"] = "127.0.0.1:9002", "US"
 		given["LEDGER_SIGNING_KEY"], given["LEDGER_ANCHOR_DIR"] = signingKey, t.TempDir()
 		said, err := examine(t, given)
 		require.NoError(t, err, said)

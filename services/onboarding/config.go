@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
@@ -34,6 +35,10 @@ type Config struct {
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach the gateway by"`
 	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps the reservations of deliveries in this Redis instead of Postgres; redis://user:password@host:port/database, rediss:// for TLS"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
+
+	Numbers phone.Policy
+	// ActivationsPerDay keeps one who resets and activates in a loop from texting a person without end.
+	ActivationsPerDay int `env:"ACTIVATIONS_PER_DAY" envDefault:"5" help:"how many sessions of a person may be begun within 24 hours; each sends an opening"`
 
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
 	QStashToken        config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
@@ -137,6 +142,9 @@ func (c *Config) Validate() error {
 			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",
 			Help: "redis://user:password@host:port/database, or none for Postgres",
 		})
+	}
+	if c.ActivationsPerDay < 1 {
+		problems = append(problems, &config.Problem{Variable: "ACTIVATIONS_PER_DAY", Reason: "must be 1 or more", Help: "such as 5"})
 	}
 	if c.QStashRetries < 0 || c.QStashRetries > maxRetries {
 		problems = append(problems, &config.Problem{

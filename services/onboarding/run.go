@@ -217,7 +217,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 			return err
 		},
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
-		Goals: goalTexts, Outbox: w.store.Alarms(), QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
+		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Goals: goalTexts, Outbox: w.store.Alarms(), QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})

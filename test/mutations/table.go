@@ -95,6 +95,51 @@ func mutations() []mutation {
 			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_receipts", without: "REVOKE UPDATE ON consent_events, sms_receipts",
 		},
 		{
+			guard: "the caps inside a claim", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/send.go",
+			old:  " and not (` + sqlCapped + `) for share of c", without: " for share of c",
+		},
+		{
+			guard: "claims of one phone count after each other", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/ledger.go",
+			old:  "select pg_advisory_xact_lock(hashtextextended(u.org::text || u.phone, 0)) from", without: "select pg_advisory_xact_lock_shared(hashtextextended(u.org::text || u.phone, 0)) from",
+		},
+		{
+			guard: "what is claimed in the same statement counts", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/caps.go",
+			old:  "or ` + beforeFull(\"hour\", \"phone\") + `", without: "or false",
+		},
+		{
+			guard: "a message is not in its own way", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/caps.go",
+			old:  "\n\t\t\t\t\tand m.idempotency_key <> u.key", without: "",
+		},
+		{
+			guard: "what an organisation sends is counted", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/caps.go",
+			old:  "select '' where p.org_messages > 0 union all", without: "select '' where false union all",
+		},
+		{
+			guard: "a number that may not be texted is not", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/send/send.go",
+			old:  "\tif a.Refused != nil {", without: "\tif false {",
+		},
+		{
+			guard: "sessions of a day are bounded", tests: []string{"./services/onboarding", "-run", "TestActivationsOfADay"},
+			file: "services/onboarding/postgres/episodes.go",
+			old:  "case again.After(o.Session.CreatedAt):", without: "case false:",
+		},
+		{
+			guard: "a cap is not counted against a session", tests: []string{"./services/onboarding", "-run", "TestCaps"},
+			file: "services/onboarding/conversation/steps.go",
+			old:  " || capped(err) != nil:", without: ":",
+		},
+		{
+			guard: "what a person writes does not wait behind an opening that waits for room", tests: []string{"./services/onboarding", "-run", "TestCaps"},
+			file: "services/onboarding/conversation/opening.go",
+			old:  "if wait := capped(err); wait != nil {", without: "if wait := capped(err); wait != nil && false {",
+		},
+		{
 			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/reminders.go",
 			old:  "\nwhere r.said_at < excluded.said_at and", without: "\nwhere",
@@ -142,7 +187,7 @@ func mutations() []mutation {
 		{
 			guard: "a claim waits for whoever sets a hold, and they for it", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "postgres.Statement{SQL: sqlShareLocks, Args:", without: "postgres.Statement{SQL: `select @org::uuid[], @phone::text[]`, Args:",
+			old:  "[]postgres.Statement{{SQL: sqlLocks, Args:", without: "[]postgres.Statement{{SQL: `select @org::uuid[], @phone::text[]`, Args:",
 		},
 		{
 			guard: "words about consent of one phone are taken one after the other, also the first ones", tests: messagingSuite,

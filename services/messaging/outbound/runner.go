@@ -285,6 +285,8 @@ func after(result send.Result) error {
 		return &queue.Snooze{After: wait, Cause: cause}
 	case send.Held:
 		return &queue.Snooze{After: heldWait, Cause: errHeld}
+	case send.Capped:
+		return &queue.Snooze{After: wait, Cause: errors.New(result.Explanation)}
 	case send.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
 	case send.RemindersOff:

@@ -19,9 +19,9 @@ import (
 // that was inserted meanwhile.
 const sqlLock = `select pg_advisory_xact_lock(hashtextextended(@org::uuid::text || @phone::text, 0))`
 
-// sqlShareLocks is the same of claims, which wait for changes and not for other claims.
-const sqlShareLocks = `
-select pg_advisory_xact_lock_shared(hashtextextended(u.org::text || u.phone, 0)) from unnest(@org::uuid[], @phone::text[]) u (org, phone)`
+// sqlLocks is the same of claims, which wait for changes and for other claims of the phone: each counts what the one before it has sent.
+const sqlLocks = `
+select pg_advisory_xact_lock(hashtextextended(u.org::text || u.phone, 0)) from unnest(@org::uuid[], @phone::text[]) u (org, phone)`
 
 const sqlLockConsent = `select state from consents where org_id = @org and phone = @phone for no key update`
 

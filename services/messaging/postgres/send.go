@@ -23,21 +23,26 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 // A claim is one statement: what permits it, and then sqlInsert or sqlRenew. The consent row is locked against a STOP that commits at
 // this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it. The opted-in test is what the row lock
 // waits for and reads again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
-const sqlPermitted = sqlAttempts + `
+var sqlPermitted = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
-	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) and not (` + sqlErased + `) for share of c
+	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) and not (` + sqlErased + `) and not (` + sqlCapped + `)
+	for share of c
 )`
 
 // sqlAttempts begins the claims of many attempts, each of them an u.
-const sqlAttempts = `
+var sqlAttempts = `
 with permitted as (
 	select u.id, u.org, u.profile, u.sender, u.recipient, u.body, u.hash, u.key, u.segments, u.correlation, u.policy, u.token, u.at,
-		u.lease, u.n
-	from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[], @body::text[], @hash::bytea[], @key::text[],
+		u.lease, u.hour, u.org_messages, u.prefix, u.prefix_messages, u.n
+	from (select u.*, ` + sqlBefore + ` from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[], @body::text[], @hash::bytea[], @key::text[],
 		@segments::int[], @correlation::text[], @policy::text[], @token::uuid[], @at::timestamptz[], @lease::timestamptz[],
-		@confirms::uuid[], @despite_hold::boolean[], @hold_version::bigint[], @reminds::boolean[]) with ordinality
+		@confirms::uuid[], @despite_hold::boolean[], @hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
+		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
+		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[], @prefix_segments::int[])
+		with ordinality
 		as u (id, org, profile, sender, recipient, body, hash, key, segments, correlation, policy, token, at, lease, confirms, despite_hold,
-		hold_version, reminds, n)`
+		hold_version, reminds, hour_since, hour_messages, hour_segments, day_since, day_messages, day_segments, hour, org_messages,
+		org_segments, prefix, prefix_messages, prefix_segments, n)` + sqlWindows + `) u`
 
 // sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
 // has read that it is lifted.
@@ -52,7 +57,7 @@ const sqlRemindersOff = `u.reminds and exists (
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
 // opt-out is the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP
 // that commits at this moment forbids it.
-const sqlPermittedConfirmation = sqlAttempts + `
+var sqlPermittedConfirmation = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
 	where c.state = 'opted_out' and c.chain_length = (
 		select e.seq from consent_events e
@@ -75,7 +80,7 @@ var sqlInsert = `, claimed as (
 	from permitted
 	on conflict (org_id, idempotency_key) do nothing
 	returning *
-)
+)` + sqlCount + `
 select p.n, ` + columnsOfClaimed + ` from claimed m join permitted p on p.id = m.id`
 
 // sqlRenew makes a new attempt on the row of this very send whose last one Twilio certainly did not process. It locks no row that cannot be
@@ -91,13 +96,14 @@ returning p.n, ` + columnsOfClaimed
 
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
-const sqlRefused = `
+var sqlRefused = `
 select case when ` + sqlErased + ` then 'opted_out' else coalesce(c.state, case when f.since is not null then 'opted_out' end, '') end,
 	` + sqlHeld + `, ` + sqlRemindersOff + `, coalesce(c.updated_at, f.since),
 	(select h.updated_at from holds h where h.org_id = u.org and h.phone = u.recipient),
-	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient)
+	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient),
+	` + sqlFull + `
 from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
-	@reminds::boolean as reminds) u
+	@reminds::boolean as reminds, @key::text as key, ` + sqlLimits + `) u
 cross join lateral (select ` + sqlSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`
 
@@ -123,9 +129,9 @@ where not exists (
 	select from consent_events where org_id = @org and phone = @to and source = @source and words = @words
 )`
 
-// Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages: a new row
-// if the key is new, else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports that row, and
-// whether the recipient has opted out, is held or wants no reminders.
+// Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages, and no cap
+// is full: a new row if the key is new, else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports
+// that row, and whether the recipient has opted out, is held or wants no reminders, and which caps are full.
 func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
 	defer mark(&err)
 	args, permitted := claimArgs(a), sqlPermitted
@@ -152,7 +158,7 @@ func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, er
 			sql = renewal // what was read is only a hint; the statement decides on the newest row
 		case there:
 			return s.resume(ctx, claim, a)
-		case claim.OptedOut, claim.Held, claim.RemindersOff:
+		case claim.OptedOut, claim.Held, claim.RemindersOff, !claim.Full.Until().IsZero():
 			return claim, nil
 		case state == "":
 			if err := s.firstConsent(ctx, args); err != nil {
@@ -197,13 +203,16 @@ func (s *Store) resume(ctx context.Context, claim send.Claim, a send.Attempt) (s
 func (s *Store) claimed(ctx context.Context, a send.Attempt, sql string, args postgres.Args) (m send.Message, won bool, err error) {
 	var claimed int
 	var read send.Message
-	err = s.hot.Do(ctx, a.To.String(),
-		postgres.Statement{SQL: sqlShareLocks, Args: postgres.Args{"org": a.OrgID, "phone": a.To.String()}},
+	statements := []postgres.Statement{{SQL: sqlLocks, Args: postgres.Args{"org": a.OrgID, "phone": a.To.String()}}}
+	if a.Limits.Shared() {
+		statements = append(statements, postgres.Statement{SQL: sqlCountLocks, Args: postgres.Args{"org": a.OrgID}})
+	}
+	err = s.hot.Do(ctx, a.OrgID.String()+a.To.String(), append(statements,
 		postgres.Statement{SQL: sql, Args: args, Rows: &claimed, Read: func(row pgx.CollectableRow) (err error) {
 			read, err = toMessage(row)
 			return err
 		}},
-	)
+	)...)
 	if err != nil || claimed == 0 {
 		return send.Message{}, false, err
 	}
@@ -232,11 +241,14 @@ func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) 
 		standing.OptedOut = !found
 		return standing, "", nil
 	}
-	var consented, held, reminded *time.Time
-	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &standing.Held, &standing.RemindersOff, &consented, &held, &reminded)
+	var consented, held, reminded, hour, ofDay, org, prefix, newest *time.Time
+	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &standing.Held, &standing.RemindersOff, &consented, &held, &reminded,
+		&hour, &ofDay, &org, &prefix, &newest)
 	if err != nil {
 		return send.Standing{}, "", err
 	}
+	standing.Full = send.Full{PhoneHour: value(hour), PhoneDay: value(ofDay), OrgHour: value(org), PrefixHour: value(prefix)}
+	standing.NewestAt = value(newest)
 	standing.ConsentSince, standing.HoldSince, standing.RemindersSince = value(consented), value(held), value(reminded)
 	standing.OptedOut = state == consent.OptedOut
 	return standing, state, nil
@@ -247,12 +259,17 @@ func claimArgs(a send.Attempt) postgres.Args {
 	if words != "" {
 		source = inbox.FromFirstSend
 	}
+	l := a.Limits
 	return postgres.Args{
 		"source": string(source), "words": words,
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": null(a.Confirms),
 		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion, "reminds": a.Reminds(),
+		"hour_since": a.At.Add(-time.Hour), "hour_messages": l.PhoneHour.Messages, "hour_segments": l.PhoneHour.Segments,
+		"day_since": a.At.Add(-day), "day_messages": l.PhoneDay.Messages, "day_segments": l.PhoneDay.Segments,
+		"hour": a.At.UTC().Truncate(time.Hour), "org_messages": l.OrgHour.Messages, "org_segments": l.OrgHour.Segments,
+		"prefix": l.PrefixHour.Prefix, "prefix_messages": l.PrefixHour.Messages, "prefix_segments": l.PrefixHour.Segments,
 	}
 }
 

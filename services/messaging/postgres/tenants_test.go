@@ -30,6 +30,8 @@ with c as (
     insert into holds (org_id, phone, held, version, updated_at) values (@org, '+15005550001', true, 1, @at)
 ), p as (
     insert into reminder_preferences (org_id, phone, off, said_at, source, updated_at) values (@org, '+15005550001', true, @at, 'person', @at)
+), k as (
+    insert into sms_counts (org_id, scope, hour, messages, segments) values (@org, '', @at, 1, 1)
 ), l as (
     insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
 ), sp as (

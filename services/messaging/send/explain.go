@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -66,7 +68,11 @@ func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, e
 	if err != nil {
 		return Explanation{}, fmt.Errorf("read a recipient: %w", err)
 	}
-	a := Attempt{Request: Request{OrgID: m.OrgID, To: to, Key: m.Key}, BodyHash: m.BodyHash, At: s.Now()}
+	r := Request{OrgID: m.OrgID, To: to, Key: m.Key, DespiteHold: strings.HasPrefix(m.Key, AnswerKeys)}
+	about := s.about(r)
+	a := Attempt{
+		Request: r, BodyHash: m.BodyHash, Segments: m.Segments, At: s.Now(), Limits: s.Caps.of(r), Country: about.country, Refused: about.err,
+	}
 	found, err := s.Store.Look(ctx, a)
 	if err != nil {
 		return Explanation{}, fmt.Errorf("look for the send: %w", err)
@@ -85,7 +91,11 @@ func (f Standing) gates(a Attempt) []Gate {
 			Change: "a key of its own",
 		})
 	}
-	gates = append(gates, f.accepted(), f.consent(), f.attempt(a.At))
+	gates = append(gates, f.accepted())
+	if waits {
+		gates = append(gates, a.number())
+	}
+	gates = append(gates, f.consent(), f.attempt(a.At))
 	if waits && a.Reminds() {
 		gates = append(gates, Gate{
 			Name: "reminders", Outcome: RemindersOff, Passed: !f.RemindersOff, Since: f.RemindersSince,
@@ -105,7 +115,30 @@ func (f Standing) gates(a Attempt) []Gate {
 			Change: pick(m.Retryable(a.At), "", "time: it may be tried again at "+at(m.LeaseUntil)),
 		})
 	}
+	if waits {
+		gates = append(gates, f.cap(a))
+	}
 	return gates
+}
+
+// number asks whether the recipient's number may be texted.
+func (a Attempt) number() Gate {
+	g := Gate{Name: "number", Outcome: Rejected, Passed: a.Refused == nil, Fact: "a number that may be texted"}
+	if a.Refused != nil {
+		g.Fact, g.Change, _ = strings.Cut(a.Refused.Error(), phone.ToDo)
+	}
+	return g
+}
+
+// cap asks whether as much was sent already as may be.
+func (f Standing) cap(a Attempt) Gate {
+	full := f.Full.Until()
+	g := Gate{Name: "cap", Outcome: Capped, Passed: full.IsZero(), Fact: "no cap is full"}
+	if !full.IsZero() {
+		g.Fact, g.Since = "as much was sent as the cap allows: "+f.Full.words(a.Limits), f.NewestAt
+		g.Change = "time: there is room at " + at(full) + "; or a higher cap"
+	}
+	return g
 }
 
 // profile is whose message it is; what an address has in its place where that is not known.
@@ -243,6 +276,8 @@ func next(o Outcome, m *Message, now time.Time) string {
 			"again, or left to an operator where its flow says never_duplicate."
 	case Held:
 		return "It is sent once the hold is lifted and its caller asks again."
+	case Capped:
+		return "It is sent when there is room and its caller asks again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
@@ -33,7 +34,10 @@ type Config struct {
 	Metrics    *Metrics        // nil measures nothing
 	Spans      telemetry.Conversations
 	// Erase asks to erase a person, as a webhook of ours asks; ErrUnavailable, or why it may not be done.
-	Erase func(ctx context.Context, orgID, profileID, jobID string) error
+	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
+	Numbers phone.Policy // whom we text
+	// ActivationsPerDay is how many sessions of a person may be begun within 24 hours; 0 for any number.
+	ActivationsPerDay int
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
 

@@ -96,5 +96,5 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 
 // waitsForCarrier reports whether messaging finds out by itself what becomes of a text.
 func waitsForCarrier(outcome string) bool {
-	return outcome == "in_flight" || outcome == "unknown" || outcome == "throttled"
+	return outcome == "in_flight" || outcome == "unknown" || outcome == "throttled" || outcome == "capped"
 }

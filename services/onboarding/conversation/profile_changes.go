@@ -45,7 +45,7 @@ type Open struct {
 	HoldUnforwarded bool
 }
 
-// ChangeProfile changes fields of a person. Errors: ErrInvalid, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator, ErrPhoneTaken,
+// ChangeProfile changes fields of a person. Errors: ErrInvalid, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator, ErrPhoneTaken,
 // ErrUnavailable, and ErrConflict when another change was faster.
 func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
 	if change == (Change{}) {
@@ -64,6 +64,9 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 	}
 	var unfinished Unfinished
 	if is.Phone != was.Phone {
+		if _, err := c.Numbers.Check(is.Phone); err != nil {
+			return Profile{}, err
+		}
 		if unfinished, err = c.Carrier.Unfinished(ctx, orgID, profileID, was.Phone); err != nil {
 			return Profile{}, err
 		}

@@ -40,7 +40,7 @@ on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
 // profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked,
-// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, and conversation.ErrConflict when their phone was changed or a process
+// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, *conversation.TooManyActivations, and conversation.ErrConflict when their phone was changed or a process
 // of the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
 	r := o.Session
@@ -120,7 +120,28 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing s
 	case consentRequired && !o.Agreed:
 		return existing, false, conversation.ErrConsentRequired
 	}
-	return existing, false, nil
+	return existing, false, mayOpenToday(ctx, tx, o)
+}
+
+// sqlEarlierSession is when the session was begun after which there may be so many more: ids are UUIDv7.
+const sqlEarlierSession = `select created_at from conversation_sessions where profile_id = $1 order by id desc limit 1 offset $2`
+
+// mayOpenToday bounds the sessions of a person within 24 hours. The person is locked, so that none comes between.
+func mayOpenToday(ctx context.Context, tx pgx.Tx, o conversation.Opening) error {
+	if o.PerDay == 0 {
+		return nil
+	}
+	var begun time.Time
+	err := tx.QueryRow(ctx, sqlEarlierSession, o.Session.ProfileID, o.PerDay-1).Scan(&begun)
+	switch again := begun.Add(24 * time.Hour); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("count the sessions of a day: %w", err)
+	case again.After(o.Session.CreatedAt):
+		return &conversation.TooManyActivations{Most: o.PerDay, RetryAfter: again.Sub(o.Session.CreatedAt)}
+	}
+	return nil
 }
 
 const sqlCloseSession = `

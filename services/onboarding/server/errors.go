@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
@@ -42,6 +43,7 @@ var table = []struct {
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
 	{conversation.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{phone.ErrRefused, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED},
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
@@ -116,6 +118,7 @@ var waits = map[conversation.Outcome]onboardingv1.Reason{
 	conversation.InFlight:  onboardingv1.Reason_REASON_SEND_IN_FLIGHT,
 	conversation.Unknown:   onboardingv1.Reason_REASON_SEND_UNKNOWN,
 	conversation.Throttled: onboardingv1.Reason_REASON_THROTTLED,
+	conversation.Capped:    onboardingv1.Reason_REASON_SEND_CAPPED,
 }
 
 // answer turns an error into what crosses the wire. One that is not in the table is returned as it is: the chain answers
@@ -127,7 +130,10 @@ func answer(err error) error {
 	var inProgress *reservation.InProgress
 	var notDue *conversation.NotDue
 	var busy *conversation.ProfileBusy
+	var often *conversation.TooManyActivations
 	switch {
+	case errors.As(err, &often):
+		return refuse(codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS, often.Error(), often.RetryAfter)
 	case errors.As(err, &busy):
 		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY, busy.Error(), 0)
 	case errors.As(err, &notDue):

@@ -62,6 +62,10 @@ const (
 	Reason_REASON_OPTED_OUT_BY_PERSON Reason = 12
 	// The evidence of an opt-in is not newer than the opt-out in force.
 	Reason_REASON_EVIDENCE_TOO_OLD Reason = 13
+	// The number exists, but may not be texted: its kind costs more, or its country is not allowed.
+	Reason_REASON_NUMBER_REFUSED Reason = 14
+	// As much was sent to the phone, to the prefix or by the organisation as the caps allow; ask again after retry_after.
+	Reason_REASON_SEND_CAPPED Reason = 15
 	// Nobody can be erased, and nobody new be texted, without the key of the pseudonyms.
 	Reason_REASON_PSEUDONYM_KEY Reason = 18
 	// More is kept about the person than fits into one export.
@@ -85,6 +89,8 @@ var (
 		11: "REASON_NOT_CANCELLABLE",
 		12: "REASON_OPTED_OUT_BY_PERSON",
 		13: "REASON_EVIDENCE_TOO_OLD",
+		14: "REASON_NUMBER_REFUSED",
+		15: "REASON_SEND_CAPPED",
 		18: "REASON_PSEUDONYM_KEY",
 		19: "REASON_EXPORT_TOO_LARGE",
 	}
@@ -103,6 +109,8 @@ var (
 		"REASON_NOT_CANCELLABLE":             11,
 		"REASON_OPTED_OUT_BY_PERSON":         12,
 		"REASON_EVIDENCE_TOO_OLD":            13,
+		"REASON_NUMBER_REFUSED":              14,
+		"REASON_SEND_CAPPED":                 15,
 		"REASON_PSEUDONYM_KEY":               18,
 		"REASON_EXPORT_TOO_LARGE":            19,
 	}
@@ -4594,7 +4602,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	" \x01(\tR\bbehindId\x12\x14\n" +
 	"\x05limit\x18\v \x01(\x05R\x05limit\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
-	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xd9\x03\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\x8c\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -4610,7 +4618,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x12\x1a\n" +
 	"\x16REASON_NOT_CANCELLABLE\x10\v\x12\x1e\n" +
 	"\x1aREASON_OPTED_OUT_BY_PERSON\x10\f\x12\x1b\n" +
-	"\x17REASON_EVIDENCE_TOO_OLD\x10\r\x12\x18\n" +
+	"\x17REASON_EVIDENCE_TOO_OLD\x10\r\x12\x19\n" +
+	"\x15REASON_NUMBER_REFUSED\x10\x0e\x12\x16\n" +
+	"\x12REASON_SEND_CAPPED\x10\x0f\x12\x18\n" +
 	"\x14REASON_PSEUDONYM_KEY\x10\x12\x12\x1b\n" +
 	"\x17REASON_EXPORT_TOO_LARGE\x10\x13*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +

@@ -136,6 +136,12 @@ const (
 	Reason_REASON_PROFILE_BUSY Reason = 49
 	// The secret was rotated within 24 hours; another rotation would end the one that receivers may still use.
 	Reason_REASON_SECRET_ROTATING Reason = 50
+	// The number exists, but may not be texted: its kind costs more, or its country is not allowed.
+	Reason_REASON_NUMBER_REFUSED Reason = 51
+	// As many sessions of the person were begun within 24 hours as may be; retry_after says when there may be another.
+	Reason_REASON_TOO_MANY_ACTIVATIONS Reason = 52
+	// As much was sent as the caps allow; it is tried again.
+	Reason_REASON_SEND_CAPPED Reason = 53
 	// The person is on legal hold: their data may not be erased.
 	Reason_REASON_LEGAL_HOLD Reason = 55
 	// The person is being erased; that is not taken back.
@@ -198,6 +204,9 @@ var (
 		48: "REASON_PHONE_TAKEN",
 		49: "REASON_PROFILE_BUSY",
 		50: "REASON_SECRET_ROTATING",
+		51: "REASON_NUMBER_REFUSED",
+		52: "REASON_TOO_MANY_ACTIVATIONS",
+		53: "REASON_SEND_CAPPED",
 		55: "REASON_LEGAL_HOLD",
 		56: "REASON_BEING_ERASED",
 		57: "REASON_NOT_CONFIGURED",
@@ -254,6 +263,9 @@ var (
 		"REASON_PHONE_TAKEN":                 48,
 		"REASON_PROFILE_BUSY":                49,
 		"REASON_SECRET_ROTATING":             50,
+		"REASON_NUMBER_REFUSED":              51,
+		"REASON_TOO_MANY_ACTIVATIONS":        52,
+		"REASON_SEND_CAPPED":                 53,
 		"REASON_LEGAL_HOLD":                  55,
 		"REASON_BEING_ERASED":                56,
 		"REASON_NOT_CONFIGURED":              57,
@@ -4542,7 +4554,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"page_token\x18\t \x01(\tR\tpageToken\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xd2\v\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xa6\f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4595,7 +4607,10 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x16REASON_DELIVERY_STATUS\x10/\x12\x16\n" +
 	"\x12REASON_PHONE_TAKEN\x100\x12\x17\n" +
 	"\x13REASON_PROFILE_BUSY\x101\x12\x1a\n" +
-	"\x16REASON_SECRET_ROTATING\x102\x12\x15\n" +
+	"\x16REASON_SECRET_ROTATING\x102\x12\x19\n" +
+	"\x15REASON_NUMBER_REFUSED\x103\x12\x1f\n" +
+	"\x1bREASON_TOO_MANY_ACTIVATIONS\x104\x12\x16\n" +
+	"\x12REASON_SEND_CAPPED\x105\x12\x15\n" +
 	"\x11REASON_LEGAL_HOLD\x107\x12\x17\n" +
 	"\x13REASON_BEING_ERASED\x108\x12\x19\n" +
 	"\x15REASON_NOT_CONFIGURED\x109*\\\n" +
