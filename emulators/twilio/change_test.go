@@ -77,6 +77,18 @@ func TestAccount(t *testing.T) {
 	require.NoError(t, denied.Body.Close())
 	require.Equal(t, 401, denied.StatusCode)
 	require.Equal(t, `Basic realm="Twilio API"`, denied.Header.Get("WWW-Authenticate"))
+
+	// An API key calls for the account, but does not read it.
+	const key, secret = "SKfeedfacefeedfacefeedfacefeedface", "secret"
+	b = setup(t, func(c *twilio.Config) { c.APIKeys = map[string]string{key: secret} })
+	_, err = b.client(key, secret).ListMessage(nil)
+	require.NoError(t, err)
+	_, err = b.client(key, secret).FetchAccount(account)
+	refused(t, err, 401, 20003)
+	_, err = b.client(key, token).ListMessage(nil)
+	refused(t, err, 401, 20003)
+	_, err = b.client("SKdeleted", secret).ListMessage(nil)
+	refused(t, err, 401, 20003)
 }
 
 // TestWhatIsNotPlayedIsRefused names it in every error, and takes nothing in.
