@@ -8,16 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twilio/twilio-go/client"
 	openapi "github.com/twilio/twilio-go/rest/api/v2010"
+
+	"paceline.internal/emulators/twilio"
 )
+
+func refused(t *testing.T, err error, status, code int) {
+	t.Helper()
+	var refusal *client.TwilioRestError
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, []int{status, code}, []int{refusal.Status, refusal.Code}, refusal.Message)
+}
 
 func TestChangeOfAMessage(t *testing.T) {
 	t.Parallel()
-	refused := func(t *testing.T, err error, status, code int) {
-		t.Helper()
-		var refusal *client.TwilioRestError
-		require.ErrorAs(t, err, &refusal)
-		require.Equal(t, []int{status, code}, []int{refusal.Status, refusal.Code}, refusal.Message)
-	}
 	t.Run("AnEmptyBodyRedactsIt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
