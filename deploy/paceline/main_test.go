@@ -219,6 +219,8 @@ type upProcess struct {
 	token string
 	lines []string // its curl lines
 	grpc  string   // the address of onboarding
+
+	messaging string // the address of messaging's gRPC
 }
 
 func startUp(t *testing.T, data string) *upProcess {
@@ -241,8 +243,13 @@ func startUpWith(t *testing.T, data string, environ ...string) *upProcess {
 		if token, ok := strings.CutPrefix(line, "TOKEN="); ok {
 			up.token = token
 		}
-		if words := strings.Fields(line); len(words) > 2 && words[0] == "onboarding" && words[1] == "grpc" {
-			up.grpc = words[2]
+		if words := strings.Fields(line); len(words) > 2 && words[1] == "grpc" {
+			switch words[0] {
+			case "onboarding":
+				up.grpc = words[2]
+			case "messaging":
+				up.messaging = words[2]
+			}
 		}
 		if strings.HasPrefix(line, "curl ") {
 			up.lines = append(up.lines, line)

@@ -59,7 +59,7 @@ func TestCompose(t *testing.T) {
 		files := tree(t, "deploy/compose")
 		for name, value := range map[string]string{
 			"PUBLIC_BASE_URL": "https://paceline.example.com", "TWILIO_ACCOUNT_SID": "AC00000000000000000000000000000000",
-			"TWILIO_API_KEY_SID": "SK00000000000000000000000000000000",
+			"TWILIO_API_KEY_SID":           "SK00000000000000000000000000000000",
 			"TWILIO_MESSAGING_SERVICE_SID": "MG00000000000000000000000000000000",
 		} {
 			replace(t, files, "real.env.example", "\n"+name+"=\n", "\n"+name+"="+value+"\n")
