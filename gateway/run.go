@@ -88,7 +88,7 @@ type upstream struct {
 
 // open wires everything. Only the JWKS is called yet, if there is one.
 func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*gateway, error) {
-	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
+	tokens, err := rpc.NewTokens(cfg.keys(), deps.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 func calling(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (rpc.ClientConfig, error) {
 	files, err := rpc.LoadTLS(cfg.TLS)
 	return rpc.ClientConfig{
-		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService},
+		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: rpc.Gateway, Role: rpc.RoleService},
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: stepTimeout,
 	}, err
 }

@@ -31,7 +31,7 @@ func newSecrets() (stack.Secrets, error) {
 const secretsFile = "secrets.json"
 
 // errNoSecrets is a data folder in which `paceline up` has never run.
-var errNoSecrets = errors.New("there are no secrets yet: set SERVICE_AUTH_SECRET (and API_JWT_SECRET for --api), " +
+var errNoSecrets = errors.New("there are no secrets yet: set OPERATOR_SIGNING_KEY (or, for --api, API_JWT_SECRET), " +
 	"name the folder of your `paceline up` with --data, or run `paceline up` once")
 
 // loadSecrets reads what keepSecrets wrote. Secrets that another user could have read or planted are refused.

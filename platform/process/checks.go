@@ -128,3 +128,12 @@ func loopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
+
+// LookAtKeys warns while a process still has the secret that all processes share.
+func LookAtKeys(keys rpc.Keys) (string, error) {
+	if keys.Shared.IsZero() {
+		return "each process has a key of its own", nil
+	}
+	return "", Mend("give every process its keys, then leave SERVICE_AUTH_SECRET out; docs/runbooks/key-rotation.md has the order",
+		Warn("SERVICE_AUTH_SECRET is set: whoever has it can speak as any process"))
+}

@@ -63,7 +63,7 @@ func TestClient(t *testing.T) {
 		var late atomic.Int64
 		now := time.Now
 		begin := now()
-		minting, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), func() time.Time {
+		minting, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("0123456789abcdef0123456789abcdef")}, func() time.Time {
 			return begin.Add(-5*time.Minute + time.Duration(late.Load())) // in the past, so that the server accepts it
 		})
 		require.NoError(t, err)

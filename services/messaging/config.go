@@ -33,8 +33,11 @@ type Config struct {
 	// PublicBaseURL goes into the StatusCallback of every message.
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
 
-	AccountSID string        `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
-	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID; it sends, and it verifies Twilio's callbacks; of two parted by a comma the first one sends"`
+	AccountSID string `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
+	// A key of its own to call with, so that this process cannot sign what Twilio signs, and the gateway cannot send.
+	APIKeySID    string        `env:"TWILIO_API_KEY_SID" help:"the API key of TWILIO_ACCOUNT_SID that messaging calls Twilio with, SK...; this and TWILIO_API_KEY_SECRET, or TWILIO_AUTH_TOKEN, are required"`
+	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"the secret of TWILIO_API_KEY_SID"`
+	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"the token of TWILIO_ACCOUNT_SID, which messaging calls Twilio with where it has no API key; of two parted by a comma the first one"`
 	// The sender. With both, messages are sent through the service, and those that arrive at either are ours.
 	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER is required"`
 	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164; this or TWILIO_MESSAGING_SERVICE_SID is required"`
@@ -78,7 +81,8 @@ type Config struct {
 	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database, which signed anchors of the consent ledgers are appended to"`
 	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often the ledgers with new lines are anchored; until then a new line can be rewritten unseen"`
 
-	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
+	PublicKeys config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
+	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
 }
@@ -151,10 +155,17 @@ func (c *Config) Validate() error {
 	}
 	report(c.AnchorInterval < time.Second, "LEDGER_ANCHOR_INTERVAL", "must be 1s or more")
 	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
-	if !c.AuthSecret.IsZero() { // one that is missing is reported as such
-		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.AuthSecret))
-	}
+	report(c.APIKeySID == "" && c.APIKeySecret.IsZero() && c.AuthToken.IsZero(),
+		"TWILIO_API_KEY_SID and TWILIO_API_KEY_SECRET or TWILIO_AUTH_TOKEN", "is missing: Twilio takes no call without it")
+	report((c.APIKeySID == "") != c.APIKeySecret.IsZero(), "TWILIO_API_KEY_SID and TWILIO_API_KEY_SECRET", "are not both set")
+	report(c.APIKeySID != "" && !strings.HasPrefix(c.APIKeySID, "SK"), "TWILIO_API_KEY_SID", "must begin with SK")
+	problems = append(problems, c.keys().CheckPublic())
 	return errors.Join(problems...)
+}
+
+// keys are those of messaging's callers. It calls no process of ours.
+func (c *Config) keys() rpc.Keys {
+	return rpc.Keys{Public: c.PublicKeys, Shared: c.AuthSecret}
 }
 
 // isLine bounds what is put into a message of ours, so that one line stays one.

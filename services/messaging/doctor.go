@@ -26,6 +26,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
+		process.Check{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
 		process.Check{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
@@ -48,7 +49,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "twilio", Look: about(lookAtTwilio),
-			Mend: "take TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN from the Twilio console, and one sender of that account",
+			Mend: "take TWILIO_ACCOUNT_SID and a Standard API key (TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET) from the Twilio console, and one sender",
 		},
 		process.Check{
 			Name: "tls", Look: about(lookAtTLS),

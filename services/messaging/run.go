@@ -187,7 +187,7 @@ func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component
 func (w *wiring) serve(
 	sending *send.Service, received *inbox.Service, queued outboundQueue, ready func(ctx context.Context) error,
 ) (*rpc.Server, error) {
-	tokens, err := rpc.NewTokens(w.cfg.AuthSecret, w.deps.Now)
+	tokens, err := rpc.NewTokens(w.cfg.keys(), w.deps.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -330,6 +330,9 @@ func (c *Config) carrier() twilio.Config {
 	account := twilio.Config{
 		AccountSID: c.AccountSID, AuthToken: c.AuthToken.First(), APIURL: c.APIURL.String(), Timeout: c.Timeout,
 		MessagingServiceSID: c.ServiceSID,
+	}
+	if c.APIKeySID != "" {
+		account.APIKeySID, account.AuthToken = c.APIKeySID, c.APIKeySecret.Reveal()
 	}
 	if c.ServiceSID == "" {
 		account.FromNumber = c.FromNumber

@@ -82,7 +82,9 @@ type Config struct {
 	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one: limits, calendar, tiers, recogniser"`
 	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files, each text of which replaces the built-in one of engagement"`
 
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere; of several parted by commas the first signs, and all are believed"`
+	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls to messaging: a private key of Ed25519 in PKCS #8, which no other process has"`
+	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
 	TLS               rpc.TLSFiles
 	Telemetry         telemetry.Config
 }
@@ -126,6 +128,11 @@ func LoadConfig(environ map[string]string) (Config, error) {
 	return cfg, err
 }
 
+// keys are those that onboarding's calls are signed with, and those of its callers.
+func (c *Config) keys() rpc.Keys {
+	return rpc.Keys{Process: rpc.Onboarding, Signing: c.SigningKey, Public: c.PublicKeys, Shared: c.ServiceAuthSecret}
+}
+
 // Validate reports what the types of the fields cannot.
 func (c *Config) Validate() error {
 	var problems []error
@@ -134,9 +141,7 @@ func (c *Config) Validate() error {
 			Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender",
 		})
 	}
-	if !c.ServiceAuthSecret.IsZero() { // one that is missing is reported as such
-		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.ServiceAuthSecret))
-	}
+	problems = append(problems, c.keys().CheckSigning(), c.keys().CheckPublic())
 	if _, err := reservation.RedisOptions(c.RedisURL.Reveal()); err != nil && !c.RedisURL.IsZero() {
 		problems = append(problems, &config.Problem{
 			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",

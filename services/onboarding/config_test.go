@@ -162,6 +162,8 @@ func TestDoctor(t *testing.T) {
 		var report strings.Builder
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
 		require.Regexp(t, `(?m)\Aok +configuration .*
+warning +service keys +SERVICE_AUTH_SECRET is set: .*
+ +to mend: .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
 ok +goal words +a text that begins so says a goal: .*

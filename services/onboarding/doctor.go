@@ -22,6 +22,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
+		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
 		{
 			Name: "flow and copy", Look: about(lookAtScript),
 			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",

@@ -148,7 +148,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
+	tokens, err := rpc.NewTokens(cfg.keys(), deps.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 // connect opens what the service stands on: messaging and the database.
 func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *rpc.Tokens, files rpc.TLS) (*wired, error) {
 	conn, err := rpc.Dial(rpc.ClientConfig{
-		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "onboarding", Role: rpc.RoleService},
+		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: rpc.Onboarding, Role: rpc.RoleService},
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Services: messaging.Services,
 	})
 	if err != nil {
@@ -382,7 +382,7 @@ func (w *wiring) openQStash() (err error) {
 	if w.qstash, err = qstash.New(qstash.Config{URL: w.cfg.QStashURL.String(), Token: w.cfg.QStashToken.Reveal()}); err != nil {
 		return err
 	}
-	key := hmac.New(sha256.New, []byte(w.cfg.ServiceAuthSecret.First())) // one secret, another key for every purpose
+	key := hmac.New(sha256.New, w.cfg.keys().Root()) // one secret, another key for every purpose
 	key.Write([]byte("qstash dedup id"))
 	w.publisher, err = qstash.NewPublisher(qstash.PublisherConfig{
 		Client: w.qstash, Origin: w.cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute, goals.Route},

@@ -12,7 +12,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"paceline.internal/gateway"
-	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
@@ -22,7 +21,7 @@ import (
 // OrgID is the organisation that owns the sender, unless DEFAULT_ORG_ID says otherwise.
 const OrgID = "00000000-0000-7000-8000-000000000001"
 
-// Secrets are the keys that the processes share, each at least 32 bytes.
+// Secrets are what the keys of the processes are derived from (see Keys), and what signs the tokens of /v1; each at least 32 bytes.
 type Secrets struct {
 	ServiceAuth string `json:"service_auth_secret"`
 	APIJWT      string `json:"api_jwt_secret"`
@@ -198,9 +197,13 @@ func (s Secrets) APIToken(subject, orgID string, role rpc.Role, now time.Time, t
 	return token, nil
 }
 
-// ServiceToken is a bearer token for gRPC.
+// ServiceToken is a bearer token for gRPC: of one of our processes, which signs it itself, or of a person, for whom an operator does.
 func (s Secrets) ServiceToken(p rpc.Principal, now func() time.Time, ttl time.Duration) (string, error) {
-	tokens, err := rpc.NewTokens(config.NewSecret(s.ServiceAuth), now)
+	process := rpc.Operator
+	if p.Role == rpc.RoleService {
+		process = p.Subject
+	}
+	tokens, err := rpc.NewTokens(s.keysOf(process), now)
 	if err != nil {
 		return "", err
 	}

@@ -4663,59 +4663,57 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\x97\x14\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x96\x14\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12r\n" +
+	"\x01\x06\x10\x01\x12r\n" +
 	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12u\n" +
+	"\x01\x05\x10\x01\x12u\n" +
 	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12o\n" +
+	"\x01\x06\x10\x01\x12o\n" +
 	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12q\n" +
+	"\x01\x06\x10\x01\x12r\n" +
 	"\n" +
-	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\x0e\xa2\xbb\x18\n" +
-	"\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12z\n" +
+	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\x0f\xa2\xbb\x18\v\n" +
+	"\x05\x05\x06\x02\x04\x03\x10\x01\x18\x02\x12z\n" +
 	"\x0eExplainMessage\x12,.paceline.messaging.v1.ExplainMessageRequest\x1a-.paceline.messaging.v1.ExplainMessageResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02\x12o\n" +
 	"\vExplainSend\x12).paceline.messaging.v1.ExplainSendRequest\x1a*.paceline.messaging.v1.ExplainSendResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12q\n" +
+	"\x01\x06\x10\x01\x12q\n" +
 	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02\x12x\n" +
 	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12w\n" +
 	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\"\x0e\xa2\xbb\x18\n" +
 	"\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12o\n" +
+	"\x04\x06\x02\x04\x03\x10\x01\x18\x02\x12n\n" +
 	"\n" +
-	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x02\x01\x02\x10\x01\x18\x02\x12m\n" +
+	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12l\n" +
 	"\n" +
-	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x01\x02\x18\x01\x12c\n" +
+	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12c\n" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12r\n" +
+	"\x01\x06\x10\x01\x12r\n" +
 	"\fSetReminders\x12*.paceline.messaging.v1.SetRemindersRequest\x1a+.paceline.messaging.v1.SetRemindersResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12l\n" +
+	"\x01\x06\x10\x01\x12l\n" +
 	"\n" +
 	"ListEvents\x12(.paceline.messaging.v1.ListEventsRequest\x1a).paceline.messaging.v1.ListEventsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12u\n" +
+	"\x01\x06\x10\x01\x12u\n" +
 	"\rGetUnfinished\x12+.paceline.messaging.v1.GetUnfinishedRequest\x1a,.paceline.messaging.v1.GetUnfinishedResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12o\n" +
+	"\x01\x06\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12o\n" +
+	"\x01\x06\x10\x01\x12o\n" +
 	"\vErasePerson\x12).paceline.messaging.v1.ErasePersonRequest\x1a*.paceline.messaging.v1.ErasePersonResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12r\n" +
+	"\x01\x06\x10\x01\x12r\n" +
 	"\fExportPerson\x12*.paceline.messaging.v1.ExportPersonRequest\x1a+.paceline.messaging.v1.ExportPersonResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12{\n" +
+	"\x01\x06\x10\x01\x12{\n" +
 	"\x0fGetErasedLedger\x12-.paceline.messaging.v1.GetErasedLedgerRequest\x1a..paceline.messaging.v1.GetErasedLedgerResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12\x8c\x01\n" +
+	"\x01\x06\x10\x01\x12\x8c\x01\n" +
 	"\x14GetMessagingOverview\x122.paceline.messaging.v1.GetMessagingOverviewRequest\x1a3.paceline.messaging.v1.GetMessagingOverviewResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x03\x12\x84\x01\n" +
 	"\x12ListMessagingAudit\x120.paceline.messaging.v1.ListMessagingAuditRequest\x1a1.paceline.messaging.v1.ListMessagingAuditResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
+	"\x01\x06\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
 	file_paceline_messaging_v1_messaging_proto_rawDescOnce sync.Once

@@ -4621,11 +4621,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x01\x02\x18\x01\x12\x83\x01\n" +
+	"\x02\x05\x02\x18\x01\x12\x83\x01\n" +
 	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12z\n" +
+	"\x01\x05\x10\x01\x12z\n" +
 	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12w\n" +
+	"\x01\x05\x10\x01\x12w\n" +
 	"\fListProfiles\x12+.paceline.onboarding.v1.ListProfilesRequest\x1a,.paceline.onboarding.v1.ListProfilesResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x02\x12x\n" +
 	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\"\n" +
