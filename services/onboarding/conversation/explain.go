@@ -34,6 +34,7 @@ type Circumstances struct {
 	AwaitsOperator  bool      // words of the person wait for an operator
 	Pause           *Pause    // of the organisation's scheduling; nil when there is none
 	HeldReplies     int       // to the newest session where it stands, which were kept and not answered
+	DeadLetter      string    // of the step that is due, if QStash gave its alarm up and the dead letter is open; its id
 }
 
 // Pause is why the alarms of an organisation are not published.
@@ -94,6 +95,9 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 		return Explanation{}, err
 	}
 	e := explained(view, append(gates, timed...), sent.Outcome)
+	if e.Outcome == outcomeSent && circumstances.DeadLetter != "" {
+		e.Advice = "POST /v1/dead-letters/" + circumstances.DeadLetter + ":replay, which sets the alarm at once"
+	}
 	if e.Gates = append(e.Gates, sent.Gates...); e.Outcome == sent.Outcome && e.Advice == "" {
 		e.Advice = sent.Advice
 	}
@@ -116,7 +120,7 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 	words := map[session.SkipReason]Gate{
 		session.SkipOptedOut:        {Name: "stop", Fact: "the session is " + string(r.Status), Since: r.UpdatedAt},
 		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
-		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r), Since: r.UpdatedAt},
+		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r) + gaveUp(also), Since: r.UpdatedAt},
 		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: HeldSince(v.HoldVersion)},
 		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "not paused"), Since: also.PausedAt},
 	}
@@ -152,6 +156,14 @@ func dueStep(r session.Record) string {
 		return ": for the person's reply"
 	}
 	return ", where " + string(r.NextStep) + " is due"
+}
+
+// gaveUp names the dead letter of the step that is due.
+func gaveUp(also Circumstances) string {
+	if also.DeadLetter == "" {
+		return ""
+	}
+	return "; QStash gave its alarm up: dead letter " + also.DeadLetter
 }
 
 // pick is one of two facts.
