@@ -162,6 +162,7 @@ func TestDoctor(t *testing.T) {
 		var report strings.Builder
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
 		require.Regexp(t, `(?m)\Aok +configuration .*
+ok +settings +not the default: ONBOARDING_ADDR=127.0.0.1:9001, .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
 ok +goal words +a text that begins so says a goal: .*
@@ -209,7 +210,8 @@ ok +tls +off: .*
 			change: func(_ *testing.T, environ map[string]string) {
 				environ["ONBOARDING_DATABASE_URL"] = "postgres://nobody:wr0ng@127.0.0.1:1/onboarding"
 			},
-			want: `(?m)^failed +clock .*\n +to mend: `,
+			want: `(?m)^failed +connections +not looked at: .*\n +to mend: mend what is wrong with the database, above
+failed +clock +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,
 		},
 	} {
 		subtest(t, "Sees"+name, newWorld, func(t *testing.T, w *world) {

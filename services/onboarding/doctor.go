@@ -22,6 +22,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
+		process.Settings(&cfg),
 		{
 			Name: "flow and copy", Look: about(lookAtScript),
 			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",
@@ -119,7 +120,7 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
@@ -129,7 +130,7 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtClock(ctx, pool)

@@ -25,6 +25,8 @@ type Explanation struct {
 	Gates   []Gate // in the order in which they decide
 	Next    string // what happens by itself
 	Advice  string // what may be done about it
+
+	ProfileID string // of a session: whose it is
 }
 
 // Circumstances are what decides about a person beside their newest session.
@@ -254,7 +256,7 @@ func (c *Service) explainSend(ctx context.Context, v View, text session.TextKey,
 
 // explained reads the outcome off the gates; passed is that of all of them.
 func explained(v View, gates []Gate, passed string) Explanation {
-	e := Explanation{Outcome: passed, Gates: gates}
+	e := Explanation{Outcome: passed, Gates: gates, ProfileID: v.Session.ProfileID}
 	for _, g := range gates {
 		if !g.Passed {
 			e.Outcome, e.Advice = g.Outcome, g.Change

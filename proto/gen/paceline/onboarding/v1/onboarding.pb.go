@@ -2634,7 +2634,9 @@ func (x *ExplainSessionRequest) GetSessionId() string {
 type ExplainSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outcome is sent, a skip_reason of ExecuteStep, not_due, scheduling_paused, or one of ExplainSend.
-	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// Whose session it is.
+	ProfileId     string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2674,6 +2676,13 @@ func (x *ExplainSessionResponse) GetExplanation() *v1.Explanation {
 		return x.Explanation
 	}
 	return nil
+}
+
+func (x *ExplainSessionResponse) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
 }
 
 // ResetSessionRequest names a session.
@@ -4418,9 +4427,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\btimeline\x18\x02 \x03(\v2%.paceline.onboarding.v1.TimelineEntryR\btimeline\"6\n" +
 	"\x15ExplainSessionRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"\\\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"{\n" +
 	"\x16ExplainSessionResponse\x12B\n" +
-	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"4\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x02 \x01(\tR\tprofileId\"4\n" +
 	"\x13ResetSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"Q\n" +
