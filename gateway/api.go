@@ -141,11 +141,8 @@ func routed(mux *runtime.ServeMux, next runtime.HandlerFunc) runtime.HandlerFunc
 			eventFrom(r.Context()).at(r, strings.ReplaceAll(pattern.String(), "=*}", "}"))
 		}
 		if stray {
-			if allowed := allow(r.Context(), mux, w, r); allowed != "" {
-				w.Header().Set("Allow", allowed)
-				answerNoRoute(r.Context(), w, http.StatusMethodNotAllowed)
-				return
-			}
+			answerOtherMethod(mux, w, r)
+			return
 		}
 		next(w, r, params)
 	}
@@ -166,9 +163,21 @@ func answerUnrouted(
 		return
 	}
 	if httpStatus == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", allow(ctx, mux, w, r))
+		answerOtherMethod(mux, w, r.WithContext(ctx))
+		return
 	}
 	answerNoRoute(ctx, w, httpStatus)
+}
+
+// answerOtherMethod answers a path that other methods have a route for, or none.
+func answerOtherMethod(mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request) {
+	allowed := allow(r.Context(), mux, w, r)
+	if allowed == "" {
+		answerNoRoute(r.Context(), w, http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Allow", allowed)
+	answerNoRoute(r.Context(), w, http.StatusMethodNotAllowed)
 }
 
 // answerNoRoute answers an unknown path or method.
