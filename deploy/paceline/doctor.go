@@ -117,7 +117,8 @@ func (c *doctorSignatureCommand) signed(origin string) (signed, other string) {
 		return c.URL, ""
 	}
 	if signed = origin + given.RequestURI(); given.Host != "" && given.Scheme+"://"+given.Host != origin {
-		other = fmt.Sprintf("warning: --url begins with %s://%s, which was not signed; the origin is taken from PUBLIC_BASE_URL\n", given.Scheme, given.Host)
+		other = fmt.Sprintf("warning: --url begins with %s://%s, which was not signed; the origin is taken from PUBLIC_BASE_URL\n",
+			given.Scheme, given.Host)
 	}
 	return signed, other
 }

@@ -95,8 +95,8 @@ const connectTimeout = 5 * time.Second
 // service that is away every call costs that much more.
 const reconnectWait = 250 * time.Millisecond
 
-// reconnects has a broken connection made again at once, rather than after the pause that gRPC is in, and waits for it: the first call after
-// a service has come back finds it. trying is whether another call does so already.
+// reconnects has a broken connection made again at once, rather than after the pause that gRPC is in, and waits for it: the first call
+// after a service has come back finds it. trying is whether another call does so already.
 func reconnects(ctx context.Context, conn *grpc.ClientConn, trying *atomic.Bool) {
 	if conn.GetState() != connectivity.TransientFailure {
 		return

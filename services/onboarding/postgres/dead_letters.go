@@ -31,8 +31,8 @@ type DeadLetter struct {
 	HandledAt       time.Time // when its step was over without a replay; zero when it was not
 }
 
-// letterOpen tells a dead letter, d, that still asks for an operator; as the index dead_letters_unhandled says it. The move of a session that
-// leaves the step behind, or ends, handles what is open of it. Who marks a dead letter has locked its session before.
+// letterOpen tells a dead letter, d, that still asks for an operator; as the index dead_letters_unhandled says it. The move of a session
+// that leaves the step behind, or ends, handles what is open of it. Who marks a dead letter has locked its session before.
 const letterOpen = `d.replayed_at is null and d.handled_at is null`
 
 // sqlDeadLetter locks the session, so that a move at the same moment either finds the dead letter or is found here.
@@ -40,7 +40,8 @@ const sqlDeadLetter = `
 with named as materialized (
     select id, org_id, next_step_id, status from conversation_sessions where id = nullif(@session, '')::uuid for share
 )
-insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at, handled_at)
+insert into dead_letters
+    (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at, handled_at)
 select @id, s.org_id, @source, @dlq, s.id, @step, coalesce(@payload::bytea, ''), @status, coalesce(@response::bytea, ''), @retried, @at,
        case when s.next_step_id is distinct from @step and s.id is not null or s.status in ('stopped', 'closed') then @at::timestamptz end
 from (values (1)) always left join named s on true
