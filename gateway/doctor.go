@@ -40,6 +40,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	checks := []process.Check{
 		{Name: "configuration", Look: func(context.Context) (string, error) { return "every variable is set and well-formed", nil }},
 		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
+		process.Settings(&cfg),
 		{
 			Name: "public origin", Look: cfg.lookAtOrigin,
 			Mend: "QStash and Twilio must reach PUBLIC_BASE_URL from the internet; use https and a public name, or emulators on this machine",

@@ -58,6 +58,9 @@ func TestAudit(t *testing.T) {
 		}
 		found := entries(t, client, &messagingv1.ListMessagingAuditRequest{OrgId: org})
 		require.Len(t, found, 1, "of four callers the operator")
+		_, err = client.ExplainMessage(as(t, rpc.RoleOperator, "ada"), &messagingv1.ExplainMessageRequest{MessageId: of.GetMessageId()})
+		require.NoError(t, err)
+		require.Equal(t, profile, entries(t, client, &messagingv1.ListMessagingAuditRequest{OrgId: org, Method: messagingMethods + "ExplainMessage"})[0].GetProfileId())
 		require.Equal(t, messagingMethods+"GetMessage", found[0].GetMethod())
 		require.Equal(t, []string{profile, of.GetMessageId(), "OK"}, []string{found[0].GetProfileId(), found[0].GetTargetId(), found[0].GetOutcome()})
 		require.Equal(t, []string{"ada", "192.0.2.7", "r-ada"},

@@ -27,6 +27,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
 		process.Check{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
+		process.Settings(&cfg),
 		process.Check{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
@@ -104,7 +105,7 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, 0)
@@ -127,7 +128,7 @@ func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtClock(ctx, pool)

@@ -72,6 +72,10 @@ func TestAudit(t *testing.T) {
 		require.Empty(t, listed(t, w, &onboardingv1.ListAuditRequest{Until: timestamppb.New(w.clock.Now())}))
 		require.NotEmpty(t, listed(t, w, &onboardingv1.ListAuditRequest{Since: timestamppb.New(w.clock.Now())}))
 
+		_, err = w.client.ExplainSession(ctx, &onboardingv1.ExplainSessionRequest{SessionId: s.GetSessionId()})
+		require.NoError(t, err)
+		require.Len(t, listed(t, w, &onboardingv1.ListAuditRequest{ProfileId: p.GetProfileId(), Method: onboardingMethods + "ExplainSession"}), 1)
+
 		own, err := w.client.ListAudit(w.operator(), &onboardingv1.ListAuditRequest{Method: onboardingMethods + "ListAudit", PageSize: 1})
 		require.NoError(t, err)
 		require.Empty(t, own.GetEntries()[0].GetOutcome(), "this very call, which is under way")

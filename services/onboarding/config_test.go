@@ -164,6 +164,7 @@ func TestDoctor(t *testing.T) {
 		require.Regexp(t, `(?m)\Aok +configuration .*
 warning +service keys +SERVICE_AUTH_SECRET is set: .*
  +to mend: .*
+ok +settings +not the default: ONBOARDING_ADDR=127.0.0.1:9001, .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
 ok +goal words +a text that begins so says a goal: .*
@@ -211,7 +212,8 @@ ok +tls +off: .*
 			change: func(_ *testing.T, environ map[string]string) {
 				environ["ONBOARDING_DATABASE_URL"] = "postgres://nobody:wr0ng@127.0.0.1:1/onboarding"
 			},
-			want: `(?m)^failed +clock .*\n +to mend: `,
+			want: `(?m)^failed +connections +not looked at: .*\n +to mend: mend what is wrong with the database, above
+failed +clock +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,
 		},
 	} {
 		subtest(t, "Sees"+name, newWorld, func(t *testing.T, w *world) {

@@ -23,6 +23,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
 		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
+		process.Settings(&cfg),
 		{
 			Name: "flow and copy", Look: about(lookAtScript),
 			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",
@@ -125,7 +126,7 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
@@ -135,7 +136,7 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtClock(ctx, pool)

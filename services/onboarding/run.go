@@ -94,8 +94,10 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
+	begun := &beginning{messaging: s.messaging, since: deps.Now(), now: deps.Now}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: tel.Registry, Addr: cfg.OpsAddr, Config: cfg, Ready: ready, Queues: s.queues(deps.Now),
+		Registry: tel.Registry, Addr: cfg.OpsAddr, Config: cfg, Queues: s.queues(deps.Now),
+		Ready: func(ctx context.Context) error { return errors.Join(ready(ctx), begun.ready(ctx)) },
 	}))
 	return process.Run(ctx, deps.Log, append(s.components,
 		process.HTTPServer("ops", ops, deps.OpsListener),

@@ -70,8 +70,8 @@ Each secret may be given as a file instead: ` + "`NAME_FILE`" + ` names one whos
 ` + "`openssl rand -hex 32`" + ` makes API_JWT_SECRET; deployment.md says how the keys of the processes are made. A token of /v1
 names sub, org_id, exp, and as its role operator, app or user ([who may do what](engagement.md#for-the-host-application)). It lives at most
 31 days (exp - iat, or from now without iat), one for gRPC at most 24 hours. Each service
-needs a database of its own, with a login that owns it and is a member of two roles:
-[the statements](deployment.md#a-database-of-your-own), which ` + "`migrate`" + ` prints as well when they have not been run. Run
+needs [a database of its own](deployment.md#a-database-of-your-own). Which file each variable goes into, on one machine:
+[deployment](deployment.md#without-containers). Run
 ` + "`migrate`" + ` of the new binary before its ` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.
 `)
 	out.WriteString(`

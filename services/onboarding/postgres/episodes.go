@@ -145,9 +145,15 @@ func mayOpenToday(ctx context.Context, tx pgx.Tx, o conversation.Opening) error 
 }
 
 const sqlCloseSession = `
-update conversation_sessions
-set status = 'closed', status_reason = 'reset by an operator', turn = turn + 1, updated_at = @at
-where id = @id and org_id = @org_id and status <> 'closed'`
+with closed as (
+    update conversation_sessions
+    set status = 'closed', status_reason = 'reset by an operator', turn = turn + 1, updated_at = @at
+    where id = @id and org_id = @org_id and status <> 'closed'
+    returning id
+), handled as (
+    update dead_letters d set handled_at = @at from closed where d.session_id = closed.id and ` + letterOpen + `
+)
+select id from closed`
 
 // CloseSession closes a session, whatever its status; closing twice changes nothing. conversation.ErrNoSession.
 func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error) {

@@ -200,7 +200,7 @@ func (s *Store) lastSaid(ctx context.Context, sql, sessionID string) (time.Time,
 // sqlMove changes sessions that stand where their moves saw them, and only of those adds to the timeline and writes the alarm.
 const sqlMove = `
 with moved as (` + sqlMoved + `
-    returning u.n, s.id, u.entries, u.at
+    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
 ), ` + sqlFollows + `
 select n from moved`
 
@@ -211,7 +211,7 @@ with owned as materialized (
     join webhook_jobs j on j.id = c.job and j.lease_token = c.lease where j.id = any(@cause::uuid[]) for update of j
 ), moved as (` + sqlMoved + `
       and exists (select from owned o where o.n = u.n)
-    returning u.n, s.id, u.entries, u.at
+    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
 ), completed as (
     update webhook_jobs j set ` + queue.SetCompleted + `
     from (select o.id, m.at from moved m join owned o on o.n = m.n) done
@@ -240,6 +240,10 @@ const sqlFollows = `noted as (
         step text, message text, detail text, asked timestamptz)) with ordinality
         as e (at, kind, came, becomes, trigger, step, message, detail, asked, n)
     order by m.n, e.n
+), handled as (
+    update dead_letters d set handled_at = m.at from moved m
+    where d.session_id = m.id and d.session_id = any(@id::uuid[]) and ` + letterOpen + `
+      and (m.next_step_id is distinct from d.step_id or m.status in ('stopped', 'closed'))
 ), alarmed as (` + sqlAlarmOfMove + `)`
 
 const sqlTimeline = `

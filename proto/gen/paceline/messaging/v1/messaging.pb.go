@@ -1891,7 +1891,9 @@ func (x *ExplainMessageRequest) GetMessageId() string {
 type ExplainMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outcome is what Send would answer to its key now; that of a message of a person is received.
-	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// Whose message it is; empty when its phone had no profile.
+	ProfileId     string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1931,6 +1933,13 @@ func (x *ExplainMessageResponse) GetExplanation() *v1.Explanation {
 		return x.Explanation
 	}
 	return nil
+}
+
+func (x *ExplainMessageResponse) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
 }
 
 // ExplainSendRequest is a send that is not made.
@@ -4417,9 +4426,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"6\n" +
 	"\x15ExplainMessageRequest\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x01 \x01(\tR\tmessageId\"\\\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\"{\n" +
 	"\x16ExplainMessageResponse\x12B\n" +
-	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"L\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x02 \x01(\tR\tprofileId\"L\n" +
 	"\x12ExplainSendRequest\x126\n" +
 	"\x04send\x18\x01 \x01(\v2\".paceline.messaging.v1.SendRequestR\x04send\"Y\n" +
 	"\x13ExplainSendResponse\x12B\n" +

@@ -2658,7 +2658,9 @@ func (x *ExplainSessionRequest) GetSessionId() string {
 type ExplainSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outcome is sent, a skip_reason of ExecuteStep, not_due, scheduling_paused, or one of ExplainSend.
-	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// Whose session it is.
+	ProfileId     string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2698,6 +2700,13 @@ func (x *ExplainSessionResponse) GetExplanation() *v1.Explanation {
 		return x.Explanation
 	}
 	return nil
+}
+
+func (x *ExplainSessionResponse) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
 }
 
 // ResetSessionRequest names a session.
@@ -2906,7 +2915,9 @@ type DeadLetter struct {
 	// When it was recorded.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it was last replayed; absent when it never was.
-	ReplayedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=replayed_at,json=replayedAt,proto3" json:"replayed_at,omitempty"`
+	ReplayedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=replayed_at,json=replayedAt,proto3" json:"replayed_at,omitempty"`
+	// When its step was over without a replay: sent another way, or its session ended, or a replay found nothing to do; absent when that never was.
+	HandledAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=handled_at,json=handledAt,proto3" json:"handled_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3011,6 +3022,13 @@ func (x *DeadLetter) GetReplayedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *DeadLetter) GetHandledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HandledAt
+	}
+	return nil
+}
+
 // ListDeadLettersRequest filters dead letters.
 type ListDeadLettersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3020,7 +3038,7 @@ type ListDeadLettersRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, together with the same filters.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only those that were never replayed.
+	// Only those that were neither replayed nor handled.
 	Open          bool `protobuf:"varint,4,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3712,7 +3730,7 @@ type Attention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sessions that are stuck or undeliverable: GET /v1/sessions?stuck=true.
 	ParkedSessions *v12.Count `protobuf:"bytes,1,opt,name=parked_sessions,json=parkedSessions,proto3" json:"parked_sessions,omitempty"`
-	// Alarms that QStash gave up and that were not replayed: GET /v1/dead-letters?open=true.
+	// Alarms that QStash gave up and whose steps are neither replayed nor over: GET /v1/dead-letters?open=true.
 	DeadLetters *v12.Count `protobuf:"bytes,2,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
 	// Jobs that failed for good; words that may be an opt-out are among them: GET /v1/webhook-jobs?status=failed.
 	FailedJobs *v12.Count `protobuf:"bytes,3,opt,name=failed_jobs,json=failedJobs,proto3" json:"failed_jobs,omitempty"`
@@ -4433,9 +4451,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\btimeline\x18\x02 \x03(\v2%.paceline.onboarding.v1.TimelineEntryR\btimeline\"6\n" +
 	"\x15ExplainSessionRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"\\\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"{\n" +
 	"\x16ExplainSessionResponse\x12B\n" +
-	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"4\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x02 \x01(\tR\tprofileId\"4\n" +
 	"\x13ResetSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"Q\n" +
@@ -4445,7 +4465,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"R\n" +
 	"\x15ResumeSessionResponse\x129\n" +
-	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\xf3\x02\n" +
+	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\xae\x03\n" +
 	"\n" +
 	"DeadLetter\x12$\n" +
 	"\x0edead_letter_id\x18\x01 \x01(\tR\fdeadLetterId\x12\x1d\n" +
@@ -4461,7 +4481,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vreplayed_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"replayedAt\"\x87\x01\n" +
+	"replayedAt\x129\n" +
+	"\n" +
+	"handled_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\thandledAt\"\x87\x01\n" +
 	"\x16ListDeadLettersRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1b\n" +
@@ -4820,103 +4842,104 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	28, // 27: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
 	58, // 28: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
 	58, // 29: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	40, // 30: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	28, // 31: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 32: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	58, // 33: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	47, // 34: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	58, // 35: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	50, // 36: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
-	61, // 37: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
-	61, // 38: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
-	58, // 39: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
-	61, // 40: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
-	58, // 41: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
-	61, // 42: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
-	62, // 43: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	51, // 44: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	63, // 45: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
-	61, // 46: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	61, // 47: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	61, // 48: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	61, // 49: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	61, // 50: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	61, // 51: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	61, // 52: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 53: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
-	55, // 54: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
-	64, // 55: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
-	64, // 56: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
-	58, // 57: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 58: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	65, // 59: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 60: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 61: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 62: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 63: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 64: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 65: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 66: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 67: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 68: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 69: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 70: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	66, // 71: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
-	67, // 72: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
-	68, // 73: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
-	69, // 74: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
-	70, // 75: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
-	30, // 76: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 77: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 78: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 79: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 80: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 81: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 82: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 83: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	71, // 84: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	72, // 85: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	73, // 86: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
-	74, // 87: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
-	48, // 88: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 89: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 90: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 91: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 92: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 93: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 94: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 95: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 96: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 97: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 98: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 99: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 100: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 101: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	75, // 102: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
-	76, // 103: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
-	77, // 104: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
-	78, // 105: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
-	79, // 106: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
-	31, // 107: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 108: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 109: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 110: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 111: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 112: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 113: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 114: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	80, // 115: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	81, // 116: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	82, // 117: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
-	83, // 118: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
-	49, // 119: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 120: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 121: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	91, // [91:122] is the sub-list for method output_type
-	60, // [60:91] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	58, // 30: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
+	40, // 31: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	28, // 32: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 33: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	58, // 34: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	47, // 35: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	58, // 36: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	50, // 37: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
+	61, // 38: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	61, // 39: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	58, // 40: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	61, // 41: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	58, // 42: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	61, // 43: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	62, // 44: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	51, // 45: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
+	63, // 46: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
+	61, // 47: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	61, // 48: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	61, // 49: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	61, // 50: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	61, // 51: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	61, // 52: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	61, // 53: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 54: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	55, // 55: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	64, // 56: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	64, // 57: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	58, // 58: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 59: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	65, // 60: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 61: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 62: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 63: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 64: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 65: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 66: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 67: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 68: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 69: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 70: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 71: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	66, // 72: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
+	67, // 73: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
+	68, // 74: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
+	69, // 75: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
+	70, // 76: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
+	30, // 77: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 78: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 79: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 80: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 81: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 82: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 83: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 84: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	71, // 85: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	72, // 86: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	73, // 87: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	74, // 88: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48, // 89: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 90: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 91: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 92: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 93: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 94: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 95: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 96: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 97: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 98: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 99: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 100: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 101: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 102: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	75, // 103: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
+	76, // 104: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
+	77, // 105: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
+	78, // 106: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
+	79, // 107: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
+	31, // 108: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 109: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 110: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 111: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 112: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 113: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 114: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 115: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	80, // 116: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	81, // 117: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	82, // 118: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	83, // 119: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49, // 120: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 121: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 122: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	92, // [92:123] is the sub-list for method output_type
+	61, // [61:92] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
