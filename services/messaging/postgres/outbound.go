@@ -40,14 +40,15 @@ func (o *Outbound) Enqueue(
 	ctx context.Context, r outbound.Request, id uuid.UUID, now time.Time,
 ) (stored outbound.Queued, duplicate bool, err error) {
 	defer mark(&err)
-	payload, err := r.Payload()
-	if err != nil {
-		return outbound.Queued{}, false, err
+	job, err := o.enqueue(ctx, r, id, now)
+	if errors.Is(err, queue.ErrPayloadMismatch) { // the hours may have changed since, which does not make it another request
+		before, readErr := o.List(ctx, outbound.Query{OrgID: r.OrgID, Key: r.Key, Before: uuid.Max, Limit: 1})
+		if readErr != nil || len(before) == 0 {
+			return outbound.Queued{}, false, errors.Join(outbound.ErrKeyReused, readErr)
+		}
+		r.Hours = before[0].Hours
+		job, err = o.enqueue(ctx, r, id, now)
 	}
-	job, err := o.intake.Enqueue(ctx, queue.New{
-		ID: id.String(), OrgID: r.OrgID.String(), Key: r.Key, EventType: string(r.Purpose), Payload: payload,
-		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
-	})
 	if errors.Is(err, queue.ErrPayloadMismatch) {
 		return outbound.Queued{}, false, outbound.ErrKeyReused
 	}
@@ -59,6 +60,17 @@ func (o *Outbound) Enqueue(
 	}
 	stored, err = o.Queued(ctx, r.OrgID, id)
 	return stored, job.Duplicate, err
+}
+
+func (o *Outbound) enqueue(ctx context.Context, r outbound.Request, id uuid.UUID, now time.Time) (queue.Enqueued, error) {
+	payload, err := r.Payload()
+	if err != nil {
+		return queue.Enqueued{}, err
+	}
+	return o.intake.Enqueue(ctx, queue.New{
+		ID: id.String(), OrgID: r.OrgID.String(), Key: r.Key, EventType: string(r.Purpose), Payload: payload,
+		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
+	})
 }
 
 // queuedColumns are those of a message with what is known about what Send has made of it, whose key is outbound.MessageKey. They end with

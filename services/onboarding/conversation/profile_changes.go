@@ -59,6 +59,9 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 	if err != nil {
 		return Profile{}, err
 	}
+	if is.TimeZoneGuessed {
+		is.TimeZone = ZoneOfNumber(is.Phone) // which may be another
+	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), is.Locale, string(session.TextOpening), is.FirstName); err != nil {
 		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
 	}
@@ -89,6 +92,7 @@ func (ch Change) apply(p Profile) (Profile, error) {
 	set(ch.Locale, &p.Locale, said("locale", normaliseLocale))
 	set(ch.TimeZone, &p.TimeZone, said("time_zone", normaliseZone))
 	set(ch.Phone, &p.Phone, normalisePhone)
+	p.TimeZoneGuessed = p.TimeZoneGuessed && ch.TimeZone == nil
 	if err := errors.Join(problems...); err != nil {
 		return p, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
