@@ -174,6 +174,23 @@ func FuzzParseTime(f *testing.F) {
 	})
 }
 
+func TestParseWindow(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"08:00-21:00", "18:00-02:00", "off"} {
+		read, err := hours.ParseWindow(s)
+		require.NoError(t, err)
+		require.Equal(t, s, read.String())
+		require.Equal(t, s == "off", read.Always())
+	}
+	nothing, err := hours.ParseWindow("")
+	require.NoError(t, err)
+	require.True(t, nothing.Always())
+	for _, wrong := range []string{"on", "8-21", "08:00", "08:00-08:00", "08:00-24:00", "08:00-21:00-22:00", " 08:00-21:00"} {
+		_, err := hours.ParseWindow(wrong)
+		require.ErrorIs(t, err, hours.ErrWindow, "%q", wrong)
+	}
+}
+
 func TestNewWindow(t *testing.T) {
 	t.Parallel()
 	_, err := hours.NewWindow(8*60, 8*60)
