@@ -40,17 +40,16 @@ func (o *Outbound) Enqueue(
 	ctx context.Context, r outbound.Request, id uuid.UUID, now time.Time,
 ) (stored outbound.Queued, duplicate bool, err error) {
 	defer mark(&err)
-	job, err := o.enqueue(ctx, r, id, now)
-	if errors.Is(err, queue.ErrPayloadMismatch) { // the hours may have changed since, which does not make it another request
-		before, readErr := o.List(ctx, outbound.Query{OrgID: r.OrgID, Key: r.Key, Before: uuid.Max, Limit: 1})
-		if readErr != nil || len(before) == 0 {
-			return outbound.Queued{}, false, errors.Join(outbound.ErrKeyReused, readErr)
-		}
-		r.Hours = before[0].Hours
-		job, err = o.enqueue(ctx, r, id, now)
+	payload, err := r.Payload()
+	if err != nil {
+		return outbound.Queued{}, false, err
 	}
+	job, err := o.intake.Enqueue(ctx, queue.New{
+		ID: id.String(), OrgID: r.OrgID.String(), Key: r.Key, EventType: string(r.Purpose), Payload: payload,
+		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
+	})
 	if errors.Is(err, queue.ErrPayloadMismatch) {
-		return outbound.Queued{}, false, outbound.ErrKeyReused
+		return o.repeated(ctx, r)
 	}
 	if err != nil {
 		return outbound.Queued{}, false, err
@@ -62,15 +61,27 @@ func (o *Outbound) Enqueue(
 	return stored, job.Duplicate, err
 }
 
-func (o *Outbound) enqueue(ctx context.Context, r outbound.Request, id uuid.UUID, now time.Time) (queue.Enqueued, error) {
+const sqlRepeated = `
+select id from sms_outbound_jobs
+where org_id = @org and idempotency_key = @key and payload - 'open_hours' = @payload::jsonb - 'open_hours'`
+
+// repeated is the message that was stored for the same request under other hours, which may have changed since; outbound.ErrKeyReused
+// when the key's is another.
+func (o *Outbound) repeated(ctx context.Context, r outbound.Request) (outbound.Queued, bool, error) {
 	payload, err := r.Payload()
 	if err != nil {
-		return queue.Enqueued{}, err
+		return outbound.Queued{}, false, err
 	}
-	return o.intake.Enqueue(ctx, queue.New{
-		ID: id.String(), OrgID: r.OrgID.String(), Key: r.Key, EventType: string(r.Purpose), Payload: payload,
-		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
-	})
+	var id uuid.UUID
+	err = o.pool.QueryRow(ctx, sqlRepeated, postgres.Args{"org": r.OrgID, "key": r.Key, "payload": string(payload)}).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return outbound.Queued{}, false, outbound.ErrKeyReused
+	}
+	if err != nil {
+		return outbound.Queued{}, false, err
+	}
+	stored, err := o.Queued(ctx, r.OrgID, id)
+	return stored, true, err
 }
 
 // queuedColumns are those of a message with what is known about what Send has made of it, whose key is outbound.MessageKey. They end with
