@@ -29,8 +29,9 @@ func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply an
 	if !ok {
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
-	if text.OpenHours != nil {
-		return refuse(codes.InvalidArgument, reasonInvalid, "open_hours must be left out: they are what the organisation has decided, see PUT /v1/settings")
+	if text.GetOpenHours() != nil {
+		return refuse(codes.InvalidArgument, reasonInvalid,
+			"open_hours must be left out: they are what the organisation has decided, see PUT /v1/settings")
 	}
 	if text.GetPurpose() != oneTimeCode {
 		caller, _ := rpc.PrincipalFrom(ctx)

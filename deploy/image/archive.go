@@ -11,7 +11,7 @@ import (
 )
 
 // passwd has the user that the processes run as. Its number is what Kubernetes compares with runAsNonRoot.
-const passwd = "root:x:0:0:root:/:/none\nnonroot:x:65532:65532:nonroot:/:/none\n"
+const passwd = "root:x:0:0:root:/:/none\nnonroot:x:65532:65532:nonroot:/:/none\n" //nolint:gosec // it has no password
 
 // file is one of an archive; a folder when it has no content.
 type file struct {
@@ -29,7 +29,7 @@ type descriptor struct {
 
 // image is an OCI archive with one layer, and its digest. The same binary makes the same image: no time of its making is in it.
 func image(binary, arch string) (archive []byte, digest string, err error) {
-	service, err := os.ReadFile(binary) //nolint:gosec // what was just built
+	service, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, "", err
 	}
@@ -62,7 +62,8 @@ func image(binary, arch string) (archive []byte, digest string, err error) {
 	archive, err = pack(append([]file{
 		{name: "oci-layout", mode: 0o444, content: []byte(`{"imageLayoutVersion":"1.0.0"}`)},
 		{name: "index.json", mode: 0o444, content: encoded(index)},
-		{name: "blobs/", mode: 0o755}, {name: "blobs/sha256/", mode: 0o755},
+		{name: "blobs/", mode: 0o755},
+		{name: "blobs/sha256/", mode: 0o755},
 	}, of.files...))
 	return archive, manifest.Digest, err
 }
@@ -77,7 +78,9 @@ func (b *blobs) add(mediaType string, content []byte) descriptor {
 	return descriptor{MediaType: mediaType, Digest: "sha256:" + digest, Size: len(content)}
 }
 
-func (b *blobs) addJSON(mediaType string, value any) descriptor { return b.add(mediaType, encoded(value)) }
+func (b *blobs) addJSON(mediaType string, value any) descriptor {
+	return b.add(mediaType, encoded(value))
+}
 
 // encoded is JSON of maps, slices and strings, which always succeeds, with the keys in order.
 func encoded(value any) []byte {

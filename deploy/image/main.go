@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -47,9 +48,9 @@ func main() {
 func produce(root, to, service, arch string) error {
 	from, ok := commands()[service]
 	if !ok {
-		return fmt.Errorf("there is no such service; it is gateway, onboarding, messaging or paceline")
+		return errors.New("there is no such service; it is gateway, onboarding, messaging or paceline")
 	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
+	if err := os.MkdirAll(to, 0o750); err != nil {
 		return err
 	}
 	to, err := filepath.Abs(to)
@@ -57,7 +58,7 @@ func produce(root, to, service, arch string) error {
 		return err
 	}
 	binary := filepath.Join(to, service+".bin")
-	defer os.Remove(binary) //nolint:errcheck // it is in the image
+	defer os.Remove(binary)
 	if err := build(filepath.Join(root, from.module), from.pkg, binary, arch); err != nil {
 		return err
 	}
@@ -72,13 +73,14 @@ func produce(root, to, service, arch string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s %s\n", service, digest) //nolint:forbidigo // its answer
+	fmt.Printf("%s %s\n", service, digest)                                 //nolint:forbidigo // its answer
 	return os.WriteFile(filepath.Join(to, service+".tar"), archive, 0o644) //nolint:gosec // it is for all to read
 }
 
 // build makes the binary as the Dockerfile does.
 func build(module, pkg, binary, arch string) error {
-	compile := exec.Command("go", "-C", module, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, pkg) //nolint:gosec,noctx // ours
+	flags := []string{"-C", module, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, pkg}
+	compile := exec.Command("go", flags...) //nolint:noctx // the user's to break off
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOARCH="+arch)
 	compile.Stderr = os.Stderr
 	return compile.Run()
