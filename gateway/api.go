@@ -52,6 +52,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		runtime.WithOutgoingTrailerMatcher(nothing),
 	)
 	rules, err := rulesOf(slices.Concat(onboardingServices, messagingServices))
+	queue := withOpenHours{messaging, onboardingv1.NewOnboardingServiceClient(onboarding)}
 	err = errors.Join(err,
 		onboardingapi.RegisterOnboardingServiceHandlerClient(ctx, mux,
 			onboardingv1.NewOnboardingServiceClient(guarded{conn: onboarding, rules: rules})),
@@ -66,7 +67,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		messagingapi.RegisterMessagingServiceHandlerClient(ctx, mux,
 			messagingv1.NewMessagingServiceClient(guarded{conn: messaging, rules: rules})),
 		messagingapi.RegisterOutboundServiceHandlerClient(ctx, mux,
-			messagingv1.NewOutboundServiceClient(guarded{conn: messaging, rules: rules})),
+			messagingv1.NewOutboundServiceClient(guarded{conn: queue, rules: rules})),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)

@@ -215,11 +215,14 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 	return onboarding, messaging, nil
 }
 
+// service is the gateway itself, where it asks something of its own.
+var service = rpc.Principal{Subject: rpc.Gateway, Role: rpc.RoleService}
+
 // calling is how the gateway calls onboarding.
 func calling(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (rpc.ClientConfig, error) {
 	files, err := rpc.LoadTLS(cfg.TLS)
 	return rpc.ClientConfig{
-		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: rpc.Gateway, Role: rpc.RoleService},
+		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: service,
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: stepTimeout,
 	}, err
 }

@@ -240,7 +240,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	ended := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
-		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
+		send: w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
 		clear: w.loops.Loop("outbound retention",
 			w.forgettingCounts(w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted))).Run),
 	}

@@ -336,8 +336,8 @@ func TestDoctor(t *testing.T) {
 		"LedgersThatAreNotAnchored": {variable: "LEDGER_SIGNING_KEY", want: []string{"warning evidence  ", "LEDGER_ANCHOR_DIR"}, well: true},
 		"AHostThatTwilioRefuses":    {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
 		"AnIntervalThatIsTooShort":  {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
-		"AnAPIKeyThatIsDeleted":    {variable: "TWILIO_API_KEY_SID", value: "SK" + strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
-		"TheSharedSecret":          {variable: "SERVICE_AUTH_SECRET", value: secret, want: []string{"warning service keys   SERVICE_AUTH_SECRET is set"}, well: true},
+		"AnAPIKeyThatIsDeleted":     {variable: "TWILIO_API_KEY_SID", value: "SK" + strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"TheSharedSecret":           {variable: "SERVICE_AUTH_SECRET", value: secret, want: []string{"warning service keys   SERVICE_AUTH_SECRET is set"}, well: true},
 	} {
 		t.Run("Sees"+name, func(t *testing.T) {
 			t.Parallel()

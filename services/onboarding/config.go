@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
@@ -73,6 +74,8 @@ type Config struct {
 
 	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept; 0 keeps an event until every subscription has it, and writes none of a type without one. What a subscription has not had is kept for three days at the least"`
 	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"networks such as 10.0.0.0/8, parted by commas, that events may be posted to although they are not public, and without TLS"`
+
+	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations may begin, and texts of the outbound queue be sent, by each person's clock, in organisations that have not decided it themselves: such as 08:00-21:00; off, or nothing, is at any hour"`
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
@@ -188,6 +191,9 @@ func (c *Config) Validate() error {
 	}
 	if c.JobsRetention < time.Hour {
 		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})
+	}
+	if _, err := hours.ParseWindow(c.QuietHoursDefault); err != nil {
+		problems = append(problems, &config.Problem{Variable: "QUIET_HOURS_DEFAULT", Reason: err.Error(), Help: "such as 08:00-21:00, or off"})
 	}
 	if _, _, err := c.script(); err != nil {
 		problems = append(problems, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
@@ -35,6 +36,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		{
 			Name: "goal words", Look: about(lookAtGoalWords),
 			Mend: "mend the file, or leave GOAL_WORDS_FILE out for the built-in ones",
+		},
+		{
+			Name: "quiet hours", Look: about(lookAtQuietHours),
+			Mend: "set QUIET_HOURS_DEFAULT=08:00-21:00, unless all organisations decide theirs (PUT /v1/settings); docs/deployment.md, Quiet hours",
 		},
 		{
 			Name: "database", Look: about(lookAtDatabase),
@@ -93,6 +98,17 @@ func lookAtGoalWords(_ context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	return "a text that begins so says a goal: " + words.String(), nil
+}
+
+func lookAtQuietHours(_ context.Context, cfg Config) (string, error) {
+	window, err := hours.ParseWindow(cfg.QuietHoursDefault)
+	switch {
+	case err != nil:
+		return "", err
+	case window.Always():
+		return "", process.Warn("texts are sent at any hour, also at night, unless an organisation has decided otherwise")
+	}
+	return "texts are sent within " + window.String() + " by each person's clock, unless an organisation has decided otherwise", nil
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"paceline.internal/platform/audit"
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
@@ -372,8 +373,13 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+	stored := store.NewStore(pool)
+	if stored.QuietByDefault, err = hours.ParseWindow(cfg.QuietHoursDefault); err != nil {
+		pool.Close()
+		return nil, errors.Join(err, conn.Close())
+	}
 	return &wired{
-		pool: pool, store: store.NewStore(pool), messaging: conn,
+		pool: pool, store: stored, messaging: conn,
 		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
 		wakeGoals: make(chan struct{}, 1),
 	}, nil

@@ -29,6 +29,21 @@ var (
 func mutations() []mutation {
 	return []mutation{
 		{
+			guard: "quiet hours hold for the outbound queue", tests: []string{"./services/messaging/outbound", "-run", "TestQuietHours"},
+			file: "services/messaging/outbound/runner.go",
+			old:  "if until, quiet := t.quiet(now); quiet {", without: "if until, quiet := t.quiet(now); quiet && false {",
+		},
+		{
+			guard: "a one-time code is sent in quiet hours", tests: []string{"./services/messaging/outbound", "-run", "TestQuietHours"},
+			file: "services/messaging/outbound/request.go",
+			old:  "	if r.Purpose == OTP {\n		return now, false\n	}\n", without: "",
+		},
+		{
+			guard: "the default quiet hours of an organisation that has decided nothing", tests: []string{"./services/onboarding", "-run", "TestQuietHours"},
+			file: "services/onboarding/postgres/settings.go",
+			old:  "return hours.Quiet{Window: s.QuietByDefault, Zone: hours.Place(zone), ByDefault: true}", without: "return hours.Quiet{}",
+		},
+		{
 			guard: "the fence: an attempt that lost its row may not speak about another's", tests: messagingSuite,
 			file: "services/messaging/send/message.go",
 			old:  "	if m.AttemptToken != a.Token {\n		return m, false\n	}\n	if outcome.Kind == twilio.Accepted {", without: "	if outcome.Kind == twilio.Accepted {",

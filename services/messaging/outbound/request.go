@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
@@ -91,6 +92,9 @@ type Request struct {
 	Purpose   Purpose
 	SendAt    time.Time // zero or past for now
 	ExpiresAt time.Time // zero for the purpose's own validity
+	// Hours are when it may be sent, by the recipient's clock; zero is at any hour, and so is every hour for a one-time code. They are not
+	// part of what is asked for: a repeat under the same key may come with others, and changes nothing.
+	Hours hours.Quiet
 	// UnknownPolicy is what may be done when the outcome stays unknown. By default every purpose, a one-time code as well, is sent again once
 	// Twilio's list has not had it twice: an operator's time costs more than a second copy would, if there ever was one.
 	UnknownPolicy send.UnknownPolicy
@@ -115,6 +119,15 @@ func (r Request) check(now time.Time) error {
 		return invalid("expires_at must be at most 35 days after send_at")
 	}
 	return nil
+}
+
+// quiet is when a request that is due may be sent, and whether that is later than now.
+func (r Request) quiet(now time.Time) (until time.Time, quiet bool) {
+	if r.Purpose == OTP {
+		return now, false
+	}
+	until = r.Hours.Next(now)
+	return until, until.After(now)
 }
 
 // Due is when a request that is made now is to be sent.

@@ -13,7 +13,6 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/outbound"
 )
 
 // sqlKeyFits reads the least and the greatest key that made a suppression: by their index, however many there are.
@@ -288,18 +287,4 @@ func (o *Outbound) ForgetCodes(ctx context.Context, before time.Time, limit int)
 	defer mark(&err)
 	tag, err := o.pool.Exec(ctx, sqlForgetCodes, postgres.Args{"before": before, "limit": limit})
 	return int(tag.RowsAffected()), err
-}
-
-const sqlForgottenCode = `
-select id::text from sms_outbound_jobs
-where org_id = @org and idempotency_key = @key and event_type = 'otp' and payload ->> 'body' = ''
-	and payload - 'body' = @payload::jsonb - 'body'`
-
-// forgottenCode is the code that has the key of a request, and whose words are not there any more to be compared; outbound.ErrKeyReused.
-func (o *Outbound) forgottenCode(ctx context.Context, r outbound.Request, payload []byte) (id string, err error) {
-	err = o.pool.QueryRow(ctx, sqlForgottenCode, postgres.Args{"org": r.OrgID, "key": r.Key, "payload": string(payload)}).Scan(&id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", outbound.ErrKeyReused
-	}
-	return id, err
 }

@@ -212,6 +212,9 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 		}
 		if quiet.Passed = begun; !begun {
 			quiet.Fact, quiet.Change = "the organisation's quiet hours, by the person's clock", "time: they end at "+until.UTC().Format(time.RFC3339)
+			if r.Quiet.ByDefault {
+				quiet.Fact = "the default quiet hours of this installation, by the person's clock; the organisation has decided none"
+			}
 		}
 	}
 	arrives := Gate{Name: "due", Outcome: outcomeNotDue, Passed: !due.Now.After(now), Fact: "due", Since: due.Now}

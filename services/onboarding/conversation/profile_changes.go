@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -59,6 +60,9 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 	if err != nil {
 		return Profile{}, err
 	}
+	if is.TimeZoneGuessed {
+		is.TimeZone = phone.Zone(is.Phone) // which may be another
+	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), is.Locale, string(session.TextOpening), is.FirstName); err != nil {
 		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
 	}
@@ -92,6 +96,7 @@ func (ch Change) apply(p Profile) (Profile, error) {
 	set(ch.Locale, &p.Locale, said("locale", normaliseLocale))
 	set(ch.TimeZone, &p.TimeZone, said("time_zone", normaliseZone))
 	set(ch.Phone, &p.Phone, normalisePhone)
+	p.TimeZoneGuessed = p.TimeZoneGuessed && ch.TimeZone == nil
 	if err := errors.Join(problems...); err != nil {
 		return p, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,11 @@ type Profile struct {
 	Phone     string // E.164
 	FirstName string
 	Locale    string
-	TimeZone  string
+	TimeZone  string // empty only to be stored: the organisation's
 	Hold      bool
 	CreatedAt time.Time
+
+	TimeZoneGuessed bool // none was given
 
 	HoldVersion   int64 // grows with every hold and every release
 	HoldForwarded int64 // the version that messaging knows
@@ -34,7 +37,7 @@ type Person struct {
 	Phone     string
 	FirstName string
 	Locale    string // empty means en
-	TimeZone  string // empty means UTC
+	TimeZone  string // empty means that it is guessed
 }
 
 // ErrInvalid is wrapped by every refusal of a person's fields; the text says what to change.
@@ -56,7 +59,8 @@ func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled P
 	}
 	id := uuid.Must(uuid.NewV7()).String()
 	enrolled, err = c.Store.CreateProfile(ctx, Profile{
-		ID: id, OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone, CreatedAt: c.Now(),
+		ID: id, OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, CreatedAt: c.Now(),
+		TimeZone: cmp.Or(p.TimeZone, phone.Zone(p.Phone)), TimeZoneGuessed: p.TimeZone == "",
 	})
 	return enrolled, err == nil && enrolled.ID == id, err
 }
@@ -124,11 +128,20 @@ func normaliseLocale(raw string) (string, error) {
 }
 
 func normaliseZone(raw string) (string, error) {
-	if raw == "" {
-		return "UTC", nil
-	}
 	if _, err := time.LoadLocation(raw); err != nil || raw == "Local" {
 		return "", errors.New("time_zone must be an IANA name, such as America/Sao_Paulo")
 	}
-	return raw, nil
+	return raw, nil // empty, as none was given
+}
+
+// ParseZone is the name of a time zone; ErrInvalid.
+func ParseZone(raw string) (string, error) {
+	zone, err := normaliseZone(raw)
+	if err == nil && raw == "" {
+		err = errors.New("time_zone must not be empty; leave it out to keep it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return zone, nil
 }

@@ -180,7 +180,7 @@ func (s *Store) ReplayDeadLetter(
 			return fmt.Errorf("dead letter %s has a session but no payload: %w", id, err)
 		}
 		rows, err = tx.Query(ctx, sqlLockSession, d.SessionID, within.OrgID)
-		view, err := collectView(rows, err)
+		view, err := s.collectView(rows, err)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (sessio
 	var opened session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		opened = r
-		existing, open, err := mayOpen(ctx, tx, o)
+		existing, open, err := s.mayOpen(ctx, tx, o)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (sessio
 }
 
 // mayOpen is nil when a session may be opened, and until the transaction ends; or it is the session that the person has open already.
-func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing session.Record, open bool, err error) {
+func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing session.Record, open bool, err error) {
 	var hold, consentRequired bool
 	var phone string
 	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &phone, &consentRequired)
@@ -101,7 +101,7 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing s
 		return existing, false, erasure.ErrBegun
 	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
-	view, err := collectView(rows, err)
+	view, err := s.collectView(rows, err)
 	switch {
 	case err == nil && view.Session.Status == session.Active:
 		return view.Session, true, nil
@@ -164,7 +164,7 @@ func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at ti
 			return fmt.Errorf("close session: %w", err)
 		}
 		rows, err := tx.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
-		view, err := collectView(rows, err)
+		view, err := s.collectView(rows, err)
 		if isNoSession(err) {
 			return conversation.ErrNoSession
 		}

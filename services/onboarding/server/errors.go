@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
@@ -45,7 +46,7 @@ var table = []struct {
 	{conversation.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{phone.ErrRefused, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED},
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{session.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{hours.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{engagement.ErrNobody, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{engagement.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},

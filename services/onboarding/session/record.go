@@ -2,6 +2,8 @@ package session
 
 import (
 	"time"
+
+	"paceline.internal/platform/hours"
 )
 
 // Record is a session as it is stored, with what the decisions need to know of the person.
@@ -20,7 +22,7 @@ type Record struct {
 	CopyVersion string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	Quiet       QuietHours // of the organisation, by the clock of the person
+	Quiet       hours.Quiet // of the organisation, by the clock of the person
 }
 
 // Snapshot is what the decisions need of a record, together with the person's hold.

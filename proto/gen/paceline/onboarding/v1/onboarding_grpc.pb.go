@@ -48,6 +48,7 @@ const (
 	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
 	OnboardingService_GetSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetSettings"
 	OnboardingService_UpdateSettings_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
+	OnboardingService_GetQuietHours_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/GetQuietHours"
 	OnboardingService_PauseScheduling_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/PauseScheduling"
 	OnboardingService_ResumeScheduling_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/ResumeScheduling"
 	OnboardingService_GetOverview_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetOverview"
@@ -134,6 +135,8 @@ type OnboardingServiceClient interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
+	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue but one-time codes.
+	GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
 	PauseScheduling(ctx context.Context, in *PauseSchedulingRequest, opts ...grpc.CallOption) (*PauseSchedulingResponse, error)
@@ -417,6 +420,16 @@ func (c *onboardingServiceClient) UpdateSettings(ctx context.Context, in *Update
 	return out, nil
 }
 
+func (c *onboardingServiceClient) GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetQuietHoursResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_GetQuietHours_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) PauseScheduling(ctx context.Context, in *PauseSchedulingRequest, opts ...grpc.CallOption) (*PauseSchedulingResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PauseSchedulingResponse)
@@ -546,6 +559,8 @@ type OnboardingServiceServer interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
+	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue but one-time codes.
+	GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
 	PauseScheduling(context.Context, *PauseSchedulingRequest) (*PauseSchedulingResponse, error)
@@ -646,6 +661,9 @@ func (UnimplementedOnboardingServiceServer) GetSettings(context.Context, *GetSet
 }
 func (UnimplementedOnboardingServiceServer) UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSettings not implemented")
+}
+func (UnimplementedOnboardingServiceServer) GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetQuietHours not implemented")
 }
 func (UnimplementedOnboardingServiceServer) PauseScheduling(context.Context, *PauseSchedulingRequest) (*PauseSchedulingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseScheduling not implemented")
@@ -1151,6 +1169,24 @@ func _OnboardingService_UpdateSettings_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_GetQuietHours_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetQuietHoursRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).GetQuietHours(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_GetQuietHours_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).GetQuietHours(ctx, req.(*GetQuietHoursRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_PauseScheduling_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PauseSchedulingRequest)
 	if err := dec(in); err != nil {
@@ -1351,6 +1387,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateSettings",
 			Handler:    _OnboardingService_UpdateSettings_Handler,
+		},
+		{
+			MethodName: "GetQuietHours",
+			Handler:    _OnboardingService_GetQuietHours_Handler,
 		},
 		{
 			MethodName: "PauseScheduling",
