@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"paceline.internal/services/onboarding/session"
 )
@@ -29,9 +30,13 @@ func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Ci
 	next := ""
 	switch {
 	case text != "":
-		step.Fact += fmt.Sprintf("; %s has not reached the person: %s", text, factOf(sent))
+		fact := factOf(sent)
+		if g, is := notDelivered(sent); is {
+			fact = g.Fact
+		}
+		step.Fact += fmt.Sprintf("; %s has not reached the person: %s", text, fact)
 		step.Change = sent.Advice + "; then the person replies"
-		next = fmt.Sprintf("First %s has to reach the person. %s", text, sent.Next)
+		next = strings.TrimSpace(fmt.Sprintf("First %s has to reach the person. %s", text, sent.Next))
 	case v.Hold && also.HeldReplies > 0:
 		step.Fact += ", which has come and waits for the end of the hold"
 		step.Change = releaseOf(r.ProfileID)
@@ -74,7 +79,7 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	}{{session.TextExplanation, "the explanation"}, {session.TextLater, "the answer to the person's wish for later"}}
 	for _, a := range answers {
 		e, err := c.explainSend(ctx, v, a.text, session.DirectKey(r.ProfileID, r.ID, a.text, r.Place()))
-		if err != nil || waitsForCarrier(e.Outcome) {
+		if _, lost := notDelivered(e); lost || err != nil || waitsForCarrier(e.Outcome) {
 			return a.name, e, err
 		}
 	}
@@ -85,13 +90,28 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	switch {
 	case err != nil:
 		return "", Explanation{}, err
-	case e.Outcome == string(session.SkipAlreadySent), e.Outcome == "key_reused": // it was attempted under another name of the person
+	case e.Outcome == string(session.SkipAlreadySent):
+		if _, lost := notDelivered(e); lost {
+			return "the opening", e, nil
+		}
+		return "", Explanation{}, nil
+	case e.Outcome == "key_reused": // it was attempted under another name of the person
 		return "", Explanation{}, nil
 	}
 	if e.Outcome == outcomeSent {
 		e.Advice = "its job, which sends it, in quiet hours after their end"
+		e.Next = "Its job sends it, in quiet hours after their end."
 	}
 	return "the opening", e, nil
+}
+
+// notDelivered is the gate of a text that Twilio took and that did not reach the person, if it did not.
+func notDelivered(e Explanation) (Gate, bool) {
+	at := slices.IndexFunc(e.Gates, func(g Gate) bool { return g.Name == gateDelivered && !g.Passed })
+	if at < 0 {
+		return Gate{}, false
+	}
+	return e.Gates[at], true
 }
 
 // waitsForCarrier reports whether messaging finds out by itself what becomes of a text.
