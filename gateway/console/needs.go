@@ -90,7 +90,8 @@ func needKinds() []string {
 // allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
 func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
 	ask := map[string]func(ctx context.Context, most int32) (needs []need, next string, err error){
-		"session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts, "letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
+		"session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts, "letter": c.deadLetters,
+		"job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
 	}
 	kinds := needKinds()

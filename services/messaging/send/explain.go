@@ -195,7 +195,8 @@ func (f Standing) attempt(now time.Time) Gate {
 		g.Change = "Twilio's answer"
 	case sms.Rejected:
 		g.Outcome, g.Fact = Rejected, explain(m.ErrorCode)
-		g.Change = "mend the cause, then POST /v1/messages/" + m.ID.String() + ":resolve with RESOLUTION_NOT_SENT; a session that is parked is resumed after that"
+		g.Change = "mend the cause, then POST /v1/messages/" + m.ID.String() + ":resolve with RESOLUTION_NOT_SENT; " +
+			"a session that is parked is resumed after that"
 	case sms.Parked, sms.GivenUp:
 		g.Outcome = map[sms.Status]Outcome{sms.Parked: Parked, sms.GivenUp: GivenUp}[m.Status]
 		g.Change = "POST /v1/messages/" + m.ID.String() + ":resolve, after GET /v1/messages/" + m.ID.String() + "/evidence"

@@ -121,7 +121,9 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
 		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r), Since: r.UpdatedAt},
 		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: HeldSince(v.HoldVersion)},
-		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "the person did not ask for later"), Since: also.PausedAt},
+		session.SkipPaused: {
+			Name: "pause", Fact: pick(r.Paused, "the person asked for later", "the person did not ask for later"), Since: also.PausedAt,
+		},
 	}
 	var gates []Gate
 	for _, asked := range session.Gates(r.ProfileID, v.Snapshot(), alarm) {
