@@ -14,6 +14,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/messaging/inbox"
+	store "paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
@@ -55,12 +56,33 @@ type Config struct {
 	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long it is kept who changed what, and which operator read what of whom"`
 	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a text of the outbound queue is kept after its end, and how long its idempotency key holds"`
 
+	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which is what refuses a second
+	// one under its key, goes with the latter.
+	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of a message are kept; its record stays for CONSENT_RETENTION"`
+	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"how long Twilio's reports are kept, word for word"`
+	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"how long the ledger of consent of a number is kept after its last line and the last message to it, and that there was a message, with its idempotency key; an opt-out holds for ever"`
+
 	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"the least time between two texts of an organisation's engagement that people did not ask for just now, whichever replica sends them; they also wait while conversations use up SMS_SEGMENTS_PER_SECOND"`
 
 	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
+}
+
+const (
+	// minRetention is more than a message may be in doubt, or asked for again.
+	minRetention = 30 * 24 * time.Hour
+	// minConsentRetention keeps a slip in a unit from deleting the evidence of consent, and the keys that keep a message from going out twice.
+	minConsentRetention = 365 * 24 * time.Hour
+)
+
+// kept is how long rows are kept that are over.
+func (c *Config) kept() store.Kept {
+	return store.Kept{
+		Messages: c.MessagesRetention, Receipts: c.ReceiptsRetention, Consent: c.ConsentRetention, Outbound: c.OutboundRetention,
+		Audit: c.AuditRetention,
+	}
 }
 
 // database is how the service reaches its database.
@@ -98,6 +120,10 @@ func (c *Config) Validate() error {
 	report(!(c.SegmentsPerSecond >= slow && c.SegmentsPerSecond <= fast), "SMS_SEGMENTS_PER_SECOND", "must be 0.01 to 1000")
 	report(c.OutboundPoll <= 0, "OUTBOUND_POLL", "must be more than 0")
 	report(c.AuditRetention < 24*time.Hour, "AUDIT_RETENTION", "must be 24h or more") // a slip in a unit would delete everything
+	report(c.MessagesRetention < minRetention, "MESSAGES_RETENTION", "must be 720h or more")
+	report(c.ReceiptsRetention < minRetention, "RECEIPTS_RETENTION", "must be 720h or more")
+	report(c.ConsentRetention < max(minConsentRetention, c.MessagesRetention), "CONSENT_RETENTION",
+		"must be 8760h or more, and no shorter than MESSAGES_RETENTION")
 	report(c.OutboundRetention <= 0, "OUTBOUND_RETENTION", "must be more than 0")
 	report(c.OutreachInterval <= 0 || c.OutreachInterval > time.Minute, "ENGAGEMENT_SEND_INTERVAL", "must be more than 0 and at most 1m")
 	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {

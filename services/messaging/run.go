@@ -14,6 +14,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -210,7 +211,8 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	db, log, now := store.NewOutbound(w.pool), w.observed.Log, w.deps.Now
 	wake := make(chan struct{}, 1)
 	metrics, err := queue.NewMetrics(w.meter)
-	if err := errors.Join(err, queue.Observe(ctx, w.meter, outbound.Queue, db.Jobs(), now)); err != nil {
+	deleted, deletedErr := retention.NewMetrics(w.meter)
+	if err := errors.Join(err, deletedErr, queue.Observe(ctx, w.meter, outbound.Queue, db.Jobs(), now)); err != nil {
 		return outboundQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
@@ -221,11 +223,11 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	if err != nil {
 		return outboundQueue{}, err
 	}
-	retention := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
+	ended := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now},
 		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
-		clear: w.loops.Loop("outbound retention", w.forgettingCalls(w.droppingEvents(retention.Loop(w.deps.Rest))).Run),
+		clear: w.loops.Loop("outbound retention", w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
@@ -251,13 +253,13 @@ func (w *wiring) droppingEvents(r process.Repetition) process.Repetition {
 	return r
 }
 
-// forgettingCalls has a retention delete what is kept of calls that were long ago, too.
-func (w *wiring) forgettingCalls(r process.Repetition) process.Repetition {
+// sweeping has a retention delete what the rules say is over, too.
+func (w *wiring) sweeping(r process.Repetition, deleted *retention.Metrics) process.Repetition {
 	before := r.Once
+	sweep := &retention.Sweep{DB: w.pool, Rules: store.Rules(w.cfg.kept()), Metrics: deleted, Log: w.observed.Log, Now: w.deps.Now}
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := before(ctx)
-		moreCalls, callsErr := w.calls.Forget(ctx, w.deps.Now().Add(-w.cfg.AuditRetention))
-		return more || moreCalls, errors.Join(err, callsErr)
+		return more, errors.Join(err, sweep.Pass(ctx))
 	}
 	return r
 }

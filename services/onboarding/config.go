@@ -16,6 +16,7 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/goals"
+	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -47,6 +48,11 @@ type Config struct {
 
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
 	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"how long finished webhook jobs are kept"`
+
+	// TimelineRetention, AlarmsRetention and EngagementRetention are an organisation's where it has decided nothing itself.
+	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"how long the timeline of a session is kept after its end"`
+	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"how long the alarms of steps that are done are kept, and those that QStash gave up once they are settled"`
+	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"how long it is kept how a person's state of engagement changed, and what the runs did"`
 
 	// QStashMaxDelay is what QStash's plan allows: 7 days on the free one, a year on a paid one.
 	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead a goal may be; QStash's free plan takes 7 days, paid ones a year"`
@@ -85,6 +91,8 @@ const (
 	minRunLease = 10 * time.Second
 	// minAuditRetention keeps a slip in a unit from deleting everything.
 	minAuditRetention = 24 * time.Hour
+	// minRetention is more than any step is delayed, and than a repeat of what is forgotten may take.
+	minRetention = 30 * 24 * time.Hour
 	// minGoalsRetention is for how long what was said by text is undone by a bare word, and counted.
 	minGoalsRetention = 24 * time.Hour
 )
@@ -94,6 +102,14 @@ func (c *Config) database() postgres.Config {
 	return postgres.Config{
 		URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts,
 		MaxConns: int32(c.Connections.Most), //nolint:gosec // it is bounded
+	}
+}
+
+// kept is how long rows are kept that are over.
+func (c *Config) kept() store.Kept {
+	return store.Kept{
+		Timeline: c.TimelineRetention, Alarms: c.AlarmsRetention, Engagement: c.EngagementRetention, Goals: c.GoalsRetention,
+		Jobs: c.JobsRetention, Events: c.EventsRetention.Every(), Audit: c.AuditRetention,
 	}
 }
 
@@ -148,6 +164,13 @@ func (c *Config) Validate() error {
 	}
 	if c.AuditRetention < minAuditRetention {
 		problems = append(problems, &config.Problem{Variable: "AUDIT_RETENTION", Reason: "must be 24h or more", Help: "such as 9600h"})
+	}
+	for variable, kept := range map[string]time.Duration{
+		"TIMELINE_RETENTION": c.TimelineRetention, "ALARMS_RETENTION": c.AlarmsRetention, "ENGAGEMENT_RETENTION": c.EngagementRetention,
+	} {
+		if kept < minRetention {
+			problems = append(problems, &config.Problem{Variable: variable, Reason: "must be 720h or more", Help: "such as 9600h"})
+		}
 	}
 	if c.JobsRetention < time.Hour {
 		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})

@@ -20,6 +20,7 @@ import (
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -175,6 +176,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 type wiring struct {
 	*wired
 
+	deleted   *retention.Metrics
 	qstash    *qstash.Client
 	publisher *qstash.Publisher
 
@@ -192,7 +194,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	measured, err := conversation.NewMetrics(w.meter)
 	counted, countedErr := queue.NewMetrics(w.meter)
-	if err := errors.Join(err, countedErr, postgres.Observe(w.meter, w.pool),
+	var deletedErr error
+	w.deleted, deletedErr = retention.NewMetrics(w.meter)
+	if err := errors.Join(err, countedErr, deletedErr, postgres.Observe(w.meter, w.pool),
 		queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
 		return err
 	}
@@ -254,12 +258,12 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 		Admit:   w.people.Admit,
 		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	retention := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	ended := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
 	w.components = append(w.components,
 		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
 		w.loops.Loop("outreach-bell", w.outreachBell.Run),
 		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
-		w.loops.Loop("outreach-retention", retention.Loop(rest).Run))
+		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
 	return nil
 }
 
@@ -269,14 +273,14 @@ func (w *wiring) addLoops() {
 	repeat := func(name string, r process.Repetition) {
 		w.components = append(w.components, bounded(w.loops.Loop(name, r.Run), stopLoops))
 	}
-	retention := &queue.Retention{
+	jobs := &queue.Retention{
 		Queue: w.store.Jobs(), Keep: store.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	repeat("jobs", c.Jobs.Loop(rest))
 	w.components = append(w.components,
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("bell", w.notifier.Run))
-	repeat("retention", w.forgetting(retention.Loop(rest)))
+	repeat("retention", w.forgetting(jobs.Loop(rest)))
 	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
@@ -288,14 +292,15 @@ func (w *wiring) addLoops() {
 	}
 }
 
-// forgetting has a retention delete the actions too that are not counted any more, and the goals and the calls that were over long ago.
+// forgetting has a retention delete the goals and the events too that were over long ago, and what the rules say is over.
 func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	jobs := r.Once
+	sweep := &retention.Sweep{
+		DB: w.pool, Rules: store.Rules(w.cfg.kept()), Own: w.store.OwnRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
+	}
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)
-		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
-		moreCalls, calls := w.calls.Forget(ctx, w.deps.Now().Add(-w.cfg.AuditRetention))
-		return more || moreCalls, errors.Join(err, actions, w.forgetGoals(ctx), w.feed.Forget(ctx), calls)
+		return more, errors.Join(err, w.forgetGoals(ctx), w.feed.Forget(ctx), sweep.Pass(ctx))
 	}
 	return r
 }

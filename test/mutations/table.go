@@ -14,6 +14,8 @@ var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
+	alarmsRetention = []string{"./services/onboarding/postgres", "-run", "TestRetention"}
+	wordsRetention  = []string{"./services/messaging/postgres", "-run", "TestRetention"}
 	goalsRetention  = []string{"./services/onboarding/goals", "-run", "TestRetention|TestEventsHoldNoWords"}
 	busySuite       = []string{"./services/onboarding/goals", "-run", "TestBusy"}
 	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
@@ -296,6 +298,26 @@ func mutations() []mutation {
 			guard: "a frame has a bound", tests: framesSuite,
 			file: "gateway/device_stream.go",
 			old:  "	s.conn.SetReadLimit(maxFrame)\n", without: "	s.conn.SetReadLimit(-1)\n",
+		},
+		{
+			guard: "the alarms of a step that is still due stay", tests: alarmsRetention,
+			file: "services/onboarding/postgres/retention.go",
+			old:  "(s.next_step_id = r.step_id or r.published_at is null)", without: "false",
+		},
+		{
+			guard: "the words of a message in doubt stay", tests: wordsRetention,
+			file: "services/messaging/postgres/retention.go",
+			old:  "'given_up', 'throttled')", without: "'given_up', 'throttled', 'unknown')",
+		},
+		{
+			guard: "an opt-out holds for ever", tests: wordsRetention,
+			file: "services/messaging/postgres/retention.go",
+			old:  `"r.state = 'opted_in' and not r.carrier_blocks"`, without: `"not r.carrier_blocks"`,
+		},
+		{
+			guard: "a message that is tried again has its words", tests: wordsRetention,
+			file: "services/messaging/postgres/send.go",
+			old:  "body = p.body, ", without: "",
 		},
 		{
 			guard: "a device that answers no ping is gone", tests: framesSuite,

@@ -81,7 +81,7 @@ select p.n, ` + columnsOfClaimed + ` from claimed m join permitted p on p.id = m
 // taken: a caller that asks again of a message that another transaction has locked must not hold up the words of its recipient.
 var sqlRenew = `
 update sms_messages m
-set status = 'sending', error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
+set status = 'sending', body = p.body, error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
 	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = p.at
 from permitted p
 where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipient and m.body_hash = p.hash

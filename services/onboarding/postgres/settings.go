@@ -18,12 +18,14 @@ type Settings struct {
 	Window     session.Window
 	// RequireConsentRecord says whether no session is opened without one. To SetSettings nil leaves it as it is.
 	RequireConsentRecord *bool
-	UpdatedAt            time.Time // zero when the organisation has decided nothing
-	UpdatedBy            *string   // the actor, see audit.Read
+	// Retention is for how many days it keeps what it has decided about, see OwnRetention. To SetSettings nil leaves it as it is.
+	Retention map[string]int
+	UpdatedAt time.Time // zero when the organisation has decided nothing
+	UpdatedBy *string   // the actor, see audit.Read
 }
 
 const sqlSettings = `
-select quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text
+select quiet_hours, quiet_until, quiet_from, require_consent_record, retention, updated_at, updated_by::text
 from organisation_settings where org_id = $1`
 
 // Settings reads what an organisation has decided; one that has decided nothing has no quiet hours.
@@ -33,13 +35,15 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 }
 
 const sqlSetSettings = `
-insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by)
-values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(@require_consent_record, false), @at, current_actor())
+insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, retention, updated_at, updated_by)
+values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(@require_consent_record, false), coalesce(@retention::jsonb, '{}'), @at,
+    current_actor())
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
-    require_consent_record = coalesce(@require_consent_record, o.require_consent_record), updated_at = excluded.updated_at,
+    require_consent_record = coalesce(@require_consent_record, o.require_consent_record), retention = coalesce(@retention, o.retention),
+    updated_at = excluded.updated_at,
     updated_by = excluded.updated_by
-returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text`
+returning quiet_hours, quiet_until, quiet_from, require_consent_record, retention, updated_at, updated_by::text`
 
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
 // and a step whose alarm is delivered in the new quiet hours waits for their end.
@@ -47,6 +51,7 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 	rows, err := s.pool.Query(ctx, sqlSetSettings, postgres.Args{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
 		"quiet_from": wanted.Window.Closes().String(), "require_consent_record": wanted.RequireConsentRecord, "at": at,
+		"retention": wanted.Retention,
 	})
 	return collectSettings(rows, err)
 }
@@ -61,6 +66,7 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 		QuietFrom  string
 
 		RequireConsentRecord bool
+		Retention            map[string]int
 		UpdatedAt            time.Time
 		UpdatedBy            *string
 	}])
@@ -72,7 +78,7 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	}
 	return Settings{
 		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom),
-		RequireConsentRecord: &stored.RequireConsentRecord, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
+		RequireConsentRecord: &stored.RequireConsentRecord, Retention: stored.Retention, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
 	}, nil
 }
 

@@ -33,13 +33,40 @@ func (s *Server) UpdateSettings(
 	if err != nil {
 		return nil, answer(err)
 	}
+	own, err := ownRetention(in.GetSettings().GetRetention())
+	if err != nil {
+		return nil, err
+	}
 	stored, err := s.Store.SetSettings(ctx, org(ctx), postgres.Settings{
-		QuietHours: hours.GetEnabled(), Window: window, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
+		QuietHours: hours.GetEnabled(), Window: window, RequireConsentRecord: in.GetSettings().RequireConsentRecord, Retention: own,
 	}, s.Now())
 	if err != nil {
 		return nil, answer(err)
 	}
 	return &onboardingv1.UpdateSettingsResponse{Settings: settings(ctx, stored)}, nil
+}
+
+// What an organisation may decide about its retention: a month is more than a step is delayed, and ten years outlast every claim.
+const leastDays, mostDays = 30, 3660
+
+// ownRetention reads how long what is kept; nil of none.
+func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
+	if in == nil {
+		return nil, nil //nolint:nilnil // nothing is decided anew
+	}
+	own := map[string]int{}
+	for kind, days := range map[string]int32{
+		postgres.KeepsTimeline: in.GetTimelineDays(), postgres.KeepsAlarms: in.GetAlarmsDays(),
+		postgres.KeepsEngagement: in.GetEngagementDays(), postgres.KeepsAudit: in.GetAuditDays(),
+	} {
+		if days != 0 && (days < leastDays || days > mostDays) {
+			return nil, invalid("settings.retention.%s_days must be %d to %d, or 0 for as long as the deployment keeps it", kind, leastDays, mostDays)
+		}
+		if days != 0 {
+			own[kind] = int(days)
+		}
+	}
+	return own, nil
 }
 
 // quietWindow reads the times; one that is left out is the usual one.
@@ -59,8 +86,17 @@ func settings(ctx context.Context, found postgres.Settings) *onboardingv1.Settin
 	out := &onboardingv1.Settings{RequireConsentRecord: found.RequireConsentRecord, QuietHours: &onboardingv1.QuietHours{
 		Enabled: found.QuietHours, Open: found.Window.Opens().String(), Close: found.Window.Closes().String(),
 	}}
+	if kept := found.Retention; len(kept) > 0 {
+		out.Retention = &onboardingv1.Retention{
+			TimelineDays: days(kept[postgres.KeepsTimeline]), AlarmsDays: days(kept[postgres.KeepsAlarms]),
+			EngagementDays: days(kept[postgres.KeepsEngagement]), AuditDays: days(kept[postgres.KeepsAudit]),
+		}
+	}
 	if !found.UpdatedAt.IsZero() {
 		out.UpdatedAt, out.UpdatedBy = timestamppb.New(found.UpdatedAt), actor(ctx, found.UpdatedBy)
 	}
 	return out
 }
+
+// days is bounded by what ownRetention takes.
+func days(stored int) int32 { return int32(min(max(stored, 0), mostDays)) } //nolint:gosec // it is bounded

@@ -72,6 +72,7 @@ const (
 	KindReleased  Kind = "released"  // a hold was lifted
 	KindResumed   Kind = "resumed"   // an operator made a parked session active again
 	KindReplayed  Kind = "replayed"  // an operator set an alarm again that QStash gave up, or had a step sent before it was due
+	KindForgotten Kind = "forgotten" // the timeline up to here is past its retention; the only entry then
 	KindWaiting   Kind = "waiting"   // the due text waits: for the receipt of the one before it, for the end of quiet hours, or of a pause
 )
 
