@@ -41,7 +41,8 @@ type needsPage struct {
 	More  []string // the kinds of which there are more
 }
 
-// How many of a kind are shown, the newest: of one that is chosen, and of each beside the others, where every row costs a read of its person.
+// How many of a kind are shown, the newest: of one that is chosen, and of each beside the others, where every row costs a read of its
+// person.
 const (
 	mostOfOne  = 50
 	mostOfEach = 15
