@@ -86,6 +86,7 @@ type Service struct {
 	older   bool // of the release before
 	paced   bool // outreach waits for its turn
 	full    bool // beneath a cap
+	lost    bool // what was taken did not reach its person
 }
 
 type row struct {
@@ -137,6 +138,13 @@ func (s *Service) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+}
+
+// SetLost has explanations say that what was taken did not reach its person.
+func (s *Service) SetLost(lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = lost
 }
 
 // SetOlder has it answer as the releases before did, which keep neither holds nor who wants no reminders, and say neither how long ago a
@@ -358,9 +366,12 @@ func (s *Service) ExplainSend(_ context.Context, in *messagingv1.ExplainSendRequ
 	if !gate.GetPassed() {
 		gate.Change = "something else"
 	}
-	return &messagingv1.ExplainSendResponse{Explanation: &explainv1.Explanation{
-		Outcome: outcome, Gates: []*explainv1.Gate{gate}, Advice: gate.GetChange(),
-	}}, nil
+	e := &explainv1.Explanation{Outcome: outcome, Gates: []*explainv1.Gate{gate}, Advice: gate.GetChange()}
+	if s.lost && outcome == "already_accepted" {
+		e.Gates = append(e.GetGates(), &explainv1.Gate{Name: "delivered", Fact: "code 30005", Change: "another number"})
+		e.Advice = "another number"
+	}
+	return &messagingv1.ExplainSendResponse{Explanation: e}, nil
 }
 
 // SetHold holds or releases a phone; the later version counts.

@@ -40,8 +40,8 @@ func (c *Console) parkedSession(ctx context.Context, profileID string) (string, 
 		return "", nil
 	}
 	got, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: profileID})
-	if at := got.GetProfile().GetState(); at.GetStatus() == "stuck" || at.GetStatus() == "undeliverable" {
-		return at.GetSessionId(), nil
+	if parked(got.GetProfile()) {
+		return got.GetProfile().GetState().GetSessionId(), nil
 	}
 	return "", err
 }

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -15,9 +17,14 @@ func (c *Console) evidence(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	shown := evidencePage{GetEvidenceResponse: out, Candidates: candidates(out)}
+	shown.Open = inDoubt(out.GetMessage()) || slices.Contains([]string{"rejected", "given_up"}, out.GetMessage().GetStatus())
+	if out.GetMessage().ErrorCode != nil {
+		shown.Meaning = c.meaning(r.Context(), out.GetMessage().GetMessageId())
+	}
 	if id := out.GetMessage().GetProfileId(); id != "" {
 		shown.Person = c.profilesOf(r.Context(), []string{id})[id]
 	}
+	shown.Again = parked(shown.Person) && out.GetMessage().GetStatus() == "throttled"
 	return page{Title: "evidence.title", Name: "evidence", Body: shown}, nil
 }
 
@@ -27,6 +34,23 @@ type evidencePage struct {
 
 	Candidates []*messagingv1.Candidate // of all listings, each once
 	Person     *onboardingv1.Profile    // nil for one who cannot be told
+	Meaning    string                   // of its code; empty where it has none, or that cannot be read
+	Open       bool                     // it may be resolved
+	Again      bool                     // it goes once its session is resumed
+}
+
+// meaning is what messaging says of a text with a code: why it was refused, or not delivered.
+func (c *Console) meaning(ctx context.Context, messageID string) string {
+	e, err := c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: messageID})
+	if err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "console.part_failed", "part", "meaning", "error", err)
+	}
+	for _, g := range e.GetExplanation().GetGates() {
+		if slices.Contains([]string{"attempt", "delivered", "backoff"}, g.GetName()) && !g.GetPassed() {
+			return g.GetFact()
+		}
+	}
+	return ""
 }
 
 func candidates(out *messagingv1.GetEvidenceResponse) (all []*messagingv1.Candidate) {

@@ -162,5 +162,6 @@ func (c *Console) personDeeds() map[string]func(ctx context.Context, id string, 
 			return err
 		},
 		"preferences": c.setPreferences,
+		"change":      c.changePerson,
 	}
 }

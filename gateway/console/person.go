@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -24,11 +25,17 @@ type personPage struct {
 	Profile    *onboardingv1.Profile
 	Session    *onboardingv1.Session // nil before the first activation
 	Late       bool                  // the step that is due has not come in its time
-	Timeline   []entry               // newest first
-	Bubbles    []bubble              // oldest first
-	Earlier    bool                  // there are texts before them
+	Kept       *explainv1.Gate       // what keeps the step that is due back, beside its time; nil for nothing
+	Chosen     string                // the session whose timeline is shown; empty for the newest
+	Sessions   []*onboardingv1.Session
+	Timeline   []entry         // newest first
+	Bubbles    []bubble        // oldest first
+	Earlier    bool            // there are texts before them
+	Lost       *explainv1.Gate // why the newest text did not reach the person; nil where it did, or may
+	LostID     string          // of that text
 	Consent    consentHead
-	HeldBy     string // who held the person; empty where that is not known
+	Stop       *stopLine // what went after the person opted out; nil where they have not
+	HeldBy     string    // who held the person; empty where that is not known
 	Goals      personGoals
 	Engagement personEngagement
 	Deeds      []string
@@ -42,6 +49,15 @@ type bubble struct {
 
 	Gap      string // seconds since the text before; empty when that was long ago
 	Evidence string // where a text in doubt is resolved; empty for another one
+	Again    bool   // it is not sent, and goes once its session is resumed
+}
+
+// Fated is the word of what became of the text.
+func (b bubble) Fated() string {
+	if b.Again {
+		return "again"
+	}
+	return b.GetStatus()
 }
 
 // Fate is whether a text of ours reached the person: lost or doubtful; empty for one that did, or is on its usual way.
@@ -62,10 +78,10 @@ func (c *Console) person(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	shown := personPage{Profile: got.GetProfile()}
+	shown := personPage{Profile: got.GetProfile(), Chosen: r.Form.Get("session")}
 	c.readParts(r.Context(), &shown)
 	shown.Late = shown.Session.GetNextDueAt() != nil && shown.Session.GetNextDueAt().AsTime().Before(c.now())
-	shown.Deeds = deedsFor(shown.Profile)
+	shown.Deeds, shown.Stop = deedsFor(shown.Profile), stopped(shown)
 	drawn := page{Name: "person", Title: "person.title", Topic: id}
 	if r.Form.Get("times") == "theirs" {
 		if drawn.Place, err = time.LoadLocation(shown.Profile.GetTimeZone()); err != nil {
@@ -83,7 +99,7 @@ type part func(ctx context.Context, p *personPage) error
 func (c *Console) personParts() map[string]part {
 	return map[string]part{
 		"timeline": c.story, "conversation": c.conversation, "consent": c.consentOf, "hold": c.heldBy, "goals": c.goalsOf,
-		"engagement": c.engagementOf,
+		"engagement": c.engagementOf, "sessions": c.sessionsOf,
 	}
 }
 
@@ -117,14 +133,40 @@ func (c *Console) conversation(ctx context.Context, p *personPage) error {
 	texts, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{
 		ProfileId: p.Profile.GetProfileId(), PageSize: textsShown,
 	})
-	p.Bubbles, p.Earlier = bubbles(texts.GetMessages()), texts.GetNextPageToken() != ""
+	p.Bubbles, p.Earlier = bubbles(texts.GetMessages(), parked(p.Profile)), texts.GetNextPageToken() != ""
+	if err != nil || len(texts.GetMessages()) == 0 || !undelivered(texts.GetMessages()[0]) {
+		return err
+	}
+	p.LostID = texts.GetMessages()[0].GetMessageId()
+	p.Lost, err = c.lost(ctx, p.LostID)
 	return err
 }
 
+// undelivered reports whether Twilio took a text that did not reach the person.
+func undelivered(m *messagingv1.Message) bool {
+	return m.GetStatus() == "undelivered" || m.GetStatus() == "failed"
+}
+
+// lost is why a text did not reach the person, and what to do; nil where messaging does not say it.
+func (c *Console) lost(ctx context.Context, messageID string) (*explainv1.Gate, error) {
+	e, err := c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: messageID})
+	for _, g := range e.GetExplanation().GetGates() {
+		if g.GetName() == "delivered" && !g.GetPassed() {
+			return g, err
+		}
+	}
+	return nil, err
+}
+
+// parked reports whether a person's session waits for an operator.
+func parked(p *onboardingv1.Profile) bool {
+	return p.GetState().GetStatus() == "stuck" || p.GetState().GetStatus() == "undeliverable"
+}
+
 // bubbles turns texts, newest first, into a conversation.
-func bubbles(texts []*messagingv1.Message) (all []bubble) {
+func bubbles(texts []*messagingv1.Message, parked bool) (all []bubble) {
 	for i, m := range slices.Backward(texts) {
-		b := bubble{Message: m}
+		b := bubble{Message: m, Again: parked && m.GetStatus() == "throttled"}
 		if i+1 < len(texts) {
 			if gap := m.GetCreatedAt().AsTime().Sub(texts[i+1].GetCreatedAt().AsTime()).Seconds(); gap < 120 {
 				b.Gap = fmt.Sprintf("%.1f", gap)
@@ -140,11 +182,11 @@ func bubbles(texts []*messagingv1.Message) (all []bubble) {
 
 // deedsFor are what may be done with a person as they stand. The services decide once more.
 func deedsFor(p *onboardingv1.Profile) (deeds []string) {
-	switch p.GetState().GetStatus() {
-	case "active":
-	case "stuck", "undeliverable":
+	switch at := p.GetState(); {
+	case at.GetStatus() == "active":
+	case parked(p):
 		deeds = append(deeds, "resume")
-	default:
+	case at.GetOptedOutAt() == nil: // an activation of one who opted out is refused
 		deeds = append(deeds, "activate")
 	}
 	if p.GetHold() {
@@ -152,7 +194,7 @@ func deedsFor(p *onboardingv1.Profile) (deeds []string) {
 	} else {
 		deeds = append(deeds, "hold")
 	}
-	if p.GetState().GetSessionId() != "" {
+	if p.GetState().GetSessionId() != "" && p.GetState().GetStatus() != "closed" {
 		deeds = append(deeds, "reset")
 	}
 	return deeds

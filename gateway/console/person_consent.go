@@ -20,6 +20,9 @@ type consentHead struct {
 
 	Line   *messagingv1.ConsentEvent // the one that decided; nil where the ledger goes on behind its first page
 	Broken bool                      // the ledger is not what was written
+
+	Since         time.Time // of the state: the line that began it, or the newest change where the ledger goes on
+	Confirmations []string  // our messages that confirmed an opt-out
 }
 
 func (c *Console) consentOf(ctx context.Context, p *personPage) error {
@@ -37,13 +40,21 @@ func headOf(ledger *messagingv1.GetConsentResponse) (head consentHead) {
 		return head
 	}
 	head.Consent, head.Broken = ledger.GetConsent(), !ledger.GetChain().GetVerified()
+	head.Since = head.GetUpdatedAt().AsTime()
 	if ledger.GetNextPageToken() != "" {
 		return head
 	}
+	began := false // the state, in a line that was met
 	for _, e := range slices.Backward(ledger.GetEvents()) {
-		if e.GetSource() != "confirmation" {
+		if e.GetSource() == "confirmation" {
+			head.Confirmations = append(head.Confirmations, e.GetMessageId())
+			continue
+		}
+		if head.Line == nil {
 			head.Line = e
-			return head
+		}
+		if began = began || e.GetState() != head.GetState(); !began {
+			head.Since = e.GetAt().AsTime()
 		}
 	}
 	return head

@@ -215,7 +215,7 @@ func TestPersonPage(t *testing.T) {
 			{MessageId: messageID, Status: "undelivered", Direction: "outbound"}, {MessageId: letterID, Status: "delivered", Direction: "outbound"},
 		}})
 		bea := &auditv1.Actor{Subject: "bea"}
-		s.says("GetSession", &onboardingv1.GetSessionResponse{Session: &onboardingv1.Session{SessionId: sessionID}, Timeline: []*onboardingv1.TimelineEntry{
+		s.says("GetSession", &onboardingv1.GetSessionResponse{Session: &onboardingv1.Session{SessionId: sessionID, Status: "stuck"}, Timeline: []*onboardingv1.TimelineEntry{
 			{Kind: "activated", Trigger: "activation", ToStateToken: "onboarding:awaiting_opening_response", Actor: bea},
 			{Kind: "parked", Trigger: "activation", Detail: "GET /v1/messages/" + messageID + "/evidence", Actor: bea},
 			{Kind: "replied", Trigger: "reply", Detail: "again"},

@@ -74,6 +74,12 @@ func (f frame) Linked(text string) template.HTML {
 	return template.HTML(out.String()) //nolint:gosec // the text is escaped, and the rest is made by link and Time
 }
 
+// Unlinked is a service's text in the same words, of what is past: nothing is to be done at what it names.
+func (f frame) Unlinked(text string) template.HTML {
+	f.Who.Role = ""
+	return f.Linked(text)
+}
+
 // Coded is a code word of the API with plain words before it, where it has some.
 func (f frame) Coded(group, code string) template.HTML {
 	shown := "<code>" + template.HTMLEscapeString(code) + "</code>"

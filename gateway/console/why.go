@@ -105,24 +105,34 @@ var usualGates = []string{"step", "pause", "due", "quiet_hours", "delivery", "no
 type whyGate struct {
 	*explainv1.Gate
 
-	State string // passed, waits or stopped
+	State string // passed, waits, stopped, or later: it decides about later texts alone
 }
 
 // Gates are all, each with its state.
 func (p whyPage) Gates() (all []whyGate) {
 	undecided := true // as long as all have passed
+	says := !p.Undelivered() || slices.ContainsFunc(p.Explanation.GetGates(), isDelivered)
+	taken := false // by Twilio: what follows keeps no text back that went
 	for _, g := range p.Explanation.GetGates() {
 		shown := whyGate{Gate: g, State: "stopped"}
 		switch {
 		case g.GetPassed():
 			shown.State = "passed"
-		case undecided && p.Usual(), !p.Undelivered() && slices.Contains(usualGates, g.GetName()):
+		case taken && !isDelivered(g):
+			shown.State = "later"
+		case undecided && p.Usual(), says && slices.Contains(usualGates, g.GetName()):
 			shown.State = "waits"
 		}
 		undecided = undecided && g.GetPassed()
+		taken = taken || !g.GetPassed() && (g.GetName() == "not_accepted" || g.GetName() == "send.not_accepted")
 		all = append(all, shown)
 	}
 	return all
+}
+
+// isDelivered reports whether a gate asks whether a text that Twilio took reached the person. Messaging of the release before has none.
+func isDelivered(g *explainv1.Gate) bool {
+	return g.GetName() == "delivered" || g.GetName() == "send.delivered"
 }
 
 // Usual reports whether what decides is the usual course of things.
@@ -139,6 +149,11 @@ func (p whyPage) Undelivered() bool {
 // nil when all pass.
 func (p whyPage) Decides() (decides *whyGate) {
 	waiting := slices.Contains([]string{"stale", "paused", "not_due", "quiet_hours", "awaiting_delivery"}, p.Explanation.GetOutcome())
+	for _, g := range p.Gates() {
+		if p.Undelivered() && isDelivered(g.Gate) {
+			return &g
+		}
+	}
 	for _, g := range p.Gates() {
 		if decides == nil && g.State != "passed" || waiting && g.State == "stopped" {
 			decides = &g

@@ -3,6 +3,17 @@ package console
 // wordsOfPerson are those of the person's page that came after wordsOfPeople.
 func wordsOfPerson() glossary {
 	return glossary{
+		"person.lost": {"The newest text:", "O texto mais novo:"}, "person.sessions": {"Sessions, the newest first", "Sessões, a mais nova primeiro"},
+		"person.kept": {"Kept back:", "Retido:"}, "person.kept.due": {"its time:", "a hora:"},
+		"person.stop": {"Opted out at", "Optou por sair em"}, "person.stop.none": {"No text had gone", "Nenhum texto tinha ido"},
+		"person.stop.last": {"The last text went at", "O último texto foi em"}, "person.stop.none_after": {"none after", "nenhum depois"},
+		"person.stop.after":    {many("%d after", "%d after"), many("%d depois", "%d depois")},
+		"person.stop.in_doubt": {many("of %d it is not known whether it went", "of %d it is not known whether they went"), many("de %d não se sabe se foi", "de %d não se sabe se foram")},
+		"person.over":          {"Onboarding is over: the host application goes on from here. Nothing more comes from these steps.", "A integração acabou: o aplicativo que usa o Paceline continua daqui. Estas etapas não enviam mais nada."},
+		"person.change":        {"Change number, name, language or zone", "Mudar número, nome, idioma ou fuso"},
+		"person.change.what":   {"What is left empty stays. While a session is active the number stays: reset it first, then activate.", "O que ficar vazio permanece. Com uma sessão ativa o número permanece: reinicie-a antes, depois ative."},
+		"person.change.done":   {"Changed.", "Mudado."},
+
 		"person.unread": {"This cannot be read now:", "Não dá para ler isto agora:"},
 		"person.due":    {"Due in", "Na vez em"}, "person.late": {"Due, and late by", "Na vez, com atraso de"},
 		"person.zone.guessed": {"a guess", "um palpite"},

@@ -4,6 +4,7 @@ package console
 func wordsOfTruth() glossary {
 	return glossary{
 		"why.held": {"On hold", "Retida"}, "why.waiting": {"usual wait", "espera normal"}, "why.waits": {"Waits for:", "Espera por:"},
+		"why.later": {"counts for later texts only", "vale só para textos seguintes"},
 
 		"outcome.sent": {"The text would be sent now", "O texto seria enviado agora"}, "outcome.opened": {"An activation would open a session now", "Uma ativação abriria uma sessão agora"},
 		"outcome.started": {"The goal would start now", "O lembrete começaria agora"}, "outcome.stale": {"Waiting for the person's reply", "Esperando a resposta da pessoa"},
@@ -24,6 +25,7 @@ func wordsOfTruth() glossary {
 		"outcome.completed": {"Completed", "Concluído"}, "outcome.cancelled": {"Cancelled", "Cancelado"}, "outcome.failed": {"Failed", "Falhou"},
 
 		"gate.stopped.send.attempt":   {"Our text has not reached the person", "Nosso texto não chegou à pessoa"},
+		"gate.stopped.send.delivered": {"Our text did not reach the person", "Nosso texto não chegou à pessoa"},
 		"gate.stopped.send.backoff":   {"Our text has not reached the person yet", "Nosso texto ainda não chegou à pessoa"},
 		"gate.stopped.send.consent":   {"The person has opted out", "A pessoa optou por sair"},
 		"gate.stopped.send.sender":    {"The organisation has no number", "A organização não tem número"},
@@ -40,13 +42,15 @@ func wordsOfTruth() glossary {
 		"came_of.resumed":        {"Resumed. %s", "Retomada. %s"},
 		"evidence.resolved.then": {"Resolved. Now %s, which waits for it.", "Resolvido. Agora %s, que espera por ele."}, "evidence.resolved.alone": {"Resolved. No session waits for it.", "Resolvido. Nenhuma sessão espera por ele."},
 
+		"timeline.unsent": {"not sent any more:", "não será enviada:"}, "timeline.mended": {"mended since", "já resolvido"}, "timeline.resolved": {"the text was resolved", "o texto foi resolvido"},
+		"message.again":     {"is sent again once its session is resumed", "será enviada de novo quando a sessão for retomada"},
 		"timeline.taken_up": {"their reply, which was kept, is taken up", "a resposta guardada é retomada"}, "person.by_operator": {"by an operator", "por um operador"},
 		"bubble.lost": {"did not reach them", "não chegou"}, "bubble.doubtful": {"may not have reached them", "talvez não tenha chegado"},
 		"token.onboarding:awaiting_opening_response":     {"waits for a reply to the opening", "espera resposta à abertura"},
 		"token.onboarding:awaiting_explanation_response": {"waits for a reply to the explanation", "espera resposta à explicação"},
 		"token.onboarding:awaiting_burst":                {"gets the messages in a row", "recebe a sequência de mensagens"},
 		"token.onboarding:awaiting_interview_start":      {"waits for a reply to the last message", "espera resposta à última mensagem"},
-		"token.interview:activity_01":                    {"onboarding is over, the interview goes on", "a integração acabou, a entrevista segue"},
+		"token.interview:activity_01":                    {"onboarding is over, the host application goes on", "a integração acabou, o aplicativo continua"},
 		"step.onboarding_message_1":                      {"first message", "primeira mensagem"}, "step.onboarding_message_2": {"second message", "segunda mensagem"},
 		"step.onboarding_message_3": {"third message", "terceira mensagem"}, "step.onboarding_message_4": {"fourth message", "quarta mensagem"},
 		"detail.ONBOARDING_OPENING": {"the opening", "a abertura"}, "detail.ONBOARDING_EXPLANATION": {"the explanation", "a explicação"}, "detail.ONBOARDING_LATER": {"the answer to later", "a resposta ao pedido de depois"},

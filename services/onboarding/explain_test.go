@@ -118,6 +118,17 @@ func TestExplainAWait(t *testing.T) {
 		b.work()
 		require.Contains(t, fact(explain(b, r), "step"), "the explanation has not reached the person")
 	})
+	subtest(t, "NamesTheTextThatDidNotReachThePerson", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.messaging.SetLost(true)
+		e := explain(b, r)
+		require.Contains(t, fact(e, "step"), "the opening has not reached the person: code 30005")
+		require.Equal(t, "another number; then the person replies", e.Advice)
+		require.Equal(t, "First the opening has to reach the person.", e.Next)
+		b.reply(p, "yes")
+		b.work()
+		require.Contains(t, fact(explain(b, b.newest(p)), "step"), "the explanation has not reached the person: code 30005")
+	})
 	subtest(t, "CountsTheRepliesThatAHoldKeeps", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		b.hold(p)

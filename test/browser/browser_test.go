@@ -232,6 +232,7 @@ func (p *product) looks(name string) {
 // fits holds a page to the width of a phone, which the window has.
 func (p *product) fits(name string) {
 	p.t.Helper()
+	asks[bool](p, `document.querySelectorAll("details").forEach(d => d.open = true) || true`) // also with its forms open
 	p.keeps(name + "-phone")
 	require.LessOrEqual(p.t, asks[int64](p, `document.documentElement.scrollWidth`), int64(375), name)
 }

@@ -12,6 +12,7 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
 )
 
 // Outcomes of an explanation that no send has. They have no type, so that a switch over what a send has need not name them.
@@ -21,6 +22,10 @@ const (
 	OtherText  = "key_reused"
 	FromPerson = "received" // it is a message of the person
 )
+
+// Delivered is the gate of an explanation that does not pass where Twilio took a message and it did not reach the person. It is absent
+// otherwise.
+const Delivered = "delivered"
 
 // Gate is one question that decides what a send is answered.
 type Gate struct {
@@ -109,6 +114,9 @@ func (f Standing) gates(a Attempt) []Gate {
 			Change: pick(f.Held, "POST /v1/profiles/"+a.profile(m)+":release", ""),
 		})
 	}
+	if m != nil && (m.Status == sms.Undelivered || m.Status == sms.Failed) {
+		gates = append(gates, m.undelivered())
+	}
 	if m != nil && m.Status == sms.Throttled {
 		gates = append(gates, Gate{
 			Name: "backoff", Outcome: Throttled, Passed: m.Retryable(a.At), Fact: m.unprocessed(), Since: m.UpdatedAt,
@@ -138,6 +146,26 @@ func (f Standing) cap(a Attempt) Gate {
 		g.Fact, g.Since = "as much was sent as the cap allows: "+f.Full.words(a.Limits), f.NewestAt
 		g.Change = "time: there is room at " + at(full) + "; or a higher cap"
 	}
+	return g
+}
+
+// undelivered says why a message that Twilio took did not reach the person, which decides no send: it is never sent twice. Only a new
+// session sends the same words again, under a key of its own.
+func (m Message) undelivered() Gate {
+	known := meaningOf(m.ErrorCode)
+	g := Gate{
+		Name: Delivered, Outcome: AlreadyAccepted, Since: m.UpdatedAt,
+		Fact: fmt.Sprintf("it did not reach the person, code %d: %s", m.ErrorCode, known.Meaning), Change: known.Remedy,
+	}
+	session := conversationOf(m.Key)
+	if m.ProfileID == uuid.Nil || !strings.HasPrefix(m.Key, "onboarding:") || session == "" || known.Class == twilio.ClassOptedOut {
+		return g
+	}
+	g.Change += "; then POST /v1/sessions/" + session + ":reset"
+	if known.Class == twilio.ClassRecipient {
+		g.Change += "; /v1/profiles/" + m.ProfileID.String() + " takes the new number"
+	}
+	g.Change += "; POST /v1/profiles/" + m.ProfileID.String() + ":activate begins anew"
 	return g
 }
 
@@ -199,7 +227,8 @@ func (f Standing) attempt(now time.Time) Gate {
 		g.Change = "Twilio's answer"
 	case sms.Rejected:
 		g.Outcome, g.Fact = Rejected, explain(m.ErrorCode)
-		g.Change = "mend the cause, then activate anew or resume the session"
+		g.Change = "mend the cause, then POST /v1/messages/" + m.ID.String() + ":resolve with RESOLUTION_NOT_SENT; " +
+			"a session that is parked is resumed after that"
 	case sms.Parked, sms.GivenUp:
 		g.Outcome = map[sms.Status]Outcome{sms.Parked: Parked, sms.GivenUp: GivenUp}[m.Status]
 		g.Change = "POST /v1/messages/" + m.ID.String() + ":resolve, after GET /v1/messages/" + m.ID.String() + "/evidence"
@@ -248,6 +277,9 @@ func explained(gates []Gate, m *Message, now time.Time) Explanation {
 			break
 		}
 	}
+	if last := gates[len(gates)-1]; last.Name == Delivered && e.Outcome == AlreadyAccepted {
+		e.Advice = last.Change
+	}
 	e.Next = next(e.Outcome, m, now)
 	return e
 }
@@ -256,9 +288,10 @@ func explained(gates []Gate, m *Message, now time.Time) Explanation {
 func next(o Outcome, m *Message, now time.Time) string {
 	switch o {
 	case WouldSend:
-		return "It is sent when its caller asks again."
+		return "It is sent when it is asked for again: onboarding does for a session that is active; a parked one has to be resumed first."
 	case Throttled:
-		return "It is sent when its caller asks again, not before " + at(m.LeaseUntil) + "."
+		return "It is sent when it is asked for again, not before " + at(m.LeaseUntil) + ": onboarding does for a session that is active; " +
+			"a parked one has to be resumed first."
 	case AlreadyAccepted:
 		if m.Status.Final() {
 			return ""
@@ -278,6 +311,10 @@ func next(o Outcome, m *Message, now time.Time) string {
 		return "It is sent once the hold is lifted and its caller asks again."
 	case Capped:
 		return "It is sent when there is room and its caller asks again."
+	return g
+}
+
+		return "It is sent once the hold is lifted and it is asked for again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:
 	}
 	return ""

@@ -135,4 +135,46 @@ func TestExplainWhatIsOnItsWay(t *testing.T) {
 		require.Contains(t, fact, "Twilio did not process the last attempt, number 1, of ")
 		require.Equal(t, "time: it may be tried again at "+b.Stored().LeaseUntil.UTC().Format(time.RFC3339), e.Advice)
 	})
+	t.Run("NotDeliveredItSaysWhyAndHowToBeginAnew", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const session = "01900000-0000-7000-8000-0000000000b1"
+		r := b.Request()
+		r.Key = "onboarding:" + r.ProfileID.String() + ":" + session + ":opening"
+		explain := func(code int) (e send.Explanation, g send.Gate) {
+			b.Emulator.SetScript(emulator.Script{OnFate: func(emulator.Message) emulator.Fate {
+				return emulator.Fate{Final: emulator.StatusUndelivered, Code: code}
+			}})
+			r.Key += "x"
+			_, err := b.Service(nil).Send(t.Context(), r)
+			require.NoError(t, err)
+			b.Pass(time.Second)
+			e, err = b.Service(nil).Explain(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, send.AlreadyAccepted, e.Outcome)
+			return e, e.Gates[len(e.Gates)-1]
+		}
+		e, g := explain(30005)
+		require.Equal(t, send.Delivered, g.Name)
+		require.Equal(t, "it did not reach the person, code 30005: the handset is unknown or no longer in service", g.Fact)
+		require.Equal(t, "ask the person for another number; then POST /v1/sessions/"+session+":reset; /v1/profiles/"+r.ProfileID.String()+
+			" takes the new number; POST /v1/profiles/"+r.ProfileID.String()+":activate begins anew", e.Advice)
+		e, _ = explain(30004)
+		require.Equal(t, "nothing: the person can text START", e.Advice, "nobody is written to anew who blocks us")
+		e, _ = explain(39999)
+		require.Contains(t, e.Advice, "https://www.twilio.com/docs/api/errors/39999")
+	})
+	t.Run("RefusedItNamesTheResolutionWithoutWhichItIsRefusedAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		result, err := b.Service(func(c *send.Config) {
+			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+				return twilio.Outcome{Kind: twilio.Rejected, Code: 21211}
+			})
+		}).Send(t.Context(), b.Request())
+		require.NoError(t, err)
+		require.Equal(t, send.Rejected, result.Outcome)
+		e, _ := explain(b)
+		require.Contains(t, e.Advice, "POST /v1/messages/"+b.Stored().ID.String()+":resolve with RESOLUTION_NOT_SENT")
+	})
 }

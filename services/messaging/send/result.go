@@ -116,6 +116,19 @@ func explain(code int) string {
 	return fmt.Sprintf("Twilio refused it with code %d; see https://www.twilio.com/docs/api/errors/%d", code, code)
 }
 
+// meaningOf is what a code of a receipt means, and what to do about it.
+func meaningOf(code int) twilio.Explanation {
+	switch known, ok := twilio.Explain(code); {
+	case ok:
+		return known
+	case code == 0:
+		return twilio.Explanation{Meaning: "Twilio gave no code", Remedy: "look the message up in the Twilio console"}
+	}
+	return twilio.Explanation{
+		Meaning: "Paceline does not know this code", Remedy: fmt.Sprintf("see https://www.twilio.com/docs/api/errors/%d", code),
+	}
+}
+
 // meansOptedOut reports whether a code of Twilio's is its refusal to send to a person who has opted out. Other codes that
 // look alike, such as 30004, may be the carrier's doing and say nothing about consent.
 func meansOptedOut(code int) bool { return code == 21610 }

@@ -69,6 +69,9 @@ const (
 	outcomeNoSender = "no_sender"
 )
 
+// gateDelivered is messaging's gate that does not pass where Twilio took a text and it did not reach the person.
+const gateDelivered = "send.delivered"
+
 // ExplainStep says what would come of a session's step if its alarm came now: every gate that ExecuteStep asks, in its order, and then
 // those of messaging. It changes nothing. ErrNoSession, ErrUnavailable.
 func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Explanation, error) {
@@ -124,7 +127,9 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
 		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r) + gaveUp(also), Since: r.UpdatedAt},
 		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: HeldSince(v.HoldVersion)},
-		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "not paused"), Since: also.PausedAt},
+		session.SkipPaused: {
+			Name: "pause", Fact: pick(r.Paused, "the person asked for later", "the person did not ask for later"), Since: also.PausedAt,
+		},
 	}
 	var gates []Gate
 	for _, asked := range session.Gates(r.ProfileID, v.Snapshot(), alarm) {

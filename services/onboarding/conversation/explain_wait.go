@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"paceline.internal/services/onboarding/session"
 )
@@ -29,9 +30,13 @@ func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Ci
 	next := ""
 	switch {
 	case text != "":
-		step.Fact += fmt.Sprintf("; %s has not reached the person: %s", text, factOf(sent))
+		fact := factOf(sent)
+		if g, is := notDelivered(sent); is {
+			fact = g.Fact
+		}
+		step.Fact += fmt.Sprintf("; %s has not reached the person: %s", text, fact)
 		step.Change = sent.Advice + "; then the person replies"
-		next = fmt.Sprintf("First %s has to reach the person. %s", text, sent.Next)
+		next = strings.TrimSpace(fmt.Sprintf("First %s has to reach the person. %s", text, sent.Next))
 	case v.Hold && also.HeldReplies > 0:
 		step.Fact += ", which has come and waits for the end of the hold"
 		step.Change = releaseOf(r.ProfileID)
@@ -79,7 +84,7 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 		}
 	}
 	if r.Place() > 0 {
-		return "", Explanation{}, nil
+		return c.lostText(ctx, v)
 	}
 	e, err = c.explainSend(ctx, v, session.TextOpening, session.OpeningKey(r.ProfileID, r.ID))
 	switch {
@@ -90,8 +95,40 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	}
 	if e.Outcome == outcomeSent {
 		e.Advice = "its job, which sends it, in quiet hours after their end"
+		e.Next = "Its job sends it, in quiet hours after their end."
 	}
 	return "the opening", e, nil
+}
+
+// lostText is the text whose reply the session waits for, if Twilio took it and it did not reach the person; empty otherwise. The last of
+// the burst is not asked for.
+func (c *Service) lostText(ctx context.Context, v View) (name string, e Explanation, err error) {
+	r, text, key := v.Session, session.TextOpening, session.OpeningKey(v.Session.ProfileID, v.Session.ID)
+	switch name = "the opening"; {
+	case r.Paused:
+		name, text = "the answer to the person's wish for later", session.TextLater
+	case r.Token == session.AwaitingExplanationResponse:
+		name, text = "the explanation", session.TextExplanation
+	case r.Token != session.AwaitingOpeningResponse:
+		return "", Explanation{}, nil
+	}
+	if text != session.TextOpening { // it was sent one place before, and led here
+		key = session.DirectKey(r.ProfileID, r.ID, text, r.Place()-1)
+	}
+	e, err = c.explainSend(ctx, v, text, key)
+	if _, lost := notDelivered(e); err != nil || !lost {
+		return "", Explanation{}, err
+	}
+	return name, e, nil
+}
+
+// notDelivered is the gate of a text that Twilio took and that did not reach the person, if it did not.
+func notDelivered(e Explanation) (Gate, bool) {
+	at := slices.IndexFunc(e.Gates, func(g Gate) bool { return g.Name == gateDelivered && !g.Passed })
+	if at < 0 {
+		return Gate{}, false
+	}
+	return e.Gates[at], true
 }
 
 // waitsForCarrier reports whether messaging finds out by itself what becomes of a text.
