@@ -307,13 +307,9 @@ func next(o Outcome, m *Message, now time.Time) string {
 		}
 		return "Its receipt settles it, or Twilio's list of messages does" + asked + ": seen there it is adopted; absent twice it is sent " +
 			"again, or left to an operator where its flow says never_duplicate."
-	case Held:
-		return "It is sent once the hold is lifted and its caller asks again."
 	case Capped:
-		return "It is sent when there is room and its caller asks again."
-	return g
-}
-
+		return "It is sent when there is room and it is asked for again."
+	case Held:
 		return "It is sent once the hold is lifted and it is asked for again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:
 	}
