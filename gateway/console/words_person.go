@@ -14,6 +14,9 @@ func wordsOfPerson() glossary {
 		"person.change.what":   {"What is left empty stays. While a session is active the number stays: reset it first, then activate.", "O que ficar vazio permanece. Com uma sessão ativa o número permanece: reinicie-a antes, depois ative."},
 		"person.change.done":   {"Changed.", "Mudado."},
 
+		"bubble.went": {"sent at", "enviado em"}, "bubble.came": {"came at", "chegou em"}, "bubble.arrived": {"delivered at", "entregue em"},
+		"bubble.made": {"not sent; recorded at", "não enviado; registrado em"},
+
 		"person.unread": {"This cannot be read now:", "Não dá para ler isto agora:"},
 		"person.due":    {"Due in", "Na vez em"}, "person.late": {"Due, and late by", "Na vez, com atraso de"},
 		"person.times": {"Times", "Horários"}, "person.times.mine": {"Times in your zone (%s)", "Horários no seu fuso (%s)"},

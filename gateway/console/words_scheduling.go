@@ -2,7 +2,8 @@ package console
 
 func wordsOfScheduling() glossary {
 	return glossary{
-		"chart.filled": {"filled: on their way", "cheio: a caminho"}, "chart.hollow": {"hollow: failed", "vazado: falharam"},
+		"chart.filled": {"full: delivered", "cheio: entregues"}, "chart.grey": {"grey: on their way", "cinza: a caminho"},
+		"chart.hollow": {"hollow: not delivered or refused", "vazado: não entregues ou recusados"}, "chart.more": {"at least: there are more than are counted", "no mínimo: há mais do que se conta"},
 		"scheduling.title":       {"Scheduling", "Agendamento"},
 		"scheduling.holds":       {"paused by an operator: no step is sent and no goal begins", "pausado por um operador: nenhuma etapa é enviada e nenhuma meta começa"},
 		"scheduling.since":       {"since", "desde"},
