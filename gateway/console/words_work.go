@@ -92,7 +92,7 @@ func wordsOfQueues() glossary {
 
 func wordsOfGoals() glossary {
 	return glossary{
-		"goals.title": {"Goals", "Lembretes"}, "goals.all": {"all", "todos"}, "goals.profile": {"Person's phone or id", "Telefone ou id da pessoa"}, "goals.none": {"There are no goals here.", "Não há lembretes aqui."},
+		"goals.title": {"Goals", "Lembretes"}, "goals.all": {"all", "todos"}, "goals.profile": {"Person's phone, name or id", "Telefone, nome ou id da pessoa"}, "goals.none": {"There are no goals here.", "Não há lembretes aqui."},
 		"goals.runs_in": {"Runs in", "Roda em"}, "goals.runs_at": {"Runs at", "Roda às"}, "goals.late": {"Its time has come:", "Chegou a hora:"},
 		"goals.retrying": {"Retrying. Tries that found its device offline: %d", "Tentando de novo. Tentativas com o dispositivo offline: %d"},
 		"goals.waiting":  {"Waiting for its device to be free, since", "Esperando o dispositivo ficar livre, há"},

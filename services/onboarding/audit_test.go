@@ -71,6 +71,12 @@ func TestAudit(t *testing.T) {
 		require.Empty(t, listed(t, w, &onboardingv1.ListAuditRequest{Until: timestamppb.New(w.clock.Now())}))
 		require.NotEmpty(t, listed(t, w, &onboardingv1.ListAuditRequest{Since: timestamppb.New(w.clock.Now())}))
 
+		for _, e := range listed(t, w, &onboardingv1.ListAuditRequest{Changes: true}) {
+			require.NotContains(t, e.GetMethod(), "/Get")
+		}
+		require.Len(t, listed(t, w, &onboardingv1.ListAuditRequest{Changes: true, ProfileId: p.GetProfileId(), Phone: "+5511987650001"}), 1)
+		require.Empty(t, listed(t, w, &onboardingv1.ListAuditRequest{Changes: true, Method: onboardingMethods + "GetSession"}))
+
 		own, err := w.client.ListAudit(w.operator(), &onboardingv1.ListAuditRequest{Method: onboardingMethods + "ListAudit", PageSize: 1})
 		require.NoError(t, err)
 		require.Empty(t, own.GetEntries()[0].GetOutcome(), "this very call, which is under way")

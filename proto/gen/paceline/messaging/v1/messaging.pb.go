@@ -4138,7 +4138,9 @@ type ListMessagingAuditRequest struct {
 	// The id of that entry.
 	BehindId string `protobuf:"bytes,10,opt,name=behind_id,json=behindId,proto3" json:"behind_id,omitempty"`
 	// How many at most, 1 to 501.
-	Limit         int32 `protobuf:"varint,11,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit int32 `protobuf:"varint,11,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Only calls of methods that change something.
+	Changes       bool `protobuf:"varint,12,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4248,6 +4250,13 @@ func (x *ListMessagingAuditRequest) GetLimit() int32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListMessagingAuditRequest) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
 }
 
 // ListMessagingAuditResponse is what was found.
@@ -4600,7 +4609,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"onTheirWay\x123\n" +
 	"\x06failed\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\x06failed\x129\n" +
 	"\tdelivered\x18\x04 \x01(\v2\x1b.paceline.overview.v1.CountR\tdelivered\x127\n" +
-	"\brejected\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\brejected\"\x86\x03\n" +
+	"\brejected\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\brejected\"\xa0\x03\n" +
 	"\x19ListMessagingAuditRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -4614,7 +4623,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\tbehind_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bbehindAt\x12\x1b\n" +
 	"\tbehind_id\x18\n" +
 	" \x01(\tR\bbehindId\x12\x14\n" +
-	"\x05limit\x18\v \x01(\x05R\x05limit\"U\n" +
+	"\x05limit\x18\v \x01(\x05R\x05limit\x12\x18\n" +
+	"\achanges\x18\f \x01(\bR\achanges\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xa2\x03\n" +
 	"\x06Reason\x12\x16\n" +
