@@ -8,7 +8,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -341,7 +340,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		httpStatus = http.StatusServiceUnavailable
 	default:
-		if !errors.Is(err, context.Canceled) {
+		if r.Context().Err() == nil { // else its reader has left it
 			c.log.WarnContext(r.Context(), "console.page_failed", "error", err)
 		}
 	}

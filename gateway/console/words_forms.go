@@ -5,7 +5,7 @@ func wordsOfForms() glossary {
 	return glossary{
 		"fault.bad_code":          {"Twilio's code is a number such as 21211, of five digits; leave it empty for the usual one.", "O código da Twilio é um número como 21211, de cinco dígitos; deixe vazio para o de costume."},
 		"people.enrolled.already": {"Already enrolled as %s; nothing was changed.", "Já inscrita como %s; nada foi alterado."},
-		"goals.profile.several": {"Several people have this name: take the number or the id of one from People.", "Várias pessoas têm este nome: use o telefone ou o id de uma, da página Pessoas."},
+		"goals.profile.several":   {"Several people have this name: take the number or the id of one from People.", "Várias pessoas têm este nome: use o telefone ou o id de uma, da página Pessoas."},
 		"ledger.whose":            {"This number is of", "Este número é de"},
 		"menu.script":             {"Flow", "Fluxo"}, "menu.ledger": {"Ledger", "Consentimento"},
 		"skip.inactive": {"silent for too long", "em silêncio há tempo demais"}, "skip.capped": {"too much in a day or a week", "demais em um dia ou uma semana"},

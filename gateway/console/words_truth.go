@@ -59,6 +59,8 @@ func wordsOfTruth() glossary {
 
 		"overview.in_doubt": {"for longer than a minute: the carrier gives no usable answer", "há mais de um minuto: a operadora não dá resposta utilizável"},
 
+		"ref.scheduling": {"resume scheduling", "retome o agendamento"}, "ref.consent": {"write to the ledger", "escreva no registro"},
+		"ref.jobs": {"look at the failed webhook jobs", "veja as tarefas de webhook que falharam"}, "ref.job": {"cancel the webhook job", "cancele a tarefa de webhook"},
 		"ref.person": {"the person's page", "a página da pessoa"}, "ref.release": {"release the person", "libere a pessoa"}, "ref.activate": {"activate the person", "ative a pessoa"},
 		"ref.preferences": {"change the person's preferences", "mude as preferências da pessoa"}, "ref.session": {"this session", "esta sessão"}, "ref.resume": {"resume the session", "retome a sessão"},
 		"ref.reset": {"reset the session", "reinicie a sessão"}, "ref.message": {"this text", "este texto"}, "ref.evidence": {"what is known of the text", "o que se sabe do texto"},
