@@ -50,8 +50,8 @@ type terminal struct {
 // errBroken is a promise that was not kept. It has been printed by then.
 var errBroken = errors.New("a promise was broken; see above")
 
-// program is how this command was called, for what it tells a person to call next: from the sources, or as a binary.
-func program(called string) string {
+// asCalled is how this command was called, for what it tells a person to call next: from the sources, or as a binary.
+func asCalled(called string) string {
 	if strings.Contains(called, "go-build") { // where go run puts it
 		return "go run ./deploy/paceline"
 	}

@@ -291,6 +291,6 @@ func postmaster(t *testing.T, data string) int {
 
 func TestWhatToCallNextIsSaidAsThisWasCalled(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "./paceline", program("./paceline"))
-	require.Equal(t, "go run ./deploy/paceline", program("/tmp/go-build123/b001/exe/paceline"))
+	require.Equal(t, "./paceline", asCalled("./paceline"))
+	require.Equal(t, "go run ./deploy/paceline", asCalled("/tmp/go-build123/b001/exe/paceline"))
 }

@@ -114,7 +114,7 @@ func (s *screen) verdict(reports []report, kept bool) {
 	if len(reports) > 1 {
 		s.printf("\nThe person saw the same both times.\n")
 	}
-	next, us := "\nNext:\n", program(os.Args[0])
+	next, us := "\nNext:\n", asCalled(os.Args[0])
 	if len(reports) <= 1 {
 		next += "      " + us + " demo --faults    the same while things break\n"
 	}

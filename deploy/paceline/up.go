@@ -205,6 +205,6 @@ Try, in another terminal (the token lives twelve hours):
   grpcurl -plaintext -H "authorization: Bearer $(%[15]s token%[13]s)" %[4]s list
 `,
 		dir, a.Gateway, a.GatewayOps, a.Onboarding, a.OnboardingOps, a.Messaging, a.MessagingOps,
-		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir), filepath.Join(dir, environFile), u.where(), link, program(os.Args[0]))
+		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir), filepath.Join(dir, environFile), u.where(), link, asCalled(os.Args[0]))
 	return err
 }

@@ -271,7 +271,7 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 		}
 		n, err := a.action(r)
 		if err != nil {
-			n = notice{Text: saidBy(err), Bad: true, Typed: n.Typed}
+			n = notice{Key: refusal(err), Text: saidBy(err), Bad: true, Typed: n.Typed}
 		}
 		if err := c.door.set(w, purposeNotice, n, c.now().Add(noticeLife)); err != nil {
 			c.fail(w, r, err)
@@ -314,6 +314,15 @@ func typed(r *http.Request, fields ...string) map[string]string {
 		}
 	}
 	return kept
+}
+
+// refusal is the key of a refusal that the console says in its reader's language; empty for one in the service's words.
+func refusal(err error) string {
+	reason, _ := rpc.Reason(err)
+	if key := "refused." + reason; known(key) {
+		return key
+	}
+	return ""
 }
 
 // saidBy is the message of an RPC's error, which is written for its caller.

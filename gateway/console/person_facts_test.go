@@ -167,7 +167,7 @@ func TestTheTimelineAfterwards(t *testing.T) {
 	_, page := b.page(root + "/people/" + anasID + "?session=" + old)
 	require.Regexp(t, `(?s)stopped</strong> · not sent any more: second message.*the text was resolved</strong>.*<bdi>bea</bdi>.*mended since <small><bdi>resolve the text</bdi></small></li>`, page)
 	require.NotContains(t, page, "carl")
-	require.Equal(t, 1, strings.Count(page, "gets the messages in a row"), "in the head, where they stand: what stopped does not go on")
+	require.Equal(t, 1, strings.Count(page, "gets the next messages, one after another"), "in the head, where they stand: what stopped does not go on")
 }
 
 func TestChangeOfANumberLeavesWhatIsNotNamed(t *testing.T) {
