@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -39,10 +40,11 @@ const apiTimeout = 20 * time.Second
 // newAPI is /v1: the generated handlers with strict JSON, over connections that hold the caller to the rules.
 func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface) (http.Handler, error) {
 	nothing := func(string) (string, bool) { return "", false }
-	mux := runtime.NewServeMux(
+	var mux *runtime.ServeMux
+	mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, strictJSON()),
-		runtime.WithMiddlewares(nameRoute),
-		runtime.WithForwardResponseOption(sayCreated),
+		runtime.WithMiddlewares(func(next runtime.HandlerFunc) runtime.HandlerFunc { return routed(mux, next) }),
+		runtime.WithForwardResponseOption(sayAttached), runtime.WithForwardResponseOption(sayCreated),
 		runtime.WithErrorHandler(answerAPI),
 		runtime.WithRoutingErrorHandler(answerUnrouted),
 		// A service's metadata is not for the caller.
@@ -50,6 +52,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		runtime.WithOutgoingTrailerMatcher(nothing),
 	)
 	rules, err := rulesOf(slices.Concat(onboardingServices, messagingServices))
+	queue := withOpenHours{messaging, onboardingv1.NewOnboardingServiceClient(onboarding)}
 	err = errors.Join(err,
 		onboardingapi.RegisterOnboardingServiceHandlerClient(ctx, mux,
 			onboardingv1.NewOnboardingServiceClient(guarded{conn: onboarding, rules: rules})),
@@ -64,7 +67,7 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 		messagingapi.RegisterMessagingServiceHandlerClient(ctx, mux,
 			messagingv1.NewMessagingServiceClient(guarded{conn: messaging, rules: rules})),
 		messagingapi.RegisterOutboundServiceHandlerClient(ctx, mux,
-			messagingv1.NewOutboundServiceClient(guarded{conn: messaging, rules: rules})),
+			messagingv1.NewOutboundServiceClient(guarded{conn: queue, rules: rules})),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)
@@ -126,14 +129,21 @@ func jsonBody(contentType string) bool {
 	return err == nil && (mediaType == "application/json" || mediaType == "application/x-www-form-urlencoded")
 }
 
-// nameRoute names the matched route for the log and the span.
-func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
+// routed names the matched route for the log and the span.
+func routed(mux *runtime.ServeMux, next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		if probed(r.Context(), true) {
+		pattern, ok := runtime.HTTPPattern(r.Context())
+		// The router takes a verb that the method has no route for as a part of the id before it.
+		stray := ok && pattern.Verb() == "" && strings.Contains(path.Base(r.URL.Path), ":")
+		if probed(r.Context(), !stray) {
 			return
 		}
-		if pattern, ok := runtime.HTTPPattern(r.Context()); ok {
+		if ok {
 			eventFrom(r.Context()).at(r, strings.ReplaceAll(pattern.String(), "=*}", "}"))
+		}
+		if stray {
+			answerOtherMethod(mux, w, r)
+			return
 		}
 		next(w, r, params)
 	}
@@ -154,9 +164,21 @@ func answerUnrouted(
 		return
 	}
 	if httpStatus == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", allow(ctx, mux, w, r))
+		answerOtherMethod(mux, w, r.WithContext(ctx))
+		return
 	}
 	answerNoRoute(ctx, w, httpStatus)
+}
+
+// answerOtherMethod answers a path that other methods have a route for, or none.
+func answerOtherMethod(mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request) {
+	allowed := allow(r.Context(), mux, w, r)
+	if allowed == "" {
+		answerNoRoute(r.Context(), w, http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Allow", allowed)
+	answerNoRoute(r.Context(), w, http.StatusMethodNotAllowed)
 }
 
 // answerNoRoute answers an unknown path or method.

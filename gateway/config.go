@@ -24,7 +24,8 @@ type Config struct {
 	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
 	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY,required" help:"verifies QStash's callbacks after its keys were rotated"`
 	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token; two parted by a comma while it is changed"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere; of several parted by commas the first signs, and all are believed"`
+	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls to the services: a private key of Ed25519 in PKCS #8, which no other process has"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
 
 	// A vendor whose secret is absent is not served: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); the secret key of the webhook, several parted by commas; none turns the route off"`
@@ -78,14 +79,10 @@ func (c *Config) Validate() error {
 			Variable: "API_JWT_SECRET or API_JWKS_URL", Reason: "is missing", Help: "verifies the tokens of /v1; at least one of them",
 		})
 	}
-	for _, secret := range []struct {
-		variable string
-		value    config.Secret
-	}{{"SERVICE_AUTH_SECRET", c.ServiceAuthSecret}, {"API_JWT_SECRET", c.JWTSecret}} {
-		if !secret.value.IsZero() { // one that is missing is reported as such
-			problems = append(problems, rpc.CheckSecret(secret.variable, secret.value))
-		}
+	if !c.JWTSecret.IsZero() {
+		problems = append(problems, rpc.CheckSecret("API_JWT_SECRET", c.JWTSecret))
 	}
+	problems = append(problems, c.keys().CheckSigning())
 	problems = append(problems, c.publishedKeys()...)
 	for _, secrets := range []struct {
 		variable string
@@ -103,6 +100,11 @@ func (c *Config) Validate() error {
 		})
 	}
 	return errors.Join(append(append(problems, c.handsets()), c.console()...)...)
+}
+
+// keys are those that the gateway's calls are signed with. It believes none, for no process calls it.
+func (c *Config) keys() rpc.Keys {
+	return rpc.Keys{Process: rpc.Gateway, Signing: c.SigningKey, Shared: c.ServiceAuthSecret}
 }
 
 // console reports what its pages cannot be served with.

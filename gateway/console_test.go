@@ -90,6 +90,13 @@ func TestConsole(t *testing.T) {
 		}
 	})
 
+	t.Run("IsFoundWithASlashToo", func(t *testing.T) {
+		t.Parallel()
+		status, _, header := visits(t).asks(http.MethodGet, "/console/", nil)
+		require.Equal(t, http.StatusMovedPermanently, status)
+		require.Equal(t, "/console", header.Get("Location"))
+	})
+
 	t.Run("AsksAsThePersonWhoseTokenWasPasted", func(t *testing.T) {
 		t.Parallel()
 		v := visits(t)

@@ -39,6 +39,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	defer func() { _ = tel.Shutdown(ctx) }() // it exports nothing
 	checks := []process.Check{
 		{Name: "configuration", Look: func(context.Context) (string, error) { return "every variable is set and well-formed", nil }},
+		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
+		process.Settings(&cfg),
 		{
 			Name: "public origin", Look: cfg.lookAtOrigin,
 			Mend: "QStash and Twilio must reach PUBLIC_BASE_URL from the internet; use https and a public name, or emulators on this machine",
@@ -87,7 +89,7 @@ func (c *Config) lookAtUpstream(
 		ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 		defer cancel()
 		now := time.Now // tokens live by the host's clock, which the service's has to agree with
-		tokens, err := rpc.NewTokens(c.ServiceAuthSecret, now)
+		tokens, err := rpc.NewTokens(c.keys(), now)
 		if err != nil {
 			return "", err
 		}
@@ -113,8 +115,8 @@ func (c *Config) lookAtUpstream(
 func believed(addr string, err error) error {
 	switch status.Code(err) {
 	case codes.Unauthenticated:
-		return process.Mend("give all three processes the same SERVICE_AUTH_SECRET, and keep their clocks by NTP",
-			fmt.Errorf("%s does not believe our tokens: SERVICE_AUTH_SECRET is another there, or its clock is", addr))
+		return process.Mend("add the public key of GATEWAY_SIGNING_KEY to SERVICE_PUBLIC_KEYS there, and keep the clocks by NTP",
+			fmt.Errorf("%s does not believe our tokens: SERVICE_PUBLIC_KEYS has no key of ours there, or its clock is another", addr))
 	case codes.Unimplemented:
 		return fmt.Errorf("what serves at %s is another service", addr)
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown:

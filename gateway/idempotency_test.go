@@ -17,6 +17,7 @@ func repeatable() []string {
 		"WebhookJobService_RetryWebhookJob", "WebhookJobService_CancelWebhookJob", "MessagingService_ResolveMessage", "OutboundService_CancelQueuedText",
 		"EngagementService_CancelOutreach", "EngagementService_RetryOutreach", "EngagementService_RunEngagement", "GoalService_StopGoal",
 		"EventService_PauseEventSubscription", "EventService_ResumeEventSubscription", "EventService_ReplayEventDelivery",
+		"OnboardingService_SetLegalHold", "OnboardingService_LiftLegalHold",
 		"OnboardingService_PauseScheduling", "OnboardingService_ResumeScheduling",
 	}
 }

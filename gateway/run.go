@@ -88,7 +88,7 @@ type upstream struct {
 
 // open wires everything. Only the JWKS is called yet, if there is one.
 func open(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry) (*gateway, error) {
-	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
+	tokens, err := rpc.NewTokens(cfg.keys(), deps.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -215,11 +215,14 @@ func dial(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (onboarding,
 	return onboarding, messaging, nil
 }
 
+// service is the gateway itself, where it asks something of its own.
+var service = rpc.Principal{Subject: rpc.Gateway, Role: rpc.RoleService}
+
 // calling is how the gateway calls onboarding.
 func calling(cfg Config, tokens *rpc.Tokens, tel *telemetry.Telemetry) (rpc.ClientConfig, error) {
 	files, err := rpc.LoadTLS(cfg.TLS)
 	return rpc.ClientConfig{
-		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "gateway", Role: rpc.RoleService},
+		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: service,
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: stepTimeout,
 	}, err
 }

@@ -41,20 +41,37 @@ vendor() {
 	fi
 }
 
-for own in postgres_password onboarding_database_password messaging_database_password service_auth_secret api_jwt_secret console_key; do
+for own in postgres_password onboarding_database_password messaging_database_password onboarding_serve_password \
+	messaging_serve_password api_jwt_secret console_key; do
 	keep "$own" "$(random)"
 done
 for service in onboarding messaging; do
-	keep "${service}_database_url" "postgres://$service:$(cat "$folder/${service}_database_password")@postgres:5432/$service?sslmode=disable"
+	# In a folder from before there were two logins the first stays the owner's: the doctor says how to make the other.
+	keep "${service}_database_url" "postgres://${service}_serve:$(cat "$folder/${service}_serve_password")@postgres:5432/$service?sslmode=disable"
+	keep "${service}_migrate_url" "postgres://$service:$(cat "$folder/${service}_database_password")@postgres:5432/$service?sslmode=disable"
 done
+# A signing key for each process that calls others, and the public halves, by which it is believed. operator is yours: it signs your tokens.
+public=
+for process in gateway onboarding operator; do
+	file=$folder/${process}_signing_key
+	[ -s "$file" ] || key=$(openssl genpkey -algorithm ed25519 -outform DER | openssl base64 -A)
+	[ -s "$file" ] || printf '%s\n' "$key" >"$file"
+	half=$(openssl base64 -d -A -in "$file" | openssl pkey -inform DER -pubout -outform DER | openssl base64 -A)
+	public=$public${public:+,}$process=$half
+done
+keep service_public_keys "$public"
 keep redis_conf "requirepass $(random)"
 keep redis_url "redis://:$(sed -n 's/^requirepass //p' "$folder/redis_conf")@redis:6379/0"
 
-# https://upstash.com/docs/qstash/howto/local-development; the last is of our Twilio.
+# https://upstash.com/docs/qstash/howto/local-development; the last two are of our Twilio.
 vendor qstash_token eyJVc2VySUQiOiJkZWZhdWx0VXNlciIsIlBhc3N3b3JkIjoiZGVmYXVsdFBhc3N3b3JkIn0=
 vendor qstash_current_signing_key sig_7kYjw48mhY7kAjqNGcy6cr29RJ6r
 vendor qstash_next_signing_key sig_5ZB6DVzB1wjE8S6rZ7eenA8Pdnhs
 vendor twilio_auth_token 0123456789abcdef0123456789abcdef
+vendor twilio_api_key_secret fedcba9876543210fedcba9876543210
+
+# What all processes shared before they had keys: a folder that has it keeps it, until you empty the file (docs/runbooks/key-rotation.md).
+keep service_auth_secret ""
 
 # Empty turns the route off, and of the last the console's sign-in by OpenID Connect.
 keep kapso_webhook_secret ""
@@ -62,6 +79,6 @@ keep shopify_webhook_secret ""
 keep oidc_client_secret ""
 
 echo "the secrets are in $folder"
-for name in qstash_token qstash_current_signing_key qstash_next_signing_key twilio_auth_token; do
+for name in qstash_token qstash_current_signing_key qstash_next_signing_key twilio_auth_token twilio_api_key_secret; do
 	[ "$(tr -d ' \n' <"$folder/$name")" ] || echo "fill in $folder/$name"
 done

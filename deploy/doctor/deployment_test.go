@@ -48,8 +48,10 @@ func deploy(t *testing.T) map[string]string {
 	maps.Copy(environ, map[string]string{
 		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL, "MESSAGING_DATABASE_URL": cfg.MessagingDatabaseURL,
 		"GATEWAY_ADDR": services.Addresses.Gateway, "ONBOARDING_ADDR": services.Addresses.Onboarding, "MESSAGING_ADDR": services.Addresses.Messaging,
-		"PUBLIC_BASE_URL": services.URL(), "SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
+		"LEDGER_SIGNING_KEY": "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", "LEDGER_ANCHOR_DIR": t.TempDir(),
+		"PUBLIC_BASE_URL": services.URL(), "API_JWT_SECRET": secrets.APIJWT,
 	})
+	maps.Copy(environ, secrets.Keys())
 	return environ
 }
 
@@ -100,7 +102,8 @@ func TestDeployment(t *testing.T) {
 		said := say(t, findings)
 		for _, name := range []string{
 			"QSTASH_TOKEN", "QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY", "PUBLIC_BASE_URL", "TWILIO_ACCOUNT_SID", "TWILIO_AUTH_TOKEN",
-			"ONBOARDING_DATABASE_URL", "MESSAGING_DATABASE_URL", "SERVICE_AUTH_SECRET",
+			"TWILIO_API_KEY_SID and TWILIO_API_KEY_SECRET or TWILIO_AUTH_TOKEN", "ONBOARDING_DATABASE_URL", "MESSAGING_DATABASE_URL",
+			"GATEWAY_SIGNING_KEY or SERVICE_AUTH_SECRET", "ONBOARDING_SIGNING_KEY or SERVICE_AUTH_SECRET", "SERVICE_PUBLIC_KEYS or SERVICE_AUTH_SECRET",
 		} {
 			require.Contains(t, said, "failed  "+name)
 		}
@@ -148,9 +151,11 @@ func deploymentFailures(t *testing.T) {
 		change func(environ map[string]string)
 		want   string
 	}{
-		"AnotherServiceSecret": {
-			change: func(environ map[string]string) { environ["SERVICE_AUTH_SECRET"] = rand.Text() + rand.Text() },
-			want:   `failed  onboarding +\S+ does not believe our tokens: SERVICE_AUTH_SECRET is another there`,
+		"ASigningKeyThatNobodyKnows": {
+			change: func(environ map[string]string) {
+				environ["GATEWAY_SIGNING_KEY"] = stack.Secrets{ServiceAuth: rand.Text()}.Keys()["GATEWAY_SIGNING_KEY"]
+			},
+			want: `failed  onboarding +\S+ does not believe our tokens: SERVICE_PUBLIC_KEYS has no key of ours there`,
 		},
 		"AnotherTwilioToken": {
 			change: func(environ map[string]string) { environ["TWILIO_AUTH_TOKEN"] = strings.Repeat("0", 32) },

@@ -137,8 +137,9 @@ var mends = map[Component]string{
 	Scheme: "PUBLIC_BASE_URL must have the scheme that the vendor calls: https where TLS ends at a proxy",
 	Host:   "PUBLIC_BASE_URL must have the host that the vendor calls",
 	Port:   "PUBLIC_BASE_URL must have the port that the vendor calls, and none if that has none",
-	Path:   "a proxy rewrites the path: it must pass it on as it comes, and PUBLIC_BASE_URL has none",
-	Query:  "a proxy drops or changes the query, which says what the callback is about: it must pass it on as it comes",
+	Path:   "a proxy rewrites the path: it must pass it on as it comes, and PUBLIC_BASE_URL has none; or --url is that of another request",
+	Query: "a proxy drops or changes the query, which says what the callback is about: it must pass it on as it comes; or --url is that of " +
+		"another request",
 }
 
 // between names the parts in which two URLs differ.

@@ -10,6 +10,9 @@ import (
 // databases is where the two services keep their data.
 type databases struct {
 	Onboarding, Messaging string // Postgres URLs
+	// OnboardingOwner and MessagingOwner are those that migrate, as the environment has them or of the private server; empty where the
+	// others do.
+	OnboardingOwner, MessagingOwner string
 	// Lost is closed when a private server has ended by itself; nil for servers that the environment names.
 	Lost <-chan struct{}
 	stop func(ctx context.Context) error
@@ -21,7 +24,10 @@ func openDatabases(ctx context.Context, environ map[string]string, dir string) (
 	onboarding, messaging := environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"]
 	switch {
 	case onboarding != "" && messaging != "":
-		return databases{Onboarding: onboarding, Messaging: messaging, stop: func(context.Context) error { return nil }}, nil
+		return databases{
+			Onboarding: onboarding, Messaging: messaging, OnboardingOwner: environ["ONBOARDING_DATABASE_MIGRATE_URL"],
+			MessagingOwner: environ["MESSAGING_DATABASE_MIGRATE_URL"], stop: func(context.Context) error { return nil },
+		}, nil
 	case onboarding != "" || messaging != "":
 		return databases{}, errors.New("set both ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL, or neither for a private server")
 	}
@@ -33,7 +39,9 @@ func openDatabases(ctx context.Context, environ map[string]string, dir string) (
 		return databases{}, errors.Join(err, server.Stop(context.WithoutCancel(ctx)))
 	}
 	return databases{
-		Onboarding: server.URL("onboarding", "onboarding"), Messaging: server.URL("messaging", "messaging"),
+		Onboarding:      server.URL("onboarding", cluster.Serving("onboarding")),
+		Messaging:       server.URL("messaging", cluster.Serving("messaging")),
+		OnboardingOwner: server.URL("onboarding", "onboarding"), MessagingOwner: server.URL("messaging", "messaging"),
 		Lost: server.Done(), stop: server.Stop,
 	}, nil
 }

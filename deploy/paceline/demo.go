@@ -134,7 +134,8 @@ func openStage(
 		return s, err
 	}
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
-		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging, Secrets: secrets, Log: log, Rest: rest,
+		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
+		OnboardingMigrateURL: s.databases.OnboardingOwner, MessagingMigrateURL: s.databases.MessagingOwner, Secrets: secrets, Log: log, Rest: rest,
 		Environ: environ,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -99,7 +100,7 @@ func (c *doctorSignatureCommand) Run(_ context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := c.print(t, vendor, differences); err != nil {
+	if err := c.print(t, vendor, keys.PublicBaseURL, differences); err != nil {
 		return err
 	}
 	if len(differences) > 0 {
@@ -108,7 +109,21 @@ func (c *doctorSignatureCommand) Run(_ context.Context, t terminal) error {
 	return nil
 }
 
-func (c *doctorSignatureCommand) print(t terminal, vendor string, differences []doctor.Difference) error {
+// signed is the URL of a good signature, and what to say when it is not the one that was given: only the path and the query of that
+// are checked.
+func (c *doctorSignatureCommand) signed(origin string) (signed, other string) {
+	given, err := url.Parse(c.URL)
+	if err != nil { // it was read before
+		return c.URL, ""
+	}
+	if signed = origin + given.RequestURI(); given.Host != "" && given.Scheme+"://"+given.Host != origin {
+		other = fmt.Sprintf("warning: --url begins with %s://%s, which was not signed; the origin is taken from PUBLIC_BASE_URL\n",
+			given.Scheme, given.Host)
+	}
+	return signed, other
+}
+
+func (c *doctorSignatureCommand) print(t terminal, vendor, origin string, differences []doctor.Difference) error {
 	if c.JSON {
 		encoder := json.NewEncoder(t.out)
 		encoder.SetIndent("", "  ")
@@ -119,7 +134,8 @@ func (c *doctorSignatureCommand) print(t terminal, vendor string, differences []
 		}{vendor, len(differences) == 0, append([]doctor.Difference{}, differences...)})
 	}
 	if len(differences) == 0 {
-		_, err := fmt.Fprintf(t.out, "good: this is %s's signature, for this URL and this body\n", vendor)
+		signed, other := c.signed(origin)
+		_, err := fmt.Fprintf(t.out, "good: this is %s's signature, for %s and this body\n%s", vendor, signed, other)
 		return err
 	}
 	for _, d := range differences {

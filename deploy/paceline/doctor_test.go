@@ -57,7 +57,11 @@ func TestDoctorOfSignatures(t *testing.T) {
 			args: []string{"-H", "Upstash-Signature: " + byQStash}, err: errSignature.Error(),
 			want: "scheme     signed \"http\", checked \"https\"\n           to mend: PUBLIC_BASE_URL must have the scheme",
 		},
-		"SaysThatAllIsGood":      {args: []string{"-H", "X-Twilio-Signature: " + byTwilio}, want: "good: this is Twilio's signature"},
+		"SaysThatAllIsGood": {args: []string{"-H", "X-Twilio-Signature: " + byTwilio}, want: "good: this is Twilio's signature"},
+		"TellsOfAURLThatWasNotSigned": {
+			args: []string{"-H", "X-Twilio-Signature: " + byTwilio, "--url", "http://10.0.0.7:8080" + step},
+			want: "for https://texts.example.com/api/onboarding/step and this body\nwarning: --url begins with http://10.0.0.7:8080, which was not signed",
+		},
 		"SpeaksToMachines":       {args: []string{"-H", "X-Twilio-Signature: " + byTwilio, "--json"}, want: `"good": true`},
 		"WantsTheSignature":      {args: []string{"-H", "Host: a"}, err: "neither Upstash-Signature nor X-Twilio-Signature"},
 		"WantsHeadersAsTheyCame": {args: []string{"-H", "nonsense"}, err: "must be 'Name: value'"},

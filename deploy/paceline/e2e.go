@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"paceline.internal/deploy/e2e"
@@ -16,7 +17,7 @@ import (
 // e2eCommand is the staging harness.
 type e2eCommand struct {
 	Runs int    `default:"2" help:"How often the conversation is played, each time from a clean baseline. All have to be the same."`
-	Up   string `placeholder:"URL" help:"The gateway of a paceline up on this machine. Default without PUBLIC_BASE_URL: the usual one."`
+	Up   string `placeholder:"URL" help:"The gateway of a paceline up on this machine. Default when the environment has no deployment: the usual one."`
 	Data string `help:"The folder of that paceline up."`
 	JSON bool   `name:"json" help:"Print one JSON object, for machines."`
 }
@@ -62,10 +63,15 @@ func (c *e2eCommand) Run(ctx context.Context, t terminal) error {
 	return nil
 }
 
+// ofDeployment are the variables that say that another deployment is meant than a paceline up.
+func ofDeployment() []string {
+	return []string{"PUBLIC_BASE_URL", "TWILIO_AUTH_TOKEN", "TWILIO_FROM_NUMBER", "QSTASH_CURRENT_SIGNING_KEY"}
+}
+
 // environ is the user's, on top of what a paceline up on this machine has when that is meant.
 func (c *e2eCommand) environ(given map[string]string) (map[string]string, error) {
-	if given["PUBLIC_BASE_URL"] != "" && c.Up == "" {
-		return given, nil
+	if c.Up == "" && slices.ContainsFunc(ofDeployment(), func(name string) bool { return given[name] != "" }) {
+		return given, nil // with what is missing among them, which a paceline up would only hide
 	}
 	dir, err := dataDir(c.Data)
 	if err != nil {

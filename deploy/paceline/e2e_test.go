@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -23,6 +24,16 @@ func (u *upProcess) gateway(t *testing.T) string {
 	origin, _, found := strings.Cut(u.lines[0][at+len("http://"):], "/")
 	require.True(t, found)
 	return "http://" + origin
+}
+
+// TestE2EOfADeployment is the environment of a deployment without its origin.
+func TestE2EOfADeployment(t *testing.T) {
+	t.Parallel()
+	err := run(t.Context(), []string{"e2e", "--data", t.TempDir()}, terminal{out: io.Discard, environ: map[string]string{
+		"HARNESS_QSTASH_MODE": "stub", "TWILIO_AUTH_TOKEN": "token", "TWILIO_FROM_NUMBER": "+12025550100", "QSTASH_CURRENT_SIGNING_KEY": "sig_1",
+		"API_JWT_SECRET": strings.Repeat("s", 32),
+	}})
+	require.EqualError(t, err, "PUBLIC_BASE_URL is missing (the deployment's own origin, which signatures are computed from)")
 }
 
 // TestE2E has the harness meet a paceline up, as in its manual.

@@ -29,7 +29,8 @@ type emulatorsCommand struct {
 // Help is the long text of --help.
 func (e *emulatorsCommand) Help() string {
 	return `PUBLIC_BASE_URL is the origin of the gateway, as its own environment has it: messages that the phones send are posted there, and
-signatures are computed from it. The accounts are those of "paceline up"; the emulators forget everything when they stop.
+signatures are computed from it. The accounts are those of "paceline up", and the variables that give them to the services are printed; the
+emulators forget everything when they stop.
 
 Their credentials are public. Put them where only the services and you can reach them.`
 }
@@ -78,7 +79,8 @@ func (e *emulatorsCommand) Run(ctx context.Context, t terminal) (err error) {
 	}()
 	running.Twilio.SetInboundURL(origin.String() + inboundPath)
 	if _, err := fmt.Fprintf(
-		t.out, "QStash at %s, Twilio at %s; callbacks to %s\n", running.QStashURL, running.TwilioURL, origin,
+		t.out, "QStash at %s, Twilio at %s; callbacks to %s\nFor the services:\n%s", running.QStashURL, running.TwilioURL, origin,
+		exports(running.Environ()),
 	); err != nil {
 		return err
 	}

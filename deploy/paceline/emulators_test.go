@@ -36,6 +36,14 @@ func TestEmulators(t *testing.T) {
 		require.NoError(t, err)
 		where := regexp.MustCompile(`^QStash at (\S+), Twilio at (\S+); callbacks to `).FindStringSubmatch(line)
 		require.Len(t, where, 3, line)
+		for _, want := range []string{
+			"For the services:\n", "export CONSOLE_HANDSETS_URL='" + where[2] + "'\n", "export QSTASH_CURRENT_SIGNING_KEY='" + qstash.DevCurrentKey + "'\n",
+			"export QSTASH_NEXT_SIGNING_KEY='" + qstash.DevNextKey + "'\n", "export QSTASH_TOKEN='" + qstash.DevToken + "'\n", "export QSTASH_URL='" + where[1] + "'\n",
+		} {
+			line, err := said.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, want, line)
+		}
 		addr := func(origin string) string { return strings.TrimPrefix(origin, "http://") }
 
 		require.NoError(t, run(t.Context(), []string{"emulators", "--health", "--qstash", addr(where[1]), "--twilio", addr(where[2])}, terminal{out: io.Discard}))

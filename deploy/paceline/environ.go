@@ -16,15 +16,20 @@ const environFile = "environ.sh"
 
 // writeEnviron writes it, readable by its owner only, because it has every secret in it.
 func writeEnviron(dir string, environ map[string]string) (path string, err error) {
-	var lines strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(environ)) {
-		lines.WriteString("export " + name + "='" + strings.ReplaceAll(environ[name], "'", `'\''`) + "'\n")
-	}
 	path = filepath.Join(dir, environFile)
 	if err := removeEnviron(path); err != nil { // one that another user may read
 		return "", err
 	}
-	return path, os.WriteFile(path, []byte(lines.String()), 0o600)
+	return path, os.WriteFile(path, []byte(exports(environ)), 0o600)
+}
+
+// exports sets variables in a shell.
+func exports(environ map[string]string) string {
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(environ)) {
+		lines.WriteString("export " + name + "='" + strings.ReplaceAll(environ[name], "'", `'\''`) + "'\n")
+	}
+	return lines.String()
 }
 
 // readEnviron reads what writeEnviron wrote.

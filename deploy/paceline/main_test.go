@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/test/stack"
 )
 
 // asPaceline makes the test binary behave as the command, so that it can be started, interrupted and killed for real.
@@ -167,7 +168,8 @@ func TestUp(t *testing.T) {
 func TestToken(t *testing.T) {
 	t.Parallel()
 	secret := strings.Repeat("k", 32)
-	environ := map[string]string{"SERVICE_AUTH_SECRET": secret, "API_JWT_SECRET": secret}
+	environ := stack.Secrets{ServiceAuth: secret}.Keys()
+	environ["API_JWT_SECRET"] = secret
 
 	for _, tc := range []struct {
 		name string
@@ -178,6 +180,7 @@ func TestToken(t *testing.T) {
 		{name: "ForTheAPI", args: []string{"token", "--api", "--role", "user", "--subject", "01a1fa5b-67d5-70f4-8c4b-49f4142640b7"}},
 		{name: "ForTheHostApplication", args: []string{"token", "--api", "--role", "app", "--subject", "shop"}},
 		{name: "AnOrganisationThatIsNoUUIDIsRefused", args: []string{"token", "--org", "acme"}, want: "org_id"},
+		{name: "ForAProcessOfOursIsRefused", args: []string{"token", "--role", "service"}, want: "role"},
 		{name: "AnUnknownRoleIsRefused", args: []string{"token", "--role", "root"}, want: "role"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -216,6 +219,8 @@ type upProcess struct {
 	token string
 	lines []string // its curl lines
 	grpc  string   // the address of onboarding
+
+	messaging string // the address of messaging's gRPC
 }
 
 func startUp(t *testing.T, data string) *upProcess {
@@ -238,8 +243,13 @@ func startUpWith(t *testing.T, data string, environ ...string) *upProcess {
 		if token, ok := strings.CutPrefix(line, "TOKEN="); ok {
 			up.token = token
 		}
-		if words := strings.Fields(line); len(words) > 2 && words[0] == "onboarding" && words[1] == "grpc" {
-			up.grpc = words[2]
+		if words := strings.Fields(line); len(words) > 2 && words[1] == "grpc" {
+			switch words[0] {
+			case "onboarding":
+				up.grpc = words[2]
+			case "messaging":
+				up.messaging = words[2]
+			}
 		}
 		if strings.HasPrefix(line, "curl ") {
 			up.lines = append(up.lines, line)

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"net/http"
 	"net/url"
@@ -94,10 +95,12 @@ const shown = 3
 
 // preview reads the file, says what would come of it, and returns how many rows can be sent.
 func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err error) {
+	seed, seen := maphash.MakeSeed(), map[uint64]bool{} // of phones: a file may have millions
 	err = c.each(func(r row) error {
 		if len(r.wrong) > 0 {
 			return refused.add(r.wrong...)
 		}
+		seen[maphash.String(seed, r.person.Phone)] = true
 		if good++; good > shown {
 			return nil
 		}
@@ -108,8 +111,8 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 	if err != nil {
 		return 0, err
 	}
-	_, err = fmt.Fprintf(out, "%s: %d people can be created, where their phone is not there yet; refused lines: %d.\n",
-		c.File, good, refused.lines)
+	_, err = fmt.Fprintf(out,
+		"%s: %d people can be created, where their phone is not there yet; lines that repeat a phone: %d; refused lines: %d.\n", c.File, len(seen), good-len(seen), refused.lines)
 	return good, err
 }
 

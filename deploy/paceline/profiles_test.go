@@ -137,7 +137,7 @@ func TestImport(t *testing.T) {
 		said, err := importing()
 		require.ErrorContains(t, err, "lines that were not taken: 1; see "+people+".refused.csv")
 		require.Equal(t, "line 2: +12*******43, Ana, en, America/New_York\nline 3: +12*******44, Bo, en, UTC\nline 5: +12*******45, Di ane, pt-BR, UTC\n"+
-			people+": 4 people can be created, where their phone is not there yet; refused lines: 1.\nNothing was sent; --yes creates them.\n", said)
+			people+": 3 people can be created, where their phone is not there yet; lines that repeat a phone: 1; refused lines: 1.\nNothing was sent; --yes creates them.\n", said)
 		const refused = "line,column,reason\n4,phone,\"phone must be a valid number in international form, such as +5511987654321\"\n"
 		require.Equal(t, refused, refusedOf(t, people))
 

@@ -16,8 +16,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -228,7 +230,8 @@ func (r *reader) grpcurl(t *testing.T, words []string) {
 	require.Len(t, words, 8)
 	require.Equal(t, []string{"grpcurl", "-plaintext", "-H"}, words[:3])
 	require.Equal(t, "-d", words[4])
-	require.Equal(t, "127.0.0.1:9001", words[6])
+	addr, served := map[string]string{"127.0.0.1:9001": r.up.grpc, "127.0.0.1:9002": r.up.messaging}[words[6]]
+	require.True(t, served, words[6])
 	name, value, found := strings.Cut(words[3], ": ")
 	require.True(t, found)
 	service, method, found := strings.Cut(words[7], "/")
@@ -239,12 +242,14 @@ func (r *reader) grpcurl(t *testing.T, words []string) {
 	require.True(t, ok)
 	in, out := dynamicpb.NewMessage(rpc.Input()), dynamicpb.NewMessage(rpc.Output())
 	require.NoError(t, protojson.Unmarshal([]byte(words[5]), in))
-	conn, err := grpc.NewClient(r.up.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), name, value)
 	require.NoError(t, conn.Invoke(ctx, "/"+service+"/"+method, in, out))
 	t.Log(out)
+	garbage := metadata.AppendToOutgoingContext(t.Context(), name, "Bearer garbage")
+	require.Equal(t, codes.Unauthenticated, status.Code(conn.Invoke(garbage, "/"+service+"/"+method, in, out)), "it asks what needs no token")
 }
 
 // moved is a line with the ports that this `up` really has.

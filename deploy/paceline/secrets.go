@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -28,7 +31,7 @@ func newSecrets() (stack.Secrets, error) {
 const secretsFile = "secrets.json"
 
 // errNoSecrets is a data folder in which `paceline up` has never run.
-var errNoSecrets = errors.New("there are no secrets yet: set SERVICE_AUTH_SECRET (and API_JWT_SECRET for --api), " +
+var errNoSecrets = errors.New("there are no secrets yet: set OPERATOR_SIGNING_KEY (or, for --api, API_JWT_SECRET), " +
 	"name the folder of your `paceline up` with --data, or run `paceline up` once")
 
 // loadSecrets reads what keepSecrets wrote. Secrets that another user could have read or planted are refused.
@@ -82,6 +85,34 @@ func keepSecrets(dir string) (stack.Secrets, error) {
 		return secrets, errors.Join(err, os.Remove(draft.Name()))
 	}
 	return secrets, os.Rename(draft.Name(), filepath.Join(dir, secretsFile))
+}
+
+// ledgerKeyFile signs the anchors of the consent ledgers of `paceline up`, which are in anchorsDir beside it.
+const (
+	ledgerKeyFile = "ledger.key"
+	anchorsDir    = "anchors"
+)
+
+// keepLedgerKey returns the key of the folder in base64, making it and the folder of the anchors the first time.
+func keepLedgerKey(dir string) (string, error) {
+	if err := os.MkdirAll(filepath.Join(dir, anchorsDir), 0o700); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, ledgerKeyFile)
+	key, err := os.ReadFile(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return string(key), err
+	}
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return "", fmt.Errorf("make the key of the ledgers: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return "", fmt.Errorf("make the key of the ledgers: %w", err)
+	}
+	made := base64.StdEncoding.EncodeToString(der)
+	return made, os.WriteFile(file, []byte(made), 0o600)
 }
 
 // defaultData is where `paceline up` keeps what is not Postgres: a folder of the user's cache.

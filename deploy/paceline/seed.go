@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,8 @@ type seedCommand struct {
 
 // Help is what --help says after the first line.
 func (c *seedCommand) Help() string {
-	return `ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL name the databases; ". environ.sh" in the data folder of paceline up
+	return `ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL name the databases, or ONBOARDING_DATABASE_MIGRATE_URL and
+MESSAGING_DATABASE_MIGRATE_URL where another login owns the tables; ". environ.sh" in the data folder of paceline up
 sets them while it runs. They are migrated first.
 
 Nothing that is written is due: no message is sent for it. The numbers are of exchange 555, which has no subscribers. It refuses a
@@ -38,7 +40,7 @@ database with people in it, and one that is not on this machine.`
 // Run writes them.
 func (c *seedCommand) Run(ctx context.Context, t terminal) (err error) {
 	open := func(variable string, migrate func(ctx context.Context, url string) error) (*pgx.Conn, error) {
-		url := t.environ[variable]
+		url := cmp.Or(t.environ[strings.TrimSuffix(variable, "URL")+"MIGRATE_URL"], t.environ[variable])
 		if url == "" {
 			return nil, fmt.Errorf("%s is not set; \". environ.sh\" in the data folder of paceline up sets it while it runs", variable)
 		}

@@ -13,7 +13,7 @@ import (
 // tokenCommand prints a token.
 type tokenCommand struct {
 	API     bool          `name:"api" help:"For /v1 over HTTP, signed with API_JWT_SECRET, instead of for gRPC."`
-	Role    string        `enum:"operator,app,user,service" default:"operator" help:"One of ${enum}."`
+	Role    string        `enum:"operator,app,user" default:"operator" help:"One of ${enum}."`
 	Org     string        `default:"00000000-0000-7000-8000-000000000001" help:"The organisation."`
 	Subject string        `default:"operator" help:"Who; the profile_id of a user."`
 	TTL     time.Duration `name:"ttl" default:"1h" help:"How long it lives."`
@@ -22,18 +22,15 @@ type tokenCommand struct {
 
 // Run prints the token alone, so that it can stand in a command line.
 func (c *tokenCommand) Run(_ context.Context, t terminal) error {
-	secrets, err := c.secrets(t.environ)
-	if err != nil {
-		return err
-	}
 	who := rpc.Principal{Subject: c.Subject, OrgID: c.Org, Role: rpc.Role(c.Role)}
 	if err := who.Validate(); err != nil {
 		return err
 	}
-	token, err := secrets.ServiceToken(who, time.Now, c.TTL)
+	mint := c.service
 	if c.API {
-		token, err = secrets.APIToken(who.Subject, who.OrgID, who.Role, time.Now(), c.TTL)
+		mint = c.api
 	}
+	token, err := mint(t.environ, who)
 	if err != nil {
 		return err
 	}
@@ -41,28 +38,59 @@ func (c *tokenCommand) Run(_ context.Context, t terminal) error {
 	return err
 }
 
-// secrets are those of the environment, as the services read them, or else of the data folder.
-func (c *tokenCommand) secrets(environ map[string]string) (stack.Secrets, error) {
+// service signs as an operator, with the key of the environment, or else that of the data folder.
+func (c *tokenCommand) service(environ map[string]string, who rpc.Principal) (string, error) {
 	var cfg struct {
-		ServiceAuth config.Secret `env:"SERVICE_AUTH_SECRET" help:"signs the tokens that the processes call each other with"`
-		APIJWT      config.Secret `env:"API_JWT_SECRET" help:"signs the tokens of /v1"`
+		Key    config.Secret `env:"OPERATOR_SIGNING_KEY" help:"signs the tokens of operators for gRPC"`
+		Shared config.Secret `env:"SERVICE_AUTH_SECRET" help:"signs them where the processes have no keys yet"`
 	}
 	if err := config.Load(environ, &cfg); err != nil {
+		return "", err
+	}
+	keys := rpc.Keys{Process: rpc.Operator, Signing: cfg.Key, Shared: cfg.Shared}
+	if cfg.Key.IsZero() && cfg.Shared.IsZero() {
+		secrets, err := c.kept()
+		if err != nil {
+			return "", err
+		}
+		return secrets.ServiceToken(who, time.Now, c.TTL)
+	}
+	if err := keys.CheckSigning(); err != nil {
+		return "", err
+	}
+	tokens, err := rpc.NewTokens(keys, time.Now)
+	if err != nil {
+		return "", err
+	}
+	return tokens.Mint(who, c.TTL)
+}
+
+// api signs for /v1, with the secret of the environment, or else that of the data folder.
+func (c *tokenCommand) api(environ map[string]string, who rpc.Principal) (string, error) {
+	var cfg struct {
+		Secret config.Secret `env:"API_JWT_SECRET" help:"signs the tokens of /v1"`
+	}
+	if err := config.Load(environ, &cfg); err != nil {
+		return "", err
+	}
+	secrets := stack.Secrets{APIJWT: cfg.Secret.First()}
+	if _, err := cfg.Secret.Keys(); err != nil {
+		return "", &config.Problem{Variable: "API_JWT_SECRET", Reason: err.Error()}
+	}
+	if cfg.Secret.IsZero() {
+		var err error
+		if secrets, err = c.kept(); err != nil {
+			return "", err
+		}
+	}
+	return secrets.APIToken(who.Subject, who.OrgID, who.Role, time.Now(), c.TTL)
+}
+
+// kept are the secrets of the data folder.
+func (c *tokenCommand) kept() (stack.Secrets, error) {
+	dir, err := dataDir(c.Data)
+	if err != nil {
 		return stack.Secrets{}, err
 	}
-	name, given := "SERVICE_AUTH_SECRET", cfg.ServiceAuth
-	if c.API {
-		name, given = "API_JWT_SECRET", cfg.APIJWT
-	}
-	if given.IsZero() {
-		dir, err := dataDir(c.Data)
-		if err != nil {
-			return stack.Secrets{}, err
-		}
-		return loadSecrets(dir)
-	}
-	if _, err := given.Keys(); err != nil {
-		return stack.Secrets{}, &config.Problem{Variable: name, Reason: err.Error()}
-	}
-	return stack.Secrets{ServiceAuth: cfg.ServiceAuth.Reveal(), APIJWT: cfg.APIJWT.First()}, nil
+	return loadSecrets(dir)
 }

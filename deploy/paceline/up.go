@@ -62,6 +62,10 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	if err != nil {
 		return err
 	}
+	ledgerKey, err := keepLedgerKey(dir)
+	if err != nil {
+		return err
+	}
 	level, format := slog.LevelWarn, telemetry.LogText()
 	if err := level.UnmarshalText([]byte(u.LogLevel)); err != nil {
 		return err
@@ -86,10 +90,12 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	key := consoleKey()
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
 		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
+		OnboardingMigrateURL: s.databases.OnboardingOwner, MessagingMigrateURL: s.databases.MessagingOwner,
 		Secrets: secrets, Addresses: addresses, Log: log,
 		Environ: map[string]string{
 			"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128", // a subscriber on this machine
 			"CONSOLE":                      "on", "CONSOLE_KEY": key,
+			"LEDGER_SIGNING_KEY": ledgerKey, "LEDGER_ANCHOR_DIR": filepath.Join(dir, anchorsDir),
 		},
 		ConsoleLinks: true,
 	})

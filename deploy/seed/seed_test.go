@@ -22,7 +22,9 @@ var now = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 // seeded are both databases with so many sessions, and the configuration that filled them.
 func seeded(t *testing.T, sessions int) (seed.Config, [2]string) {
 	t.Helper()
-	urls := [2]string{pgtest.URL(t, onboarding.Migrations()), pgtest.URL(t, messaging.Migrations())}
+	urls := [2]string{
+		pgtest.OwnerURL(t, pgtest.URL(t, onboarding.Migrations())), pgtest.OwnerURL(t, pgtest.URL(t, messaging.Migrations())),
+	}
 	var conns [2]*pgx.Conn
 	for i, url := range urls {
 		conn, err := pgx.Connect(t.Context(), url)

@@ -85,6 +85,7 @@ type Service struct {
 	down    bool
 	older   bool // of the release before
 	paced   bool // outreach waits for its turn
+	full    bool // beneath a cap
 	lost    bool // what was taken did not reach its person
 }
 
@@ -152,6 +153,13 @@ func (s *Service) SetOlder(older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.older = older
+}
+
+// SetFull has every message wait beneath a cap, or none any more.
+func (s *Service) SetFull(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
 }
 
 // SetPaced has all outreach wait for its turn, or none any more.
@@ -322,6 +330,11 @@ func (s *Service) unasked(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_REMINDERS_OFF}, nil
 		}
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
+	case s.full:
+		return nil, &rpc.Error{
+			Code: codes.ResourceExhausted, Reason: messagingv1.Reason_REASON_SEND_CAPPED.String(), Domain: "paceline.messaging.v1",
+			Message: "as much was sent as the cap allows", RetryAfter: RetryAfter,
+		}
 	case s.paced && !known && in.GetMessageClass() == messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH:
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(RetryAfter)}, nil
 	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion():

@@ -21,7 +21,7 @@ const Secret = "a secret for tests of thirty-two bytes or more"
 // Tokens are service tokens on a clock that every process of a test shares.
 func Tokens(tb testing.TB, now func() time.Time) *rpc.Tokens {
 	tb.Helper()
-	tokens, err := rpc.NewTokens(config.NewSecret(Secret), now)
+	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret(Secret)}, now)
 	check(tb, err)
 	return tokens
 }

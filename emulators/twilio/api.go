@@ -14,7 +14,7 @@ const maxRequest = 64 << 10 // bytes of a create request that are read
 func (e *Emulator) routes() http.Handler {
 	const account = "/2010-04-01/Accounts/{account}"
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /2010-04-01/Accounts/"+e.cfg.AccountSID+".json", e.fetchAccount)
+	mux.HandleFunc("GET "+e.accountPath(), e.fetchAccount)
 	mux.HandleFunc("POST "+account+"/Messages.json", e.create)
 	mux.HandleFunc("GET "+account+"/Messages.json", filtered(e.list, listFilters()...))
 	mux.HandleFunc("GET "+account+"/Messages/{file}", e.fetch)
@@ -30,8 +30,7 @@ func (e *Emulator) routes() http.Handler {
 // authenticated lets only this account's requests through.
 func (e *Emulator) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, password, _ := r.BasicAuth()
-		if user != e.cfg.AccountSID || password != e.cfg.AuthToken {
+		if !e.believes(r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="Twilio API"`)
 			refuse(w, refusal{http.StatusUnauthorized, 20003, "Authenticate"})
 			return
@@ -44,6 +43,18 @@ func (e *Emulator) authenticated(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// believes compares the password with that of the account, or of an API key, which may not read the account itself. Source:
+// https://www.twilio.com/docs/iam/api-keys
+func (e *Emulator) believes(r *http.Request) bool {
+	user, password, _ := r.BasicAuth()
+	if secret, ok := e.cfg.APIKeys[user]; ok {
+		return password == secret && r.URL.Path != e.accountPath()
+	}
+	return user == e.cfg.AccountSID && password == e.cfg.AuthToken
+}
+
+func (e *Emulator) accountPath() string { return "/2010-04-01/Accounts/" + e.cfg.AccountSID + ".json" }
 
 // create takes a message, unless the script says otherwise or the request is invalid.
 func (e *Emulator) create(w http.ResponseWriter, r *http.Request) {

@@ -8,16 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twilio/twilio-go/client"
 	openapi "github.com/twilio/twilio-go/rest/api/v2010"
+
+	"paceline.internal/emulators/twilio"
 )
+
+func refused(t *testing.T, err error, status, code int) {
+	t.Helper()
+	var refusal *client.TwilioRestError
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, []int{status, code}, []int{refusal.Status, refusal.Code}, refusal.Message)
+}
 
 func TestChangeOfAMessage(t *testing.T) {
 	t.Parallel()
-	refused := func(t *testing.T, err error, status, code int) {
-		t.Helper()
-		var refusal *client.TwilioRestError
-		require.ErrorAs(t, err, &refusal)
-		require.Equal(t, []int{status, code}, []int{refusal.Status, refusal.Code}, refusal.Message)
-	}
 	t.Run("AnEmptyBodyRedactsIt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -77,6 +80,18 @@ func TestAccount(t *testing.T) {
 	require.NoError(t, denied.Body.Close())
 	require.Equal(t, 401, denied.StatusCode)
 	require.Equal(t, `Basic realm="Twilio API"`, denied.Header.Get("WWW-Authenticate"))
+
+	// An API key calls for the account, but does not read it.
+	const key, secret = "SKfeedfacefeedfacefeedfacefeedface", "secret"
+	b = setup(t, func(c *twilio.Config) { c.APIKeys = map[string]string{key: secret} })
+	_, err = b.client(key, secret).ListMessage(nil)
+	require.NoError(t, err)
+	_, err = b.client(key, secret).FetchAccount(account)
+	refused(t, err, 401, 20003)
+	_, err = b.client(key, token).ListMessage(nil)
+	refused(t, err, 401, 20003)
+	_, err = b.client("SKdeleted", secret).ListMessage(nil)
+	refused(t, err, 401, 20003)
 }
 
 // TestWhatIsNotPlayedIsRefused names it in every error, and takes nothing in.

@@ -31,6 +31,9 @@ type Config struct {
 	Clock      clock.Clock // required
 	AccountSID string      // required: "AC" and 32 hex digits
 	AuthToken  string      // required: authenticates API calls and signs callbacks
+	// APIKeys maps the SID of an API key ("SK" and 32 hex digits) to its secret. It authenticates API calls, but none about the account
+	// itself, and signs nothing.
+	APIKeys map[string]string
 
 	// Numbers are the account's own numbers outside of any service, in E.164.
 	Numbers []string

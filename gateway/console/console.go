@@ -216,6 +216,10 @@ func (c *Console) routes() http.Handler {
 		c.named(r, root)
 		c.fail(w, r, status.Error(codes.NotFound, "there is no such page"))
 	})
+	mux.HandleFunc("GET "+root+"/{$}", func(w http.ResponseWriter, r *http.Request) {
+		c.named(r, root)
+		http.Redirect(w, r, root, http.StatusMovedPermanently)
+	})
 	mux.HandleFunc("GET "+root+"/assets/{name}", c.naming(root+"/assets", c.looks.serveAsset))
 	c.door.routes(mux)
 	mux.Handle("/", c.door.known(inside))

@@ -41,7 +41,8 @@ type needsPage struct {
 	More  []string // the kinds of which there are more
 }
 
-// How many of a kind are shown, the newest: of one that is chosen, and of each beside the others, where every row costs a read of its person.
+// How many of a kind are shown, the newest: of one that is chosen, and of each beside the others, where every row costs a read of its
+// person.
 const (
 	mostOfOne  = 50
 	mostOfEach = 15
@@ -90,7 +91,8 @@ func needKinds() []string {
 // allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
 func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
 	ask := map[string]func(ctx context.Context, most int32) (needs []need, next string, err error){
-		"session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts, "letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
+		"session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts, "letter": c.deadLetters,
+		"job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
 	}
 	kinds := needKinds()

@@ -20,6 +20,7 @@ func wordsOfLayout() glossary {
 		"timeline.stopped": {"stopped", "parada"}, "timeline.parked": {"parked", "estacionada"}, "timeline.resumed": {"resumed", "retomada"},
 		"timeline.closed": {"closed", "encerrada"}, "timeline.failed": {"failed", "falhou"}, "timeline.replayed": {"replayed", "repetida"},
 		"timeline.released": {"released", "liberada"}, "timeline.waiting": {"waiting", "esperando"},
+		"timeline.forgotten": {"deleted", "apagada"},
 		"queue.webhook_jobs": {"webhook jobs", "tarefas de webhook"}, "queue.engagement_outreach": {"outreach", "engajamento"},
 		"queue.event_deliveries": {"deliveries of events", "entregas de eventos"}, "queue.sms_outbound_jobs": {"texts to send", "textos a enviar"},
 	}

@@ -19,7 +19,8 @@ func wordsOfPerson() glossary {
 
 		"person.unread": {"This cannot be read now:", "Não dá para ler isto agora:"},
 		"person.due":    {"Due in", "Na vez em"}, "person.late": {"Due, and late by", "Na vez, com atraso de"},
-		"person.times": {"Times", "Horários"}, "person.times.mine": {"Times in your zone (%s)", "Horários no seu fuso (%s)"},
+		"person.zone.guessed": {"a guess", "um palpite"},
+		"person.times":        {"Times", "Horários"}, "person.times.mine": {"Times in your zone (%s)", "Horários no seu fuso (%s)"},
 		"person.times.theirs": {"Times in theirs (%s)", "Horários no fuso da pessoa (%s)"},
 		"person.consent":      {"Consent", "Consentimento"}, "person.broken": {"the ledger is not what was written", "o registro não é o que foi escrito"},
 		"person.hold.no_reason": {"no reason was given", "nenhum motivo foi dado"},

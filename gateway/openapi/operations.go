@@ -174,7 +174,7 @@ func description(m *protogen.Method) string {
 	rule, _ := proto.GetExtension(m.Desc.Options(), methodv1.E_Method).(*methodv1.Method)
 	var roles []string
 	for _, caller := range rule.GetCallers() {
-		if caller != methodv1.Caller_CALLER_SERVICE {
+		if caller != methodv1.Caller_CALLER_GATEWAY && caller != methodv1.Caller_CALLER_ONBOARDING {
 			roles = append(roles, strings.ToLower(strings.TrimPrefix(caller.String(), "CALLER_")))
 		}
 	}

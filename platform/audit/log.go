@@ -139,17 +139,3 @@ func orNull(at time.Time) any {
 	}
 	return at
 }
-
-// forgottenAtOnce is how many entries one statement deletes.
-const forgottenAtOnce = 500
-
-const sqlForget = `delete from audit where id = any(array(select id from audit where at < $1 order by at limit $2))`
-
-// Forget deletes entries from before an instant, a bounded number of them, and reports whether there are more.
-func (l *Log) Forget(ctx context.Context, before time.Time) (more bool, err error) {
-	deleted, err := l.db.Exec(ctx, sqlForget, before, forgottenAtOnce)
-	if err != nil {
-		return false, fmt.Errorf("forget the audit: %w", err)
-	}
-	return deleted.RowsAffected() == forgottenAtOnce, nil
-}

@@ -84,6 +84,25 @@ func Describe[T any]() []Variable {
 	return variables
 }
 
+// Changed lists the variables of a loaded config that are not as by default, as NAME=value in the order of its fields. Secrets and
+// variables without a default are left out: those each deployment has for itself. A switch that is on is listed.
+func Changed[T any](loaded *T) (changed []string) {
+	for _, f := range fields(reflect.ValueOf(loaded).Elem(), "") {
+		on := f.value.Kind() == reflect.Bool && f.Default == "" && f.value.Bool()
+		if on || f.Default != "" && !f.Secret && !f.isDefault() {
+			changed = append(changed, fmt.Sprintf("%s=%v", f.Name, f.value.Interface()))
+		}
+	}
+	return changed
+}
+
+// isDefault reads the default in the place of a copy, and compares.
+func (f field) isDefault() bool {
+	other := f
+	other.value = reflect.New(f.value.Type()).Elem()
+	return other.load(nil) == nil && reflect.DeepEqual(other.value.Interface(), f.value.Interface())
+}
+
 // field is a variable together with the place that it fills.
 type field struct {
 	Variable

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -250,6 +251,28 @@ func TestSecret(t *testing.T) {
 		require.Empty(t, config.Secret{}.Reveal())
 		require.False(t, secret.IsZero())
 	})
+}
+
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		sets map[string]string
+		want []string
+	}{
+		{name: "NothingThatIsSetToItsDefault"},
+		{name: "WhatDiffersInTheOrderOfTheFields", sets: map[string]string{"RETRIES": "7", "LEASE": "1m", "DISABLED": "1"}, want: []string{"LEASE=1m0s", "DISABLED=true", "RETRIES=7"}},
+		{name: "NothingThatHasNoDefault", sets: map[string]string{"CERT": "c", "KEY": "k"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			given := complete()
+			maps.Copy(given, tt.sets)
+			var c service
+			require.NoError(t, config.Load(given, &c))
+			require.Equal(t, tt.want, config.Changed(&c))
+		})
+	}
 }
 
 func TestDescribe(t *testing.T) {

@@ -145,6 +145,37 @@ func (p *Pool) Sound(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
+// ErrOwner is a login that serves although it owns the tables: who has its password can take off what makes a table append-only.
+var ErrOwner = errors.New("postgres: the login that serves owns the tables")
+
+// sqlOwns is true of a superuser, too.
+const sqlOwns = `select current_user::text, current_database()::text, coalesce(bool_or(pg_has_role(relowner, 'USAGE')), false),
+    current_setting('server_version_num')::int
+from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`
+
+// Apart is nil when the login cannot change the schema; an ErrOwner has the statements that make one that cannot. Serving as the owner
+// works, as it did before there were two.
+func (p *Pool) Apart(ctx context.Context) error {
+	var me, database string
+	var owns bool
+	var version int
+	if err := p.QueryRow(AcrossOrganisations(ctx), sqlOwns).Scan(&me, &database, &owns, &version); err != nil {
+		return fmt.Errorf("postgres: look at the owner of the tables: %w", err)
+	}
+	if !owns {
+		return nil
+	}
+	roles, serves := RolesOf(p.service), quote(p.service+"_serve")
+	option := ""
+	if version >= grantOptions {
+		option = " with inherit true, set true"
+	}
+	return fmt.Errorf("%w: run once as an administrator of the server: create role %s login nosuperuser nocreatedb nocreaterole password '...'; "+
+		"grant %s, %s to %s%s; grant connect on database %s to %s; then give its URL as %[8]s_DATABASE_URL, and that of %[9]s as "+
+		"%[8]s_DATABASE_MIGRATE_URL", ErrOwner, serves, quote(roles.Tenant), quote(roles.Worker), serves, option, quote(database), serves,
+		strings.ToUpper(p.service), me)
+}
+
 // unset is what gives the login the timeouts that it does not have.
 func (p *Pool) unset(me login) string {
 	wanted := p.timeouts.settings()

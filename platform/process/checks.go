@@ -23,6 +23,23 @@ const (
 	badSkew = 5 * time.Second
 )
 
+// AfterDatabase is the error of a Look that could not be made without the database, which a Look before it names.
+func AfterDatabase(cause error) error {
+	return Mend("mend what is wrong with the database, above", fmt.Errorf("not looked at: %w", cause))
+}
+
+// Settings is a Check of the variables that are not as by default; it never fails. Of secrets it says nothing, and nothing of what each
+// deployment has to set.
+func Settings[T any](cfg *T) Check {
+	return Check{Name: "settings", Look: func(context.Context) (string, error) {
+		changed := config.Changed(cfg)
+		if len(changed) == 0 {
+			return "all as by default", nil
+		}
+		return "not the default: " + strings.Join(changed, ", "), nil
+	}}
+}
+
 // LookAtClock is a Look at the database's clock beside that of this host: a warning when they differ by half a second, and wrong when
 // by five.
 func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {
@@ -31,7 +48,7 @@ func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {
 		asked := time.Now() //nolint:forbidigo // it is the host's clock that is looked at
 		var theirs time.Time
 		if err := db.QueryRow(ctx, `select clock_timestamp()`).Scan(&theirs); err != nil {
-			return "", Mend("mend what is wrong with the database, above", fmt.Errorf("ask the database for the time: %w", err))
+			return "", AfterDatabase(fmt.Errorf("ask the database for the time: %w", err))
 		}
 		if took := time.Since(asked); best < 0 || took < best { //nolint:forbidigo // the same
 			best, skew = took, theirs.Sub(asked.Add(took/2))
@@ -44,8 +61,11 @@ func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {
 // listens on so many connections beside its pool.
 func LookAtConnections(ctx context.Context, pool *postgres.Pool, replicas, listens int) (string, error) {
 	said, err := pool.Room(ctx, replicas, listens)
-	if errors.Is(err, postgres.ErrRoom) {
+	switch {
+	case errors.Is(err, postgres.ErrRoom):
 		err = &Warning{Cause: err}
+	case err != nil:
+		err = AfterDatabase(err)
 	}
 	return said, err
 }
@@ -127,4 +147,13 @@ func hostOf(addr config.Addr) string {
 func loopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// LookAtKeys warns while a process still has the secret that all processes share.
+func LookAtKeys(keys rpc.Keys) (string, error) {
+	if keys.Shared.IsZero() {
+		return "each process has a key of its own", nil
+	}
+	return "", Mend("give every process its keys, then leave SERVICE_AUTH_SECRET out; docs/runbooks/key-rotation.md has the order",
+		Warn("SERVICE_AUTH_SECRET is set: whoever has it can speak as any process"))
 }

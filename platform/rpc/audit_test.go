@@ -47,7 +47,12 @@ func (s *shelf) kept() (calls int, ended []codes.Code) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	const of = "/paceline.test.v1.KeptService/"
-	by := func(role rpc.Role) rpc.Principal { return rpc.Principal{Subject: "ada", OrgID: org, Role: role} }
+	by := func(role rpc.Role) rpc.Principal {
+		if role == rpc.RoleService {
+			return service()
+		}
+		return rpc.Principal{Subject: "ada", OrgID: org, Role: role}
+	}
 	keeping := func(s *shelf) func(*rpc.ServerConfig) { return func(cfg *rpc.ServerConfig) { cfg.Keep = s.keep } }
 
 	for method, kept := range map[string][]rpc.Role{

@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestClient(t *testing.T) {
 		var late atomic.Int64
 		now := time.Now
 		begin := now()
-		minting, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), func() time.Time {
+		minting, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("0123456789abcdef0123456789abcdef")}, func() time.Time {
 			return begin.Add(-5*time.Minute + time.Duration(late.Load())) // in the past, so that the server accepts it
 		})
 		require.NoError(t, err)
@@ -93,6 +94,26 @@ func TestClient(t *testing.T) {
 
 		require.NoError(t, err)
 		require.Equal(t, span.SpanContext().TraceID().String(), answer)
+	})
+
+	t.Run("TheFirstCallAfterAnOutageIsAnswered", func(t *testing.T) {
+		t.Parallel()
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := listener.Addr().String()
+		require.NoError(t, listener.Close())
+		b := setup(t, whoami)
+		conn := b.dial(func(cfg *rpc.ClientConfig) { cfg.Target = addr })
+		for range 3 { // from the second on gRPC pauses between its tries
+			_, err := call(t.Context(), conn, once, "")
+			require.Equal(t, codes.Unavailable, status.Code(err))
+		}
+		listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+		require.NoError(t, err)
+		go func() { _ = b.Serve(listener) }()
+
+		_, err = call(t.Context(), conn, once, "")
+		require.NoError(t, err)
 	})
 
 	t.Run("EveryCallIsBounded", func(t *testing.T) {

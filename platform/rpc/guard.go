@@ -53,8 +53,8 @@ func deadline(byDefault time.Duration, now func() time.Time) layer {
 	}
 }
 
-// authenticate lets a call pass when its token is valid and the rule of the method allows the token's role to make it. Why a token
-// was refused goes to the log; the caller learns only that it was.
+// authenticate lets a call pass when its token is valid and the rule of the method allows the token's role, and of our own processes
+// this one, to make it. Why a token was refused goes to the log; the caller learns only that it was.
 func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 	anonymous := new(anonymousStreams)
 	return func(ctx context.Context, method string, next func(context.Context) error) error {
@@ -76,6 +76,9 @@ func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 			slog.String("client", caller.Client))
 		if !slices.Contains(rules[method].Callers, caller.Role) {
 			return status.Error(codes.PermissionDenied, "this role may not call this method")
+		}
+		if caller.Role == RoleService && !slices.Contains(rules[method].Services, caller.Subject) {
+			return status.Error(codes.PermissionDenied, "this process may not call this method")
 		}
 		return next(context.WithValue(context.WithValue(ctx, callerKey{}, caller), expiryKey{}, expiry))
 	}

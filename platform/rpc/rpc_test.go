@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		message := new("." + string(text.FullName()))
 		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: message, OutputType: message, Options: options}
 	}
-	callers := []methodv1.Caller{methodv1.Caller_CALLER_SERVICE, methodv1.Caller_CALLER_USER}
+	callers := []methodv1.Caller{methodv1.Caller_CALLER_ONBOARDING, methodv1.Caller_CALLER_USER}
 	everyone := append(callers, methodv1.Caller_CALLER_OPERATOR, methodv1.Caller_CALLER_APP) //nolint:gocritic // it is another list
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: new("paceline/test/v1/echo.proto"), Package: new("paceline.test.v1"), Syntax: new("proto3"),
@@ -187,7 +187,7 @@ func conversation(srv any, s grpc.ServerStream) error {
 func tokens(t *testing.T) *rpc.Tokens {
 	t.Helper()
 	now := time.Now
-	made, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), now)
+	made, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("0123456789abcdef0123456789abcdef")}, now)
 	require.NoError(t, err)
 	return made
 }

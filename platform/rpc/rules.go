@@ -14,10 +14,11 @@ import (
 
 // Rule is what a method's proto says of it, in option (paceline.method.v1.method).
 type Rule struct {
-	Callers   []Role // who may call it
-	Retry     bool   // whether the connection of the caller may repeat the call
-	ActsAgain bool   // whether a repeat of the request acts again
-	Audit     Audit  // what it does, which decides whether a call is kept
+	Callers   []Role   // who may call it
+	Services  []string // of RoleService, those that may
+	Retry     bool     // whether the connection of the caller may repeat the call
+	ActsAgain bool     // whether a repeat of the request acts again
+	Audit     Audit    // what it does, which decides whether a call is kept
 }
 
 // Rules are those of every method of a service that is linked in, by the method's full name "/package.Service/Method". A method
@@ -49,15 +50,24 @@ func ruleOf(method protoreflect.MethodDescriptor) (Rule, error) {
 	rule := Rule{Retry: said.GetRetry(), ActsAgain: said.GetActsAgain()}
 	for _, caller := range said.GetCallers() {
 		role, known := map[methodv1.Caller]Role{
-			methodv1.Caller_CALLER_SERVICE:  RoleService,
 			methodv1.Caller_CALLER_OPERATOR: RoleOperator,
 			methodv1.Caller_CALLER_USER:     RoleUser,
 			methodv1.Caller_CALLER_APP:      RoleApp,
 		}[caller]
-		if !known {
+		process, service := map[methodv1.Caller]string{
+			methodv1.Caller_CALLER_GATEWAY: Gateway, methodv1.Caller_CALLER_ONBOARDING: Onboarding,
+		}[caller]
+		switch {
+		case known:
+			rule.Callers = append(rule.Callers, role)
+		case service:
+			rule.Services = append(rule.Services, process)
+		default:
 			return Rule{}, fmt.Errorf("names a caller that is none: %s", caller)
 		}
-		rule.Callers = append(rule.Callers, role)
+	}
+	if len(rule.Services) > 0 {
+		rule.Callers = append(rule.Callers, RoleService)
 	}
 	if len(rule.Callers) == 0 {
 		return Rule{}, errors.New("has no option (paceline.method.v1.method) that says who may call it")

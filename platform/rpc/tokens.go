@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -34,13 +35,16 @@ const (
 // ErrInvalidToken is what Verify returns for every token that it does not accept. The wrapped cause is for the log.
 var ErrInvalidToken = errors.New("invalid service token")
 
-// Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with HS256, iss paceline,
-// aud paceline.grpc, and the claims sub, org_id, role, exp and iat, and client where the call of a person is passed on.
+// Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with Ed25519, whose header kid names the
+// process whose key signed; iss paceline, aud paceline.grpc, and the claims sub, org_id, role, exp and iat, and client where the call of a
+// person is passed on. A secret that all processes share signs with HS256 instead, and names nobody.
 type Tokens struct {
-	secret []byte // signs
-	keys   jwt.VerificationKeySet
-	now    func() time.Time
-	parser *jwt.Parser
+	process string             // whose key signing is
+	signing ed25519.PrivateKey // nil: the first of shared signs
+	public  map[string][]ed25519.PublicKey
+	shared  []string
+	now     func() time.Time
+	parser  *jwt.Parser
 
 	mu       sync.Mutex
 	verified map[string]verification // by the token
@@ -73,36 +77,42 @@ func CheckSecret(variable string, secret config.Secret) error {
 	return nil
 }
 
-// NewTokens signs with SERVICE_AUTH_SECRET, which must have at least 32 bytes; of several the first one signs, and all are
-// believed. now is the machine's clock also where the
-// product runs on a faster one: a token that is on its way while a clock jumps would expire.
-func NewTokens(secret config.Secret, now func() time.Time) (*Tokens, error) {
-	if err := CheckSecret("SERVICE_AUTH_SECRET", secret); err != nil {
-		return nil, err
+// NewTokens makes the tokens of a process. now is the machine's clock also where the product runs on a faster one: a token that is on its
+// way while a clock jumps would expire.
+func NewTokens(keys Keys, now func() time.Time) (*Tokens, error) {
+	t := &Tokens{process: keys.Process, verified: map[string]verification{}, now: now}
+	var err error
+	if !keys.Signing.IsZero() {
+		if t.signing, err = privateKey(keys.Signing); err != nil {
+			return nil, fmt.Errorf("the signing key of %s %w", keys.Process, err)
+		}
 	}
-	keys, err := secret.Keys()
-	if err != nil {
-		return nil, err
+	if t.public, err = publicKeys(keys.Public); err != nil {
+		return nil, fmt.Errorf("SERVICE_PUBLIC_KEYS %w", err)
 	}
-	var believed jwt.VerificationKeySet
-	for _, key := range keys {
-		believed.Keys = append(believed.Keys, []byte(key))
+	methods := []string{jwt.SigningMethodEdDSA.Alg()}
+	if !keys.Shared.IsZero() {
+		if err := CheckSecret("SERVICE_AUTH_SECRET", keys.Shared); err != nil {
+			return nil, err
+		}
+		if t.shared, err = keys.Shared.Keys(); err != nil {
+			return nil, err
+		}
+		methods = append(methods, jwt.SigningMethodHS256.Alg())
 	}
-	return &Tokens{
-		verified: map[string]verification{},
-		secret:   []byte(keys[0]),
-		keys:     believed,
-		now:      now,
-		parser: jwt.NewParser(
-			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
-			jwt.WithIssuer(issuer),
-			jwt.WithExpirationRequired(),
-			jwt.WithIssuedAt(),
-			jwt.WithLeeway(leeway),
-			jwt.WithTimeFunc(now),
-			jwt.WithStrictDecoding(),
-		),
-	}, nil
+	if t.signing == nil && t.shared == nil && len(t.public) == 0 {
+		return nil, errors.New("service tokens: there is no key to sign with, and none to believe")
+	}
+	t.parser = jwt.NewParser(
+		jwt.WithValidMethods(methods),
+		jwt.WithIssuer(issuer),
+		jwt.WithExpirationRequired(),
+		jwt.WithIssuedAt(),
+		jwt.WithLeeway(leeway),
+		jwt.WithTimeFunc(now),
+		jwt.WithStrictDecoding(),
+	)
+	return t, nil
 }
 
 type claims struct {
@@ -122,7 +132,7 @@ func (t *Tokens) Mint(p Principal, ttl time.Duration) (string, error) {
 		return "", fmt.Errorf("mint a token: %s is no lifetime, want one up to %s", ttl, longestLife)
 	}
 	now := t.now()
-	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+	signed := claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: issuer, Subject: p.Subject, Audience: jwt.ClaimStrings{audience},
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
@@ -130,8 +140,19 @@ func (t *Tokens) Mint(p Principal, ttl time.Duration) (string, error) {
 		OrgID:  p.OrgID,
 		Role:   p.Role,
 		Client: p.Client,
-	})
-	return token.SignedString(t.secret)
+	}
+	if t.signing == nil {
+		if len(t.shared) == 0 {
+			return "", errors.New("mint a token: this process has no signing key")
+		}
+		return jwt.NewWithClaims(jwt.SigningMethodHS256, signed).SignedString([]byte(t.shared[0]))
+	}
+	if err := mayClaim(t.process, p); err != nil { // better known here than from a refusal
+		return "", fmt.Errorf("mint a token: %w", err)
+	}
+	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, signed)
+	token.Header["kid"] = t.process
+	return token.SignedString(t.signing)
 }
 
 // Verify returns whom a token speaks for, or an error that is ErrInvalidToken.
@@ -165,7 +186,8 @@ func (t *Tokens) verify(token string) (p Principal, expiry time.Time, err error)
 // read verifies a token.
 func (t *Tokens) read(token string) (p Principal, expiry time.Time, err error) {
 	var c claims
-	if _, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys, nil }); err != nil {
+	parsed, err := t.parser.ParseWithClaims(token, &c, t.believed)
+	if err != nil {
 		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
 	// Replicas of the release before set no audience.
@@ -179,7 +201,32 @@ func (t *Tokens) read(token string) (p Principal, expiry time.Time, err error) {
 	if err := p.Validate(); err != nil {
 		return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
+	if parsed.Method == jwt.SigningMethodEdDSA {
+		process, _ := parsed.Header["kid"].(string) // one that believed has keys of
+		if err := mayClaim(process, p); err != nil {
+			return Principal{}, expiry, fmt.Errorf("%w: %w", ErrInvalidToken, err)
+		}
+	}
 	return p, c.ExpiresAt.Time, nil
+}
+
+// believed are the keys that may have signed a token: never a public key for HS256, whose content everybody may know.
+func (t *Tokens) believed(token *jwt.Token) (any, error) {
+	var keys jwt.VerificationKeySet
+	if token.Method == jwt.SigningMethodEdDSA {
+		process, _ := token.Header["kid"].(string)
+		for _, key := range t.public[process] {
+			keys.Keys = append(keys.Keys, key)
+		}
+	} else {
+		for _, secret := range t.shared {
+			keys.Keys = append(keys.Keys, []byte(secret))
+		}
+	}
+	if len(keys.Keys) == 0 {
+		return nil, errors.New("no key of its process is known")
+	}
+	return keys, nil
 }
 
 // CheckLife refuses a verified token with a time that is not a number, which the library reads all the same, and one that lives longer than

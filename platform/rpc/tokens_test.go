@@ -20,7 +20,7 @@ func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 // tokensAt are tokens on a clock that stands still.
 func tokensAt(t *testing.T, now time.Time) *rpc.Tokens {
 	t.Helper()
-	made, err := rpc.NewTokens(config.NewSecret(secret), func() time.Time { return now })
+	made, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret(secret)}, func() time.Time { return now })
 	require.NoError(t, err)
 	return made
 }
@@ -55,11 +55,11 @@ func TestTokens(t *testing.T) {
 
 	t.Run("AShortSecretIsRefused", func(t *testing.T) {
 		t.Parallel()
-		for _, short := range []string{"", strings.Repeat("x", 31), secret + "," + strings.Repeat("x", 31)} {
-			_, err := rpc.NewTokens(config.NewSecret(short), func() time.Time { return now })
+		for _, short := range []string{strings.Repeat("x", 31), secret + "," + strings.Repeat("x", 31)} {
+			_, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret(short)}, func() time.Time { return now })
 			require.ErrorContains(t, err, "SERVICE_AUTH_SECRET must have at least 32 bytes (make one with: openssl rand -hex 32")
 		}
-		_, err := rpc.NewTokens(config.NewSecret(secret+","), func() time.Time { return now })
+		_, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret(secret + ",")}, func() time.Time { return now })
 		require.ErrorContains(t, err, "SERVICE_AUTH_SECRET has an empty secret")
 	})
 
@@ -67,7 +67,7 @@ func TestTokens(t *testing.T) {
 		t.Parallel()
 		fresh := strings.Repeat("f", 32)
 		with := func(secrets string) *rpc.Tokens {
-			made, err := rpc.NewTokens(config.NewSecret(secrets), func() time.Time { return now })
+			made, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret(secrets)}, func() time.Time { return now })
 			require.NoError(t, err)
 			return made
 		}

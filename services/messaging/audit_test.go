@@ -3,6 +3,7 @@ package messaging_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -16,11 +17,13 @@ import (
 	"paceline.internal/platform/audit"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging"
+	store "paceline.internal/services/messaging/postgres"
 )
 
 const messagingMethods = "paceline.messaging.v1.MessagingService/"
@@ -55,6 +58,9 @@ func TestAudit(t *testing.T) {
 		}
 		found := entries(t, client, &messagingv1.ListMessagingAuditRequest{OrgId: org})
 		require.Len(t, found, 1, "of four callers the operator")
+		_, err = client.ExplainMessage(as(t, rpc.RoleOperator, "ada"), &messagingv1.ExplainMessageRequest{MessageId: of.GetMessageId()})
+		require.NoError(t, err)
+		require.Equal(t, profile, entries(t, client, &messagingv1.ListMessagingAuditRequest{OrgId: org, Method: messagingMethods + "ExplainMessage"})[0].GetProfileId())
 		require.Equal(t, messagingMethods+"GetMessage", found[0].GetMethod())
 		require.Equal(t, []string{profile, of.GetMessageId(), "OK"}, []string{found[0].GetProfileId(), found[0].GetTargetId(), found[0].GetOutcome()})
 		require.Equal(t, []string{"ada", "192.0.2.7", "r-ada"},
@@ -114,15 +120,17 @@ func TestAudit(t *testing.T) {
 	t.Run("WhatIsOldIsForgotten", func(t *testing.T) {
 		t.Parallel()
 		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		calls := audit.New(pgtest.New(t, messaging.Migrations()), func() time.Time { return at })
+		db := pgtest.New(t, messaging.Migrations())
+		calls := audit.New(db, func() time.Time { return at })
 		for range 3 {
 			_, err := calls.Keep(t.Context(), rpc.Call{Method: "m", Caller: rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.RoleOperator}})
 			require.NoError(t, err)
 			at = at.Add(time.Hour)
 		}
-		more, err := calls.Forget(t.Context(), at.Add(-2*time.Hour))
-		require.NoError(t, err)
-		require.False(t, more)
+		sweep := retention.Sweep{
+			DB: db, Rules: store.Rules(store.Kept{Audit: 2 * time.Hour}), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at },
+		}
+		require.NoError(t, sweep.Pass(t.Context()))
 		left, err := calls.List(t.Context(), audit.Filter{OrgID: org, Limit: 9})
 		require.NoError(t, err)
 		require.Len(t, left, 2)

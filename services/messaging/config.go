@@ -10,10 +10,13 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/inbox"
+	store "paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
@@ -22,6 +25,7 @@ import (
 type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
 	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for migrate, where MESSAGING_DATABASE_URL leads through a pooler such as PgBouncer"`
+	MigrateURL  config.Secret `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"Postgres URL of the login that owns the tables, on the server itself; migrate alone uses it. Without it the login that serves migrates, and owns them"`
 	Timeouts    postgres.Timeouts
 	Connections postgres.Connections
 	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
@@ -29,14 +33,20 @@ type Config struct {
 	// PublicBaseURL goes into the StatusCallback of every message.
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
 
-	AccountSID string        `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
-	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"the token of TWILIO_ACCOUNT_SID; it sends, and it verifies Twilio's callbacks; of two parted by a comma the first one sends"`
+	AccountSID string `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
+	// A key of its own to call with, so that this process cannot sign what Twilio signs, and the gateway cannot send.
+	APIKeySID    string        `env:"TWILIO_API_KEY_SID" help:"the API key of TWILIO_ACCOUNT_SID that messaging calls Twilio with, SK...; this and TWILIO_API_KEY_SECRET, or TWILIO_AUTH_TOKEN, are required"`
+	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"the secret of TWILIO_API_KEY_SID"`
+	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"the token of TWILIO_ACCOUNT_SID, which messaging calls Twilio with where it has no API key; of two parted by a comma the first one"`
 	// The sender. With both, messages are sent through the service, and those that arrive at either are ours.
 	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER is required"`
 	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164; this or TWILIO_MESSAGING_SERVICE_SID is required"`
 	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's, for an emulator or a proxy"`
 	// OrgID owns the sender: an organisation without one is refused, never sent for in another's name.
 	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the sender"`
+
+	Numbers phone.Policy
+	Caps    send.Caps
 
 	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us.
 	Brand       string `env:"SMS_BRAND_NAME" help:"who texts, in a few words: our own confirmations and help texts begin with it"`
@@ -55,12 +65,41 @@ type Config struct {
 	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long it is kept who changed what, and which operator read what of whom"`
 	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a text of the outbound queue is kept after its end, and how long its idempotency key holds"`
 
+	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which is what refuses a second
+	// one under its key, goes with the latter.
+	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of a message are kept; its record stays for CONSENT_RETENTION"`
+	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"how long Twilio's reports are kept, word for word"`
+	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"how long the ledger of consent of a number is kept after its last line and the last message to it, and that there was a message, with its idempotency key; an opt-out holds for ever"`
+
 	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"the least time between two texts of an organisation's engagement that people did not ask for just now, whichever replica sends them; they also wait while conversations use up SMS_SEGMENTS_PER_SECOND"`
 
-	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens of calls between services, at least 32 bytes"`
+	// PseudonymKey stays the same for good: under another one nobody finds the STOP of an erased person, so nobody new would be texted.
+	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes, and never changes: keep it beside the backups and not in the database; without it nobody can be erased"`
+	// The key is not in the database, and the folder is not on its machine: who owns the database can rewrite a ledger, but not what was signed.
+	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"an Ed25519 private key (PEM, or the base64 of its DER) that signs what the consent ledgers say; with LEDGER_ANCHOR_DIR, or neither"`
+	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database, which signed anchors of the consent ledgers are appended to"`
+	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often the ledgers with new lines are anchored; until then a new line can be rewritten unseen"`
+
+	PublicKeys config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
+	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
+}
+
+const (
+	// minRetention is more than a message may be in doubt, or asked for again.
+	minRetention = 30 * 24 * time.Hour
+	// minConsentRetention keeps a slip in a unit from deleting the evidence of consent, and the keys that keep a message from going out twice.
+	minConsentRetention = 365 * 24 * time.Hour
+)
+
+// kept is how long rows are kept that are over.
+func (c *Config) kept() store.Kept {
+	return store.Kept{
+		Messages: c.MessagesRetention, Receipts: c.ReceiptsRetention, Consent: c.ConsentRetention, Outbound: c.OutboundRetention,
+		Audit: c.AuditRetention,
+	}
 }
 
 // database is how the service reaches its database.
@@ -98,16 +137,35 @@ func (c *Config) Validate() error {
 	report(!(c.SegmentsPerSecond >= slow && c.SegmentsPerSecond <= fast), "SMS_SEGMENTS_PER_SECOND", "must be 0.01 to 1000")
 	report(c.OutboundPoll <= 0, "OUTBOUND_POLL", "must be more than 0")
 	report(c.AuditRetention < 24*time.Hour, "AUDIT_RETENTION", "must be 24h or more") // a slip in a unit would delete everything
+	report(c.MessagesRetention < minRetention, "MESSAGES_RETENTION", "must be 720h or more")
+	report(c.ReceiptsRetention < minRetention, "RECEIPTS_RETENTION", "must be 720h or more")
+	report(c.ConsentRetention < max(minConsentRetention, c.MessagesRetention), "CONSENT_RETENTION",
+		"must be 8760h or more, and no shorter than MESSAGES_RETENTION")
 	report(c.OutboundRetention <= 0, "OUTBOUND_RETENTION", "must be more than 0")
 	report(c.OutreachInterval <= 0 || c.OutreachInterval > time.Minute, "ENGAGEMENT_SEND_INTERVAL", "must be more than 0 and at most 1m")
+	shortKey := 32
+	report(!c.PseudonymKey.IsZero() && len(c.PseudonymKey.Reveal()) < shortKey, "PSEUDONYM_KEY",
+		"must have at least 32 bytes: make one with openssl rand -hex 32")
 	for variable, text := range map[string]string{"SMS_BRAND_NAME": c.Brand, "SMS_HELP_CONTACT": c.HelpContact} {
 		report(!isLine(text), variable, "must be one line of at most 60 characters")
 	}
-	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
-	if !c.AuthSecret.IsZero() { // one that is missing is reported as such
-		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.AuthSecret))
+	report(c.LedgerKey.IsZero() != (c.AnchorDir == ""), "LEDGER_SIGNING_KEY", "needs LEDGER_ANCHOR_DIR, and the other way round")
+	if _, err := anchor.ParseKey(c.LedgerKey.Reveal()); err != nil && !c.LedgerKey.IsZero() {
+		report(true, "LEDGER_SIGNING_KEY", err.Error())
 	}
+	report(c.AnchorInterval < time.Second, "LEDGER_ANCHOR_INTERVAL", "must be 1s or more")
+	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
+	report(c.APIKeySID == "" && c.APIKeySecret.IsZero() && c.AuthToken.IsZero(),
+		"TWILIO_API_KEY_SID and TWILIO_API_KEY_SECRET or TWILIO_AUTH_TOKEN", "is missing: Twilio takes no call without it")
+	report((c.APIKeySID == "") != c.APIKeySecret.IsZero(), "TWILIO_API_KEY_SID and TWILIO_API_KEY_SECRET", "are not both set")
+	report(c.APIKeySID != "" && !strings.HasPrefix(c.APIKeySID, "SK"), "TWILIO_API_KEY_SID", "must begin with SK")
+	problems = append(problems, c.keys().CheckPublic())
 	return errors.Join(problems...)
+}
+
+// keys are those of messaging's callers. It calls no process of ours.
+func (c *Config) keys() rpc.Keys {
+	return rpc.Keys{Public: c.PublicKeys, Shared: c.AuthSecret}
 }
 
 // isLine bounds what is put into a message of ours, so that one line stays one.

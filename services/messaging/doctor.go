@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
+		process.Check{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
+		process.Settings(&cfg),
 		process.Check{
 			Name: "database", Look: about(lookAtDatabase),
 			Mend: "check MESSAGING_DATABASE_URL and that Postgres runs; for a schema that is behind, run: messaging migrate",
@@ -32,6 +35,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		process.Check{
 			Name: "connections", Look: about(lookAtConnections),
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deployment.md, Connections",
+		},
+		process.Check{
+			Name: "evidence", Look: about(lookAtEvidence),
+			Mend: "make the folder of LEDGER_ANCHOR_DIR, and let messaging write to it; docs/security.md, Evidence",
 		},
 		process.Check{
 			Name: "clock", Look: about(lookAtClock),
@@ -43,7 +50,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "twilio", Look: about(lookAtTwilio),
-			Mend: "take TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN from the Twilio console, and one sender of that account",
+			Mend: "take TWILIO_ACCOUNT_SID and a Standard API key (TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET) from the Twilio console, and one sender",
 		},
 		process.Check{
 			Name: "tls", Look: about(lookAtTLS),
@@ -62,6 +69,9 @@ func lookAtConfig(_ context.Context, cfg Config) (string, error) {
 	if cfg.ReconcileInterval < steadyInterval {
 		return "", process.Warn("RECONCILE_INTERVAL is %s; Twilio's list may lag: below %s an absence may be premature",
 			cfg.ReconcileInterval, steadyInterval)
+	}
+	if len(cfg.Numbers.Countries) == 0 {
+		return "", process.Warn("SMS_COUNTRIES is empty, so numbers of every country are texted; list those that your people live in")
 	}
 	return "gRPC on " + cfg.Addr.String() + ", ops on " + cfg.OpsAddr.String(), nil
 }
@@ -82,6 +92,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := pool.Sound(ctx); err != nil {
 		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
+	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
+		return "", process.Warn("%s", err)
+	} else if err != nil {
+		return "", err
+	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err
 }
@@ -90,17 +105,30 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, 0)
 }
 
 // lookAtClock compares the database's clock with ours.
+// lookAtEvidence looks at what keeps the owner of the database from rewriting a consent ledger unseen.
+func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
+	if cfg.LedgerKey.IsZero() {
+		return "", process.Warn("the consent ledgers are not anchored: who owns the database can rewrite them unseen; " +
+			"set LEDGER_SIGNING_KEY and LEDGER_ANCHOR_DIR (docs/security.md)")
+	}
+	folder, err := os.Stat(cfg.AnchorDir)
+	if err == nil && !folder.IsDir() {
+		err = fmt.Errorf("%s is no folder", cfg.AnchorDir)
+	}
+	return "the consent ledgers are anchored every " + cfg.AnchorInterval.String() + " in " + cfg.AnchorDir, err
+}
+
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtClock(ctx, pool)

@@ -14,9 +14,12 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/anchor"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/outbound"
 	store "paceline.internal/services/messaging/postgres"
@@ -36,7 +39,7 @@ const stopReconciler = 5 * time.Second
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
 // port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
-// retention, 5 s for the last spans, and a second for each.
+// retention, 5 s for the anchors of the ledgers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	observed, err := telemetry.New(ctx, telemetry.Options{
@@ -103,7 +106,11 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	calls := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
 	calls.StopTimeout = cfg.Timeout + send.SettleBound
-	return process.Run(ctx, observed.Log,
+	anchoring, err := w.anchors()
+	if err != nil {
+		return err
+	}
+	return process.Run(ctx, observed.Log, append(anchoring,
 		reconcile,
 		respond,
 		queued.send,
@@ -111,7 +118,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		process.HTTPServer("ops", ops, deps.OpsListener),
 		calls,
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
-	)
+	)...)
 }
 
 // wiring is what every feature is made from. Each has one function below.
@@ -127,9 +134,16 @@ type wiring struct {
 	calls    *audit.Log
 }
 
+// store is the database, for whoever may meet somebody who was erased.
+func (w *wiring) store() *store.Store {
+	db := store.NewStore(w.pool)
+	db.Pseudonyms = consent.NewPseudonyms(w.cfg.PseudonymKey.Reveal())
+	return db
+}
+
 // send is what sends, and the loop that settles sends in doubt.
 func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, error) {
-	db := store.NewStore(w.pool)
+	db := w.store()
 	metrics, err := send.NewMetrics(w.meter)
 	if err := errors.Join(err, send.Observe(ctx, w.meter, db.Gauges, w.deps.Now)); err != nil {
 		return nil, process.Component{}, err
@@ -139,7 +153,8 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 		Interval: w.cfg.OutreachInterval,
 	}
 	sending := send.New(send.Config{
-		Store: db, Evidence: db, Carrier: w.carrier, Turns: turns, Sender: w.cfg.sender(), PublicURL: w.cfg.PublicBaseURL.String(),
+		Store: db, Evidence: db, Carrier: w.carrier, Turns: turns, Sender: w.cfg.sender(), Numbers: w.cfg.Numbers,
+		Caps: w.cfg.Caps, PublicURL: w.cfg.PublicBaseURL.String(),
 		Timeout: w.cfg.Timeout, Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
 		Conversations: telemetry.Conversations{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
@@ -158,7 +173,7 @@ func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component
 	if err != nil {
 		return nil, process.Component{}, err
 	}
-	db := store.NewStore(w.pool)
+	db := w.store()
 	received := inbox.New(inbox.Config{
 		Store: db, Notes: db, Replies: db, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
 		Metrics: metrics,
@@ -172,7 +187,7 @@ func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component
 func (w *wiring) serve(
 	sending *send.Service, received *inbox.Service, queued outboundQueue, ready func(ctx context.Context) error,
 ) (*rpc.Server, error) {
-	tokens, err := rpc.NewTokens(w.cfg.AuthSecret, w.deps.Now)
+	tokens, err := rpc.NewTokens(w.cfg.keys(), w.deps.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +204,7 @@ func (w *wiring) serve(
 		return nil, err
 	}
 	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Sending: sending, Inbox: received, Store: store.NewStore(w.pool), Queued: queued.store, Calls: w.calls, Tally: w.tally,
+		Sending: sending, Inbox: received, Store: w.store(), Queued: queued.store, Calls: w.calls, Tally: w.tally,
 		Sender: w.cfg.sender(), Now: w.deps.Now,
 	}))
 	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{
@@ -210,7 +225,8 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	db, log, now := store.NewOutbound(w.pool), w.observed.Log, w.deps.Now
 	wake := make(chan struct{}, 1)
 	metrics, err := queue.NewMetrics(w.meter)
-	if err := errors.Join(err, queue.Observe(ctx, w.meter, outbound.Queue, db.Jobs(), now)); err != nil {
+	deleted, deletedErr := retention.NewMetrics(w.meter)
+	if err := errors.Join(err, deletedErr, queue.Observe(ctx, w.meter, outbound.Queue, db.Jobs(), now)); err != nil {
 		return outboundQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
@@ -221,11 +237,12 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	if err != nil {
 		return outboundQueue{}, err
 	}
-	retention := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
+	ended := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
 	queued := outboundQueue{
-		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Wake: wake, Log: log, Now: now},
-		send:  w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
-		clear: w.loops.Loop("outbound retention", w.forgettingCalls(w.droppingEvents(retention.Loop(w.deps.Rest))).Run),
+		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
+		send: w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
+		clear: w.loops.Loop("outbound retention",
+			w.forgettingCounts(w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted))).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
@@ -235,11 +252,33 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	return queued, nil
 }
 
+// anchors is the loop that writes signed anchors of the consent ledgers outside the database, if it is to.
+func (w *wiring) anchors() ([]process.Component, error) {
+	if w.cfg.LedgerKey.IsZero() {
+		return nil, nil
+	}
+	key, err := anchor.ParseKey(w.cfg.LedgerKey.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	writer := &anchor.Writer{
+		Due: store.NewStore(w.pool).AnchorLedgers, Dir: w.cfg.AnchorDir, Key: key, Now: w.deps.Now, Log: w.observed.Log,
+	}
+	loop := w.loops.Loop("ledger anchors", process.Repetition{
+		Once: writer.Once, Rest: w.deps.Rest, Every: w.cfg.AnchorInterval,
+		Failed: func(ctx context.Context, err error) {
+			w.observed.Log.ErrorContext(ctx, "ledger.not_anchored", "error", err)
+		},
+	}.Run)
+	loop.StopTimeout = stopReconciler
+	return []process.Component{loop}, nil
+}
+
 // droppingEvents has a retention drop the events that onboarding has not fetched within a week, too: it does not run, or is of a release
 // that fetches none.
 func (w *wiring) droppingEvents(r process.Repetition) process.Repetition {
 	const kept, batch = 7 * 24 * time.Hour, 1000
-	db, queued := store.NewStore(w.pool), r.Once
+	db, queued := w.store(), r.Once
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := queued(ctx)
 		n, dropErr := db.DropEvents(ctx, w.deps.Now().Add(-kept), batch)
@@ -251,13 +290,37 @@ func (w *wiring) droppingEvents(r process.Repetition) process.Repetition {
 	return r
 }
 
-// forgettingCalls has a retention delete what is kept of calls that were long ago, too.
-func (w *wiring) forgettingCalls(r process.Repetition) process.Repetition {
+// sweeping has a retention delete what the rules say is over, too.
+func (w *wiring) sweeping(r process.Repetition, deleted *retention.Metrics) process.Repetition {
+	before := r.Once
+	sweep := &retention.Sweep{DB: w.pool, Rules: store.Rules(w.cfg.kept()), Metrics: deleted, Log: w.observed.Log, Now: w.deps.Now}
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := before(ctx)
+		return more, errors.Join(err, sweep.Pass(ctx))
+	}
+	return r
+}
+
+// forgettingCodes has a retention take the words out of one-time codes, too, once they have been at their end for as long as they are valid.
+func (w *wiring) forgettingCodes(db *store.Outbound, r process.Repetition) process.Repetition {
+	const batch = 1000
 	before := r.Once
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := before(ctx)
-		moreCalls, callsErr := w.calls.Forget(ctx, w.deps.Now().Add(-w.cfg.AuditRetention))
-		return more || moreCalls, errors.Join(err, callsErr)
+		n, codesErr := db.ForgetCodes(ctx, w.deps.Now().Add(-outbound.CodeValidity), batch)
+		return more || n == batch, errors.Join(err, codesErr)
+	}
+	return r
+}
+
+// forgettingCounts has a retention delete the counters of hours that no cap asks for any more, too.
+func (w *wiring) forgettingCounts(r process.Repetition) process.Repetition {
+	const kept, batch = 48 * time.Hour, 1000
+	db, before := store.NewStore(w.pool), r.Once
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := before(ctx)
+		n, countsErr := db.ForgetCounts(ctx, w.deps.Now().Add(-kept), batch)
+		return more || n == batch, errors.Join(err, countsErr)
 	}
 	return r
 }
@@ -267,6 +330,9 @@ func (c *Config) carrier() twilio.Config {
 	account := twilio.Config{
 		AccountSID: c.AccountSID, AuthToken: c.AuthToken.First(), APIURL: c.APIURL.String(), Timeout: c.Timeout,
 		MessagingServiceSID: c.ServiceSID,
+	}
+	if c.APIKeySID != "" {
+		account.APIKeySID, account.AuthToken = c.APIKeySID, c.APIKeySecret.Reveal()
 	}
 	if c.ServiceSID == "" {
 		account.FromNumber = c.FromNumber
@@ -284,5 +350,5 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 func Migrate(ctx context.Context, cfg Config) error {
 	schema := Migrations()
 	schema.Log = telemetry.NewLogger(os.Stdout, cfg.Telemetry, name)
-	return schema.Up(ctx, cmp.Or(cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
+	return schema.Up(ctx, cmp.Or(cfg.MigrateURL.Reveal(), cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
 }

@@ -32,6 +32,9 @@ import (
 	"paceline.internal/services/messaging"
 )
 
+// signingKey is of nobody.
+const signingKey = "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"
+
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
 const (
@@ -39,6 +42,10 @@ const (
 	theirs = "+14155550123"
 	lost   = "+14155550124" // the answer about the first text to it is lost
 	secret = "a secret of at least thirty-two bytes"
+
+	publicKeys = "gateway=MCowBQYDK2VwAyEAj8h3IRbjnrkNkGxidYK4MmtSow8BG2H1TV7WJtIRR1g=," +
+		"onboarding=MCowBQYDK2VwAyEAlyko1JbfSbF1ykha9zV/byC4wIf0i9rrnciQXhSJV14="
+	apiKey, apiKeySecret = "SK0123456789abcdef0123456789abcdef", "00112233445566778899aabbccddeeff"
 )
 
 func environ(database, twilio string) map[string]string {
@@ -150,10 +157,14 @@ func dial(t *testing.T, addr string, role rpc.Role) messagingv1.MessagingService
 func connect(t *testing.T, addr string, role rpc.Role) *grpc.ClientConn {
 	t.Helper()
 	now := time.Now
-	tokens, err := rpc.NewTokens(config.NewSecret(secret), now)
+	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret(secret)}, now)
 	require.NoError(t, err)
+	subject := "test"
+	if role == rpc.RoleService {
+		subject = rpc.Onboarding
+	}
 	conn, err := rpc.Dial(rpc.ClientConfig{
-		Target: addr, Tokens: tokens, Caller: rpc.Principal{Subject: "test", OrgID: org, Role: role},
+		Target: addr, Tokens: tokens, Caller: rpc.Principal{Subject: subject, OrgID: org, Role: role},
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
 	})
 	require.NoError(t, err)
@@ -287,7 +298,9 @@ func TestDoctor(t *testing.T) {
 		require.NoError(t, err)
 		var report bytes.Buffer
 		err = messaging.Doctor(t.Context(), cfg).Report(&report, false)
-		require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
+		if !cfg.AuthToken.IsZero() {
+			require.NotContains(t, report.String(), cfg.AuthToken.Reveal())
+		}
 		return report.String(), err
 	}
 	carrier := startCarrier(t)
@@ -295,11 +308,16 @@ func TestDoctor(t *testing.T) {
 	t.Run("S0_06_AllIsWell", func(t *testing.T) {
 		t.Parallel()
 		given := environ(pgtest.URL(t, messaging.Migrations()), carrier)
-		given["MESSAGING_ADDR"] = "127.0.0.1:9002"
+		given["MESSAGING_ADDR"], given["SMS_COUNTRIES"] = "127.0.0.1:9002", "US"
+		given["LEDGER_SIGNING_KEY"], given["LEDGER_ANCHOR_DIR"] = signingKey, t.TempDir()
+		delete(given, "SERVICE_AUTH_SECRET")
+		delete(given, "TWILIO_AUTH_TOKEN") // which is the gateway's
+		given["SERVICE_PUBLIC_KEYS"], given["TWILIO_API_KEY_SID"], given["TWILIO_API_KEY_SECRET"] = publicKeys, apiKey, apiKeySecret
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "ok      database       reachable, schema version 19")
+		require.Contains(t, said, "ok      database       reachable, schema version 23")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
+		require.Contains(t, said, "ok      evidence       the consent ledgers are anchored every 1h0m0s in ")
 		require.Contains(t, said, "ok      clock          the database's clock is ")
 		require.Contains(t, said, "ok      callbacks      to https://paceline.example")
 		require.Contains(t, said, "ok      twilio         the credentials are good and the number is the account's")
@@ -311,12 +329,15 @@ func TestDoctor(t *testing.T) {
 		want            []string
 		well            bool // it is no failure
 	}{
-		"ASchemaThatIsBehind":      {want: []string{"failed  database", "run: messaging migrate"}},
-		"AnotherTwilioToken":       {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
-		"ANumberOfSomebodyElse":    {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
-		"ATwilioThatIsOutOfReach":  {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
-		"AHostThatTwilioRefuses":   {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
-		"AnIntervalThatIsTooShort": {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
+		"ASchemaThatIsBehind":       {want: []string{"failed  database", "run: messaging migrate"}},
+		"AnotherTwilioToken":        {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"ANumberOfSomebodyElse":     {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
+		"ATwilioThatIsOutOfReach":   {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
+		"LedgersThatAreNotAnchored": {variable: "LEDGER_SIGNING_KEY", want: []string{"warning evidence  ", "LEDGER_ANCHOR_DIR"}, well: true},
+		"AHostThatTwilioRefuses":    {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
+		"AnIntervalThatIsTooShort":  {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
+		"AnAPIKeyThatIsDeleted":     {variable: "TWILIO_API_KEY_SID", value: "SK" + strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"TheSharedSecret":           {variable: "SERVICE_AUTH_SECRET", value: secret, want: []string{"warning service keys   SERVICE_AUTH_SECRET is set"}, well: true},
 	} {
 		t.Run("Sees"+name, func(t *testing.T) {
 			t.Parallel()
@@ -327,6 +348,9 @@ func TestDoctor(t *testing.T) {
 			env := environ(pgtest.URL(t, migrated), carrier)
 			if tt.variable != "" {
 				env[tt.variable] = tt.value
+			}
+			if env["TWILIO_API_KEY_SID"] != "" {
+				env["TWILIO_API_KEY_SECRET"] = apiKeySecret
 			}
 			said, err := examine(t, env)
 			if tt.well {
@@ -363,6 +387,7 @@ func startCarrier(t *testing.T) string {
 	env := environ("", "")
 	played, err := emulator.New(emulator.Config{
 		Clock: clock.System(), AccountSID: env["TWILIO_ACCOUNT_SID"], AuthToken: env["TWILIO_AUTH_TOKEN"], Numbers: []string{env["TWILIO_FROM_NUMBER"]},
+		APIKeys: map[string]string{apiKey: apiKeySecret},
 	})
 	require.NoError(t, err)
 	server := httptest.NewServer(played)

@@ -2,6 +2,7 @@ package onboarding_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
@@ -247,9 +249,8 @@ func TestActionsAreForgotten(t *testing.T) {
 		_, err = b.report(kept)
 		require.NoError(t, err)
 		b.clock.Advance(postgres.ActionsKept)
-		forgotten, err := b.store.Engagement().ForgetActions(t.Context(), b.clock.Now().Add(-postgres.ActionsKept))
-		require.NoError(t, err)
-		require.EqualValues(t, 1, forgotten)
+		sweep := retention.Sweep{DB: b.pool, Rules: postgres.Rules(postgres.Kept{}), Log: slog.New(slog.DiscardHandler), Now: b.clock.Now}
+		require.NoError(t, sweep.Pass(t.Context()))
 		again, err := b.report(kept)
 		require.NoError(t, err)
 		require.True(t, again.GetDuplicate(), "by when it was reported, not by when it was")

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
@@ -77,6 +78,10 @@ func TestAudit(t *testing.T) {
 		require.Len(t, listed(t, w, &onboardingv1.ListAuditRequest{Changes: true, ProfileId: p.GetProfileId(), Phone: "+5511987650001"}), 1)
 		require.Empty(t, listed(t, w, &onboardingv1.ListAuditRequest{Changes: true, Method: onboardingMethods + "GetSession"}))
 
+		_, err = w.client.ExplainSession(ctx, &onboardingv1.ExplainSessionRequest{SessionId: s.GetSessionId()})
+		require.NoError(t, err)
+		require.Len(t, listed(t, w, &onboardingv1.ListAuditRequest{ProfileId: p.GetProfileId(), Method: onboardingMethods + "ExplainSession"}), 1)
+
 		own, err := w.client.ListAudit(w.operator(), &onboardingv1.ListAuditRequest{Method: onboardingMethods + "ListAudit", PageSize: 1})
 		require.NoError(t, err)
 		require.Empty(t, own.GetEntries()[0].GetOutcome(), "this very call, which is under way")
@@ -121,7 +126,7 @@ func TestAudit(t *testing.T) {
 
 	subtest(t, "ACallThatCannotBeKeptIsNotMade", setup, func(t *testing.T, w *world) {
 		p, _ := w.enrolled("+5511987650001")
-		_, err := w.pool.Exec(t.Context(), `alter table audit add constraint full_disk check (subject <> 'ada')`)
+		_, err := pgtest.Owner(t, w.pool).Exec(t.Context(), `alter table audit add constraint full_disk check (subject <> 'ada')`)
 		require.NoError(t, err)
 		ada := w.as(rpc.RoleOperator, "ada", orgID)
 		_, err = w.client.HoldProfile(ada, &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId()})

@@ -10,12 +10,15 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/hours"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/goals"
+	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
@@ -27,11 +30,16 @@ type Config struct {
 	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
 	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of the database onboarding"`
 	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for wake-ups and migrate, where ONBOARDING_DATABASE_URL leads through a pooler such as PgBouncer"`
+	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"Postgres URL of the login that owns the tables, on the server itself; migrate alone uses it. Without it the login that serves migrates, and owns them"`
 	Timeouts      postgres.Timeouts
 	Connections   postgres.Connections
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach the gateway by"`
 	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps the reservations of deliveries in this Redis instead of Postgres; redis://user:password@host:port/database, rediss:// for TLS"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
+
+	Numbers phone.Policy
+	// ActivationsPerDay keeps one who resets and activates in a loop from texting a person without end.
+	ActivationsPerDay int `env:"ACTIVATIONS_PER_DAY" envDefault:"5" help:"how many sessions of a person may be begun within 24 hours; each sends an opening"`
 
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
 	QStashToken        config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
@@ -48,6 +56,11 @@ type Config struct {
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
 	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"how long finished webhook jobs are kept"`
 
+	// TimelineRetention, AlarmsRetention and EngagementRetention are an organisation's where it has decided nothing itself.
+	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"how long the timeline of a session is kept after its end"`
+	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"how long the alarms of steps that are done are kept, and those that QStash gave up once they are settled"`
+	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"how long it is kept how a person's state of engagement changed, and what the runs did"`
+
 	// QStashMaxDelay is what QStash's plan allows: 7 days on the free one, a year on a paid one.
 	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead a goal may be; QStash's free plan takes 7 days, paid ones a year"`
 	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a goal that it runs, before the goal fails as device_lost"`
@@ -62,6 +75,8 @@ type Config struct {
 	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept; 0 keeps an event until every subscription has it, and writes none of a type without one. What a subscription has not had is kept for three days at the least"`
 	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"networks such as 10.0.0.0/8, parted by commas, that events may be posted to although they are not public, and without TLS"`
 
+	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations may begin, and texts of the outbound queue be sent, by each person's clock, in organisations that have not decided it themselves: such as 08:00-21:00; off, or nothing, is at any hour"`
+
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
 
@@ -70,7 +85,9 @@ type Config struct {
 	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one: limits, calendar, tiers, recogniser"`
 	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files, each text of which replaces the built-in one of engagement"`
 
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET,required" help:"signs the tokens that the processes call each other with; at least 32 bytes, the same everywhere; of several parted by commas the first signs, and all are believed"`
+	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls to messaging: a private key of Ed25519 in PKCS #8, which no other process has"`
+	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
 	TLS               rpc.TLSFiles
 	Telemetry         telemetry.Config
 }
@@ -85,6 +102,8 @@ const (
 	minRunLease = 10 * time.Second
 	// minAuditRetention keeps a slip in a unit from deleting everything.
 	minAuditRetention = 24 * time.Hour
+	// minRetention is more than any step is delayed, and than a repeat of what is forgotten may take.
+	minRetention = 30 * 24 * time.Hour
 	// minGoalsRetention is for how long what was said by text is undone by a bare word, and counted.
 	minGoalsRetention = 24 * time.Hour
 )
@@ -97,11 +116,24 @@ func (c *Config) database() postgres.Config {
 	}
 }
 
+// kept is how long rows are kept that are over.
+func (c *Config) kept() store.Kept {
+	return store.Kept{
+		Timeline: c.TimelineRetention, Alarms: c.AlarmsRetention, Engagement: c.EngagementRetention, Goals: c.GoalsRetention,
+		Jobs: c.JobsRetention, Events: c.EventsRetention.Every(), Audit: c.AuditRetention,
+	}
+}
+
 // LoadConfig reads the environment and reports every problem with it at once.
 func LoadConfig(environ map[string]string) (Config, error) {
 	var cfg Config
 	err := config.Load(environ, &cfg)
 	return cfg, err
+}
+
+// keys are those that onboarding's calls are signed with, and those of its callers.
+func (c *Config) keys() rpc.Keys {
+	return rpc.Keys{Process: rpc.Onboarding, Signing: c.SigningKey, Public: c.PublicKeys, Shared: c.ServiceAuthSecret}
 }
 
 // Validate reports what the types of the fields cannot.
@@ -112,14 +144,15 @@ func (c *Config) Validate() error {
 			Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender",
 		})
 	}
-	if !c.ServiceAuthSecret.IsZero() { // one that is missing is reported as such
-		problems = append(problems, rpc.CheckSecret("SERVICE_AUTH_SECRET", c.ServiceAuthSecret))
-	}
+	problems = append(problems, c.keys().CheckSigning(), c.keys().CheckPublic())
 	if _, err := reservation.RedisOptions(c.RedisURL.Reveal()); err != nil && !c.RedisURL.IsZero() {
 		problems = append(problems, &config.Problem{
 			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",
 			Help: "redis://user:password@host:port/database, or none for Postgres",
 		})
+	}
+	if c.ActivationsPerDay < 1 {
+		problems = append(problems, &config.Problem{Variable: "ACTIVATIONS_PER_DAY", Reason: "must be 1 or more", Help: "such as 5"})
 	}
 	if c.QStashRetries < 0 || c.QStashRetries > maxRetries {
 		problems = append(problems, &config.Problem{
@@ -149,8 +182,18 @@ func (c *Config) Validate() error {
 	if c.AuditRetention < minAuditRetention {
 		problems = append(problems, &config.Problem{Variable: "AUDIT_RETENTION", Reason: "must be 24h or more", Help: "such as 9600h"})
 	}
+	for variable, kept := range map[string]time.Duration{
+		"TIMELINE_RETENTION": c.TimelineRetention, "ALARMS_RETENTION": c.AlarmsRetention, "ENGAGEMENT_RETENTION": c.EngagementRetention,
+	} {
+		if kept < minRetention {
+			problems = append(problems, &config.Problem{Variable: variable, Reason: "must be 720h or more", Help: "such as 9600h"})
+		}
+	}
 	if c.JobsRetention < time.Hour {
 		problems = append(problems, &config.Problem{Variable: "JOBS_RETENTION", Reason: "must be 1h or more", Help: "such as 720h"})
+	}
+	if _, err := hours.ParseWindow(c.QuietHoursDefault); err != nil {
+		problems = append(problems, &config.Problem{Variable: "QUIET_HOURS_DEFAULT", Reason: err.Error(), Help: "such as 08:00-21:00, or off"})
 	}
 	if _, _, err := c.script(); err != nil {
 		problems = append(problems, err)

@@ -156,21 +156,33 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 
 	subtest(t, "S0_06_PassesWhenEverythingIsInOrder", newWorld, func(t *testing.T, w *world) {
-		w.environ["ONBOARDING_ADDR"] = "127.0.0.1:9001"
+		w.environ["ONBOARDING_ADDR"], w.environ["QUIET_HOURS_DEFAULT"] = "127.0.0.1:9001", "08:00-21:00"
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		var report strings.Builder
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
 		require.Regexp(t, `(?m)\Aok +configuration .*
+warning +service keys +SERVICE_AUTH_SECRET is set: .*
+ +to mend: .*
+ok +settings +not the default: ONBOARDING_ADDR=127.0.0.1:9001, .*
 ok +flow and copy +flow 2026-11 with 4 steps, copy 2026-11 in \[en pt-BR\]
 ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
 ok +goal words +a text that begins so says a goal: .*
+ok +quiet hours +texts are sent within 08:00-21:00 by each person's clock, unless .*
 ok +database +schema version \d+
 ok +connections +2 processes have up to \d+ connections each, and the server has \d+ for them
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
 ok +tls +off: .*
 \z`, report.String())
+	})
+
+	subtest(t, "WarnsWhenQuietHoursAreOff", newWorld, func(t *testing.T, w *world) {
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		var report strings.Builder
+		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false), "off is a choice")
+		require.Regexp(t, `(?m)^warning +quiet hours +texts are sent at any hour.*\n +to mend: set QUIET_HOURS_DEFAULT`, report.String())
 	})
 
 	subtest(t, "ChecksRedisWhenThereIsOne", newWorld, func(t *testing.T, w *world) {
@@ -209,7 +221,8 @@ ok +tls +off: .*
 			change: func(_ *testing.T, environ map[string]string) {
 				environ["ONBOARDING_DATABASE_URL"] = "postgres://nobody:wr0ng@127.0.0.1:1/onboarding"
 			},
-			want: `(?m)^failed +clock .*\n +to mend: `,
+			want: `(?m)^failed +connections +not looked at: .*\n +to mend: mend what is wrong with the database, above
+failed +clock +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,
 		},
 	} {
 		subtest(t, "Sees"+name, newWorld, func(t *testing.T, w *world) {

@@ -14,6 +14,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -30,6 +31,71 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
+func TestDeadLetterIsHandled(t *testing.T) {
+	t.Parallel()
+
+	for _, tt := range []struct {
+		name string
+		ends func(b *bundle, p conversation.Profile, r session.Record)
+	}{
+		{name: "WhenItsStepIsSentAnotherWay", ends: func(b *bundle, _ conversation.Profile, r session.Record) {
+			b.clock.Advance(10 * time.Second)
+			b.executes(r)
+		}},
+		{name: "WhenThePersonStops", ends: func(b *bundle, p conversation.Profile, _ session.Record) {
+			b.reply(p, "STOP")
+			b.work()
+		}},
+		{name: "WhenItsSessionIsReset", ends: func(b *bundle, _ conversation.Profile, r session.Record) { b.resets(r) }},
+	} {
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p, r := b.inBurst(2)
+			_, other := b.inBurst(2)
+			kept := b.givesUp(other, nil)
+			deadLetter := b.givesUp(r, nil)
+			tt.ends(b, p, r)
+			open := b.deadLetters(&onboardingv1.ListDeadLettersRequest{Open: true})
+			require.Len(t, open, 1)
+			require.Equal(t, kept.GetDeadLetterId(), open[0].GetDeadLetterId(), "of another session it stays open")
+			all := b.deadLetters(&onboardingv1.ListDeadLettersRequest{SessionId: r.ID})
+			require.Equal(t, deadLetter.GetDeadLetterId(), all[0].GetDeadLetterId())
+			require.Equal(t, b.clock.Now(), all[0].GetHandledAt().AsTime())
+			late := b.givesUp(r, nil)
+			require.NotNil(t, late.GetHandledAt(), "QStash reports one later")
+			require.Len(t, b.deadLetters(&onboardingv1.ListDeadLettersRequest{Open: true}), 1)
+		})
+	}
+
+	subtest(t, "NotBeforeItsStepIsOver", setup, func(t *testing.T, b *bundle) {
+		_, r := b.inBurst(2)
+		deadLetter := b.givesUp(r, nil)
+		e, err := b.current().service.ExplainStep(t.Context(), orgID, r.ID)
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(e.Gates), "QStash gave its alarm up: dead letter "+deadLetter.GetDeadLetterId())
+		b.clock.Advance(10 * time.Second)
+		e, err = b.current().service.ExplainStep(t.Context(), orgID, r.ID)
+		require.NoError(t, err)
+		require.Equal(t, "POST /v1/dead-letters/"+deadLetter.GetDeadLetterId()+":replay, which sets the alarm at once", e.Advice)
+		require.NoError(t, b.store.Move(t.Context(), session.Park(r, b.clock.Now(), session.Stuck, session.TriggerOperator, "", "a test"), nil))
+		require.True(t, b.open())
+	})
+
+	subtest(t, "WhenItIsReportedWhileItsStepIsSent", setup, func(t *testing.T, b *bundle) {
+		_, r := b.inBurst(2)
+		tx, err := b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), `update conversation_sessions set next_step_id = $2 where id = $1`, r.ID, string(step(3)))
+		require.NoError(t, err)
+		kept := make(chan *onboardingv1.DeadLetter)
+		go func() { kept <- b.givesUp(r, nil) }()
+		require.Eventually(t, func() bool {
+			return b.count(`select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`) == 1
+		}, 10*time.Second, 10*time.Millisecond)
+		require.NoError(t, tx.Commit(t.Context()))
+		require.NotNil(t, (<-kept).GetHandledAt())
+	})
+}
+
 func (b *bundle) deadLetters(in *onboardingv1.ListDeadLettersRequest) []*onboardingv1.DeadLetter {
 	b.t.Helper()
 	var found []*onboardingv1.DeadLetter
@@ -41,6 +107,12 @@ func (b *bundle) deadLetters(in *onboardingv1.ListDeadLettersRequest) []*onboard
 			return found
 		}
 	}
+}
+
+// open says whether a dead letter waits for an operator.
+func (b *bundle) open() bool {
+	b.t.Helper()
+	return len(b.deadLetters(&onboardingv1.ListDeadLettersRequest{Open: true})) > 0
 }
 
 func (b *bundle) replay(deadLetter *onboardingv1.DeadLetter) *onboardingv1.ReplayDeadLetterResponse {
@@ -152,6 +224,7 @@ func TestReplayChangesNothing(t *testing.T) {
 		name string
 		bend func(b *bundle, r session.Record)
 		want session.SkipReason
+		open bool
 	}{
 		{name: "S1_39_OfAStepThatWasSentIsStale", bend: func(b *bundle, r session.Record) {
 			b.clock.Advance(10 * time.Second)
@@ -165,11 +238,11 @@ func TestReplayChangesNothing(t *testing.T) {
 		}, want: session.SkipSessionInactive},
 		{name: "S1_39_OfAnUndeliverableSessionThatOnlyAResumeBringsBack", bend: func(b *bundle, r session.Record) {
 			b.fails(r, messagingtest.Reject)
-		}, want: session.SkipSessionInactive},
+		}, want: session.SkipSessionInactive, open: true},
 		{name: "S1_39_OfAPersonOnHold", bend: func(b *bundle, r session.Record) {
 			_, err := b.current().service.Hold(b.t.Context(), orgID, r.ProfileID, "")
 			require.NoError(b.t, err)
-		}, want: session.SkipSafetyHold},
+		}, want: session.SkipSafetyHold, open: true},
 	} {
 		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			_, r := b.inBurst(2)
@@ -183,6 +256,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			require.Equal(t, before, b.session(r.ID))
 			require.Equal(t, alarms, b.count(`select count(*) from step_alarms`))
 			require.Zero(t, b.count(`select sum(replays) from dead_letters`))
+			require.Equal(t, tt.open, b.open(), "nothing is left to do, unless the step can still come")
 		})
 	}
 
@@ -196,6 +270,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			out := b.replay(deadLetter)
 			require.Equal(t, string(session.SkipSessionNotFound), out.GetSkipReason())
 			require.Nil(t, out.GetSession())
+			require.False(t, b.open(), "an operator can close it")
 		}
 	})
 

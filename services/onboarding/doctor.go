@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
@@ -22,6 +23,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Name: "configuration", Look: about(lookAtConfig),
 			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
 		},
+		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
+		process.Settings(&cfg),
 		{
 			Name: "flow and copy", Look: about(lookAtScript),
 			Mend: "mend the file, or leave ONBOARDING_FLOW_FILE and ONBOARDING_COPY_DIR out for the built-in ones",
@@ -33,6 +36,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		{
 			Name: "goal words", Look: about(lookAtGoalWords),
 			Mend: "mend the file, or leave GOAL_WORDS_FILE out for the built-in ones",
+		},
+		{
+			Name: "quiet hours", Look: about(lookAtQuietHours),
+			Mend: "set QUIET_HOURS_DEFAULT=08:00-21:00, unless all organisations decide theirs (PUT /v1/settings); docs/deployment.md, Quiet hours",
 		},
 		{
 			Name: "database", Look: about(lookAtDatabase),
@@ -93,6 +100,17 @@ func lookAtGoalWords(_ context.Context, cfg Config) (string, error) {
 	return "a text that begins so says a goal: " + words.String(), nil
 }
 
+func lookAtQuietHours(_ context.Context, cfg Config) (string, error) {
+	window, err := hours.ParseWindow(cfg.QuietHoursDefault)
+	switch {
+	case err != nil:
+		return "", err
+	case window.Always():
+		return "", process.Warn("texts are sent at any hour, also at night, unless an organisation has decided otherwise")
+	}
+	return "texts are sent within " + window.String() + " by each person's clock, unless an organisation has decided otherwise", nil
+}
+
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
@@ -112,6 +130,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 	if err := pool.Sound(ctx); err != nil {
 		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
 	}
+	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
+		return "", process.Warn("%s", err)
+	} else if err != nil {
+		return "", err
+	}
 	return fmt.Sprintf("schema version %d", version), nil
 }
 
@@ -119,7 +142,7 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
@@ -129,7 +152,7 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {
-		return "", err
+		return "", process.AfterDatabase(err)
 	}
 	defer pool.Close()
 	return process.LookAtClock(ctx, pool)

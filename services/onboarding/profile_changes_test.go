@@ -38,6 +38,21 @@ func (b *bundle) moves(p conversation.Profile) (conversation.Profile, error) {
 func TestUpdateProfile(t *testing.T) {
 	t.Parallel()
 
+	subtest(t, "GuessedZoneFollowsThePhoneUntilOneIsGiven", setup, func(t *testing.T, b *bundle) {
+		p, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+14155550150", FirstName: "Ana"})
+		require.NoError(t, err)
+		changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+12125550150")})
+		require.NoError(t, err)
+		require.Equal(t, "America/New_York", changed.GetTimeZone())
+		require.True(t, changed.GetTimeZoneGuessed())
+		changed, err = b.changes(p, &onboardingv1.UpdateProfileRequest{TimeZone: new("America/Denver")})
+		require.NoError(t, err)
+		require.False(t, changed.GetTimeZoneGuessed())
+		changed, err = b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+14155550150")})
+		require.NoError(t, err)
+		require.Equal(t, "America/Denver", changed.GetTimeZone())
+	})
+
 	subtest(t, "ChangesTheFieldsThatItHasAndNoOther", setup, func(t *testing.T, b *bundle) {
 		p := b.person()
 		changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new("  Ana   Maria "), TimeZone: new("America/Sao_Paulo")})

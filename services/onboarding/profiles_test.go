@@ -45,6 +45,34 @@ func TestEnrolment(t *testing.T) {
 		})
 	}
 
+	for _, tt := range []struct{ name, phone, given, want string }{
+		{name: "ZoneOfTheNumberIsAGuess", phone: "+14155550150", want: "America/Los_Angeles"},
+		{name: "NumberOfSeveralZonesHasTheOrganisations", phone: "+447400123456", want: "Asia/Tokyo"},
+		{name: "NumberOfManyZonesHasTheOrganisations", phone: "+18005550150", want: "Asia/Tokyo"},
+		{name: "GivenZoneIsNone", phone: "+14155550151", given: "Europe/Lisbon", want: "Europe/Lisbon"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			enrolled, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: tt.phone, FirstName: "Ana", TimeZone: tt.given})
+			require.NoError(t, err)
+			require.Equal(t, tt.given == "", enrolled.TimeZoneGuessed)
+			operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: orgID})
+			_, err = b.current().server.UpdateSettings(operator, &onboardingv1.UpdateSettingsRequest{Settings: &onboardingv1.Settings{
+				QuietHours: &onboardingv1.QuietHours{Enabled: true}, TimeZone: new("Asia/Tokyo"), // after they were enrolled
+			}})
+			require.NoError(t, err)
+			found, err := b.current().server.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: enrolled.ID})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, found.GetProfile().GetTimeZone())
+			r := b.activate(enrolled)
+			require.Equal(t, tt.want, b.session(r.ID).Quiet.Zone.String(), "and their conversation goes by it")
+			asked, err := b.current().server.GetQuietHours(t.Context(), &onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: tt.phone})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, asked.GetTimeZone(), "and what others send them")
+		})
+	}
+
 	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})

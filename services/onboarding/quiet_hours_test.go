@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
@@ -110,6 +111,29 @@ func TestQuietHours(t *testing.T) {
 			b.at(r.ID, session.AwaitingInterviewStart, "")
 		})
 	}
+
+	subtest(t, "DefaultHoldsUntilTheOrganisationHasDecided", setup, func(t *testing.T, b *bundle) {
+		b.store.QuietByDefault = hours.DefaultWindow()
+		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: orgID})
+		read, err := b.current().server.GetSettings(operator, &onboardingv1.GetSettingsRequest{})
+		require.NoError(t, err)
+		require.True(t, read.GetSettings().GetQuietHours().GetEnabled())
+		require.True(t, read.GetSettings().GetQuietHoursByDefault())
+		p, r := b.explained()
+		b.turns(22, 30)
+		b.reply(p, "ok")
+		b.work()
+		b.at(r.ID, session.AwaitingBurst, step(1))
+		b.skips(session.SkipQuietHours, payload(b.session(r.ID)))
+		explained, err := b.current().service.ExplainStep(t.Context(), orgID, r.ID)
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(explained.Gates), "the default quiet hours of this installation")
+		_, err = b.settle(orgID, &onboardingv1.QuietHours{})
+		require.NoError(t, err)
+		out, err := b.execute(payload(b.session(r.ID)))
+		require.NoError(t, err)
+		require.Empty(t, out.GetSkipReason(), "it has decided to have none")
+	})
 
 	subtest(t, "RepliesAreAnsweredAtOnce", setup, func(t *testing.T, b *bundle) {
 		b.sleepsAtNight()

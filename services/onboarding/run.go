@@ -15,16 +15,19 @@ import (
 	"google.golang.org/grpc"
 
 	"paceline.internal/platform/audit"
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
@@ -59,7 +62,7 @@ func Migrations() postgres.Migrations { return store.Migrations() }
 func Migrate(ctx context.Context, cfg Config) error {
 	schema := Migrations()
 	schema.Log = telemetry.NewLogger(os.Stdout, cfg.Telemetry, name)
-	return schema.Up(ctx, cmp.Or(cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
+	return schema.Up(ctx, cmp.Or(cfg.MigrateURL.Reveal(), cfg.DirectURL.Reveal(), cfg.DatabaseURL.Reveal()))
 }
 
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
@@ -67,7 +70,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 //
 // An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops
 // port, 30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper and the inbound audit, 10 s
-// for each of the two listeners, the two notifiers, the holds, the runs, the retention of outreach and of deliveries, the sequencer and the
+// for each of the two listeners, the two notifiers, the holds, the erasures, the runs, the retention of outreach and of deliveries, the sequencer and the
 // readers of events, and of goals the relay, the sweeper, the devices and the offers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
@@ -92,8 +95,10 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err := ready(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		deps.Log.ErrorContext(ctx, "onboarding.not_ready", "error", err)
 	}
+	begun := &beginning{messaging: s.messaging, since: deps.Now(), now: deps.Now}
 	ops := telemetry.OpsServer(telemetry.OpsHandler(telemetry.OpsConfig{
-		Registry: tel.Registry, Addr: cfg.OpsAddr, Config: cfg, Ready: ready, Queues: s.queues(deps.Now),
+		Registry: tel.Registry, Addr: cfg.OpsAddr, Config: cfg, Queues: s.queues(deps.Now),
+		Ready: func(ctx context.Context) error { return errors.Join(ready(ctx), begun.ready(ctx)) },
 	}))
 	return process.Run(ctx, deps.Log, append(s.components,
 		process.HTTPServer("ops", ops, deps.OpsListener),
@@ -114,6 +119,7 @@ type wired struct {
 	redis          *reservation.Redis // nil without REDIS_URL
 	conversations  *conversation.Service
 	people         *engagement.Service
+	erasing        *erasure.Service
 	later          *goals.Service
 	hub            *goals.Hub
 	feed           *events.Feed
@@ -145,7 +151,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := rpc.NewTokens(cfg.ServiceAuthSecret, deps.Now)
+	tokens, err := rpc.NewTokens(cfg.keys(), deps.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +181,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 type wiring struct {
 	*wired
 
+	deleted   *retention.Metrics
 	qstash    *qstash.Client
 	publisher *qstash.Publisher
 
@@ -192,7 +199,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	measured, err := conversation.NewMetrics(w.meter)
 	counted, countedErr := queue.NewMetrics(w.meter)
-	if err := errors.Join(err, countedErr, postgres.Observe(w.meter, w.pool),
+	var deletedErr error
+	w.deleted, deletedErr = retention.NewMetrics(w.meter)
+	if err := errors.Join(err, countedErr, deletedErr, postgres.Observe(w.meter, w.pool),
 		queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
 		return err
 	}
@@ -204,9 +213,14 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.erasing = &erasure.Service{Store: w.store, Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	c := conversation.New(conversation.Config{
+		Erase: func(ctx context.Context, orgID, profileID, jobID string) error {
+			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
+			return err
+		},
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
-		Goals: goalTexts, Outbox: w.store.Alarms(), QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
+		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Goals: goalTexts, Outbox: w.store.Alarms(), QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
@@ -254,12 +268,12 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 		Admit:   w.people.Admit,
 		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	retention := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	ended := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
 	w.components = append(w.components,
 		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
 		w.loops.Loop("outreach-bell", w.outreachBell.Run),
 		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
-		w.loops.Loop("outreach-retention", retention.Loop(rest).Run))
+		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
 	return nil
 }
 
@@ -269,15 +283,15 @@ func (w *wiring) addLoops() {
 	repeat := func(name string, r process.Repetition) {
 		w.components = append(w.components, bounded(w.loops.Loop(name, r.Run), stopLoops))
 	}
-	retention := &queue.Retention{
+	jobs := &queue.Retention{
 		Queue: w.store.Jobs(), Keep: store.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	repeat("jobs", c.Jobs.Loop(rest))
 	w.components = append(w.components,
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("bell", w.notifier.Run))
-	repeat("retention", w.forgetting(retention.Loop(rest)))
-	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run))
+	repeat("retention", w.forgetting(jobs.Loop(rest)))
+	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}
@@ -288,14 +302,15 @@ func (w *wiring) addLoops() {
 	}
 }
 
-// forgetting has a retention delete the actions too that are not counted any more, and the goals and the calls that were over long ago.
+// forgetting has a retention delete the goals and the events too that were over long ago, and what the rules say is over.
 func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	jobs := r.Once
+	sweep := &retention.Sweep{
+		DB: w.pool, Rules: store.Rules(w.cfg.kept()), Own: w.store.OwnRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
+	}
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)
-		_, actions := w.store.Engagement().ForgetActions(ctx, w.deps.Now().Add(-store.ActionsKept))
-		moreCalls, calls := w.calls.Forget(ctx, w.deps.Now().Add(-w.cfg.AuditRetention))
-		return more || moreCalls, errors.Join(err, actions, w.forgetGoals(ctx), w.feed.Forget(ctx), calls)
+		return more, errors.Join(err, w.forgetGoals(ctx), w.feed.Forget(ctx), sweep.Pass(ctx))
 	}
 	return r
 }
@@ -325,7 +340,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	}
 	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
 		Conversations: w.conversations, Engagement: w.people.Texts, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify,
-		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now),
+		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now), Erasing: w.erasing,
 	})
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,
@@ -346,7 +361,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 // connect opens what the service stands on: messaging and the database.
 func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *rpc.Tokens, files rpc.TLS) (*wired, error) {
 	conn, err := rpc.Dial(rpc.ClientConfig{
-		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: "onboarding", Role: rpc.RoleService},
+		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: rpc.Onboarding, Role: rpc.RoleService},
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Services: messaging.Services,
 	})
 	if err != nil {
@@ -358,8 +373,13 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+	stored := store.NewStore(pool)
+	if stored.QuietByDefault, err = hours.ParseWindow(cfg.QuietHoursDefault); err != nil {
+		pool.Close()
+		return nil, errors.Join(err, conn.Close())
+	}
 	return &wired{
-		pool: pool, store: store.NewStore(pool), messaging: conn,
+		pool: pool, store: stored, messaging: conn,
 		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
 		wakeGoals: make(chan struct{}, 1),
 	}, nil
@@ -370,7 +390,7 @@ func (w *wiring) openQStash() (err error) {
 	if w.qstash, err = qstash.New(qstash.Config{URL: w.cfg.QStashURL.String(), Token: w.cfg.QStashToken.Reveal()}); err != nil {
 		return err
 	}
-	key := hmac.New(sha256.New, []byte(w.cfg.ServiceAuthSecret.First())) // one secret, another key for every purpose
+	key := hmac.New(sha256.New, w.cfg.keys().Root()) // one secret, another key for every purpose
 	key.Write([]byte("qstash dedup id"))
 	w.publisher, err = qstash.NewPublisher(qstash.PublisherConfig{
 		Client: w.qstash, Origin: w.cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute, goals.Route},

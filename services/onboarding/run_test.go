@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
@@ -311,6 +312,33 @@ func TestRunAsConfigured(t *testing.T) {
 		stop = w.run()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
 		stop()
+	})
+
+	subtest(t, "IsReadyOnceMessagingWasReachedAndStaysSo", newWorld, func(t *testing.T, w *world) {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := listener.Addr().String()
+		require.NoError(t, listener.Close())
+		w.environ["MESSAGING_ADDR"] = addr
+		stop := w.run()
+		status, said := w.read("/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, status)
+		require.Contains(t, said, "messaging was not reached yet: check MESSAGING_ADDR")
+
+		listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+		require.NoError(t, err)
+		messaging := grpc.NewServer()
+		healthpb.RegisterHealthServer(messaging, health.NewServer())
+		go func() { _ = messaging.Serve(listener) }() // until Stop
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		messaging.Stop()
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		stop()
+
+		defer w.run()()
+		require.Equal(t, http.StatusServiceUnavailable, w.get("/readyz"))
+		w.clock.Advance(30 * time.Second)
+		require.Equal(t, http.StatusOK, w.get("/readyz"), "it takes what vendors post, which must not wait for messaging")
 	})
 
 	subtest(t, "S1_30_RedisThatIsDownRefusesFailureCallbacksAndNothingElse", newWorld, func(t *testing.T, w *world) {

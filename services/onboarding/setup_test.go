@@ -98,6 +98,8 @@ type bundle struct {
 
 	skew   atomic.Int64 // by how much messaging's clock is ahead of ours, a time.Duration
 	people atomic.Int64
+	owned  sync.Once
+	owner  *pgxpool.Pool // see exec
 	serial atomic.Int64
 
 	mu      sync.Mutex
@@ -286,7 +288,7 @@ func answer(w http.ResponseWriter, err error) {
 func (b *bundle) person() conversation.Profile {
 	b.t.Helper()
 	p, _, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
-		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana",
+		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", TimeZone: "UTC",
 	})
 	require.NoError(b.t, err)
 	return p
@@ -492,9 +494,11 @@ func (b *bundle) count(sql string, args ...any) int {
 	return n
 }
 
+// exec does as the owner of the tables what the service does not.
 func (b *bundle) exec(sql string, args ...any) {
 	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), sql, args...)
+	b.owned.Do(func() { b.owner = pgtest.Owner(b.t, b.pool) })
+	_, err := b.owner.Exec(b.t.Context(), sql, args...)
 	require.NoError(b.t, err)
 }
 

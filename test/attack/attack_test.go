@@ -54,7 +54,7 @@ func (texts) ReceiveMessage(context.Context, *onboardingv1.ReceiveMessageRequest
 func upstream(t *testing.T) (addr string) {
 	t.Helper()
 	now := time.Now
-	tokens, err := rpc.NewTokens(config.NewSecret(secret), now)
+	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret(secret)}, now)
 	require.NoError(t, err)
 	server, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: slog.New(slog.DiscardHandler), TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), MaxRequest: 3 << 20,

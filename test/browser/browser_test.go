@@ -232,6 +232,7 @@ func (p *product) looks(name string) {
 // fits holds a page to the width of a phone, which the window has.
 func (p *product) fits(name string) {
 	p.t.Helper()
+	asks[bool](p, `document.querySelectorAll("details").forEach(d => d.open = true) || true`) // also with its forms open
 	p.keeps(name + "-phone")
 	require.LessOrEqual(p.t, asks[int64](p, `document.documentElement.scrollWidth`), int64(375), name)
 }
@@ -305,7 +306,7 @@ func TestAConversationIsWatchedInABrowser(t *testing.T) {
 	p.waits("interview:activity_01")
 
 	p.does(chromedp.Click(`//a[contains(., "What would happen now")]`))
-	p.waits("session_inactive")
+	p.waits("The session is not active")
 	p.looks("why")
 	p.does(chromedp.Navigate(p.origin + "/console/people?lang=pt-BR"))
 	p.waits("Primeiro nome")

@@ -76,8 +76,8 @@ func (s *server) world(ctx context.Context) (*worldData, error) {
 			return nil, fmt.Errorf("make a world's database: %w", err)
 		}
 	}
-	d.onboarding = s.cluster.URL(d.name(stack.Onboarding), stack.Onboarding)
-	d.messaging = s.cluster.URL(d.name(stack.Messaging), stack.Messaging)
+	d.onboarding = s.cluster.URL(d.name(stack.Onboarding), cluster.Serving(stack.Onboarding))
+	d.messaging = s.cluster.URL(d.name(stack.Messaging), cluster.Serving(stack.Messaging))
 	return d, nil
 }
 

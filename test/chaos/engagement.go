@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding/engagement/rules"
-	"paceline.internal/services/onboarding/session"
 )
 
 // Engaged is what became of staying in touch.
@@ -482,7 +482,7 @@ func (e *evidence) judgeTouches(f *follower, v *Verdict) {
 			continue
 		}
 		if zone := e.zones[t.to]; zone != nil {
-			if quiet := (session.QuietHours{Window: session.DefaultWindow(), Zone: zone}); !quiet.Next(at).Equal(at) {
+			if quiet := (hours.Quiet{Window: hours.DefaultWindow(), Zone: zone}); !quiet.Next(at).Equal(at) {
 				v.breakf(&v.AtNight, "profile %s: %s was taken at %s of the clock of who it went to", f.profile, t.key,
 					at.In(zone).Format(time.RFC3339))
 			}

@@ -53,7 +53,7 @@ var worldEnviron = map[string]string{
 // sweeper and what tells holds, of goals the relay, the sweeper, the devices and the offers, and of events the sequencer, the readers, the
 // deliveries and their retention; the reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 16
+	onboardingLoops = 17
 	messagingLoops  = 4
 )
 

@@ -48,8 +48,10 @@ func openSite(ctx context.Context, vendors stack.VendorConfig, services stack.Se
 	if s.operator, err = secrets.APIToken("compat", stack.OrgID, rpc.RoleOperator, on.Now(), time.Hour); err != nil {
 		return s, err
 	}
-	services.OnboardingDatabaseURL = s.databases.URL("onboarding", "onboarding")
-	services.MessagingDatabaseURL = s.databases.URL("messaging", "messaging")
+	services.OnboardingDatabaseURL = s.databases.URL("onboarding", cluster.Serving("onboarding"))
+	services.MessagingDatabaseURL = s.databases.URL("messaging", cluster.Serving("messaging"))
+	services.OnboardingMigrateURL = s.databases.URL("onboarding", "onboarding")
+	services.MessagingMigrateURL = s.databases.URL("messaging", "messaging")
 	services.Secrets, services.Log = secrets, log
 	s.services, err = stack.StartServices(ctx, s.vendors, services)
 	return s, err

@@ -38,7 +38,7 @@ What each process reads, generated from its config struct by ` + "`make environm
 missing or malformed is reported at once, and the process does not start. Secrets never appear in a log or an error.
 
 Each secret may be given as a file instead: ` + "`NAME_FILE`" + ` names one whose content is the value of ` + "`NAME`" + `, such as
-` + "`SERVICE_AUTH_SECRET_FILE=/run/secrets/service_auth_secret`" + `. Setting both is an error. It is read once, at the start.
+` + "`SERVICE_PUBLIC_KEYS_FILE=/run/secrets/service_public_keys`" + `. Setting both is an error. It is read once, at the start.
 
 | variable | read by | default | meaning |
 |---|---|---|---|
@@ -67,16 +67,16 @@ Each secret may be given as a file instead: ` + "`NAME_FILE`" + ` names one whos
 
 ## Making secrets and databases
 
-` + "`openssl rand -hex 32`" + ` makes SERVICE_AUTH_SECRET and API_JWT_SECRET; the first is the same in all three processes. A token of /v1
+` + "`openssl rand -hex 32`" + ` makes API_JWT_SECRET; deployment.md says how the keys of the processes are made. A token of /v1
 names sub, org_id, exp, and as its role operator, app or user ([who may do what](engagement.md#for-the-host-application)). It lives at most
 31 days (exp - iat, or from now without iat), one for gRPC at most 24 hours. Each service
-needs a database of its own, with a login that owns it and is a member of two roles:
-[the statements](deployment.md#a-database-of-your-own), which ` + "`migrate`" + ` prints as well when they have not been run. Run
+needs [a database of its own](deployment.md#a-database-of-your-own). Which file each variable goes into, on one machine:
+[deployment](deployment.md#without-containers). Run
 ` + "`migrate`" + ` of the new binary before its ` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.
 `)
 	out.WriteString(`
 ` + "`paceline up`, `demo` and `token`" + ` read ` + "`ONBOARDING_DATABASE_URL` and `MESSAGING_DATABASE_URL`" + ` (both or neither), ` +
-		"`SERVICE_AUTH_SECRET` and `API_JWT_SECRET`" + ` (token), and ` + "`PGBIN`" + `, the folder of PostgreSQL's server programs.
+		"`OPERATOR_SIGNING_KEY`, `SERVICE_AUTH_SECRET` and `API_JWT_SECRET`" + ` (token), and ` + "`PGBIN`" + `, the folder of PostgreSQL's server programs.
 `)
 	return out.String()
 }

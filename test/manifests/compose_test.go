@@ -59,12 +59,13 @@ func TestCompose(t *testing.T) {
 		files := tree(t, "deploy/compose")
 		for name, value := range map[string]string{
 			"PUBLIC_BASE_URL": "https://paceline.example.com", "TWILIO_ACCOUNT_SID": "AC00000000000000000000000000000000",
+			"TWILIO_API_KEY_SID":           "SK00000000000000000000000000000000",
 			"TWILIO_MESSAGING_SERVICE_SID": "MG00000000000000000000000000000000",
 		} {
 			replace(t, files, "real.env.example", "\n"+name+"=\n", "\n"+name+"="+value+"\n")
 		}
 		dir := composed(t, files, "real")
-		for _, secret := range []string{"qstash_token", "qstash_current_signing_key", "qstash_next_signing_key", "twilio_auth_token"} {
+		for _, secret := range []string{"qstash_token", "qstash_current_signing_key", "qstash_next_signing_key", "twilio_auth_token", "twilio_api_key_secret"} {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "secrets", secret), []byte("of a vendor\n"), 0o600))
 		}
 		loaded, err := project(t, dir, "real.env.example")
@@ -83,7 +84,7 @@ func TestCompose(t *testing.T) {
 		require.NoError(t, err)
 		said := strings.Join(wrong(loaded), "\n")
 		for _, want := range []string{
-			"gateway would not start: QSTASH_CURRENT_SIGNING_KEY is missing", "messaging would not start: TWILIO_AUTH_TOKEN is missing",
+			"gateway would not start: QSTASH_CURRENT_SIGNING_KEY is missing", "messaging would not start: TWILIO_API_KEY_SID and TWILIO_API_KEY_SECRET are not both set",
 			"onboarding would not start: QSTASH_TOKEN is missing", "migrate-onboarding would not start: QSTASH_TOKEN is missing",
 		} {
 			require.Contains(t, said, want)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/test/stack"
 )
 
 const overlay = "overlays/example"
@@ -32,18 +33,20 @@ const overlay = "overlays/example"
 func filled(t *testing.T) map[string]string {
 	t.Helper()
 	files := tree(t, "deploy/kubernetes")
-	secrets := files[overlay+"/secrets.env.example"]
+	secrets, keys := files[overlay+"/secrets.env.example"], stack.Secrets{ServiceAuth: "of this test"}.Keys()
 	for name, value := range map[string]string{
-		"SERVICE_AUTH_SECRET": "0123456789abcdef0123456789abcdef", "API_JWT_SECRET": "0123456789abcdef0123456789abcdef",
+		"GATEWAY_SIGNING_KEY": keys["GATEWAY_SIGNING_KEY"], "ONBOARDING_SIGNING_KEY": keys["ONBOARDING_SIGNING_KEY"],
+		"SERVICE_PUBLIC_KEYS": keys["SERVICE_PUBLIC_KEYS"], "API_JWT_SECRET": "0123456789abcdef0123456789abcdef",
 		"ONBOARDING_DATABASE_URL": "postgres://u:p@db/onboarding", "MESSAGING_DATABASE_URL": "postgres://u:p@db/messaging",
 		"REDIS_URL": "rediss://u:p@redis:6379/0", "QSTASH_TOKEN": "t", "QSTASH_CURRENT_SIGNING_KEY": "k", "QSTASH_NEXT_SIGNING_KEY": "k",
-		"TWILIO_AUTH_TOKEN": "t",
+		"TWILIO_AUTH_TOKEN": "t", "TWILIO_API_KEY_SECRET": "t",
 	} {
 		require.Contains(t, secrets, "\n"+name+"=\n")
 		secrets = strings.Replace(secrets, "\n"+name+"=\n", "\n"+name+"="+value+"\n", 1)
 	}
 	files[overlay+"/secrets.env"] = secrets
 	replace(t, files, overlay+"/kustomization.yaml", "TWILIO_ACCOUNT_SID=", "TWILIO_ACCOUNT_SID=AC00000000000000000000000000000000")
+	replace(t, files, overlay+"/kustomization.yaml", "TWILIO_API_KEY_SID=", "TWILIO_API_KEY_SID=SK00000000000000000000000000000000")
 	replace(t, files, overlay+"/kustomization.yaml", "TWILIO_FROM_NUMBER=", "TWILIO_FROM_NUMBER=+12025550100")
 	return files
 }

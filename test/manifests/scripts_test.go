@@ -62,11 +62,11 @@ func TestSecrets(t *testing.T) {
 			require.NoError(t, err)
 		}
 		one, other := contents(t, first), contents(t, second)
-		for _, own := range []string{"service_auth_secret", "api_jwt_secret", "postgres_password", "onboarding_database_password", "messaging_database_password", "redis_conf", "console_key"} {
+		for _, own := range []string{"gateway_signing_key", "service_public_keys", "api_jwt_secret", "postgres_password", "onboarding_database_password", "messaging_database_password", "redis_conf", "console_key"} {
 			require.GreaterOrEqual(t, len(one[own]), 64)
 			require.NotEqual(t, one[own], other[own])
 		}
-		require.NotEqual(t, one["service_auth_secret"], one["api_jwt_secret"])
+		require.NotEqual(t, one["gateway_signing_key"], one["onboarding_signing_key"])
 	})
 
 	t.Run("ItAsksWhichVendors", func(t *testing.T) {

@@ -12,8 +12,11 @@ type mutation struct {
 // Where the tests are that have to notice.
 var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
+	erasureSuite    = []string{"./services/messaging/postgres", "-run", "TestErasePerson|TestSuppressions"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
+	alarmsRetention = []string{"./services/onboarding/postgres", "-run", "TestRetention"}
+	wordsRetention  = []string{"./services/messaging/postgres", "-run", "TestRetention"}
 	goalsRetention  = []string{"./services/onboarding/goals", "-run", "TestRetention|TestEventsHoldNoWords"}
 	busySuite       = []string{"./services/onboarding/goals", "-run", "TestBusy"}
 	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
@@ -25,6 +28,21 @@ var (
 // mutations are the guards that at most one SMS, order, consent and liveness rest on.
 func mutations() []mutation {
 	return []mutation{
+		{
+			guard: "quiet hours hold for the outbound queue", tests: []string{"./services/messaging/outbound", "-run", "TestQuietHours"},
+			file: "services/messaging/outbound/runner.go",
+			old:  "if until, quiet := t.quiet(now); quiet {", without: "if until, quiet := t.quiet(now); quiet && false {",
+		},
+		{
+			guard: "a one-time code is sent in quiet hours", tests: []string{"./services/messaging/outbound", "-run", "TestQuietHours"},
+			file: "services/messaging/outbound/request.go",
+			old:  "	if r.Purpose == OTP {\n		return now, false\n	}\n", without: "",
+		},
+		{
+			guard: "the default quiet hours of an organisation that has decided nothing", tests: []string{"./services/onboarding", "-run", "TestQuietHours"},
+			file: "services/onboarding/postgres/settings.go",
+			old:  "return hours.Quiet{Window: s.QuietByDefault, Zone: hours.Place(zone), ByDefault: true}", without: "return hours.Quiet{}",
+		},
 		{
 			guard: "the fence: an attempt that lost its row may not speak about another's", tests: messagingSuite,
 			file: "services/messaging/send/message.go",
@@ -50,6 +68,91 @@ func mutations() []mutation {
 			guard: "the check of reminders inside a claim", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  "const sqlRemindersOff = `u.reminds and exists (", without: "const sqlRemindersOff = `u.reminds and false and exists (",
+		},
+		{
+			guard: "nothing is sent in the name of a profile that was erased", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "const sqlErased = `exists (", without: "const sqlErased = `false and exists (",
+		},
+		{
+			guard: "a person whose STOP was erased is not texted as a new one", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "s.org_id = @org and s.pseudonym = @pseudonym)`", without: "s.org_id = @org and s.pseudonym = @pseudonym and false)`",
+		},
+		{
+			guard: "no operator lifts a STOP from before the erasure", tests: erasureSuite,
+			file: "services/messaging/postgres/ledger.go",
+			old:  "lines.theirs or coalesce(` + sqlSuppressed + ` > last_in.at, false) or", without: "lines.theirs or",
+		},
+		{
+			guard: "nobody new is texted under another key of pseudonyms", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "	if !fits {\n", without: "	if !fits && false {\n",
+		},
+		{
+			guard: "an erasure waits for what is on its way", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "err != nil || waits != nil {", without: "err != nil {",
+		},
+		{
+			guard: "a person on legal hold is not erased", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/erasure.go",
+			old:  "		case held:\n", without: "		case held && false:\n",
+		},
+		{
+			guard: "an anchored ledger is held against what was signed", tests: []string{"./services/messaging/anchor"},
+			file: "services/messaging/anchor/verify.go",
+			old:  "[e.Lines-1] != e.Witness", without: `[e.Lines-1] == ""`,
+		},
+		{
+			guard: "evidence is appended only by the grants", tests: []string{"./services/messaging/postgres", "-run", "TestTenants"},
+			file: "services/messaging/postgres/migrations/0021_evidence.sql",
+			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_receipts", without: "REVOKE UPDATE ON consent_events, sms_receipts",
+		},
+		{
+			guard: "the caps inside a claim", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/send.go",
+			old:  " and not (` + sqlCapped + `) for share of c", without: " for share of c",
+		},
+		{
+			guard: "claims of one phone count after each other", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/ledger.go",
+			old:  "select pg_advisory_xact_lock(hashtextextended(u.org::text || u.phone, 0)) from", without: "select pg_advisory_xact_lock_shared(hashtextextended(u.org::text || u.phone, 0)) from",
+		},
+		{
+			guard: "what is claimed in the same statement counts", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/caps.go",
+			old:  "or ` + beforeFull(\"hour\", \"phone\") + `", without: "or false",
+		},
+		{
+			guard: "a message is not in its own way", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/caps.go",
+			old:  "\n\t\t\t\t\tand m.idempotency_key <> u.key", without: "",
+		},
+		{
+			guard: "what an organisation sends is counted", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/postgres/caps.go",
+			old:  "select '' where p.org_messages > 0 union all", without: "select '' where false union all",
+		},
+		{
+			guard: "a number that may not be texted is not", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
+			file: "services/messaging/send/send.go",
+			old:  "\tif a.Refused != nil {", without: "\tif false {",
+		},
+		{
+			guard: "sessions of a day are bounded", tests: []string{"./services/onboarding", "-run", "TestActivationsOfADay"},
+			file: "services/onboarding/postgres/episodes.go",
+			old:  "case again.After(o.Session.CreatedAt):", without: "case false:",
+		},
+		{
+			guard: "a cap is not counted against a session", tests: []string{"./services/onboarding", "-run", "TestCaps"},
+			file: "services/onboarding/conversation/steps.go",
+			old:  " || capped(err) != nil:", without: ":",
+		},
+		{
+			guard: "what a person writes does not wait behind an opening that waits for room", tests: []string{"./services/onboarding", "-run", "TestCaps"},
+			file: "services/onboarding/conversation/opening.go",
+			old:  "if wait := capped(err); wait != nil {", without: "if wait := capped(err); wait != nil && false {",
 		},
 		{
 			guard: "an older word about reminders does not undo a later one", tests: messagingSuite,
@@ -99,7 +202,7 @@ func mutations() []mutation {
 		{
 			guard: "a claim waits for whoever sets a hold, and they for it", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "postgres.Statement{SQL: sqlShareLocks, Args:", without: "postgres.Statement{SQL: `select @org::uuid[], @phone::text[]`, Args:",
+			old:  "[]postgres.Statement{{SQL: sqlLocks, Args:", without: "[]postgres.Statement{{SQL: `select @org::uuid[], @phone::text[]`, Args:",
 		},
 		{
 			guard: "words about consent of one phone are taken one after the other, also the first ones", tests: messagingSuite,
@@ -296,6 +399,26 @@ func mutations() []mutation {
 			guard: "a frame has a bound", tests: framesSuite,
 			file: "gateway/device_stream.go",
 			old:  "	s.conn.SetReadLimit(maxFrame)\n", without: "	s.conn.SetReadLimit(-1)\n",
+		},
+		{
+			guard: "the alarms of a step that is still due stay", tests: alarmsRetention,
+			file: "services/onboarding/postgres/retention.go",
+			old:  "(s.next_step_id = r.step_id or r.published_at is null)", without: "false",
+		},
+		{
+			guard: "the words of a message in doubt stay", tests: wordsRetention,
+			file: "services/messaging/postgres/retention.go",
+			old:  "'given_up', 'throttled')", without: "'given_up', 'throttled', 'unknown')",
+		},
+		{
+			guard: "an opt-out holds for ever", tests: wordsRetention,
+			file: "services/messaging/postgres/retention.go",
+			old:  `"r.state = 'opted_in' and not r.carrier_blocks"`, without: `"not r.carrier_blocks"`,
+		},
+		{
+			guard: "a message that is tried again has its words", tests: wordsRetention,
+			file: "services/messaging/postgres/send.go",
+			old:  "body = p.body, ", without: "",
 		},
 		{
 			guard: "a device that answers no ping is gone", tests: framesSuite,
@@ -671,6 +794,22 @@ func mutations() []mutation {
 			guard: "no answer of the gateway replaces that backoff", tests: []string{"./gateway", "-run", "TestGoalCallback"},
 			file: "gateway/goals.go",
 			old:  "	c.backoff = true\n", without: "",
+		},
+		{
+			guard: "a process's key speaks for that process alone", tests: []string{"./platform/rpc"},
+			file: "platform/rpc/tokens.go",
+			old:  "		if err := mayClaim(process, p); err != nil {\n			return Principal{}", without: "		if err := mayClaim(process, p); err != nil && false {\n			return Principal{}",
+		},
+		{
+			guard: "the key of a token is that of the process it names", tests: []string{"./platform/rpc"},
+			file:    "platform/rpc/tokens.go",
+			old:     "		process, _ := token.Header[\"kid\"].(string)\n		for _, key := range t.public[process] {",
+			without: "		for _, key := range append(append([]ed25519.PublicKey{}, t.public[Gateway]...), t.public[Onboarding]...) {",
+		},
+		{
+			guard: "what is onboarding's is refused to the gateway", tests: []string{"./platform/rpc"},
+			file: "platform/rpc/guard.go",
+			old:  "caller.Role == RoleService && !slices.Contains(", without: "caller.Role == RoleService && false && !slices.Contains(",
 		},
 		{
 			guard: "QStash's signature has one spelling", tests: []string{"./platform/qstash"},

@@ -108,6 +108,11 @@ func (b *bundle) secrets() map[string]string {
 		stack.AuthToken: "Twilio's token", qstash.DevCurrentKey: "a signing key", qstash.DevNextKey: "a signing key",
 		b.config.Secrets.APIJWT: "a secret", b.config.Secrets.ServiceAuth: "a secret", b.operator: "an API token",
 	}
+	for name, key := range b.config.Secrets.Keys() {
+		if strings.HasSuffix(name, "_SIGNING_KEY") {
+			secrets[key] = "a signing key"
+		}
+	}
 	for _, p := range cast {
 		secrets[p.name] = "a name"
 	}

@@ -81,7 +81,7 @@ func prepare(t *testing.T) *bundle {
 		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
 		Secrets: secrets, Addresses: addresses(t), Log: b.log.logger(),
 		// Short where tests would wait in real time, and no sweeper: it would hide what others leave undone.
-		Environ: map[string]string{"ALARM_RELAY_INTERVAL": "50ms", "TWILIO_TIMEOUT": "1s", "ALARM_OVERDUE_GRACE": "10000h"},
+		Environ: map[string]string{"ALARM_RELAY_INTERVAL": "50ms", "TWILIO_TIMEOUT": "1s", "ALARM_OVERDUE_GRACE": "10000h", "PSEUDONYM_KEY": rand.Text() + rand.Text()},
 	}
 	b.onboarding, b.messaging = open(t, b.config.OnboardingDatabaseURL), open(t, b.config.MessagingDatabaseURL)
 	t.Cleanup(func() {

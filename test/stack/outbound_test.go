@@ -99,7 +99,7 @@ func burstBesideAReminder(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	messages := messagingv1.NewMessagingServiceClient(conn)
-	service := b.as(t, rpc.Principal{Subject: "reminders", OrgID: stack.OrgID, Role: rpc.RoleService})
+	service := b.as(t, rpc.Principal{Subject: rpc.Onboarding, OrgID: stack.OrgID, Role: rpc.RoleService})
 	for _, want := range []messagingv1.Outcome{messagingv1.Outcome_OUTCOME_ACCEPTED, messagingv1.Outcome_OUTCOME_ALREADY_ACCEPTED} {
 		answer, err := messages.Send(service, &messagingv1.SendRequest{
 			OrgId: stack.OrgID, ProfileId: p.id, To: p.phone, Body: "Your table is at eight.", IdempotencyKey: "reminder:1",

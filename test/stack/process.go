@@ -91,8 +91,9 @@ func ProcessEnviron(vendors *Vendors, a Addresses, secrets Secrets) map[string]s
 		"ONBOARDING_ADDR": a.Onboarding, "ONBOARDING_OPS_ADDR": a.OnboardingOps,
 		"MESSAGING_ADDR": a.Messaging, "MESSAGING_OPS_ADDR": a.MessagingOps,
 		"PUBLIC_BASE_URL": "http://" + a.Gateway, "DEFAULT_ORG_ID": OrgID,
-		"SERVICE_AUTH_SECRET": secrets.ServiceAuth, "API_JWT_SECRET": secrets.APIJWT,
+		"API_JWT_SECRET": secrets.APIJWT,
 	})
+	maps.Copy(environ, secrets.Keys())
 	return environ
 }
 

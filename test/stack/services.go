@@ -12,7 +12,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"paceline.internal/gateway"
-	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
@@ -22,7 +21,7 @@ import (
 // OrgID is the organisation that owns the sender, unless DEFAULT_ORG_ID says otherwise.
 const OrgID = "00000000-0000-7000-8000-000000000001"
 
-// Secrets are the keys that the processes share, each at least 32 bytes.
+// Secrets are what the keys of the processes are derived from (see Keys), and what signs the tokens of /v1; each at least 32 bytes.
 type Secrets struct {
 	ServiceAuth string `json:"service_auth_secret"`
 	APIJWT      string `json:"api_jwt_secret"`
@@ -39,12 +38,15 @@ type Addresses struct {
 type ServiceConfig struct {
 	OnboardingDatabaseURL string
 	MessagingDatabaseURL  string
-	Secrets               Secrets
-	Addresses             Addresses
-	Log                   *slog.Logger
-	Rest                  process.Rest      // how their loops wait; default: on the machine's clock
-	Environ               map[string]string // on top of what the stack sets itself
-	ConsoleLinks          bool              // the console takes links that sign in once
+	// OnboardingMigrateURL and MessagingMigrateURL are of the owners; empty where the login that serves is the owner, or the schema is there.
+	OnboardingMigrateURL, MessagingMigrateURL string
+
+	Secrets      Secrets
+	Addresses    Addresses
+	Log          *slog.Logger
+	Rest         process.Rest      // how their loops wait; default: on the machine's clock
+	Environ      map[string]string // on top of what the stack sets itself
+	ConsoleLinks bool              // the console takes links that sign in once
 }
 
 // Services are the three services, running.
@@ -160,6 +162,7 @@ func concat(services ...[]process.Component) []process.Component {
 func (s *Services) environ(cfg ServiceConfig) map[string]string {
 	environ := ProcessEnviron(s.vendors, s.Addresses, cfg.Secrets)
 	environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"] = cfg.OnboardingDatabaseURL, cfg.MessagingDatabaseURL
+	environ["ONBOARDING_DATABASE_MIGRATE_URL"], environ["MESSAGING_DATABASE_MIGRATE_URL"] = cfg.OnboardingMigrateURL, cfg.MessagingMigrateURL
 	maps.Copy(environ, cfg.Environ)
 	return environ
 }
@@ -194,9 +197,13 @@ func (s Secrets) APIToken(subject, orgID string, role rpc.Role, now time.Time, t
 	return token, nil
 }
 
-// ServiceToken is a bearer token for gRPC.
+// ServiceToken is a bearer token for gRPC: of one of our processes, which signs it itself, or of a person, for whom an operator does.
 func (s Secrets) ServiceToken(p rpc.Principal, now func() time.Time, ttl time.Duration) (string, error) {
-	tokens, err := rpc.NewTokens(config.NewSecret(s.ServiceAuth), now)
+	process := rpc.Operator
+	if p.Role == rpc.RoleService {
+		process = p.Subject
+	}
+	tokens, err := rpc.NewTokens(s.keysOf(process), now)
 	if err != nil {
 		return "", err
 	}

@@ -21,6 +21,9 @@ import (
 const (
 	accountSID = "ACfeedfacefeedfacefeedfacefeedface"
 	authToken  = "0123456789abcdef0123456789abcdef"
+	// What messaging calls with, as deploy/compose/secrets.sh has it.
+	apiKeySID    = "SKfeedfacefeedfacefeedfacefeedface"
+	apiKeySecret = "fedcba9876543210fedcba9876543210"
 	// FromNumber is the number that texts come from and go to.
 	FromNumber = "+12025550100"
 )
@@ -68,7 +71,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 	}
 	rings, posts := client(cfg.DialQStash), client(cfg.DialTwilio)
 	carrier, err := twilio.New(twilio.Config{
-		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber},
+		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber}, APIKeys: map[string]string{apiKeySID: apiKeySecret},
 		HTTPClient: posts, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
 	if err != nil {
@@ -145,6 +148,8 @@ func Credentials() map[string]string {
 		"QSTASH_NEXT_SIGNING_KEY":    qstash.DevNextKey,
 		"TWILIO_ACCOUNT_SID":         accountSID,
 		"TWILIO_AUTH_TOKEN":          authToken,
+		"TWILIO_API_KEY_SID":         apiKeySID,
+		"TWILIO_API_KEY_SECRET":      apiKeySecret,
 		"TWILIO_FROM_NUMBER":         FromNumber,
 	}
 }

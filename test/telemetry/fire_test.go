@@ -208,6 +208,14 @@ func TestAlertsFire(t *testing.T) {
 		{name: "ASilenceThatComesAgain", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 0+1x20 20x60`}, fires: 15, clears: 53},
 		{name: "OneSilence", alert: "LoopsBrokenOff", series: []string{`loop_passes_overdue_total{loop="relay"} 0x5 1x60`}, fires: never},
 		{name: "ARowThatStaysLocked", alert: "RowsPassedOver", series: []string{`loop_rows_passed_over_total{loop="sweeper"} 0x5 0+4x20 80x60`}, fires: 14, clears: 38},
+		{name: "AFewSendsThatMeetACap", alert: "SendsCapped", series: []string{`sms_refused_total{why="cap"} 0x5 10x90`}, fires: never},
+		{name: "NumbersThatAreNotTexted", alert: "SendsCapped", series: []string{`sms_refused_total{why="number"} 0+5x90`}, fires: never},
+		{name: "APhoneThatIsBombed", alert: "SendsCapped", series: []string{`sms_refused_total{why="cap"} 0x5 40x120`}, fires: 11, clears: 65},
+		{
+			name: "SegmentsToACountryThatNobodyLivesIn", alert: "SpendRises", fires: 33, clears: 79,
+			series: []string{`sms_segments_accepted_total{country="US"} 0+0.1x240`, `sms_segments_accepted_total{country="ZW"} 0x10 0+30x15 450x150`},
+		},
+		{name: "AFewSegmentsMore", alert: "SpendRises", series: []string{`sms_segments_accepted_total{country="US"} 0x60 0+3x120`}, fires: never},
 		{
 			name: "NoServiceCanBeScraped", alert: "Blind", fires: 13, clears: 21,
 			series: []string{

@@ -58,6 +58,10 @@ func found(t *testing.T, schema release) *site {
 	}
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	s.environ = stack.ProcessEnviron(vendors, addresses, secrets)
+	for name := range secrets.Keys() {
+		delete(s.environ, name) // the release before knows no keys: in the overlap both sign with the secret
+	}
+	s.environ["SERVICE_AUTH_SECRET"] = secrets.ServiceAuth
 	s.environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, schema.onboarding)
 	s.environ["MESSAGING_DATABASE_URL"] = pgtest.URL(t, schema.messaging)
 	s.ops = map[string]string{"gateway": ports[1], "onboarding": ports[3], "messaging": ports[5]}

@@ -12,18 +12,21 @@ import (
 )
 
 // EnsureService gives a service its database and its roles, unless they are there already. The role called name, as the
-// database is, may log in and owns the database, and nobody but it and the superuser can connect to that database; it is a
-// member of the two roles of its statements (postgres.RolesOf). URL(name, name) reaches it.
+// database is, may log in and owns the database; Serving(name) may log in and owns nothing. Both are members of the two roles of
+// the service's statements (postgres.RolesOf), and but for the superuser nobody else can connect to that database. URL(name, name)
+// reaches it to migrate, URL(name, Serving(name)) to serve.
 func (c *Cluster) EnsureService(ctx context.Context, name string) error {
-	quoted, roles := pgx.Identifier{name}.Sanitize(), postgres.RolesOf(name)
+	quoted, serving, roles := pgx.Identifier{name}.Sanitize(), pgx.Identifier{Serving(name)}.Sanitize(), postgres.RolesOf(name)
 	tenant, worker := pgx.Identifier{roles.Tenant}.Sanitize(), pgx.Identifier{roles.Worker}.Sanitize()
 	err := c.exec(ctx, superuser, []statement{
 		{sql: "create role " + quoted + " login nosuperuser nocreatedb nocreaterole", unless: codeDuplicateObject},
+		{sql: "create role " + serving + " login nosuperuser nocreatedb nocreaterole", unless: codeDuplicateObject},
 		{sql: "create role " + tenant + " nologin", unless: codeDuplicateObject},
 		{sql: "create role " + worker + " nologin", unless: codeDuplicateObject},
-		{sql: "grant " + tenant + ", " + worker + " to " + quoted},
+		{sql: "grant " + tenant + ", " + worker + " to " + quoted + ", " + serving},
 		{sql: "create database " + quoted + " owner " + quoted, unless: codeDuplicateDatabase},
 		{sql: "revoke all on database " + quoted + ", postgres, template1 from public"},
+		{sql: "grant connect on database " + quoted + " to " + serving},
 	})
 	if err != nil {
 		return fmt.Errorf("postgres cluster: service %s: %w", name, err)
@@ -37,6 +40,9 @@ func (c *Cluster) EnsureService(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// Serving is the login by which a service serves.
+func Serving(name string) string { return name + "_serve" }
 
 // SQLSTATEs of "it is there already".
 const (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -19,14 +20,34 @@ import (
 // dropTimeout bounds what happens after a test, when its own context has ended.
 const dropTimeout = 30 * time.Second
 
-// New returns a pool on a fresh, migrated database that exists for this test alone. Like a service in production it connects
-// as the owner of the database, not as superuser. Tests may run in parallel. Zero Migrations give an empty database.
+// New returns a pool on a fresh, migrated database that exists for this test alone. Like a service in production it connects by a
+// login that serves: it has what the schema grants to the roles of the service, and owns no table. Owner is for what that may not do.
+// Tests may run in parallel. Migrations without a service, and zero ones, which give an empty database, have the owner connect.
 func New(tb testing.TB, m postgres.Migrations) *pgxpool.Pool {
 	tb.Helper()
 	pool, err := postgres.Open(tb.Context(), postgres.Config{URL: URL(tb, m)})
 	check(tb, err)
 	tb.Cleanup(pool.Close)
 	return pool
+}
+
+// Owner returns a pool of the owner on the database of New, for a test that makes what a service in production cannot do.
+func Owner(tb testing.TB, of *pgxpool.Pool) *pgxpool.Pool {
+	tb.Helper()
+	pool, err := postgres.Open(tb.Context(), postgres.Config{URL: OwnerURL(tb, of.Config().ConnString())})
+	check(tb, err)
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+// OwnerURL is how the owner of the database of URL reaches it: for migrate.
+func OwnerURL(tb testing.TB, of string) string {
+	tb.Helper()
+	server, err := running()
+	check(tb, err)
+	served, err := url.Parse(of)
+	check(tb, err)
+	return server.url(strings.TrimPrefix(served.Path, "/"), owner)
 }
 
 // URL is New for a test that opens its own connections.
@@ -43,7 +64,10 @@ func URL(tb testing.TB, m postgres.Migrations) string {
 		defer cancel()
 		check(tb, server.drop(ctx, name))
 	})
-	return server.url(name)
+	if m.Service != "" {
+		return server.url(name, serving)
+	}
+	return server.url(name, owner)
 }
 
 func check(tb testing.TB, err error) {

@@ -33,6 +33,22 @@ func TestNew(t *testing.T) {
 		require.NoError(t, err)
 	})
 
+	t.Run("ConnectsForAServiceAsALoginThatOwnsNothing", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t, postgres.Migrations{Service: "notes", FS: fstest.MapFS{"0001_notes.sql": {Data: []byte(`-- +goose Up
+create role notes_tenant; create role notes_worker; create table notes (words text); grant select, insert on notes to notes_worker;
+grant usage on schema public to notes_worker;
+`)}}})
+		_, err := pool.Exec(t.Context(), "insert into notes values ('hello')")
+		require.NoError(t, err)
+		for _, deed := range []string{"update notes set words = 'bye'", "delete from notes", "drop table notes"} {
+			_, err := pool.Exec(t.Context(), deed)
+			require.Error(t, err, deed)
+		}
+		_, err = pgtest.Owner(t, pool).Exec(t.Context(), "drop table notes")
+		require.NoError(t, err)
+	})
+
 	t.Run("HasWhatTheMigrationsMade", func(t *testing.T) {
 		t.Parallel()
 		require.NoError(t, migrations().Ready(t.Context(), pgtest.New(t, migrations())))

@@ -20,9 +20,11 @@ import (
 )
 
 const (
-	// role owns the test databases, and may make the roles that a schema grants its tables to.
-	role = "paceline_test"
-	// setupLock is the advisory lock under which the role and the templates are made, for test binaries may share a server.
+	// owner owns the test databases, and may make the roles that a schema grants its tables to.
+	owner = "paceline_test"
+	// serving is a member of those roles, and owns nothing.
+	serving = "paceline_test_serve"
+	// setupLock is the advisory lock under which the roles and the templates are made, for test binaries may share a server.
 	setupLock = 7223372036854775
 	// fileCopySince is the first version that has to be told to clone by copying files, which takes half the time for
 	// databases as small as these.
@@ -88,16 +90,20 @@ func start(ctx context.Context, adminURL string) (_ *server, err error) {
 		return nil, err
 	}
 	return s, s.locked(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "create role "+role+" login createrole")
-		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "42710" { // it is there already
-			err = nil
-		}
-		if err != nil {
-			return err
-		}
-		_, err = conn.Exec(ctx, "alter role "+role+" createrole password '"+s.password()+"'")
-		return err
+		return errors.Join(s.makeLogin(ctx, conn, owner, "createrole"), s.makeLogin(ctx, conn, serving, "nocreaterole"))
 	})
+}
+
+func (s *server) makeLogin(ctx context.Context, conn *pgx.Conn, name, may string) error {
+	_, err := conn.Exec(ctx, "create role "+name+" login")
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "42710" { // it is there already
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "alter role "+name+" "+may+" password '"+s.password(name)+"'")
+	return err
 }
 
 func (s *server) stop(ctx context.Context) error {
@@ -110,27 +116,27 @@ func (s *server) stop(ctx context.Context) error {
 	return s.private.Stop(ctx)
 }
 
-// password of the role follows from the superuser's, so that every test binary on a shared server knows it.
-func (s *server) password() string {
+// password of a login follows from the superuser's, so that every test binary on a shared server knows it.
+func (s *server) password(login string) string {
 	secret, _ := s.base.User.Password()
-	sum := sha256.Sum256([]byte(role + secret))
+	sum := sha256.Sum256([]byte(login + secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// url is how the role reaches a database.
-func (s *server) url(database string) string {
+// url is how a login reaches a database.
+func (s *server) url(database, login string) string {
 	u := *s.base
 	u.Path = "/" + database
 	query := u.Query()
 	query.Del("user")
-	u.User = url.UserPassword(role, s.password())
+	u.User = url.UserPassword(login, s.password(login))
 	u.RawQuery = query.Encode()
 	return u.String()
 }
 
-// clone makes a database from the template, owned by the role.
+// clone makes a database from the template, owned by the owner of all.
 func (s *server) clone(ctx context.Context, template, name string) error {
-	sql := "create database " + pgx.Identifier{name}.Sanitize() + " owner " + role + " template " + pgx.Identifier{template}.Sanitize()
+	sql := "create database " + pgx.Identifier{name}.Sanitize() + " owner " + owner + " template " + pgx.Identifier{template}.Sanitize()
 	if s.version >= fileCopySince {
 		sql += " strategy file_copy"
 	}
@@ -185,8 +191,14 @@ func (s *server) template(ctx context.Context, m postgres.Migrations) (string, e
 		if err := s.clone(ctx, "template0", building); err != nil {
 			return err
 		}
-		if err := m.Up(ctx, s.url(building)); err != nil {
+		if err := m.Up(ctx, s.url(building, owner)); err != nil {
 			return err
+		}
+		if m.Service != "" {
+			roles := postgres.RolesOf(m.Service)
+			if _, err := conn.Exec(ctx, "grant "+roles.Tenant+", "+roles.Worker+" to "+serving); err != nil {
+				return err
+			}
 		}
 		if _, err := conn.Exec(ctx, "alter database "+building+" allow_connections false"); err != nil {
 			return err

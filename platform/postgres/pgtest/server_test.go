@@ -45,7 +45,7 @@ func TestSharedServer(t *testing.T) {
 			if err := s.clone(t.Context(), template, name); err != nil {
 				return err
 			}
-			conn, err := pgx.Connect(t.Context(), s.url(name))
+			conn, err := pgx.Connect(t.Context(), s.url(name, owner))
 			if err != nil {
 				return err
 			}

@@ -37,6 +37,7 @@ type Line struct {
 	// PrevHash and Hash are in hexadecimal. Both are empty in a line that was written before there were chains: it is hashed all
 	// the same, and the first line after it, or the ledger's last hash, tells whether it is what it was.
 	PrevHash, Hash string
+	Actor          Actor // not part of the hash, see Witnesses
 }
 
 // NoHash is what the first line has before it.
@@ -47,17 +48,10 @@ var NoHash = strings.Repeat("0", 2*sha256.Size)
 // microseconds since 1970 UTC, State, Source, Words, Sender, MessageID, KeywordPack, Rules, ConfirmedBy, Confirmation, prev.
 // Postgres computes the same when it writes a line (migration 0005), so that the two check each other.
 func (l Line) Digest(prev string) string {
-	var b strings.Builder
-	for _, field := range []string{
+	sum := sha256.Sum256([]byte(Netstrings(
 		ChainVersion, l.OrgID, l.Phone, strconv.FormatInt(l.Seq, 10), strconv.FormatInt(l.At.UnixMicro(), 10), l.State, l.Source, l.Words,
 		l.Sender, l.MessageID, l.KeywordPack, l.Rules, l.ConfirmedBy, l.Confirmation, prev,
-	} {
-		b.WriteString(strconv.Itoa(len(field)))
-		b.WriteByte(':')
-		b.WriteString(field)
-		b.WriteByte(',')
-	}
-	sum := sha256.Sum256([]byte(b.String()))
+	)))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -132,6 +126,7 @@ type export struct {
 		Confirmation string    `json:"confirmation"`
 		PrevHash     string    `json:"prev_hash"`
 		Hash         string    `json:"hash"`
+		Actor        Actor     `json:"actor"`
 	} `json:"events"`
 	Chain *struct {
 		OrgID  string `json:"org_id"`
@@ -140,21 +135,28 @@ type export struct {
 	} `json:"chain"`
 }
 
-// VerifyExport checks what GET /v1/consents/{phone} has answered: one page after the other, in any order, and without asking
-// anybody. It reports how many lines there are and where the chain breaks, if it does; ErrExport for what it cannot read.
+// VerifyExport checks what GET /v1/consents/{phone} has answered, without asking anybody. It reports how many lines there are and where the
+// chain breaks, if it does; ErrExport for what it cannot read.
 func VerifyExport(r io.Reader) (length int, broken *Break, err error) {
-	var lines []Line
-	var chain Chain
+	lines, chain, err := ReadExport(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	return len(lines), Verify(lines, chain), nil
+}
+
+// ReadExport reads the answers of GET /v1/consents/{phone}: one page after the other, in any order. ErrExport for what it cannot read.
+func ReadExport(r io.Reader) (lines []Line, chain Chain, err error) {
 	pages := 0
 	for d := json.NewDecoder(r); ; pages++ {
 		var page export
 		if err := d.Decode(&page); errors.Is(err, io.EOF) && pages > 0 {
 			break
 		} else if err != nil {
-			return 0, nil, fmt.Errorf("%w: %w", ErrExport, err)
+			return nil, chain, fmt.Errorf("%w: %w", ErrExport, err)
 		}
 		if page.Chain == nil || page.Chain.OrgID == "" || page.Consent.Phone == "" {
-			return 0, nil, fmt.Errorf("%w: it has no chain", ErrExport)
+			return nil, chain, fmt.Errorf("%w: it has no chain", ErrExport)
 		}
 		if pages == 0 || page.Chain.Length >= chain.Length { // of pages in any order, that which was read last
 			chain = Chain{page.Chain.Length, page.Chain.Head}
@@ -163,10 +165,10 @@ func VerifyExport(r io.Reader) (length int, broken *Break, err error) {
 			lines = append(lines, Line{
 				OrgID: page.Chain.OrgID, Phone: page.Consent.Phone, Seq: e.Seq, At: e.At, State: e.State, Source: e.Source, Words: e.Words,
 				Sender: e.Sender, MessageID: e.MessageID, KeywordPack: e.KeywordPack, Rules: e.RulesVersion, ConfirmedBy: e.ConfirmedBy,
-				Confirmation: e.Confirmation, PrevHash: e.PrevHash, Hash: e.Hash,
+				Confirmation: e.Confirmation, PrevHash: e.PrevHash, Hash: e.Hash, Actor: e.Actor,
 			})
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b Line) int { return cmp.Compare(a.Seq, b.Seq) })
-	return len(lines), Verify(lines, chain), nil
+	return lines, chain, nil
 }

@@ -155,8 +155,8 @@ func (n Note) Check(current OptOut) error {
 	return nil
 }
 
-// Verify recomputes the chain of all the ledger's lines.
-func (l Ledger) Verify() *consent.Break {
+// Lines are the ledger's lines as they are hashed.
+func (l Ledger) Lines() []consent.Line {
 	lines := make([]consent.Line, len(l.Events))
 	for i, e := range l.Events {
 		lines[i] = consent.Line{
@@ -168,8 +168,11 @@ func (l Ledger) Verify() *consent.Break {
 			lines[i].MessageID = e.MessageID.String()
 		}
 	}
-	return consent.Verify(lines, l.Chain)
+	return lines
 }
+
+// Verify recomputes the chain of all the ledger's lines.
+func (l Ledger) Verify() *consent.Break { return consent.Verify(l.Lines(), l.Chain) }
 
 // Page leaves of the lines those of a page; one after a negative number is the last one.
 func (l Ledger) Page(p LedgerPage) Ledger {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/send"
 )
@@ -16,6 +17,7 @@ import (
 type Intake struct {
 	Store  intakeStore
 	Sender send.Sender
+	Policy phone.Policy    // which recipients are texted
 	Wake   chan<- struct{} // of the runner of this process
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -37,6 +39,9 @@ func (i *Intake) Enqueue(ctx context.Context, r Request) (stored Queued, duplica
 		return Queued{}, false, err
 	}
 	if _, err := i.Sender.Of(r.OrgID); err != nil {
+		return Queued{}, false, err
+	}
+	if _, err := i.Policy.Check(r.To.String()); err != nil {
 		return Queued{}, false, err
 	}
 	id, err := uuid.NewV7()

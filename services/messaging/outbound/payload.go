@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
@@ -22,6 +23,13 @@ type payload struct {
 	ExpiresAt     time.Time          `json:"expires_at,omitzero"`
 	ValidSeconds  int                `json:"valid_seconds,omitempty"`
 	UnknownPolicy send.UnknownPolicy `json:"unknown_policy,omitempty"`
+	OpenHours     *openHours         `json:"open_hours,omitempty"`
+}
+
+// openHours are Request.Hours as they are stored.
+type openHours struct {
+	Window   string `json:"window"`
+	TimeZone string `json:"time_zone"`
 }
 
 // Payload is the request as it is stored.
@@ -32,6 +40,9 @@ func (r Request) Payload() (json.RawMessage, error) {
 	}
 	if r.ProfileID != uuid.Nil {
 		p.ProfileID = &r.ProfileID
+	}
+	if !r.Hours.Window.Always() {
+		p.OpenHours = &openHours{Window: r.Hours.Window.String(), TimeZone: r.Hours.Zone.String()}
 	}
 	if r.ExpiresAt.IsZero() {
 		p.ValidSeconds = int(r.Purpose.validity().Seconds())
@@ -58,6 +69,13 @@ func ReadPayload(stored json.RawMessage, at time.Time) (Request, error) {
 	}
 	if p.ProfileID != nil {
 		r.ProfileID = *p.ProfileID
+	}
+	if p.OpenHours != nil {
+		window, err := hours.ParseWindow(p.OpenHours.Window)
+		if err != nil {
+			return Request{}, fmt.Errorf("payload: %w", err)
+		}
+		r.Hours = hours.Quiet{Window: window, Zone: hours.Place(p.OpenHours.TimeZone)}
 	}
 	r.SendAt = r.Due(at).UTC()
 	if r.ExpiresAt.IsZero() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
@@ -60,12 +61,15 @@ func (p Purpose) Priority() int {
 // Urgent reports whether a message may be sent ahead of the sender's rate: its reader is waiting.
 func (p Purpose) Urgent() bool { return p == OTP }
 
+// CodeValidity is that of a one-time code; its words are kept no longer than that after its end.
+const CodeValidity = 5 * time.Minute
+
 // validity is for how long a message is worth sending unless the caller says so: a code is asked for anew after minutes, a reminder is for
 // something that happens today, an invitation may wait behind ten thousand others.
 func (p Purpose) validity() time.Duration {
 	switch p {
 	case OTP:
-		return 5 * time.Minute
+		return CodeValidity
 	case Reminder:
 		return 6 * time.Hour
 	case Invite:
@@ -88,6 +92,9 @@ type Request struct {
 	Purpose   Purpose
 	SendAt    time.Time // zero or past for now
 	ExpiresAt time.Time // zero for the purpose's own validity
+	// Hours are when it may be sent, by the recipient's clock; zero is at any hour, and so is every hour for a one-time code. They are not
+	// part of what is asked for: a repeat under the same key may come with others, and changes nothing.
+	Hours hours.Quiet
 	// UnknownPolicy is what may be done when the outcome stays unknown. By default every purpose, a one-time code as well, is sent again once
 	// Twilio's list has not had it twice: an operator's time costs more than a second copy would, if there ever was one.
 	UnknownPolicy send.UnknownPolicy
@@ -112,6 +119,15 @@ func (r Request) check(now time.Time) error {
 		return invalid("expires_at must be at most 35 days after send_at")
 	}
 	return nil
+}
+
+// quiet is when a request that is due may be sent, and whether that is later than now.
+func (r Request) quiet(now time.Time) (until time.Time, quiet bool) {
+	if r.Purpose == OTP {
+		return now, false
+	}
+	until = r.Hours.Next(now)
+	return until, until.After(now)
 }
 
 // Due is when a request that is made now is to be sent.

@@ -249,6 +249,9 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	case progress.Held: // it does not pay: it would keep others from being sent
 		return after(send.Result{Outcome: send.Held})
 	default:
+		if until, quiet := t.quiet(now); quiet { // nor does it in quiet hours
+			return awaitHours(t, until, now)
+		}
 		if err := r.pay(ctx, j, t, now); err != nil {
 			return err
 		}
@@ -271,6 +274,16 @@ var (
 		"to do: POST /v1/profiles/{profile_id}:release when the person may be texted again, or cancel it")
 )
 
+// awaitHours has a message wait for the end of quiet hours, or for its own end, if that comes first.
+func awaitHours(t Request, until, now time.Time) error {
+	wake := until
+	if t.ExpiresAt.Before(until) {
+		wake = t.ExpiresAt
+	}
+	return &queue.Snooze{After: wake.Sub(now), Cause: fmt.Errorf("waits for the end of the recipient's quiet hours, at %s; "+
+		"to do: nothing, or cancel it; it is sent then unless it expires before", until.UTC().Format(time.RFC3339))}
+}
+
 // after is what becomes of a message after a send.
 func after(result send.Result) error {
 	wait := result.RetryAfter
@@ -285,6 +298,8 @@ func after(result send.Result) error {
 		return &queue.Snooze{After: wait, Cause: cause}
 	case send.Held:
 		return &queue.Snooze{After: heldWait, Cause: errHeld}
+	case send.Capped:
+		return &queue.Snooze{After: wait, Cause: errors.New(result.Explanation)}
 	case send.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")
 	case send.RemindersOff:
@@ -306,8 +321,8 @@ func late(t Request, m *send.Message) error {
 	switch {
 	case m == nil || m.Status == sms.Throttled:
 		return failed(Expired, "it could not be sent before "+t.ExpiresAt.UTC().Format(time.RFC3339)+
-			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold, "+
-			"or why the queue was behind")
+			"; to do: if it is still wanted, enqueue it under another key, and see whether the recipient was on a safety hold "+
+			"or in quiet hours, or why the queue was behind")
 	case m.Status == sms.Sending || m.Status == sms.Unknown:
 		return &queue.Snooze{After: unknownWait, Cause: errUnknown}
 	case m.Status == sms.Parked:

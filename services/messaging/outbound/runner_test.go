@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/outbound"
@@ -143,6 +144,73 @@ func heldMessagesWait(t *testing.T) {
 		waiting := b.queued(stored.ID)
 		require.Equal(t, outbound.Pending, waiting.Status)
 		require.Zero(t, waiting.Attempts)
+	})
+}
+
+func TestQuietHours(t *testing.T) {
+	t.Parallel()
+	// night is a bundle whose clock shows 22:30 in the recipient's zone, and the instant at which it shows 08:00.
+	night := func(t *testing.T) (b *bundle, quiet hours.Quiet, morning time.Time) {
+		t.Helper()
+		b = setup(t)
+		quiet = hours.Quiet{Window: hours.DefaultWindow(), Zone: hours.Place("Asia/Tokyo")}
+		now := b.Clock.Now().In(quiet.Zone)
+		evening := time.Date(now.Year(), now.Month(), now.Day()+1, 22, 30, 0, 0, quiet.Zone)
+		b.Clock.Advance(evening.Sub(now))
+		return b, quiet, evening.Add(9*time.Hour + 30*time.Minute)
+	}
+
+	t.Run("TextWaitsForTheirEndAndSaysSo", func(t *testing.T) {
+		t.Parallel()
+		b, quiet, morning := night(t)
+		stored := b.enqueue(func(r *outbound.Request) { r.Purpose, r.Hours = outbound.Transactional, quiet })
+		b.drain()
+		waiting := b.queued(stored.ID)
+		require.Equal(t, morning.UTC(), waiting.NextAt)
+		require.Zero(t, waiting.Attempts)
+		require.Contains(t, waiting.Explanation, "quiet hours, at "+morning.UTC().Format(time.RFC3339))
+		b.Clock.Advance(morning.Add(-time.Second).Sub(b.Clock.Now()))
+		b.drain()
+		require.Empty(t, b.sent())
+		b.pass(time.Second, time.Second)
+		require.Len(t, b.sent(), 1)
+	})
+
+	t.Run("OneTimeCodeIsSentAtNight", func(t *testing.T) {
+		t.Parallel()
+		b, quiet, _ := night(t)
+		b.enqueue(func(r *outbound.Request) { r.Purpose, r.Hours = outbound.OTP, quiet })
+		b.drain()
+		require.Len(t, b.sent(), 1)
+	})
+
+	t.Run("TextThatEndsBeforeThemFailsAtItsTime", func(t *testing.T) {
+		t.Parallel()
+		b, quiet, _ := night(t)
+		stored := b.enqueue(func(r *outbound.Request) { r.Hours = quiet }) // a reminder: 6 hours
+		b.drain()
+		b.pass(6*time.Hour, 6*time.Hour)
+		failed := b.queued(stored.ID)
+		require.Equal(t, outbound.Expired, failed.Failure)
+		require.Contains(t, failed.Explanation, "quiet hours")
+		require.Empty(t, b.sent())
+	})
+
+	t.Run("RepeatUnderOtherHoursIsTheSameText", func(t *testing.T) {
+		t.Parallel()
+		b, quiet, _ := night(t)
+		r := b.request()
+		r.Hours = quiet
+		first, _, err := b.intake.Enqueue(t.Context(), r)
+		require.NoError(t, err)
+		r.Hours = hours.Quiet{}
+		again, duplicate, err := b.intake.Enqueue(t.Context(), r)
+		require.NoError(t, err)
+		require.True(t, duplicate)
+		require.Equal(t, first, again, "the hours are those that came first")
+		r.Body = "something else"
+		_, _, err = b.intake.Enqueue(t.Context(), r)
+		require.ErrorIs(t, err, outbound.ErrKeyReused)
 	})
 }
 

@@ -38,7 +38,7 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{Bundle: sendtest.Setup(t), tally: new(outbound.Tally), rate: 100}
 	b.TakeReceipts(nil)
 	b.store, b.send, b.sender = postgres.NewOutbound(b.Pool), b.Service(nil), b.Config.Sender
-	b.intake = &outbound.Intake{Store: b.store, Sender: b.sender, Log: b.Config.Log, Now: b.Clock.Now}
+	b.intake = &outbound.Intake{Store: b.store, Policy: b.Config.Numbers, Sender: b.sender, Log: b.Config.Log, Now: b.Clock.Now}
 	return b
 }
 

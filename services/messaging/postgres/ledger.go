@@ -19,9 +19,9 @@ import (
 // that was inserted meanwhile.
 const sqlLock = `select pg_advisory_xact_lock(hashtextextended(@org::uuid::text || @phone::text, 0))`
 
-// sqlShareLocks is the same of claims, which wait for changes and not for other claims.
-const sqlShareLocks = `
-select pg_advisory_xact_lock_shared(hashtextextended(u.org::text || u.phone, 0)) from unnest(@org::uuid[], @phone::text[]) u (org, phone)`
+// sqlLocks is the same of claims, which wait for changes and for other claims of the phone: each counts what the one before it has sent.
+const sqlLocks = `
+select pg_advisory_xact_lock(hashtextextended(u.org::text || u.phone, 0)) from unnest(@org::uuid[], @phone::text[]) u (org, phone)`
 
 const sqlLockConsent = `select state from consents where org_id = @org and phone = @phone for no key update`
 
@@ -91,7 +91,8 @@ values (@org, @phone, @at, @state, 'operator', @words, @sender)`
 
 // sqlOptOut is the opt-out in force: when it was given last, and whether by the person. Theirs are the lines since the last opt-in that
 // are their own or Twilio's, a STOP that changed nothing because an operator had opted them out before, and free words that may be
-// an opt-out and that an operator's line follows; a preference is none. It runs under the lock on the consent.
+// an opt-out and that an operator's line follows; a preference is none. Theirs is also one from before they were erased, which only a later
+// opt-in of their own ends. It runs under the lock on the consent.
 const sqlOptOut = `
 with last_in as (
 	select coalesce(max(id), 0) as id, coalesce(max(at), '-infinity') as at
@@ -100,7 +101,7 @@ with last_in as (
 	select max(e.at) as at, coalesce(bool_or(e.source in ('inbound', 'twilio_21610')), false) as theirs
 	from consent_events e, last_in where e.org_id = @org and e.phone = @phone and e.id > last_in.id
 )
-select lines.at, lines.theirs or coalesce((
+select greatest(lines.at, ` + sqlSuppressed + `), lines.theirs or coalesce(` + sqlSuppressed + ` > last_in.at, false) or coalesce((
 	select m.consent_effect = 'opt_out' from sms_messages m
 	where m.org_id = @org and m.from_number = @phone and m.direction = 'inbound' and m.consent_effect in ('opt_out', 'opt_in')
 	order by m.created_at desc limit 1
@@ -111,9 +112,9 @@ select lines.at, lines.theirs or coalesce((
 )
 from last_in, lines`
 
-// optOut reads the opt-out in force; zero when the state is another one.
+// optOut reads the opt-out in force; zero when there is none.
 func optOut(ctx context.Context, tx pgx.Tx, state consent.State, args postgres.Args) (o inbox.OptOut, err error) {
-	if state != consent.OptedOut {
+	if state == consent.OptedIn {
 		return o, nil
 	}
 	var at *time.Time
@@ -129,6 +130,9 @@ func (s *Store) SetConsent(ctx context.Context, n inbox.Note) (ledger inbox.Ledg
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		args := postgres.Args{
 			"org": n.OrgID, "phone": n.Phone.String(), "state": string(n.State), "at": n.At, "words": n.Words(), "sender": n.Sender,
+		}
+		if err := s.checkKey(ctx, tx, s.named(args, n.OrgID, n.Phone.String())); err != nil {
+			return err
 		}
 		state, err := lockConsent(ctx, tx, args)
 		if err != nil {
@@ -153,12 +157,17 @@ func (s *Store) SetConsent(ctx context.Context, n inbox.Note) (ledger inbox.Ledg
 	return ledger, err
 }
 
-const sqlConsentState = `select state from consents where org_id = @org and phone = @phone`
+const sqlConsentState = `
+select state from consents where org_id = @org and phone = @phone
+union all
+select 'opted_out' where ` + sqlSuppressed + ` is not null
+limit 1`
 
-// ConsentState is the state in force, empty when nothing is recorded.
+// ConsentState is the state in force, also that of a STOP from before the person was erased; empty when nothing is recorded.
 func (s *Store) ConsentState(ctx context.Context, orgID uuid.UUID, phone string) (state consent.State, err error) {
 	defer mark(&err)
-	err = s.pool.QueryRow(ctx, sqlConsentState, postgres.Args{"org": orgID, "phone": phone}).Scan(&state)
+	args := s.named(postgres.Args{"org": orgID, "phone": phone}, orgID, phone)
+	err = s.pool.QueryRow(ctx, sqlConsentState, args).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
 	}

@@ -49,7 +49,8 @@ func (o *Outbound) Enqueue(
 		Priority: r.Purpose.Priority(), At: now, DueAt: r.Due(now),
 	})
 	if errors.Is(err, queue.ErrPayloadMismatch) {
-		return outbound.Queued{}, false, outbound.ErrKeyReused
+		job.ID, err = o.repeated(ctx, r, payload)
+		job.Duplicate = true
 	}
 	if err != nil {
 		return outbound.Queued{}, false, err
@@ -59,6 +60,21 @@ func (o *Outbound) Enqueue(
 	}
 	stored, err = o.Queued(ctx, r.OrgID, id)
 	return stored, job.Duplicate, err
+}
+
+const sqlRepeated = `
+select id::text from sms_outbound_jobs
+where org_id = @org and idempotency_key = @key and (payload - 'open_hours' = @payload::jsonb - 'open_hours'
+	or event_type = 'otp' and payload ->> 'body' = '' and payload - 'body' = @payload::jsonb - 'body')`
+
+// repeated is the job that was stored for the same request: under other hours, which may have changed since, or a code whose words are not
+// there any more to be compared. outbound.ErrKeyReused when the key's is another.
+func (o *Outbound) repeated(ctx context.Context, r outbound.Request, payload []byte) (id string, err error) {
+	err = o.pool.QueryRow(ctx, sqlRepeated, postgres.Args{"org": r.OrgID, "key": r.Key, "payload": string(payload)}).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", outbound.ErrKeyReused
+	}
+	return id, err
 }
 
 // queuedColumns are those of a message with what is known about what Send has made of it, whose key is outbound.MessageKey. They end with

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,21 +23,26 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 // A claim is one statement: what permits it, and then sqlInsert or sqlRenew. The consent row is locked against a STOP that commits at
 // this moment, so the STOP comes before the claim, which then finds nothing permitted, or after it. The opted-in test is what the row lock
 // waits for and reads again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
-const sqlPermitted = sqlAttempts + `
+var sqlPermitted = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
-	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) for share of c
+	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) and not (` + sqlErased + `) and not (` + sqlCapped + `)
+	for share of c
 )`
 
 // sqlAttempts begins the claims of many attempts, each of them an u.
-const sqlAttempts = `
+var sqlAttempts = `
 with permitted as (
 	select u.id, u.org, u.profile, u.sender, u.recipient, u.body, u.hash, u.key, u.segments, u.correlation, u.policy, u.token, u.at,
-		u.lease, u.n
-	from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[], @body::text[], @hash::bytea[], @key::text[],
+		u.lease, u.hour, u.org_messages, u.prefix, u.prefix_messages, u.n
+	from (select u.*, ` + sqlBefore + ` from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[], @body::text[], @hash::bytea[], @key::text[],
 		@segments::int[], @correlation::text[], @policy::text[], @token::uuid[], @at::timestamptz[], @lease::timestamptz[],
-		@confirms::uuid[], @despite_hold::boolean[], @hold_version::bigint[], @reminds::boolean[]) with ordinality
+		@confirms::uuid[], @despite_hold::boolean[], @hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
+		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
+		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[], @prefix_segments::int[])
+		with ordinality
 		as u (id, org, profile, sender, recipient, body, hash, key, segments, correlation, policy, token, at, lease, confirms, despite_hold,
-		hold_version, reminds, n)`
+		hold_version, reminds, hour_since, hour_messages, hour_segments, day_since, day_messages, day_segments, hour, org_messages,
+		org_segments, prefix, prefix_messages, prefix_segments, n)` + sqlWindows + `) u`
 
 // sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
 // has read that it is lifted.
@@ -51,7 +57,7 @@ const sqlRemindersOff = `u.reminds and exists (
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
 // opt-out is the last line of the ledger. The length of the ledger is read again when the lock is had, so a START or a second STOP
 // that commits at this moment forbids it.
-const sqlPermittedConfirmation = sqlAttempts + `
+var sqlPermittedConfirmation = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
 	where c.state = 'opted_out' and c.chain_length = (
 		select e.seq from consent_events e
@@ -74,14 +80,14 @@ var sqlInsert = `, claimed as (
 	from permitted
 	on conflict (org_id, idempotency_key) do nothing
 	returning *
-)
+)` + sqlCount + `
 select p.n, ` + columnsOfClaimed + ` from claimed m join permitted p on p.id = m.id`
 
 // sqlRenew makes a new attempt on the row of this very send whose last one Twilio certainly did not process. It locks no row that cannot be
 // taken: a caller that asks again of a message that another transaction has locked must not hold up the words of its recipient.
 var sqlRenew = `
 update sms_messages m
-set status = 'sending', error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
+set status = 'sending', body = p.body, error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
 	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = p.at
 from permitted p
 where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipient and m.body_hash = p.hash
@@ -90,18 +96,22 @@ returning p.n, ` + columnsOfClaimed
 
 const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
-const sqlRefused = `
-select coalesce(c.state, ''), ` + sqlHeld + `, ` + sqlRemindersOff + `, c.updated_at,
+var sqlRefused = `
+select case when ` + sqlErased + ` then 'opted_out' else coalesce(c.state, case when f.since is not null then 'opted_out' end, '') end,
+	` + sqlHeld + `, ` + sqlRemindersOff + `, coalesce(c.updated_at, f.since),
 	(select h.updated_at from holds h where h.org_id = u.org and h.phone = u.recipient),
-	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient)
-from (select @org::uuid as org, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
-	@reminds::boolean as reminds) u
+	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient),
+	` + sqlFull + `
+from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
+	@reminds::boolean as reminds, @key::text as key, ` + sqlLimits + `) u
+cross join lateral (select ` + sqlSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`
 
-// sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded.
+// sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded: also no STOP from before they were erased.
 const sqlFirstConsent = `
 with first as (
-	insert into consents (org_id, phone, state, updated_at) values (@org, @to, 'opted_in', @at)
+	insert into consents (org_id, phone, state, updated_at)
+	select @org, @to, 'opted_in', @at where ` + sqlSuppressed + ` is null and ` + sqlKeyFits + `
 	on conflict (org_id, phone) do nothing
 	returning org_id, phone
 )
@@ -119,9 +129,9 @@ where not exists (
 	select from consent_events where org_id = @org and phone = @to and source = @source and words = @words
 )`
 
-// Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages: a new row
-// if the key is new, else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports that row, and
-// whether the recipient has opted out, is held or wants no reminders.
+// Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages, and no cap
+// is full: a new row if the key is new, else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports
+// that row, and whether the recipient has opted out, is held or wants no reminders, and which caps are full.
 func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
 	defer mark(&err)
 	args, permitted := claimArgs(a), sqlPermitted
@@ -148,15 +158,25 @@ func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, er
 			sql = renewal // what was read is only a hint; the statement decides on the newest row
 		case there:
 			return s.resume(ctx, claim, a)
-		case claim.OptedOut, claim.Held, claim.RemindersOff:
+		case claim.OptedOut, claim.Held, claim.RemindersOff, !claim.Full.Until().IsZero():
 			return claim, nil
 		case state == "":
-			if _, err := s.pool.Exec(ctx, sqlFirstConsent, args); err != nil {
+			if err := s.firstConsent(ctx, args); err != nil {
 				return send.Claim{}, err
 			}
 		}
 	}
 	return send.Claim{}, errClaimContended
+}
+
+// firstConsent lets a person be texted of whom nothing is recorded. Whether they have said STOP before they were erased cannot be told
+// without the key that they were erased under: then nobody new is texted, and the caller tries again.
+func (s *Store) firstConsent(ctx context.Context, args postgres.Args) error {
+	if err := s.checkKey(ctx, s.pool, args); err != nil {
+		return fmt.Errorf("%w: %w", send.ErrUnavailable, err)
+	}
+	_, err := s.pool.Exec(ctx, sqlFirstConsent, args)
+	return err
 }
 
 // resume goes on with a row that was there before: one that this very attempt holds is won, an abandoned one becomes unknown.
@@ -183,13 +203,16 @@ func (s *Store) resume(ctx context.Context, claim send.Claim, a send.Attempt) (s
 func (s *Store) claimed(ctx context.Context, a send.Attempt, sql string, args postgres.Args) (m send.Message, won bool, err error) {
 	var claimed int
 	var read send.Message
-	err = s.hot.Do(ctx, a.To.String(),
-		postgres.Statement{SQL: sqlShareLocks, Args: postgres.Args{"org": a.OrgID, "phone": a.To.String()}},
+	statements := []postgres.Statement{{SQL: sqlLocks, Args: postgres.Args{"org": a.OrgID, "phone": a.To.String()}}}
+	if a.Limits.Shared() {
+		statements = append(statements, postgres.Statement{SQL: sqlCountLocks, Args: postgres.Args{"org": a.OrgID}})
+	}
+	err = s.hot.Do(ctx, a.OrgID.String()+a.To.String(), append(statements,
 		postgres.Statement{SQL: sql, Args: args, Rows: &claimed, Read: func(row pgx.CollectableRow) (err error) {
 			read, err = toMessage(row)
 			return err
 		}},
-	)
+	)...)
 	if err != nil || claimed == 0 {
 		return send.Message{}, false, err
 	}
@@ -206,6 +229,7 @@ func (s *Store) Look(ctx context.Context, a send.Attempt) (found send.Standing, 
 // lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient. That the recipient has opted out
 // does not stand in the way of the confirmation of just that; without a row it may not be sent, for whatever reason.
 func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) (standing send.Standing, state consent.State, err error) {
+	s.named(args, a.OrgID, a.To.String())
 	m, found, err := message(ctx, s.pool, sqlByKey, args)
 	if err != nil {
 		return send.Standing{}, "", err
@@ -217,11 +241,14 @@ func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) 
 		standing.OptedOut = !found
 		return standing, "", nil
 	}
-	var consented, held, reminded *time.Time
-	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &standing.Held, &standing.RemindersOff, &consented, &held, &reminded)
+	var consented, held, reminded, hour, ofDay, org, prefix, newest *time.Time
+	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &standing.Held, &standing.RemindersOff, &consented, &held, &reminded,
+		&hour, &ofDay, &org, &prefix, &newest)
 	if err != nil {
 		return send.Standing{}, "", err
 	}
+	standing.Full = send.Full{PhoneHour: value(hour), PhoneDay: value(ofDay), OrgHour: value(org), PrefixHour: value(prefix)}
+	standing.NewestAt = value(newest)
 	standing.ConsentSince, standing.HoldSince, standing.RemindersSince = value(consented), value(held), value(reminded)
 	standing.OptedOut = state == consent.OptedOut
 	return standing, state, nil
@@ -232,12 +259,17 @@ func claimArgs(a send.Attempt) postgres.Args {
 	if words != "" {
 		source = inbox.FromFirstSend
 	}
+	l := a.Limits
 	return postgres.Args{
 		"source": string(source), "words": words,
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": null(a.Confirms),
 		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion, "reminds": a.Reminds(),
+		"hour_since": a.At.Add(-time.Hour), "hour_messages": l.PhoneHour.Messages, "hour_segments": l.PhoneHour.Segments,
+		"day_since": a.At.Add(-day), "day_messages": l.PhoneDay.Messages, "day_segments": l.PhoneDay.Segments,
+		"hour": a.At.UTC().Truncate(time.Hour), "org_messages": l.OrgHour.Messages, "org_segments": l.OrgHour.Segments,
+		"prefix": l.PrefixHour.Prefix, "prefix_messages": l.PrefixHour.Messages, "prefix_segments": l.PrefixHour.Segments,
 	}
 }
 

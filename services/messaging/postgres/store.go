@@ -39,6 +39,8 @@ func Migrations() postgres.Migrations {
 type Store struct {
 	pool postgres.DB
 	hot  *postgres.Combiner // of what every message does
+
+	Pseudonyms consent.Pseudonyms // of those who are erased; without a key nobody can be
 }
 
 // NewStore works on a migrated database; the caller keeps owning the pool.

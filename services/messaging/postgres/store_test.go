@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { pgtest.Run(m) }
 
 func TestMigrations(t *testing.T) {
 	t.Parallel()
-	url, migrations := pgtest.URL(t, postgres.Migrations()), postgres.Migrations()
+	url, migrations := pgtest.OwnerURL(t, pgtest.URL(t, postgres.Migrations())), postgres.Migrations()
 	require.NoError(t, migrations.Down(t.Context(), url))
 	require.NoError(t, migrations.Up(t.Context(), url))
 }
@@ -39,7 +39,7 @@ func TestMigrations(t *testing.T) {
 // with what only the new release has a word for.
 func TestMigrationOfRunningDatabase(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t, postgres.Migrations())
+	url := pgtest.OwnerURL(t, pgtest.URL(t, postgres.Migrations()))
 	first, err := os.ReadFile("migrations/0001_messages_and_consent.sql")
 	require.NoError(t, err)
 	require.NoError(t, postgres.Migrations().Down(t.Context(), url))
@@ -102,10 +102,10 @@ func TestMigrationBesideWork(t *testing.T) {
 	require.NoError(t, postgres.Migrations().Ready(t.Context(), pool))
 }
 
-// TestSchema tries what the code never does: the constraints must refuse it for whoever comes by psql.
+// TestSchema tries what the code never does: the constraints must refuse it for whoever comes by psql, as the owner.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t, postgres.Migrations())
+	pool := pgtest.Owner(t, pgtest.New(t, postgres.Migrations()))
 	org, to := uuid.Must(uuid.NewV7()), phone(t, "+14155550123")
 	a := attempt(t, org, to, "key")
 	_, err := postgres.NewStore(pool).Claim(t.Context(), a)
@@ -287,8 +287,9 @@ func TestSetConsent(t *testing.T) {
 func TestClaimInANewDatabase(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t, postgres.Migrations())
+	owner := pgtest.Owner(t, pool)
 	for _, sql := range []string{"alter table sms_messages set (autovacuum_enabled = off)", "vacuum analyze sms_messages"} {
-		_, err := pool.Exec(t.Context(), sql)
+		_, err := owner.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
 	one := pool.Config()
@@ -396,7 +397,7 @@ func TestOutage(t *testing.T) {
 	t.Run("DefectIsNot", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations())
-		_, err := pool.Exec(t.Context(), "alter table consents rename to elsewhere")
+		_, err := pgtest.Owner(t, pool).Exec(t.Context(), "alter table consents rename to elsewhere")
 		require.NoError(t, err)
 		_, err = postgres.NewStore(pool).Claim(t.Context(), attempt(t, uuid.Must(uuid.NewV7()), phone(t, "+14155550123"), "key"))
 		require.Error(t, err)

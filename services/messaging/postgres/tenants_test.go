@@ -30,8 +30,20 @@ with c as (
     insert into holds (org_id, phone, held, version, updated_at) values (@org, '+15005550001', true, 1, @at)
 ), p as (
     insert into reminder_preferences (org_id, phone, off, said_at, source, updated_at) values (@org, '+15005550001', true, @at, 'person', @at)
+), k as (
+    insert into sms_counts (org_id, scope, hour, messages, segments) values (@org, '', @at, 1, 1)
 ), l as (
     insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
+), sp as (
+    insert into suppressions (org_id, pseudonym, key_id, created_at) values (@org, 'erased:1', 'k', @at)
+), ep as (
+    insert into erased_profiles (org_id, profile_id, pseudonym, began_at) values (@org, gen_random_uuid(), 'erased:1', @at)
+), el as (
+    insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, seal)
+    values (gen_random_uuid(), @org, 'erased:1', @at, 'opted_out', 1, sha256('')) returning id, org_id
+), en as (
+    insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash)
+    select id, org_id, 1, @at, 'opted_out', 'inbound', sha256(''), sha256('') from el
 ), a as (
     insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at)
     select id, @org, '+15005550001', 'help', 'Hi', 'consent:help:SM1', @at, @at from m
@@ -49,12 +61,15 @@ func TestTenants(t *testing.T) {
 		_, err := pool.Exec(t.Context(), household, pgx.NamedArgs{"org": org, "at": "2026-11-21T12:00:00Z"})
 		require.NoError(t, err)
 	}
+	_, err = pool.Exec(t.Context(), `insert into ledger_anchors (number, at, ledgers, hash) values (1, now(), 1, repeat('0', 64))`)
+	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `insert into sender_rates (sender, arrival) values ('MG1', now())`)
 	require.NoError(t, err)
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,
-		Rows:   map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
-		Shared: []string{"sender_rates", "event_outbox", "event_types", "audit"},
+		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
+		Shared:     []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
+		AppendOnly: []string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"},
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -72,7 +73,11 @@ func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, e
 	if err != nil {
 		return Explanation{}, fmt.Errorf("read a recipient: %w", err)
 	}
-	a := Attempt{Request: Request{OrgID: m.OrgID, To: to, Key: m.Key}, BodyHash: m.BodyHash, At: s.Now()}
+	r := Request{OrgID: m.OrgID, To: to, Key: m.Key, DespiteHold: strings.HasPrefix(m.Key, AnswerKeys)}
+	about := s.about(r)
+	a := Attempt{
+		Request: r, BodyHash: m.BodyHash, Segments: m.Segments, At: s.Now(), Limits: s.Caps.of(r), Country: about.country, Refused: about.err,
+	}
 	found, err := s.Store.Look(ctx, a)
 	if err != nil {
 		return Explanation{}, fmt.Errorf("look for the send: %w", err)
@@ -91,7 +96,11 @@ func (f Standing) gates(a Attempt) []Gate {
 			Change: "a key of its own",
 		})
 	}
-	gates = append(gates, f.accepted(), f.consent(), f.attempt(a.At))
+	gates = append(gates, f.accepted())
+	if waits {
+		gates = append(gates, a.number())
+	}
+	gates = append(gates, f.consent(), f.attempt(a.At))
 	if waits && a.Reminds() {
 		gates = append(gates, Gate{
 			Name: "reminders", Outcome: RemindersOff, Passed: !f.RemindersOff, Since: f.RemindersSince,
@@ -114,7 +123,30 @@ func (f Standing) gates(a Attempt) []Gate {
 			Change: pick(m.Retryable(a.At), "", "time: it may be tried again at "+at(m.LeaseUntil)),
 		})
 	}
+	if waits {
+		gates = append(gates, f.cap(a))
+	}
 	return gates
+}
+
+// number asks whether the recipient's number may be texted.
+func (a Attempt) number() Gate {
+	g := Gate{Name: "number", Outcome: Rejected, Passed: a.Refused == nil, Fact: "a number that may be texted"}
+	if a.Refused != nil {
+		g.Fact, g.Change, _ = strings.Cut(a.Refused.Error(), phone.ToDo)
+	}
+	return g
+}
+
+// cap asks whether as much was sent already as may be.
+func (f Standing) cap(a Attempt) Gate {
+	full := f.Full.Until()
+	g := Gate{Name: "cap", Outcome: Capped, Passed: full.IsZero(), Fact: "no cap is full"}
+	if !full.IsZero() {
+		g.Fact, g.Since = "as much was sent as the cap allows: "+f.Full.words(a.Limits), f.NewestAt
+		g.Change = "time: there is room at " + at(full) + "; or a higher cap"
+	}
+	return g
 }
 
 // undelivered says why a message that Twilio took did not reach the person, which decides no send: it is never sent twice. Only a new
@@ -195,7 +227,8 @@ func (f Standing) attempt(now time.Time) Gate {
 		g.Change = "Twilio's answer"
 	case sms.Rejected:
 		g.Outcome, g.Fact = Rejected, explain(m.ErrorCode)
-		g.Change = "mend the cause, then POST /v1/messages/" + m.ID.String() + ":resolve with RESOLUTION_NOT_SENT; a session that is parked is resumed after that"
+		g.Change = "mend the cause, then POST /v1/messages/" + m.ID.String() + ":resolve with RESOLUTION_NOT_SENT; " +
+			"a session that is parked is resumed after that"
 	case sms.Parked, sms.GivenUp:
 		g.Outcome = map[sms.Status]Outcome{sms.Parked: Parked, sms.GivenUp: GivenUp}[m.Status]
 		g.Change = "POST /v1/messages/" + m.ID.String() + ":resolve, after GET /v1/messages/" + m.ID.String() + "/evidence"
@@ -274,6 +307,8 @@ func next(o Outcome, m *Message, now time.Time) string {
 		}
 		return "Its receipt settles it, or Twilio's list of messages does" + asked + ": seen there it is adopted; absent twice it is sent " +
 			"again, or left to an operator where its flow says never_duplicate."
+	case Capped:
+		return "It is sent when there is room and it is asked for again."
 	case Held:
 		return "It is sent once the hold is lifted and it is asked for again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:

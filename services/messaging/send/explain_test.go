@@ -55,7 +55,9 @@ func TestExplain(t *testing.T) {
 				{}, sendtest.Lose(emulator.AnswerTooMany, false), sendtest.Mute(emulator.AnswerReset, true), sendtest.Mute(emulator.AnswerReset, false),
 			}).Draw(rt, "fate")
 			require.NoError(rt, b.Emulator.Idle(t.Context())) // a receipt between the two would change the answer
-			explained, err := b.Service(nil).Explain(t.Context(), r)
+			caps := send.Caps{PhoneHour: send.Cap{Messages: rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(rt, "cap"), Segments: 99}}
+			service := b.Service(func(c *send.Config) { c.Caps = caps })
+			explained, err := service.Explain(t.Context(), r)
 			require.NoError(rt, err)
 			calls := len(b.Sent())
 			var asked atomic.Bool
@@ -66,7 +68,7 @@ func TestExplain(t *testing.T) {
 				}
 				return fate.OnCreate(1, m)
 			}})
-			result, err := b.Service(nil).Send(t.Context(), r)
+			result, err := service.Send(t.Context(), r)
 			seen[explained.Outcome] = true
 			switch {
 			case errors.Is(err, send.ErrKeyReused):
@@ -87,7 +89,7 @@ func TestExplain(t *testing.T) {
 		}
 	})
 	for _, o := range []send.Outcome{
-		send.WouldSend, send.AlreadyAccepted, send.OptedOut, send.Held, send.RemindersOff, send.Throttled, send.Unknown, send.OtherText,
+		send.WouldSend, send.AlreadyAccepted, send.OptedOut, send.Held, send.RemindersOff, send.Throttled, send.Unknown, send.OtherText, send.Capped,
 	} {
 		require.True(t, seen[o], "never met: %s", o)
 	}

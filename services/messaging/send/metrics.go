@@ -14,7 +14,7 @@ import (
 
 // Metrics counts what a Service does. In Prometheus the names end in _total.
 type Metrics struct {
-	sends, receipts, settlements, fetches, unread metric.Int64Counter
+	sends, receipts, settlements, fetches, unread, refusals, segments metric.Int64Counter
 }
 
 // NewMetrics registers the counters.
@@ -27,12 +27,42 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		metric.WithDescription("Statuses fetched from Twilio because no receipt came, by what they did."))
 	unread, unreadErr := meter.Int64Counter("rows_unread",
 		metric.WithDescription("Rows that this release cannot read, and leaves to the newer one that wrote them, by what they are."))
-	m := &Metrics{sends: sends, receipts: receipts, settlements: settlements, fetches: fetches, unread: unread}
-	return m, errors.Join(sendsErr, receiptsErr, settlementsErr, fetchesErr, unreadErr)
+	refusals, refusalsErr := meter.Int64Counter("sms_refused",
+		metric.WithDescription("Sends that were refused before Twilio was asked, by why: a cap, or a number that may not be texted."))
+	segments, segmentsErr := meter.Int64Counter("sms_segments_accepted",
+		metric.WithDescription("Segments that Twilio took, by the country of the recipient."))
+	m := &Metrics{
+		sends: sends, receipts: receipts, settlements: settlements, fetches: fetches, unread: unread, refusals: refusals, segments: segments,
+	}
+	if err := errors.Join(sendsErr, receiptsErr, settlementsErr, fetchesErr, unreadErr, refusalsErr, segmentsErr); err != nil {
+		return nil, err
+	}
+	for _, why := range []string{refusedByCap, refusedNumber} { // none is a number, too: what grows from it is seen
+		m.refusals.Add(context.Background(), 0, metric.WithAttributes(attribute.String("why", why)))
+	}
+	return m, nil
 }
 
-func (m *Metrics) sent(ctx context.Context, o Outcome) {
-	m.sends.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", string(o))))
+func (m *Metrics) sent(ctx context.Context, r Result, country string) {
+	m.sends.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", string(r.Outcome))))
+	switch {
+	case r.Outcome == Accepted: // the numbering plans bound the countries
+		m.segments.Add(ctx, int64(r.Message.Segments), metric.WithAttributes(attribute.String("country", country)))
+	case r.Outcome == Capped:
+		m.refused(ctx, refusedByCap)
+	case r.Number:
+		m.refused(ctx, refusedNumber)
+	}
+}
+
+// Why a send was refused before Twilio was asked.
+const (
+	refusedByCap  = "cap"
+	refusedNumber = "number"
+)
+
+func (m *Metrics) refused(ctx context.Context, why string) {
+	m.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("why", why)))
 }
 
 func (m *Metrics) receipt(ctx context.Context, r Recorded) {

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/platform/postgres/pgtest"
 	platform "paceline.internal/platform/process"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/send"
@@ -702,7 +703,7 @@ func TestRowOfANewerRelease(t *testing.T) {
 		b := setup(t)
 		b.Emulator.SetScript(sendtest.Silent)
 		newer, ours := b.Send("newer"), b.Send("ours")
-		_, err := b.Pool.Exec(t.Context(), `alter table sms_messages drop constraint outbound_has_a_sid_exactly_when_twilio_has_it`)
+		_, err := pgtest.Owner(t, b.Pool).Exec(t.Context(), `alter table sms_messages drop constraint outbound_has_a_sid_exactly_when_twilio_has_it`)
 		require.NoError(t, err)
 		_, err = b.Pool.Exec(t.Context(), `update sms_messages set status = 'read' where id = $1`, newer.Message.ID)
 		require.NoError(t, err)

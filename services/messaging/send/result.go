@@ -26,6 +26,7 @@ const (
 	RemindersOff    Outcome = "reminders_off" // the recipient wants no reminders, and it is one
 	Held            Outcome = "held"          // by an operator's safety hold; it may be sent once that is lifted
 	Paced           Outcome = "paced"         // outreach whose turn has not come
+	Capped          Outcome = "capped"        // a cap holds it; it may be sent when the time of that is over
 	Parked          Outcome = "parked"        // an operator has to say
 	GivenUp         Outcome = "given_up"      // an operator said so
 )
@@ -46,13 +47,14 @@ type Result struct {
 	Outcome     Outcome
 	Message     *Message      // nil only when nothing was ever stored
 	RetryAfter  time.Duration // when to ask again; 0 when that is useless
-	Explanation string        // why it was refused, parked or given up, and what to do; empty when Twilio gave no code
+	Explanation string        // why it was refused, parked, given up or capped, and what to do; empty when Twilio gave no code
+	Number      bool          // it is rejected because its recipient may not be texted, and Twilio was not asked
 }
 
 // resultOf is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
-// beats everything; an opt-out beats whatever has not been accepted, and reminders that are off, or a hold, what could be sent now.
-func resultOf(c Claim, now time.Time) Result {
-	m := c.Message
+// beats everything; an opt-out beats whatever has not been accepted, and reminders that are off, a hold, or a cap, what could be sent now.
+func resultOf(c Claim, a Attempt) Result {
+	m, now := c.Message, a.At
 	switch {
 	case m != nil && m.Accepted():
 		return Result{Outcome: AlreadyAccepted, Message: m}
@@ -60,8 +62,10 @@ func resultOf(c Claim, now time.Time) Result {
 		return Result{Outcome: OptedOut, Message: m}
 	case c.RemindersOff && (m == nil || m.Status == sms.Throttled):
 		return Result{Outcome: RemindersOff, Message: m}
-	case m == nil || c.Held && m.Status == sms.Throttled:
+	case c.Held && (m == nil || m.Status == sms.Throttled):
 		return Result{Outcome: Held, Message: m, RetryAfter: heldWait}
+	case m == nil || m.Retryable(now) && !c.Full.Until().IsZero():
+		return Result{Outcome: Capped, Message: m, RetryAfter: c.Full.wait(now), Explanation: c.Full.advice(a.Limits)}
 	}
 	wait := min(max(now.Sub(m.UpdatedAt), unknownWaitMin), unknownWaitMax)
 	switch m.Status {

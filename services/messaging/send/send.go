@@ -83,6 +83,9 @@ type Attempt struct {
 	At         time.Time
 	LeaseUntil time.Time
 	Timeout    time.Duration // of one call to Twilio: so long after its lease an abandoned attempt may still be on its way
+	Limits     Limits
+	Country    string // of the recipient; empty where it is not known
+	Refused    error  // why the recipient may not be texted, phone.ErrRefused; nil when they may
 }
 
 // Claim is what the store answers to an attempt.
@@ -98,6 +101,8 @@ type Claim struct {
 	Held bool
 	// RemindersOff says that the message is a reminder, and that the recipient wants none by now.
 	RemindersOff bool
+	// Full is which caps hold the message by now.
+	Full Full
 }
 
 // Standing is what a claim would find, and since when the person stands so; zero where nothing is recorded.
@@ -105,11 +110,12 @@ type Standing struct {
 	Claim
 
 	ConsentSince, HoldSince, RemindersSince time.Time
+	NewestAt                                time.Time // when the newest message to the phone was tried
 }
 
 // open reports whether an attempt may be made now, as far as this was read before a claim.
 func (c Claim) open(a Attempt) bool {
-	if c.OptedOut || c.Held || c.RemindersOff {
+	if c.OptedOut || c.Held || c.RemindersOff || !c.Full.Until().IsZero() {
 		return false
 	}
 	return c.Message == nil || c.Message.Matches(a) && c.Message.Retryable(a.At)
@@ -150,7 +156,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 		attrs = append(attrs, result.Message.Attr())
 	}
 	s.Log.LogAttrs(ctx, slog.LevelInfo, "messaging.sms_send_answered", attrs...)
-	s.Metrics.sent(ctx, result.Outcome)
+	s.Metrics.sent(ctx, result, a.Country)
 	return result, nil
 }
 
@@ -158,6 +164,9 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 // nobody who waits. It is asked for only if an attempt seems to be needed, so that all other answers cost none; an attempt that
 // is refused after all, because something has changed between the two, has taken one that is lost.
 func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
+	if a.Refused != nil {
+		return s.refuse(ctx, a)
+	}
 	if a.Outreach {
 		seen, err := s.Store.Look(ctx, a)
 		if err != nil {
@@ -180,7 +189,21 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 	case claim.Won:
 		return s.transmit(ctx, *claim.Message)
 	}
-	return resultOf(claim, a.At), nil
+	return resultOf(claim, a), nil
+}
+
+// refuse answers for a recipient who may not be texted: what is or may be at Twilio already is answered for as ever.
+func (s *Service) refuse(ctx context.Context, a Attempt) (Result, error) {
+	seen, err := s.Store.Look(ctx, a)
+	switch {
+	case err != nil:
+		return Result{}, fmt.Errorf("look for the send: %w", err)
+	case seen.Message != nil && !seen.Message.Matches(a):
+		return Result{}, ErrKeyReused
+	case seen.Message == nil || seen.Message.Status == sms.Throttled:
+		return Result{Outcome: Rejected, Message: seen.Message, Explanation: a.Refused.Error(), Number: true}, nil
+	}
+	return resultOf(seen.Claim, a), nil
 }
 
 // attempt checks the request and makes an attempt of it.
@@ -201,10 +224,11 @@ func (s *Service) attempt(r Request) (Attempt, error) {
 		return Attempt{}, err
 	}
 	r.CorrelationID, r.UnknownPolicy = Storable(r.CorrelationID), cmp.Or(r.UnknownPolicy, ConfirmAbsentThenResend)
+	about := s.about(r)
 	return Attempt{
 		Request: r, MessageID: uuid.Must(uuid.NewV7()), From: from, BodyHash: sha256.Sum256([]byte(r.Body)),
 		Segments: sms.Segments(string(r.Body)).Count, Token: uuid.Must(uuid.NewRandom()),
-		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout,
+		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout, Limits: s.Caps.of(r), Country: about.country, Refused: about.err,
 	}, nil
 }
 
@@ -251,7 +275,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	if outcome.Kind == twilio.Accepted {
 		s.Log.ErrorContext(ctx, "messaging.sms_answer_not_adopted", slog.String("answered_sid", outcome.SID), settled.Attr())
 	}
-	return resultOf(Claim{Message: &settled, OptedOut: answer.OptsOut()}, answer.At), nil
+	return resultOf(Claim{Message: &settled, OptedOut: answer.OptsOut()}, Attempt{At: answer.At}), nil
 }
 
 // settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -70,6 +71,8 @@ type Config struct {
 	Carrier       carrier
 	Turns         turns // of outreach
 	Sender        Sender
+	Numbers       phone.Policy // which recipients are texted
+	Caps          Caps
 	PublicURL     string        // the origin that Twilio reaches us by
 	Timeout       time.Duration // of one call to Twilio; shorter than Lease
 	Lease         time.Duration // how long an attempt holds a row
@@ -80,11 +83,13 @@ type Config struct {
 	Conversations telemetry.Conversations // puts each receipt into the trace of its conversation
 }
 
-// Service sends. It is safe for concurrent use and holds no state of its own but who waits for a settled send.
+// Service sends. It is safe for concurrent use and holds no state of its own but who waits for a settled send, and what
+// the policy says of numbers.
 type Service struct {
 	Config
 
-	settled notifier
+	settled  notifier
+	verdicts verdicts // on recipients
 }
 
 // store keeps the rows of a send. Every method is one transaction; postgres.Store implements it.

@@ -20,6 +20,7 @@ import (
 
 	"paceline.internal/emulators/clock"
 	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/inbox"
 	"paceline.internal/services/messaging/outbound"
@@ -90,6 +91,7 @@ func Setup(t *testing.T) *Bundle {
 	require.NoError(t, err)
 	b.Config = send.Config{
 		Store: b.Store, Evidence: b.Store, Carrier: b.Carrier, Sender: send.Sender{OrgID: uuid.Must(uuid.NewV7()), Number: Ours},
+		Numbers:   phone.Policy{Kinds: phone.Kinds{phone.Personal}}, // the numbers that Twilio has for tests are such
 		PublicURL: gateway.URL, Timeout: time.Second, Lease: Lease, StopWait: 10 * time.Second, Now: b.Clock.Now,
 		Log: slog.New(slog.NewJSONHandler(b.Logged, nil)), Metrics: metrics,
 	}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/inbox"
@@ -38,6 +39,7 @@ func refusals() []refusal {
 	return []refusal{
 		{send.ErrUnavailable, codes.Unavailable, messagingv1.Reason_REASON_UNAVAILABLE, "a dependency cannot be reached; try again"},
 		{send.ErrInvalid, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
+		{phone.ErrRefused, codes.InvalidArgument, messagingv1.Reason_REASON_NUMBER_REFUSED, ""},
 		{sms.ErrPhone, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{sms.ErrBody, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{rpc.ErrPageToken, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
@@ -52,6 +54,8 @@ func refusals() []refusal {
 		{send.ErrNotResolvable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE, ""},
 		{inbox.ErrOwnOptOut, codes.FailedPrecondition, messagingv1.Reason_REASON_OPTED_OUT_BY_PERSON, ""},
 		{inbox.ErrOldEvidence, codes.FailedPrecondition, messagingv1.Reason_REASON_EVIDENCE_TOO_OLD, ""},
+		{inbox.ErrPseudonymKey, codes.FailedPrecondition, messagingv1.Reason_REASON_PSEUDONYM_KEY, inbox.ErrPseudonymKey.Error()},
+		{inbox.ErrExportTooLarge, codes.FailedPrecondition, messagingv1.Reason_REASON_EXPORT_TOO_LARGE, ""},
 		{inbox.ErrConsentNotFound, codes.NotFound, messagingv1.Reason_REASON_CONSENT_NOT_FOUND, inbox.ErrConsentNotFound.Error()},
 	}
 }

@@ -33,7 +33,7 @@ func (s *Server) ExplainMessage(ctx context.Context, r *messagingv1.ExplainMessa
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.ExplainMessageResponse{Explanation: writeExplanation(e)}, nil
+	return &messagingv1.ExplainMessageResponse{Explanation: writeExplanation(e), ProfileId: writeID(m.ProfileID)}, nil
 }
 
 func writeExplanation(e send.Explanation) *explainv1.Explanation {

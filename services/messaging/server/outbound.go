@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/audit"
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/outbound"
@@ -134,11 +135,27 @@ func readEnqueue(v view, r *messagingv1.EnqueueTextRequest) (outbound.Request, e
 	if err != nil {
 		return outbound.Request{}, err
 	}
+	open, err := readHours(r.GetOpenHours())
+	if err != nil {
+		return outbound.Request{}, err
+	}
 	policy, err := readPolicy(r.GetUnknownPolicy())
 	return outbound.Request{
 		OrgID: v.orgID, ProfileID: profileID, Key: r.GetIdempotencyKey(), To: to, Body: body, Purpose: outbound.Purpose(r.GetPurpose()),
-		SendAt: sendAt, ExpiresAt: expiresAt, UnknownPolicy: policy,
+		SendAt: sendAt, ExpiresAt: expiresAt, UnknownPolicy: policy, Hours: open,
 	}, err
+}
+
+// readHours are zero for hours that are absent.
+func readHours(open *messagingv1.OpenHours) (hours.Quiet, error) {
+	if open == nil {
+		return hours.Quiet{}, nil
+	}
+	window, err := hours.ParseWindow(open.GetOpen() + "-" + open.GetClose())
+	if err != nil {
+		return hours.Quiet{}, invalid("open_hours", err.Error())
+	}
+	return hours.Quiet{Window: window, Zone: hours.Place(open.GetTimeZone())}, nil
 }
 
 // readOptionalTime is zero for a time that is absent.

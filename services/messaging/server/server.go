@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/audit"
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
@@ -50,6 +52,12 @@ func (s *Server) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagi
 	result, err := s.Sending.Send(ctx, request)
 	if err != nil {
 		return nil, refuse(ctx, err)
+	}
+	if result.Outcome == send.Capped { // an error, as callers of every release come back after one, for as long as it takes
+		return nil, &rpc.Error{
+			Code: codes.ResourceExhausted, Reason: messagingv1.Reason_REASON_SEND_CAPPED.String(), Domain: domain, Message: result.Explanation,
+			RetryAfter: result.RetryAfter,
+		}
 	}
 	answer := &messagingv1.SendResponse{
 		Outcome: writeOutcome(result.Outcome, r.GetUnderstands()), Explanation: result.Explanation,

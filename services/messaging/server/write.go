@@ -32,7 +32,7 @@ func writeOutcome(o send.Outcome, understands []messagingv1.Outcome) messagingv1
 		return messagingv1.Outcome_OUTCOME_IN_FLIGHT
 	case send.Unknown:
 		return messagingv1.Outcome_OUTCOME_UNKNOWN
-	case send.Throttled, send.Paced:
+	case send.Throttled, send.Paced, send.Capped: // the last one is an error before it comes here
 		return messagingv1.Outcome_OUTCOME_THROTTLED
 	case send.Rejected:
 		return messagingv1.Outcome_OUTCOME_REJECTED

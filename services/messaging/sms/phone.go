@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 
-	"github.com/nyaruka/phonenumbers"
+	"paceline.internal/platform/phone"
 )
 
 // ErrPhone is what every refused phone number wraps. The texts say what to do and never repeat the number.
@@ -18,27 +17,13 @@ var ErrPhone = errors.New("phone number refused")
 // make one. Phones are comparable.
 type Phone struct{ e164 string }
 
-// ParsePhone reads a number that a person or a client typed. It must be international, with a leading + and the
-// country code; spaces and the marks ( ) - . / between digits are allowed, letters and extensions are not. The
-// number must exist in the numbering plan of its country as libphonenumber knows it.
+// ParsePhone reads a number that a person or a client typed; see phone.Parse.
 func ParsePhone(raw string) (Phone, error) {
-	typed := strings.TrimSpace(raw)
-	if !strings.HasPrefix(typed, "+") {
-		return Phone{}, fmt.Errorf("%w: write it in international format, with + and the country code, such as +14155550123", ErrPhone)
+	e164, err := phone.Parse(raw)
+	if err != nil {
+		return Phone{}, fmt.Errorf("%w: %w", ErrPhone, err)
 	}
-	if strings.Trim(typed[1:], "0123456789 ()-./") != "" {
-		return Phone{}, fmt.Errorf("%w: use only digits after the +, without letters or an extension", ErrPhone)
-	}
-	number, err := phonenumbers.Parse(typed, phonenumbers.UNKNOWN_REGION)
-	switch {
-	case errors.Is(err, phonenumbers.ErrInvalidCountryCode):
-		return Phone{}, fmt.Errorf("%w: no country has this code; check the digits after the +", ErrPhone)
-	case err != nil || !phonenumbers.IsPossibleNumber(number):
-		return Phone{}, fmt.Errorf("%w: it has too few or too many digits for its country; check for a missing or doubled digit", ErrPhone)
-	case !phonenumbers.IsValidNumber(number):
-		return Phone{}, fmt.Errorf("%w: its country does not assign such a number; check the area code and the first digits", ErrPhone)
-	}
-	return Phone{e164: phonenumbers.Format(number, phonenumbers.E164)}, nil
+	return Phone{e164: e164}, nil
 }
 
 // StoredPhone reads back a number that was parsed before, or that a carrier reports as a sender. Only its shape is
@@ -64,16 +49,5 @@ func (p Phone) LogValue() slog.Value {
 	if p.IsZero() {
 		return slog.StringValue("")
 	}
-	return slog.StringValue(p.e164[:1+countryCodeLength(p.e164[1:])] + "*****" + p.e164[len(p.e164)-2:])
-}
-
-// countryCodeLength is 1 to 3. Country codes are prefix-free, so the first one that exists is the right one.
-func countryCodeLength(digits string) int {
-	for length := 1; length < 3; length++ {
-		code, err := strconv.Atoi(digits[:length])
-		if err == nil && phonenumbers.GetRegionCodeForCountryCode(code) != phonenumbers.UNKNOWN_REGION {
-			return length
-		}
-	}
-	return 3
+	return slog.StringValue("+" + phone.CountryCode(p.e164) + "*****" + p.e164[len(p.e164)-2:])
 }

@@ -28,6 +28,7 @@ const (
 // Config says which account sends, as whom, and through which origin.
 type Config struct {
 	AccountSID string // required: letters and digits, beginning with "AC"
+	APIKeySID  string // of the key whose secret AuthToken is, beginning with "SK"; empty when AuthToken is the account's own
 	AuthToken  string // required: letters and digits
 	APIURL     string // a bare origin; default https://api.twilio.com
 
@@ -41,6 +42,7 @@ type Config struct {
 
 // Client sends messages. It is safe for concurrent use. Make one with New and end it with Close.
 type Client struct {
+	account     string
 	credentials *client.Credentials
 	origin      *url.URL
 	service     *string // the sender: this or from
@@ -66,6 +68,8 @@ func New(cfg Config) (*Client, error) {
 		check(strings.HasPrefix(cfg.AccountSID, "AC"), "AccountSID does not begin with AC"),
 		// twilio-go refuses other characters at every call; better to know at start-up.
 		check(alphanumeric(cfg.AccountSID), "AccountSID has a character that is neither letter nor digit"),
+		check(cfg.APIKeySID == "" || strings.HasPrefix(cfg.APIKeySID, "SK"), "APIKeySID does not begin with SK"),
+		check(alphanumeric(cfg.APIKeySID), "APIKeySID has a character that is neither letter nor digit"),
 		check(cfg.AuthToken != "", "AuthToken is empty"),
 		check(alphanumeric(cfg.AuthToken), "AuthToken has a character that is neither letter nor digit"),
 		check((cfg.MessagingServiceSID == "") != (cfg.FromNumber == ""), "give exactly one of MessagingServiceSID and FromNumber"),
@@ -77,7 +81,8 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("twilio: %w", err)
 	}
 	c := &Client{
-		credentials: client.NewCredentials(cfg.AccountSID, cfg.AuthToken),
+		account:     cfg.AccountSID,
+		credentials: client.NewCredentials(cmp.Or(cfg.APIKeySID, cfg.AccountSID), cfg.AuthToken),
 		origin:      origin,
 		timeout:     cmp.Or(cfg.Timeout, defaultTimeout),
 		transport:   cfg.Transport,
@@ -122,7 +127,7 @@ func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 func (c *Client) exchange(ctx context.Context, origin *url.URL, limit int64) (*exchange, *client.RequestHandler) {
 	call := &exchange{ctx: ctx, origin: origin, transport: c.transport, limit: limit}
 	base := &client.Client{Credentials: c.credentials, HTTPClient: &http.Client{Transport: call, CheckRedirect: stay}}
-	base.SetAccountSid(c.credentials.Username)
+	base.SetAccountSid(c.account)
 	return call, &client.RequestHandler{Client: base}
 }
 

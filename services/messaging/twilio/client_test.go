@@ -29,6 +29,7 @@ func TestNew(t *testing.T) {
 		{name: "NoAccount", edit: func(c *twilio.Config) { c.AccountSID = "" }, want: "AccountSID"},
 		{name: "APIKeyAsAccount", edit: func(c *twilio.Config) { c.AccountSID = "SK123" }, want: "AccountSID does not begin with AC"},
 		{name: "AccountWithDash", edit: func(c *twilio.Config) { c.AccountSID = "AC-1" }, want: "AccountSID has a character"},
+		{name: "AKeyThatIsNone", edit: func(c *twilio.Config) { c.APIKeySID = "AC1" }, want: "APIKeySID does not begin with SK"},
 		{name: "NoToken", edit: func(c *twilio.Config) { c.AuthToken = "" }, want: "AuthToken is empty"},
 		{name: "TokenWithNewline", edit: func(c *twilio.Config) { c.AuthToken = "s3cret\n" }, want: "AuthToken has a character"},
 		{name: "NoSender", edit: func(c *twilio.Config) { c.FromNumber = "" }, want: "exactly one"},

@@ -29,7 +29,7 @@ func Explain(code int) (Explanation, bool) {
 }
 
 const (
-	checkAccount = "check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN"
+	checkAccount = "check TWILIO_ACCOUNT_SID and TWILIO_API_KEY_SID (or TWILIO_AUTH_TOKEN)"
 	checkSender  = "check TWILIO_FROM_NUMBER or TWILIO_MESSAGING_SERVICE_SID against the account's numbers"
 	checkService = "add a number for this region to the messaging service's sender pool"
 	ourBug       = "a defect of Paceline: report it with the message id"
@@ -43,7 +43,7 @@ const (
 
 // codes is the table of the fact sheet's section 4.2.
 var codes = map[int]Explanation{
-	20003: {ClassConfig, "the account or its token is wrong", checkAccount},
+	20003: {ClassConfig, "the account, or its key or token, is wrong", checkAccount},
 	20403: {ClassConfig, "the account may not do this", checkAccount},
 	20404: {ClassConfig, "the account does not exist", checkAccount},
 	21212: {ClassConfig, "the sender's number is not valid", checkSender},

@@ -46,7 +46,7 @@ func (c *Client) ListInbound(
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if page == "" {
-		page = "/2010-04-01/Accounts/" + c.credentials.Username + "/Messages.json?" + url.Values{
+		page = "/2010-04-01/Accounts/" + c.account + "/Messages.json?" + url.Values{
 			"To": {to}, "PageSize": {strconv.Itoa(inboundPage)},
 			"DateSent>": {since.UTC().Format(time.RFC3339)}, "DateSent<": {until.Add(dateSlack).UTC().Format(time.RFC3339)},
 		}.Encode()

@@ -77,7 +77,7 @@ func (c *Client) Fetch(ctx context.Context, sid string) (Stored, error) {
 func (c *Client) List(ctx context.Context, to string, since time.Time) ([]Stored, error) {
 	// The pages are asked for by path and query as Twilio gives them, through twilio-go's client but past its methods: these
 	// drop every ".digits" from a query's values, and a page token may hold some.
-	next := "/2010-04-01/Accounts/" + c.credentials.Username + "/Messages.json?" +
+	next := "/2010-04-01/Accounts/" + c.account + "/Messages.json?" +
 		url.Values{"To": {to}, "PageSize": {strconv.Itoa(listPage)}}.Encode()
 	var all []Stored
 	for range listPages {
@@ -129,7 +129,7 @@ func (c *Client) page(ctx context.Context, path, to string) (messages []Stored, 
 
 // following checks where Twilio says that the next page is: below this account, so that the token goes nowhere else.
 func (c *Client) following(uri string) (string, error) {
-	if uri != "" && !strings.HasPrefix(uri, "/2010-04-01/Accounts/"+c.credentials.Username+"/Messages.json?") {
+	if uri != "" && !strings.HasPrefix(uri, "/2010-04-01/Accounts/"+c.account+"/Messages.json?") {
 		return "", errors.New("twilio: the next page of the list is somewhere else")
 	}
 	return uri, nil

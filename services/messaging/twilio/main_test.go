@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	account = "AC0123456789abcdef0123456789abcdef"
-	token   = "fedcba9876543210fedcba9876543210"
-	service = "MG0123456789abcdef0123456789abcdef"
-	number  = "+15550100001"
-	pooled  = "+15550100002"
-	person  = "+15550190001"
-	body    = "hello Ana"
+	account              = "AC0123456789abcdef0123456789abcdef"
+	apiKey, apiKeySecret = "SK0123456789abcdef0123456789abcdef", "00112233445566778899aabbccddeeff"
+	token                = "fedcba9876543210fedcba9876543210"
+	service              = "MG0123456789abcdef0123456789abcdef"
+	number               = "+15550100001"
+	pooled               = "+15550100002"
+	person               = "+15550190001"
+	body                 = "hello Ana"
 )
 
 var hello = twilio.Outgoing{To: person, Body: body}
@@ -43,6 +44,7 @@ func setup(t *testing.T, edit func(*twilio.Config)) bundle {
 	b.emulator, err = emulator.New(emulator.Config{
 		Clock: b.clock, AccountSID: account, AuthToken: token,
 		Numbers: []string{number}, Services: map[string][]string{service: {pooled}},
+		APIKeys: map[string]string{apiKey: apiKeySecret},
 	})
 	require.NoError(t, err)
 	t.Cleanup(b.emulator.Close)

@@ -14,7 +14,7 @@ import (
 func (c *Client) Owns(ctx context.Context, number string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	path := "/2010-04-01/Accounts/" + c.credentials.Username + "/IncomingPhoneNumbers.json?" + url.Values{"PhoneNumber": {number}}.Encode()
+	path := "/2010-04-01/Accounts/" + c.account + "/IncomingPhoneNumbers.json?" + url.Values{"PhoneNumber": {number}}.Encode()
 	var listed openapi.ListIncomingPhoneNumberResponse
 	if err := c.get(ctx, c.origin, path, "look the number up", &listed); err != nil {
 		return false, err

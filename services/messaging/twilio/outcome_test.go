@@ -108,6 +108,17 @@ func TestClassifiesTheEmulatorsRefusals(t *testing.T) {
 		require.Equal(t, 20003, got.Code)
 		require.Equal(t, 401, got.HTTPStatus)
 	})
+	t.Run("AnAPIKeySendsForTheAccountWhoseItIs", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *twilio.Config) { c.APIKeySID, c.AuthToken = apiKey, apiKeySecret })
+		require.Equal(t, twilio.Accepted, b.client.Send(t.Context(), hello).Kind)
+		owned, err := b.client.Owns(t.Context(), number) // whose path names the account
+		require.NoError(t, err)
+		require.True(t, owned)
+		deleted := newClient(t, b.origin, func(c *twilio.Config) { c.APIKeySID, c.AuthToken = "SK0", apiKeySecret })
+		got := deleted.Send(t.Context(), hello)
+		require.Equal(t, []int{20003, 401}, []int{got.Code, got.HTTPStatus})
+	})
 	t.Run("SomeoneWhoTextedSTOP", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, nil)

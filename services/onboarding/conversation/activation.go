@@ -22,17 +22,30 @@ func (p *SessionParked) Error() string {
 		"it is parked because: %s", id, p.Session.Status, id, id, p.Session.Reason)
 }
 
+// TooManyActivations is a person of whom as many sessions were begun within 24 hours as may be: each texts them.
+type TooManyActivations struct {
+	Most       int
+	RetryAfter time.Duration // when there may be another
+}
+
+func (m *TooManyActivations) Error() string {
+	return fmt.Sprintf("%d sessions of the person were begun within 24 hours, and no more may be (ACTIVATIONS_PER_DAY); the next one may in %s",
+		m.Most, m.RetryAfter.Round(time.Second))
+}
+
 // Opening is the episode that an activation opens, with the job that sends its opening.
 type Opening struct {
 	Session session.Record
 	Phone   string
 	Job     queue.New
 	Agreed  bool // a consent record comes with it
+	PerDay  int  // how many may be begun within 24 hours; 0 for any number
 }
 
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
 // returned as it is. The opening goes out even if this process dies right after the session was stored. Consent is how the person agreed,
-// nil when the caller does not say. Errors: ErrNoProfile, ErrConsent, ErrNoSender, ErrOptedOut, and those of OpenSession.
+// nil when the caller does not say. Errors: ErrNoProfile, ErrConsent, phone.ErrRefused, ErrNoSender, ErrOptedOut, and those of
+// OpenSession.
 func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (session.Record, error) {
 	profile, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
@@ -44,6 +57,9 @@ func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent
 			return session.Record{}, err
 		}
 		consent = &agreed
+	}
+	if _, err := c.Numbers.Check(profile.Phone); err != nil {
+		return session.Record{}, err
 	}
 	if err := c.Carrier.CheckSender(ctx, orgID, profile.Phone); err != nil {
 		return session.Record{}, err
@@ -81,7 +97,7 @@ func (c *Service) opening(p Profile, consent *ConsentRecord) (Opening, error) {
 	job := NewJob(p.OrgID, SourceInternal, EventOpening, OpeningJob(id), p.Phone, payload, now)
 	job.DueAt = now.Add(openingBudget)
 	return Opening{
-		Phone: p.Phone, Agreed: consent != nil,
+		Phone: p.Phone, Agreed: consent != nil, PerDay: c.ActivationsPerDay,
 		Session: session.Record{
 			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
 			Status: session.Active, CopyVersion: c.Catalog.Current(), CreatedAt: now, UpdatedAt: now,

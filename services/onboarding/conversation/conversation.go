@@ -5,12 +5,14 @@
 package conversation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
@@ -31,6 +33,11 @@ type Config struct {
 	Catalog    catalog.Catalog // new sessions pin its current version
 	Metrics    *Metrics        // nil measures nothing
 	Spans      telemetry.Conversations
+	// Erase asks to erase a person, as a webhook of ours asks; ErrUnavailable, or why it may not be done.
+	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
+	Numbers phone.Policy // whom we text
+	// ActivationsPerDay is how many sessions of a person may be begun within 24 hours; 0 for any number.
+	ActivationsPerDay int
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
 

@@ -48,6 +48,7 @@ const (
 	GivenUp                            // an operator gave it up
 	Held                               // by a safety hold that is later than what the caller has read
 	RemindersOff                       // the person wants no reminders, and the message is one
+	Capped                             // as much was sent as the caps allow; there is no row of it, or an old one
 )
 
 // Sent is messaging's answer. When Twilio took a message and when it was asked for it are by our own clock, and not by messaging's.
@@ -78,6 +79,8 @@ func (p *Pending) Error() string {
 		return "the text is being sent by another call"
 	case Throttled:
 		return "Twilio asks to wait"
+	case Capped:
+		return "as much was sent as the caps allow"
 	default:
 		return "it is not known yet whether Twilio took the text"
 	}
@@ -140,6 +143,8 @@ func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
 		}
 		move.Entries = slices.Insert(move.Entries, 0, took)
 		return move, nil
+	case Capped: // it ends by itself, however long it takes
+		return session.Move{}, &Pending{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
 	case InFlight, Unknown, Throttled:
 		if givesUp(o, sent, now) {
 			return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, unsettled(r, sent)), nil

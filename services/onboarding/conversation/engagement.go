@@ -63,7 +63,7 @@ func (s Sent) Answered(age time.Duration) (bool, error) {
 	switch s.Outcome {
 	case Accepted, AlreadyAccepted, OptedOut, Held:
 		return true, nil
-	case InFlight, Unknown, Throttled:
+	case InFlight, Unknown, Throttled, Capped:
 		if age < unsettledLimit {
 			return false, &Pending{Outcome: s.Outcome, RetryAfter: s.RetryAfter}
 		}

@@ -25,6 +25,8 @@ type Explanation struct {
 	Gates   []Gate // in the order in which they decide
 	Next    string // what happens by itself
 	Advice  string // what may be done about it
+
+	ProfileID string // of a session: whose it is
 }
 
 // Circumstances are what decides about a person beside their newest session.
@@ -34,6 +36,7 @@ type Circumstances struct {
 	AwaitsOperator  bool      // words of the person wait for an operator
 	Pause           *Pause    // of the organisation's scheduling; nil when there is none
 	HeldReplies     int       // to the newest session where it stands, which were kept and not answered
+	DeadLetter      string    // of the step that is due, if QStash gave its alarm up and the dead letter is open; its id
 }
 
 // Pause is why the alarms of an organisation are not published.
@@ -97,6 +100,9 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 		return Explanation{}, err
 	}
 	e := explained(view, append(gates, timed...), sent.Outcome)
+	if e.Outcome == outcomeSent && circumstances.DeadLetter != "" {
+		e.Advice = "POST /v1/dead-letters/" + circumstances.DeadLetter + ":replay, which sets the alarm at once"
+	}
 	if e.Gates = append(e.Gates, sent.Gates...); e.Outcome == sent.Outcome && e.Advice == "" {
 		e.Advice = sent.Advice
 	}
@@ -119,9 +125,11 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 	words := map[session.SkipReason]Gate{
 		session.SkipOptedOut:        {Name: "stop", Fact: "the session is " + string(r.Status), Since: r.UpdatedAt},
 		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
-		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r), Since: r.UpdatedAt},
+		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r) + gaveUp(also), Since: r.UpdatedAt},
 		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: HeldSince(v.HoldVersion)},
-		session.SkipPaused:          {Name: "pause", Fact: pick(r.Paused, "the person asked for later", "the person did not ask for later"), Since: also.PausedAt},
+		session.SkipPaused: {
+			Name: "pause", Fact: pick(r.Paused, "the person asked for later", "the person did not ask for later"), Since: also.PausedAt,
+		},
 	}
 	var gates []Gate
 	for _, asked := range session.Gates(r.ProfileID, v.Snapshot(), alarm) {
@@ -155,6 +163,14 @@ func dueStep(r session.Record) string {
 		return ": for the person's reply"
 	}
 	return ", where " + string(r.NextStep) + " is due"
+}
+
+// gaveUp names the dead letter of the step that is due.
+func gaveUp(also Circumstances) string {
+	if also.DeadLetter == "" {
+		return ""
+	}
+	return "; QStash gave its alarm up: dead letter " + also.DeadLetter
 }
 
 // pick is one of two facts.
@@ -201,6 +217,9 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 		}
 		if quiet.Passed = begun; !begun {
 			quiet.Fact, quiet.Change = "the organisation's quiet hours, by the person's clock", "time: they end at "+until.UTC().Format(time.RFC3339)
+			if r.Quiet.ByDefault {
+				quiet.Fact = "the default quiet hours of this installation, by the person's clock; the organisation has decided none"
+			}
 		}
 	}
 	arrives := Gate{Name: "due", Outcome: outcomeNotDue, Passed: !due.Now.After(now), Fact: "due", Since: due.Now}
@@ -245,7 +264,7 @@ func (c *Service) explainSend(ctx context.Context, v View, text session.TextKey,
 
 // explained reads the outcome off the gates; passed is that of all of them.
 func explained(v View, gates []Gate, passed string) Explanation {
-	e := Explanation{Outcome: passed, Gates: gates}
+	e := Explanation{Outcome: passed, Gates: gates, ProfileID: v.Session.ProfileID}
 	for _, g := range gates {
 		if !g.Passed {
 			e.Outcome, e.Advice = g.Outcome, g.Change

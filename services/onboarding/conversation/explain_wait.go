@@ -79,23 +79,18 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	}{{session.TextExplanation, "the explanation"}, {session.TextLater, "the answer to the person's wish for later"}}
 	for _, a := range answers {
 		e, err := c.explainSend(ctx, v, a.text, session.DirectKey(r.ProfileID, r.ID, a.text, r.Place()))
-		if _, lost := notDelivered(e); lost || err != nil || waitsForCarrier(e.Outcome) {
+		if err != nil || waitsForCarrier(e.Outcome) {
 			return a.name, e, err
 		}
 	}
 	if r.Place() > 0 {
-		return "", Explanation{}, nil
+		return c.lostText(ctx, v)
 	}
 	e, err = c.explainSend(ctx, v, session.TextOpening, session.OpeningKey(r.ProfileID, r.ID))
 	switch {
 	case err != nil:
 		return "", Explanation{}, err
-	case e.Outcome == string(session.SkipAlreadySent):
-		if _, lost := notDelivered(e); lost {
-			return "the opening", e, nil
-		}
-		return "", Explanation{}, nil
-	case e.Outcome == "key_reused": // it was attempted under another name of the person
+	case e.Outcome == string(session.SkipAlreadySent), e.Outcome == "key_reused": // it was attempted under another name of the person
 		return "", Explanation{}, nil
 	}
 	if e.Outcome == outcomeSent {
@@ -103,6 +98,28 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 		e.Next = "Its job sends it, in quiet hours after their end."
 	}
 	return "the opening", e, nil
+}
+
+// lostText is the text whose reply the session waits for, if Twilio took it and it did not reach the person; empty otherwise. The last of
+// the burst is not asked for.
+func (c *Service) lostText(ctx context.Context, v View) (name string, e Explanation, err error) {
+	r, text, key := v.Session, session.TextOpening, session.OpeningKey(v.Session.ProfileID, v.Session.ID)
+	switch name = "the opening"; {
+	case r.Paused:
+		name, text = "the answer to the person's wish for later", session.TextLater
+	case r.Token == session.AwaitingExplanationResponse:
+		name, text = "the explanation", session.TextExplanation
+	case r.Token != session.AwaitingOpeningResponse:
+		return "", Explanation{}, nil
+	}
+	if text != session.TextOpening { // it was sent one place before, and led here
+		key = session.DirectKey(r.ProfileID, r.ID, text, r.Place()-1)
+	}
+	e, err = c.explainSend(ctx, v, text, key)
+	if _, lost := notDelivered(e); err != nil || !lost {
+		return "", Explanation{}, err
+	}
+	return name, e, nil
 }
 
 // notDelivered is the gate of a text that Twilio took and that did not reach the person, if it did not.
@@ -116,5 +133,5 @@ func notDelivered(e Explanation) (Gate, bool) {
 
 // waitsForCarrier reports whether messaging finds out by itself what becomes of a text.
 func waitsForCarrier(outcome string) bool {
-	return outcome == "in_flight" || outcome == "unknown" || outcome == "throttled"
+	return outcome == "in_flight" || outcome == "unknown" || outcome == "throttled" || outcome == "capped"
 }

@@ -48,6 +48,7 @@ func (c *Service) Handlers() map[string]queue.Handler {
 	handlers := map[string]queue.Handler{
 		EventMessage: c.HandleReply, EventWhatsApp: c.HandleReply, EventResumedReply: c.HandleReply, EventOpening: c.sendOpening,
 		kapsoNumberCreated: read(c.numberCreated), kapsoSurvey: read(c.surveyAnswered), shopifyUninstalled: typed(c.uninstalled),
+		shopifyCustomersRedact: read(c.redact), shopifyDataRequest: read(c.dataRequested),
 	}
 	for _, event := range []string{kapsoSent, kapsoDelivered, kapsoRead, kapsoFailed} {
 		handlers[event] = typed(c.kapsoStatus)

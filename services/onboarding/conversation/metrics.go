@@ -100,7 +100,7 @@ type Gauges struct {
 	Lag         time.Duration // how long ago the step was due that is waited for longest; zero when none is overdue
 	Unpublished int           // alarms that QStash does not have yet
 	OldestAlarm time.Duration // how long ago the oldest of them was written
-	DeadLetters int           // dead letters that were not replayed
+	DeadLetters int           // dead letters that were neither replayed nor handled
 	Pauses      int           // organisations that an operator has paused
 }
 
@@ -121,7 +121,7 @@ func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 	oldest, oldestErr := meter.Float64ObservableGauge("alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest alarm was written that QStash does not have yet."))
 	deadLetters, deadLettersErr := meter.Int64ObservableGauge("dead_letters_open",
-		metric.WithDescription("Dead letters of steps that nobody has replayed."))
+		metric.WithDescription("Dead letters of steps that are neither replayed nor over."))
 	pauses, pausesErr := meter.Int64ObservableGauge("organisations_paused",
 		metric.WithDescription("Organisations whose scheduling an operator has paused: what they keep counts in no other gauge of lateness."))
 	if err := errors.Join(pausesErr, inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, deadLettersErr); err != nil {

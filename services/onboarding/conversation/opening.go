@@ -61,6 +61,9 @@ func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
 	if errors.Is(err, ErrHeld) {
 		return &queue.Snooze{After: holdPause, Cause: ErrOnHold}
 	}
+	if wait := capped(err); wait != nil { // as in quiet hours: what the person writes does not wait behind it
+		return c.continued(ctx, j, "waits:", waitingSubject(s.ID), c.Now().Add(max(wait.RetryAfter, holdPause)))
+	}
 	if errors.Is(err, ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the message single
 		return nil
 	}

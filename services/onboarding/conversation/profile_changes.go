@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -45,7 +46,7 @@ type Open struct {
 	HoldUnforwarded bool
 }
 
-// ChangeProfile changes fields of a person. Errors: ErrInvalid, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator, ErrPhoneTaken,
+// ChangeProfile changes fields of a person. Errors: ErrInvalid, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator, ErrPhoneTaken,
 // ErrUnavailable, and ErrConflict when another change was faster.
 func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
 	if change == (Change{}) {
@@ -59,11 +60,17 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 	if err != nil {
 		return Profile{}, err
 	}
+	if is.TimeZoneGuessed {
+		is.TimeZone = phone.Zone(is.Phone) // which may be another
+	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), is.Locale, string(session.TextOpening), is.FirstName); err != nil {
 		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
 	}
 	var unfinished Unfinished
 	if is.Phone != was.Phone {
+		if _, err := c.Numbers.Check(is.Phone); err != nil {
+			return Profile{}, err
+		}
 		if unfinished, err = c.Carrier.Unfinished(ctx, orgID, profileID, was.Phone); err != nil {
 			return Profile{}, err
 		}
@@ -89,6 +96,7 @@ func (ch Change) apply(p Profile) (Profile, error) {
 	set(ch.Locale, &p.Locale, said("locale", normaliseLocale))
 	set(ch.TimeZone, &p.TimeZone, said("time_zone", normaliseZone))
 	set(ch.Phone, &p.Phone, normalisePhone)
+	p.TimeZoneGuessed = p.TimeZoneGuessed && ch.TimeZone == nil
 	if err := errors.Join(problems...); err != nil {
 		return p, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

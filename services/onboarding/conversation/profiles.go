@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"unicode"
 
 	"github.com/google/uuid"
-	"github.com/nyaruka/phonenumbers"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -21,9 +22,11 @@ type Profile struct {
 	Phone     string // E.164
 	FirstName string
 	Locale    string
-	TimeZone  string
+	TimeZone  string // empty only to be stored: the organisation's
 	Hold      bool
 	CreatedAt time.Time
+
+	TimeZoneGuessed bool // none was given
 
 	HoldVersion   int64 // grows with every hold and every release
 	HoldForwarded int64 // the version that messaging knows
@@ -34,7 +37,7 @@ type Person struct {
 	Phone     string
 	FirstName string
 	Locale    string // empty means en
-	TimeZone  string // empty means UTC
+	TimeZone  string // empty means that it is guessed
 }
 
 // ErrInvalid is wrapped by every refusal of a person's fields; the text says what to change.
@@ -43,9 +46,12 @@ var ErrInvalid = errors.New("invalid profile")
 const maxFirstName = 60
 
 // Enrol creates a profile, or returns the one that the phone has in this organisation already, and reports which. ErrInvalid says what
-// is wrong with the fields.
+// is wrong with the fields, phone.ErrRefused that the phone is not texted.
 func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled Profile, created bool, err error) {
 	if p, err = Normalise(p); err != nil {
+		return Profile{}, false, err
+	}
+	if _, err := c.Numbers.Check(p.Phone); err != nil {
 		return Profile{}, false, err
 	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), p.Locale, string(session.TextOpening), p.FirstName); err != nil {
@@ -53,7 +59,8 @@ func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled P
 	}
 	id := uuid.Must(uuid.NewV7()).String()
 	enrolled, err = c.Store.CreateProfile(ctx, Profile{
-		ID: id, OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone, CreatedAt: c.Now(),
+		ID: id, OrgID: orgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, CreatedAt: c.Now(),
+		TimeZone: cmp.Or(p.TimeZone, phone.Zone(p.Phone)), TimeZoneGuessed: p.TimeZone == "",
 	})
 	return enrolled, err == nil && enrolled.ID == id, err
 }
@@ -63,23 +70,23 @@ var locales = []string{"en", "pt-BR"}
 
 // Normalise validates a person and brings every field into its stored form. All problems are reported at once.
 func Normalise(p Person) (Person, error) {
-	phone, phoneErr := normalisePhone(p.Phone)
+	e164, phoneErr := normalisePhone(p.Phone)
 	name, nameErr := normaliseName(p.FirstName)
 	locale, localeErr := normaliseLocale(p.Locale)
 	zone, zoneErr := normaliseZone(p.TimeZone)
 	if err := errors.Join(phoneErr, nameErr, localeErr, zoneErr); err != nil {
 		return Person{}, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return Person{Phone: phone, FirstName: name, Locale: locale, TimeZone: zone}, nil
+	return Person{Phone: e164, FirstName: name, Locale: locale, TimeZone: zone}, nil
 }
 
 // ParsePhone is a phone in its stored form, of any international spelling; ErrInvalid.
 func ParsePhone(raw string) (string, error) {
-	phone, err := normalisePhone(raw)
+	e164, err := normalisePhone(raw)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return phone, nil
+	return e164, nil
 }
 
 // ParseLocale is one of the languages that the messages are written in, of any spelling; ErrInvalid.
@@ -91,16 +98,12 @@ func ParseLocale(raw string) (string, error) {
 	return locale, nil
 }
 
-// normalisePhone reads phones as strictly as messaging does: what the library would drop without a word, such as letters or an
-// extension, is refused.
 func normalisePhone(raw string) (string, error) {
-	typed := strings.TrimSpace(raw)
-	digits, international := strings.CutPrefix(typed, "+")
-	number, err := phonenumbers.Parse(typed, phonenumbers.UNKNOWN_REGION)
-	if !international || strings.Trim(digits, "0123456789 ()-./") != "" || err != nil || !phonenumbers.IsValidNumber(number) {
+	e164, err := phone.Parse(raw)
+	if err != nil {
 		return "", errors.New("phone must be a valid number in international form, such as +5511987654321")
 	}
-	return phonenumbers.Format(number, phonenumbers.E164), nil
+	return e164, nil
 }
 
 func normaliseName(raw string) (string, error) {
@@ -125,11 +128,20 @@ func normaliseLocale(raw string) (string, error) {
 }
 
 func normaliseZone(raw string) (string, error) {
-	if raw == "" {
-		return "UTC", nil
-	}
 	if _, err := time.LoadLocation(raw); err != nil || raw == "Local" {
 		return "", errors.New("time_zone must be an IANA name, such as America/Sao_Paulo")
 	}
-	return raw, nil
+	return raw, nil // empty, as none was given
+}
+
+// ParseZone is the name of a time zone; ErrInvalid.
+func ParseZone(raw string) (string, error) {
+	zone, err := normaliseZone(raw)
+	if err == nil && raw == "" {
+		err = errors.New("time_zone must not be empty; leave it out to keep it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return zone, nil
 }

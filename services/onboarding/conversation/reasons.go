@@ -12,6 +12,10 @@ import (
 
 // undelivered is a message that Twilio refuses for good.
 func undelivered(r session.Record, sent Sent) string {
+	if sent.MessageID == "" { // its number is not texted, and Twilio was not asked
+		return fmt.Sprintf("%s; once that is mended, %s; if it cannot be, POST /v1/sessions/%s:reset",
+			sent.Explanation, session.ThenResume(r.ID), r.ID)
+	}
 	return fmt.Sprintf("Twilio %d: %s; once that is mended POST /v1/messages/%s:resolve with RESOLUTION_NOT_SENT, %s; "+
 		"if it cannot be, POST /v1/sessions/%s:reset",
 		sent.Code, sent.Explanation, sent.MessageID, session.ThenResume(r.ID), r.ID)

@@ -80,7 +80,7 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	switch {
 	case errors.Is(err, ErrConflict):
 		return c.overtaken(ctx, p, result.MessageID)
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, ErrUnavailable) || capped(err) != nil:
 		c.unavailable(ctx, p)
 	}
 	return result, err
@@ -204,7 +204,15 @@ func (c *Service) skipUnless(ctx context.Context, p session.StepPayload, reason 
 // its time.
 const noteTimeout = 4 * time.Second
 
-// unavailable notes an outage of messaging, so that the sweeper does not count it against the session.
+// capped is the wait for room beneath a cap, if an error is one.
+func capped(err error) *Pending {
+	if wait, ok := errors.AsType[*Pending](err); ok && wait.Outcome == Capped {
+		return wait
+	}
+	return nil
+}
+
+// unavailable notes an outage of messaging, so that the sweeper does not count it against the session; a cap is none of its fault either.
 func (c *Service) unavailable(ctx context.Context, p session.StepPayload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()

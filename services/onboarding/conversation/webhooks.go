@@ -96,14 +96,70 @@ func (c *Service) uninstalled(ctx context.Context, j queue.Job, d shopifyEvent) 
 	return nil
 }
 
-// duties are the requests that Shopify passes on from the law, and what they ask of an operator within 30 days. What of a
-// person's messages and consent has to be shown, and what has to be kept against a claim although they want it erased, is for
-// an operator who may to decide: these jobs fail at once, and stay in the list of failed jobs until an operator cancels them.
-// (shopify.dev, Privacy law compliance.)
-func duties() map[string]string {
-	return map[string]string{
-		shopifyDataRequest:     "give the shop what is kept about the customer in the payload (GET /v1/messages and /v1/consents/{phone})",
-		shopifyCustomersRedact: "erase what is kept about the customer in the payload, as far as the law does not have it kept",
-		shopifyShopRedact:      "erase what is kept for the shop in the payload; here that is the jobs of its webhooks",
-	}
+// customer is what is read of a request about a customer of a shop.
+type customer struct {
+	Body struct {
+		Customer struct {
+			Phone string `json:"phone"`
+		} `json:"customer"`
+	} `json:"body"`
 }
+
+// What an operator is asked to do about a request that the law makes, within 30 days. These jobs fail at once, and stay in the list of
+// failed jobs until an operator cancels them. (shopify.dev, Privacy law compliance.)
+const (
+	redactByHand = "erase what is kept about the customer in the payload (DELETE /v1/profiles/{id}), as far as the law does not have it kept; " +
+		"then cancel this job"
+	showByHand     = "give the shop what is kept about the customer in the payload; then cancel this job"
+	redactShopHand = "erase what is kept for the shop in the payload; here that is the jobs of its webhooks"
+)
+
+// redact erases the customer whose phone a person of ours has. Once that is kept the payload of the job is empty, and a repeat does nothing.
+// Without a phone it is an operator's to find them; one whom we do not know has nothing here.
+func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
+	if string(j.Payload) == "{}" {
+		return nil
+	}
+	profileID, err := c.customerOf(ctx, j, r)
+	switch {
+	case errors.Is(err, ErrInvalid):
+		return forOperator(redactByHand)
+	case err != nil || profileID == "":
+		return err
+	}
+	err = c.Erase(ctx, j.OrgID, profileID, j.ID)
+	switch {
+	case err == nil, errors.Is(err, ErrNoProfile):
+		return nil
+	case errors.Is(err, ErrUnavailable):
+		return ended(err, c.Now().Sub(j.CreatedAt))
+	}
+	return forOperator("%w; %s", err, redactByHand)
+}
+
+// dataRequested asks an operator to hand out the export of the customer whose phone a person of ours has.
+func (c *Service) dataRequested(ctx context.Context, j queue.Job, r customer) error {
+	profileID, err := c.customerOf(ctx, j, r)
+	switch {
+	case errors.Is(err, ErrInvalid):
+		return forOperator(showByHand)
+	case err != nil:
+		return err
+	case profileID == "":
+		return forOperator("tell the shop that nothing is kept about the customer in the payload; then cancel this job")
+	}
+	return forOperator("give the shop the export of the customer: GET /v1/profiles/%s:export; then cancel this job", profileID)
+}
+
+// customerOf is the person with the phone of a customer; empty when there is none, ErrInvalid without a phone.
+func (c *Service) customerOf(ctx context.Context, j queue.Job, r customer) (profileID string, err error) {
+	phone, err := ParsePhone(r.Body.Customer.Phone)
+	if err != nil {
+		return "", err
+	}
+	view, err := c.Store.Conversation(ctx, j.OrgID, phone)
+	return view.Session.ProfileID, err
+}
+
+// duties are the other requests that Shopify passes on from the law, and what they ask of an operator.
+func duties() map[string]string { return map[string]string{shopifyShopRedact: redactShopHand} }

@@ -72,7 +72,7 @@ func TestWebhooks(t *testing.T) {
 		t.Parallel()
 		for _, topic := range []string{"customers/data_request", "customers/redact", "shop/redact"} {
 			var permanent *queue.Permanent
-			err := handle(nil, "shopify."+topic, `{}`)
+			err := handle(nil, "shopify."+topic, `{"body":{"customer":{"email":"a@example.com"}}}`)
 			require.ErrorAs(t, err, &permanent)
 			require.ErrorContains(t, err, "needs an operator")
 		}

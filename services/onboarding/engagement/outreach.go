@@ -259,12 +259,12 @@ func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) err
 	switch sent.Outcome {
 	case conversation.Accepted, conversation.AlreadyAccepted:
 		return s.sent(ctx, d, sent.MessageID, sent.AcceptedAt)
-	case conversation.InFlight, conversation.Unknown, conversation.Throttled, conversation.Held:
-		if sent.MessageID == "" { // it never left messaging: it waits for its turn, or for the release
+	case conversation.InFlight, conversation.Unknown, conversation.Throttled, conversation.Held, conversation.Capped:
+		if sent.MessageID == "" { // it never left messaging: it waits for its turn, for the release, or for room
 			if err := s.Store.Unbegin(ctx, d, s.Now()); err != nil {
 				return err
 			}
-			if sent.Outcome == conversation.Throttled { // a hold keeps its own recipient waiting, and no other
+			if sent.Outcome == conversation.Throttled { // a hold or a cap keeps its own recipient waiting, and no other
 				s.turn.Store(s.Now().Add(sent.RetryAfter).UnixNano())
 			}
 		}

@@ -68,7 +68,7 @@ func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	switch sent.Outcome {
 	case conversation.Accepted, conversation.AlreadyAccepted:
 		return End{OK: true, Detail: "message " + sent.MessageID}, nil
-	case conversation.InFlight, conversation.Unknown, conversation.Throttled:
+	case conversation.InFlight, conversation.Unknown, conversation.Throttled, conversation.Capped:
 		return End{}, &conversation.Pending{Outcome: sent.Outcome, RetryAfter: sent.RetryAfter}
 	case conversation.OptedOut:
 		return End{Reason: ReasonOptedOut}, nil

@@ -67,6 +67,9 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 	if reasonOf(err) == messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED {
 		return conversation.Sent{Outcome: conversation.KeyReused}, nil
 	}
+	if full, _ := rpc.ErrorFrom(err); reasonOf(err) == messagingv1.Reason_REASON_SEND_CAPPED {
+		return conversation.Sent{Outcome: conversation.Capped, RetryAfter: full.RetryAfter, Explanation: full.Message}, nil
+	}
 	if err != nil {
 		return conversation.Sent{}, translate(err)
 	}

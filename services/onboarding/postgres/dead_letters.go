@@ -28,12 +28,23 @@ type DeadLetter struct {
 	Retried         int
 	At              time.Time
 	ReplayedAt      time.Time // zero when it never was
+	HandledAt       time.Time // when its step was over without a replay; zero when it was not
 }
 
+// letterOpen tells a dead letter, d, that still asks for an operator; as the index dead_letters_unhandled says it. The move of a session
+// that leaves the step behind, or ends, handles what is open of it. Who marks a dead letter has locked its session before.
+const letterOpen = `d.replayed_at is null and d.handled_at is null`
+
+// sqlDeadLetter locks the session, so that a move at the same moment either finds the dead letter or is found here.
 const sqlDeadLetter = `
-insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at)
-select @id, s.org_id, @source, @dlq, s.id, @step, coalesce(@payload::bytea, ''), @status, coalesce(@response::bytea, ''), @retried, @at
-from (values (1)) always left join conversation_sessions s on s.id = nullif(@session, '')::uuid
+with named as materialized (
+    select id, org_id, next_step_id, status from conversation_sessions where id = nullif(@session, '')::uuid for share
+)
+insert into dead_letters
+    (id, org_id, source_message_id, dlq_id, session_id, step_id, payload, status, response, retried, created_at, handled_at)
+select @id, s.org_id, @source, @dlq, s.id, @step, coalesce(@payload::bytea, ''), @status, coalesce(@response::bytea, ''), @retried, @at,
+       case when s.next_step_id is distinct from @step and s.id is not null or s.status in ('stopped', 'closed') then @at::timestamptz end
+from (values (1)) always left join named s on true
 on conflict (source_message_id) do nothing
 returning session_id::text`
 
@@ -69,7 +80,7 @@ func (s *Store) AddDeadLetter(ctx context.Context, d DeadLetter) error {
 type DeadLetterFilter struct {
 	Scope     conversation.Scope
 	SessionID string
-	Open      bool   // only those that were never replayed
+	Open      bool   // only those that were neither replayed nor handled
 	Before    string // only dead letters older than this id
 	Limit     int
 }
@@ -78,7 +89,7 @@ const whereScope = `(d.org_id = @org_id or @unowned and d.org_id is null)`
 
 const sqlDeadLetters = `
 select d.id, d.source_message_id, d.dlq_id, coalesce(d.session_id::text, '') as session_id, d.step_id, d.payload, d.status,
-       d.response, d.retried, d.created_at, d.replayed_at
+       d.response, d.retried, d.created_at, d.replayed_at, d.handled_at
 from dead_letters d
 where ` + whereScope
 
@@ -86,7 +97,7 @@ const (
 	sqlListDeadLetters = sqlDeadLetters + `
   and (@session = '' or d.session_id = nullif(@session, '')::uuid)
   and (@before = '' or d.id < nullif(@before, '')::uuid)`
-	sqlOnlyOpen          = ` and d.replayed_at is null` // as the index dead_letters_open says it
+	sqlOnlyOpen          = ` and ` + letterOpen
 	sqlNewestDeadLetters = ` order by d.id desc limit @limit`
 )
 
@@ -118,30 +129,37 @@ func deadLetter(r pgx.CollectableRow) (DeadLetter, error) {
 		Retried         int
 		CreatedAt       time.Time
 		ReplayedAt      *time.Time
+		HandledAt       *time.Time
 	}](r)
 	d := DeadLetter{
 		ID: found.ID, SourceMessageID: found.SourceMessageID, DLQID: found.DlqID, SessionID: found.SessionID, StepID: found.StepID,
 		Payload: found.Payload, Status: found.Status, Response: found.Response, Retried: found.Retried, At: found.CreatedAt,
-	}
-	if found.ReplayedAt != nil {
-		d.ReplayedAt = *found.ReplayedAt
+		ReplayedAt: orZero(found.ReplayedAt), HandledAt: orZero(found.HandledAt),
 	}
 	return d, err
 }
 
-// The dead letter is locked before its session, and nothing locks them the other way round.
-const sqlLockDeadLetter = sqlDeadLetters + ` and d.id = @id for update of d`
+const (
+	sqlOneDeadLetter      = sqlDeadLetters + ` and d.id = @id`
+	sqlDeadLetterReplayed = `update dead_letters set replayed_at = @at, replays = replays + 1 where id = @id`
+)
 
-const sqlDeadLetterReplayed = `update dead_letters set replayed_at = @at, replays = replays + 1 where id = @id`
+// sqlDeadLetterHandled marks a dead letter that no replay can do anything for: it names no session of ours, or its step is over.
+const sqlDeadLetterHandled = `
+update dead_letters d set handled_at = @at
+where d.id = @id and ` + letterOpen + ` and not exists (
+    select from conversation_sessions s
+    where s.id = d.session_id and s.next_step_id = d.step_id and s.status not in ('stopped', 'closed'))`
 
 // ReplayDeadLetter sets the alarm of a step again that QStash gave up, if its session still waits for that step, and makes
-// the session active again if it is stuck there; in one transaction. Errors: conversation.ErrNoDeadLetter, conversation.ErrOtherOpen.
+// the session active again if it is stuck there; in one transaction. One whose step is over is handled. Errors:
+// conversation.ErrNoDeadLetter, conversation.ErrOtherOpen.
 func (s *Store) ReplayDeadLetter(
 	ctx context.Context, within conversation.Scope, id string, at time.Time,
 ) (conversation.Replayed, error) {
 	var out conversation.Replayed
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sqlLockDeadLetter, postgres.Args{"org_id": within.OrgID, "unowned": within.Unowned, "id": id})
+		rows, err := tx.Query(ctx, sqlOneDeadLetter, postgres.Args{"org_id": within.OrgID, "unowned": within.Unowned, "id": id})
 		if err != nil {
 			return fmt.Errorf("read dead letter: %w", err)
 		}
@@ -154,21 +172,26 @@ func (s *Store) ReplayDeadLetter(
 		}
 		if d.SessionID == "" { // its payload could not be read, or names none of ours
 			out = conversation.Replayed{Skip: session.SkipSessionNotFound}
-			return nil
+			_, err = tx.Exec(ctx, sqlDeadLetterHandled, postgres.Args{"id": id, "at": at})
+			return err
 		}
 		var payload session.StepPayload // which was read when the letter was kept: else it had no session
 		if err := json.Unmarshal(d.Payload, &payload); err != nil {
 			return fmt.Errorf("dead letter %s has a session but no payload: %w", id, err)
 		}
 		rows, err = tx.Query(ctx, sqlLockSession, d.SessionID, within.OrgID)
-		view, err := collectView(rows, err)
+		view, err := s.collectView(rows, err)
 		if err != nil {
 			return err
 		}
-		if out, err = replay(ctx, tx, view.Session, view.Hold, payload, at); err != nil || !out.AlarmSet {
+		if out, err = replay(ctx, tx, view.Session, view.Hold, payload, at); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sqlDeadLetterReplayed, postgres.Args{"id": id, "at": at})
+		outcome := sqlDeadLetterHandled
+		if out.AlarmSet {
+			outcome = sqlDeadLetterReplayed
+		}
+		_, err = tx.Exec(ctx, outcome, postgres.Args{"id": id, "at": at})
 		return err
 	})
 	return out, err

@@ -80,23 +80,3 @@ func (s *Engagement) ExpensesIn(ctx context.Context, v engagement.View, category
 
 // ActionsKept is how long an action is kept: for the month that its category is counted in, and for a key that is repeated.
 const ActionsKept = 62 * 24 * time.Hour
-
-const sqlForgetActions = `
-delete from engagement_actions where id = any (array(
-    select id from engagement_actions where created_at < $1 order by created_at, id limit $2 for update skip locked))`
-
-// ForgetActions deletes the actions that were reported before an instant, a thousand at a time, and says how many.
-func (s *Engagement) ForgetActions(ctx context.Context, before time.Time) (forgotten int64, err error) {
-	const batch = 1000
-	for ctx.Err() == nil {
-		tag, err := s.pool.Exec(ctx, sqlForgetActions, before, batch)
-		if err != nil {
-			return forgotten, fmt.Errorf("forget actions: %w", err)
-		}
-		forgotten += tag.RowsAffected()
-		if tag.RowsAffected() < batch {
-			break
-		}
-	}
-	return forgotten, ctx.Err()
-}

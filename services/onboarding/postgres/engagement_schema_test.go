@@ -84,7 +84,7 @@ func TestEngagementTables(t *testing.T) {
 	})
 	t.Run("S4_08_EveryCheckRefusesWhatItIsFor", func(t *testing.T) {
 		t.Parallel()
-		everyCheckRefuses(t, pool)
+		everyCheckRefuses(t, pgtest.Owner(t, pool))
 	})
 	t.Run("S4_02_S4_03_S4_04_WhatIsOnceIsRefusedTwice", func(t *testing.T) {
 		t.Parallel()

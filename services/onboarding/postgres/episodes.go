@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -39,14 +40,14 @@ on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
 // profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked,
-// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, and conversation.ErrConflict when their phone was changed or a process
+// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, *conversation.TooManyActivations, and conversation.ErrConflict when their phone was changed or a process
 // of the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
 	r := o.Session
 	var opened session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		opened = r
-		existing, open, err := mayOpen(ctx, tx, o)
+		existing, open, err := s.mayOpen(ctx, tx, o)
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (sessio
 }
 
 // mayOpen is nil when a session may be opened, and until the transaction ends; or it is the session that the person has open already.
-func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing session.Record, open bool, err error) {
+func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing session.Record, open bool, err error) {
 	var hold, consentRequired bool
 	var phone string
 	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &phone, &consentRequired)
@@ -92,8 +93,15 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing s
 	if phone != o.Phone { // it was changed since it was asked whether the person may be written to there
 		return existing, false, conversation.ErrConflict
 	}
+	var erasing bool
+	if err := tx.QueryRow(ctx, sqlBeingErased, postgres.Args{"profile": o.Session.ProfileID}).Scan(&erasing); err != nil {
+		return existing, false, fmt.Errorf("read an erasure: %w", err)
+	}
+	if erasing {
+		return existing, false, erasure.ErrBegun
+	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
-	view, err := collectView(rows, err)
+	view, err := s.collectView(rows, err)
 	switch {
 	case err == nil && view.Session.Status == session.Active:
 		return view.Session, true, nil
@@ -112,13 +120,40 @@ func mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) (existing s
 	case consentRequired && !o.Agreed:
 		return existing, false, conversation.ErrConsentRequired
 	}
-	return existing, false, nil
+	return existing, false, mayOpenToday(ctx, tx, o)
+}
+
+// sqlEarlierSession is when the session was begun after which there may be so many more: ids are UUIDv7.
+const sqlEarlierSession = `select created_at from conversation_sessions where profile_id = $1 order by id desc limit 1 offset $2`
+
+// mayOpenToday bounds the sessions of a person within 24 hours. The person is locked, so that none comes between.
+func mayOpenToday(ctx context.Context, tx pgx.Tx, o conversation.Opening) error {
+	if o.PerDay == 0 {
+		return nil
+	}
+	var begun time.Time
+	err := tx.QueryRow(ctx, sqlEarlierSession, o.Session.ProfileID, o.PerDay-1).Scan(&begun)
+	switch again := begun.Add(24 * time.Hour); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("count the sessions of a day: %w", err)
+	case again.After(o.Session.CreatedAt):
+		return &conversation.TooManyActivations{Most: o.PerDay, RetryAfter: again.Sub(o.Session.CreatedAt)}
+	}
+	return nil
 }
 
 const sqlCloseSession = `
-update conversation_sessions
-set status = 'closed', status_reason = 'reset by an operator', turn = turn + 1, updated_at = @at
-where id = @id and org_id = @org_id and status <> 'closed'`
+with closed as (
+    update conversation_sessions
+    set status = 'closed', status_reason = 'reset by an operator', turn = turn + 1, updated_at = @at
+    where id = @id and org_id = @org_id and status <> 'closed'
+    returning id
+), handled as (
+    update dead_letters d set handled_at = @at from closed where d.session_id = closed.id and ` + letterOpen + `
+)
+select id from closed`
 
 // CloseSession closes a session, whatever its status; closing twice changes nothing. conversation.ErrNoSession.
 func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error) {
@@ -129,7 +164,7 @@ func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at ti
 			return fmt.Errorf("close session: %w", err)
 		}
 		rows, err := tx.Query(ctx, sqlSession+`where s.id = $1 and s.org_id = $2`, sessionID, orgID)
-		view, err := collectView(rows, err)
+		view, err := s.collectView(rows, err)
 		if isNoSession(err) {
 			return conversation.ErrNoSession
 		}

@@ -17,10 +17,12 @@ select s.paused_at,
     exists (select from webhook_jobs j where j.org_id = p.org_id and j.status = 'failed' and j.subject = p.phone
         and j.error_message like '` + conversation.NeedsOperator + `%'),
     z.paused_at, coalesce(z.paused_by ->> 'subject', ''), coalesce(z.reason, ''),
-    (select count(*) from held_replies h where h.session_id = s.id and h.turn = s.turn - s.detours)
+    (select count(*) from held_replies h where h.session_id = s.id and h.turn = s.turn - s.detours),
+    coalesce((select d.id::text from dead_letters d where d.session_id = s.id and d.step_id = s.next_step_id and ` + letterOpen + `
+        order by d.id desc limit 1), '')
 from profiles p left join scheduling_pauses z on z.org_id = p.org_id
 left join lateral (
-    select s.id, s.paused_at, s.turn, s.detours from conversation_sessions s where s.profile_id = p.id
+    select s.id, s.paused_at, s.turn, s.detours, s.next_step_id from conversation_sessions s where s.profile_id = p.id
     order by s.status = 'active' desc, s.id desc limit 1
 ) s on true
 where p.org_id = $1 and p.id = $2`
@@ -30,7 +32,7 @@ func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c c
 	var paused, since *time.Time
 	var pause conversation.Pause
 	err = s.pool.QueryRow(ctx, sqlCircumstances, orgID, profileID).Scan(
-		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason, &c.HeldReplies)
+		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason, &c.HeldReplies, &c.DeadLetter)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, conversation.ErrNoProfile
 	}

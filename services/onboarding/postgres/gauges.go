@@ -47,7 +47,7 @@ select
         where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses)) limit @most) a) as unpublished,
     (select min(a.created_at) from step_alarms a
      where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses))) as written_at,
-    (select count(*) from (select from dead_letters where replayed_at is null limit @most) d) as dead_letters,
+    (select count(*) from (select from dead_letters d where ` + letterOpen + ` limit @most) d) as dead_letters,
     (select count(*) from scheduling_pauses) as pauses`
 
 // Gauges are how the conversations stand of all organisations that ctx may see.

@@ -191,7 +191,7 @@ func (s *Goals) Timeline(ctx context.Context, goalID string) ([]goals.Transition
 }
 
 const sqlOwner = `
-select p.locale, p.time_zone, coalesce(d.id::text, '') as device_id, coalesce(d.kind, '') as kind
+select p.locale, ` + zoneOf + `, coalesce(d.id::text, '') as device_id, coalesce(d.kind, '') as kind
 from profiles p left join devices d on d.profile_id = p.id and d.deleted_at is null
     and case when @device = '' then d.kind = 'phone' else d.id = nullif(@device, '')::uuid end
 where p.org_id = @org and p.id = @profile`

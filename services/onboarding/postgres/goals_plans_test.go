@@ -50,7 +50,7 @@ func TestQueriesOfGoals(t *testing.T) {
 		_, err := pool.Exec(t.Context(), sql, org, now)
 		require.NoError(t, err)
 	}
-	_, err = pool.Exec(t.Context(), `analyze profiles, devices, goals, goal_alarms, goal_transitions, goal_readings`)
+	_, err = pgtest.Owner(t, pool).Exec(t.Context(), `analyze profiles, devices, goals, goal_alarms, goal_transitions, goal_readings`)
 	require.NoError(t, err)
 	var person, device string
 	require.NoError(t, pool.QueryRow(t.Context(), `select profile_id::text, device_id::text from goals where status = 'scheduled' and org_id = $1 limit 1`, org).

@@ -55,7 +55,7 @@ func (s *Store) Overdue(
 	batch.Queue(sqlPlannedNow)
 	batch.Queue(sqlOverdue, postgres.Args{"grace": grace, "now": now, "limit": limit, "reach": overdueReach, "doublings": doublings}).
 		Query(func(rows pgx.Rows) (err error) {
-			found, err = pgx.CollectRows(rows, toOverdue)
+			found, err = pgx.CollectRows(rows, s.toOverdue)
 			return err
 		})
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
@@ -64,8 +64,8 @@ func (s *Store) Overdue(
 	return found, nil
 }
 
-func toOverdue(r pgx.CollectableRow) (o conversation.Overdue, err error) {
-	view, err := scanView(r, &o.Generation, &o.Repeats, &o.Failed, &o.Unavailable)
+func (s *Store) toOverdue(r pgx.CollectableRow) (o conversation.Overdue, err error) {
+	view, err := s.scanView(r, &o.Generation, &o.Repeats, &o.Failed, &o.Unavailable)
 	o.Session = view.Session
 	return o, err
 }

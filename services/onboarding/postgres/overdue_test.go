@@ -42,11 +42,12 @@ func TestOverdue(t *testing.T) {
 	t.Run("R_14_TwentyThousandWhoWaitAreNotReadForTheFewThatAreOverdue", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations())
+		owner := pgtest.Owner(t, pool)
 		for _, sql := range []string{
 			`alter table conversation_sessions set (autovacuum_enabled = off)`, `alter table step_alarms set (autovacuum_enabled = off)`,
 			`analyze conversation_sessions`, `analyze step_alarms`,
 		} {
-			_, err := pool.Exec(t.Context(), sql)
+			_, err := owner.Exec(t.Context(), sql)
 			require.NoError(t, err)
 		}
 		people(t, pool, 20_000, 5_000_000_000, now.Add(8*time.Second))
@@ -64,7 +65,7 @@ func TestOverdue(t *testing.T) {
 		pool := pgtest.New(t, postgres.Migrations())
 		people(t, pool, 20_000, 5_000_000_000, now.Add(-2*time.Minute))
 		for _, table := range []string{"conversation_sessions", "step_alarms", "profiles"} {
-			_, err := pool.Exec(t.Context(), `vacuum analyze `+table)
+			_, err := pgtest.Owner(t, pool).Exec(t.Context(), `vacuum analyze `+table)
 			require.NoError(t, err)
 		}
 		require.Less(t, blocksOf(t, pool, postgres.SQLOverdue, pgx.NamedArgs{
@@ -186,8 +187,9 @@ func TestOverdueGoals(t *testing.T) {
 		t.Parallel()
 		now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 		pool := pgtest.New(t, postgres.Migrations())
+		owner := pgtest.Owner(t, pool) // for the statistics
 		exec := func(sql string, args ...any) {
-			_, err := pool.Exec(t.Context(), sql, args...)
+			_, err := owner.Exec(t.Context(), sql, args...)
 			require.NoError(t, err)
 		}
 		exec(`alter table goals set (autovacuum_enabled = off)`)

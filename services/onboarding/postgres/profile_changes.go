@@ -34,7 +34,7 @@ from (select) one left join lateral (
 // stays until they are activated anew: a no goes along, a yes does not.
 const sqlChangeProfile = `
 update profiles
-set first_name = @first_name, locale = @locale, time_zone = @time_zone, phone = @phone, updated_at = @at,
+set first_name = @first_name, locale = @locale, time_zone = @time_zone, time_zone_guessed = @guessed, phone = @phone, updated_at = @at,
     consent_changed_at = case when phone = @phone then consent_changed_at end
 where org_id = @org_id and id = @id
 returning ` + profileColumns
@@ -65,7 +65,8 @@ func (s *Store) ChangeProfile(
 		}
 		changed, err = collectProfile(tx.Query(ctx, sqlChangeProfile, postgres.Args{
 			"org_id": was.OrgID, "id": was.ID, "first_name": is.FirstName, "locale": is.Locale, "time_zone": is.TimeZone,
-			"phone": is.Phone, "at": at,
+			"guessed": is.TimeZoneGuessed,
+			"phone":   is.Phone, "at": at,
 		}))
 		return err
 	})

@@ -52,7 +52,7 @@ func TestListsOfManyPeople(t *testing.T) {
 	_, err = pool.Exec(t.Context(), manyPeople, pgx.NamedArgs{"org": org, "people": 30_000, "at": now})
 	require.NoError(t, err)
 	for _, table := range []string{"profiles", "conversation_sessions"} {
-		_, err := pool.Exec(t.Context(), `vacuum analyze `+table)
+		_, err := pgtest.Owner(t, pool).Exec(t.Context(), `vacuum analyze `+table)
 		require.NoError(t, err)
 	}
 	store := postgres.NewStore(pool)

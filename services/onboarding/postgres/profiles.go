@@ -13,11 +13,16 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-const profileColumns = `id, org_id, phone, first_name, locale, time_zone, hold, created_at, hold_version, hold_told as hold_forwarded`
+const profileColumns = `id, org_id, phone, first_name, locale, ` + zoneOfProfile + ` as time_zone, time_zone_guessed, hold, created_at,
+    hold_version, hold_told as hold_forwarded`
+
+// zoneOfProfile is zoneOf where the table has its own name.
+const zoneOfProfile = `coalesce(nullif(time_zone, ''),
+    (select o.time_zone from organisation_settings o where o.org_id = profiles.org_id), 'UTC')`
 
 const sqlCreateProfile = `
-insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
-values (@id, @org_id, @phone, @first_name, @locale, @time_zone, @at, @at)
+insert into profiles (id, org_id, phone, first_name, locale, time_zone, time_zone_guessed, created_at, updated_at)
+values (@id, @org_id, @phone, @first_name, @locale, @time_zone, @guessed, @at, @at)
 on conflict (org_id, phone) do nothing`
 
 const sqlProfileByPhone = `select ` + profileColumns + ` from profiles where org_id = @org_id and phone = @phone`
@@ -26,7 +31,7 @@ const sqlProfileByPhone = `select ` + profileColumns + ` from profiles where org
 func (s *Store) CreateProfile(ctx context.Context, p conversation.Profile) (conversation.Profile, error) {
 	args := postgres.Args{
 		"id": p.ID, "org_id": p.OrgID, "phone": p.Phone, "first_name": p.FirstName, "locale": p.Locale,
-		"time_zone": p.TimeZone, "at": p.CreatedAt,
+		"time_zone": p.TimeZone, "guessed": p.TimeZoneGuessed, "at": p.CreatedAt,
 	}
 	if _, err := s.pool.Exec(ctx, sqlCreateProfile, args); err != nil {
 		return conversation.Profile{}, fmt.Errorf("create profile: %w", err)
@@ -136,7 +141,7 @@ func (s *Store) switchHold(
 			return err
 		}
 		rows, err := tx.Query(ctx, sqlActive, p.ID)
-		open, err := collectView(rows, err)
+		open, err := s.collectView(rows, err)
 		if isNoSession(err) {
 			return nil
 		}

@@ -75,7 +75,7 @@ func (s *Store) ListSessions(ctx context.Context, f SessionFilter) ([]session.Re
 		"status": named(f.Statuses),
 	}).Query(func(rows pgx.Rows) (err error) {
 		found, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (session.Record, error) {
-			view, err := scanView(r)
+			view, err := s.scanView(r)
 			return view.Session, err
 		})
 		return err
@@ -121,7 +121,7 @@ func (s *Store) Session(ctx context.Context, orgID, sessionID string) (Story, er
 		return Story{}, fmt.Errorf("load session: %w", err)
 	}
 	var due *time.Time
-	view, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return scanView(r, &due) })
+	view, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return s.scanView(r, &due) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Story{}, conversation.ErrNoSession
 	}

@@ -64,7 +64,7 @@ func (s *Store) Resume(ctx context.Context, orgID, sessionID string, at time.Tim
 	var resumed session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sqlLockSession, sessionID, orgID)
-		view, err := collectView(rows, err)
+		view, err := s.collectView(rows, err)
 		if isNoSession(err) {
 			return conversation.ErrNoSession
 		}

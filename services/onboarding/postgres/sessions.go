@@ -17,7 +17,7 @@ import (
 const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step_id, '') as next_step_id, s.status, s.status_reason,
        s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
-       p.phone, p.first_name, p.locale, p.hold, p.hold_version, p.time_zone,
+       p.phone, p.first_name, p.locale, p.hold, p.hold_version, coalesce(nullif(p.time_zone, ''), o.time_zone, 'UTC') as time_zone, o.org_id is not null as decided,
        case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from,
        ` + sqlPausedOf + `s.org_id) as scheduling_paused`
 
@@ -28,25 +28,26 @@ from conversation_sessions s join profiles p on p.id = s.profile_id left join or
 const sqlSession = sqlSessionColumns + sqlSessionTables
 
 // scanView reads the columns of sqlSession, and what stands behind them.
-func scanView(r pgx.CollectableRow, further ...any) (conversation.View, error) {
+func (s *Store) scanView(r pgx.CollectableRow, further ...any) (conversation.View, error) {
 	var v conversation.View
 	var zone string
-	var opens, closes *string // null when the organisation has no quiet hours
+	var decided bool          // whether the organisation has settings
+	var opens, closes *string // null when it has no quiet hours
 	at := &v.Session
 	err := r.Scan(append([]any{
 		&at.ID, &at.OrgID, &at.ProfileID, &at.Mode, &at.Token, &at.NextStep, &at.Status, &at.Reason,
 		&at.Paused, &at.Turn, &at.Detours, &at.CopyVersion, &at.CreatedAt, &at.UpdatedAt,
-		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &opens, &closes, &v.SchedulingPaused,
+		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &decided, &opens, &closes, &v.SchedulingPaused,
 	}, further...)...)
-	at.Quiet = quietHours(opens, closes, zone)
+	at.Quiet = s.quietHours(decided, opens, closes, zone)
 	return v, err
 }
 
-func collectView(rows pgx.Rows, err error) (conversation.View, error) {
+func (s *Store) collectView(rows pgx.Rows, err error) (conversation.View, error) {
 	if err != nil {
 		return conversation.View{}, fmt.Errorf("load session: %w", err)
 	}
-	v, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return scanView(r) })
+	v, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (conversation.View, error) { return s.scanView(r) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		return conversation.View{}, conversation.ErrNoSession
 	}
@@ -59,7 +60,7 @@ func collectView(rows pgx.Rows, err error) (conversation.View, error) {
 // LoadSession reads a session, its person and the hold in one statement; conversation.ErrNoSession when there is none.
 func (s *Store) LoadSession(ctx context.Context, id string) (conversation.View, error) {
 	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1`, id)
-	return collectView(rows, err)
+	return s.collectView(rows, err)
 }
 
 // sqlDueNow is when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due
@@ -83,7 +84,7 @@ func (s *Store) LoadStep(ctx context.Context, id string) (conversation.View, con
 	var found int
 	err := s.hot.Do(ctx, id, postgres.Statement{
 		SQL: sqlStep, Args: postgres.Args{"id": id}, Rows: &found, Read: func(row pgx.CollectableRow) (err error) {
-			view, err = scanView(row, &first, &now)
+			view, err = s.scanView(row, &first, &now)
 			return err
 		},
 	})
@@ -115,7 +116,7 @@ func (s *Store) Conversation(ctx context.Context, orgID, phone string) (conversa
 	var found int
 	err := s.hot.Do(ctx, phone, postgres.Statement{
 		SQL: sqlConversation, Args: postgres.Args{"org": orgID, "phone": phone}, Rows: &found, Read: func(row pgx.CollectableRow) (err error) {
-			view, err = scanView(row)
+			view, err = s.scanView(row)
 			return err
 		},
 	})
@@ -138,7 +139,7 @@ where p.org_id = $1 and p.id = $2 order by s.status = 'active' desc, s.id desc l
 // ConversationOf is Conversation of a profile; conversation.ErrNoProfile.
 func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (conversation.View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversationOf, orgID, profileID)
-	view, err := collectView(rows, err)
+	view, err := s.collectView(rows, err)
 	if isNoSession(err) {
 		view, err = s.personOnly(ctx, sqlPersonByIDOnly, orgID, profileID)
 	}
@@ -171,7 +172,7 @@ where p.org_id = $1 and p.phone = $2 and s.created_at <= $3 order by s.status = 
 // ConversationAt is LoadConversation of the sessions that there were at an instant.
 func (s *Store) ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (conversation.View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversationAt, orgID, phone, at)
-	return collectView(rows, err)
+	return s.collectView(rows, err)
 }
 
 const sqlLastStepAt = `
@@ -200,7 +201,7 @@ func (s *Store) lastSaid(ctx context.Context, sql, sessionID string) (time.Time,
 // sqlMove changes sessions that stand where their moves saw them, and only of those adds to the timeline and writes the alarm.
 const sqlMove = `
 with moved as (` + sqlMoved + `
-    returning u.n, s.id, u.entries, u.at
+    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
 ), ` + sqlFollows + `
 select n from moved`
 
@@ -211,7 +212,7 @@ with owned as materialized (
     join webhook_jobs j on j.id = c.job and j.lease_token = c.lease where j.id = any(@cause::uuid[]) for update of j
 ), moved as (` + sqlMoved + `
       and exists (select from owned o where o.n = u.n)
-    returning u.n, s.id, u.entries, u.at
+    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
 ), completed as (
     update webhook_jobs j set ` + queue.SetCompleted + `
     from (select o.id, m.at from moved m join owned o on o.n = m.n) done
@@ -240,6 +241,10 @@ const sqlFollows = `noted as (
         step text, message text, detail text, asked timestamptz)) with ordinality
         as e (at, kind, came, becomes, trigger, step, message, detail, asked, n)
     order by m.n, e.n
+), handled as (
+    update dead_letters d set handled_at = m.at from moved m
+    where d.session_id = m.id and d.session_id = any(@id::uuid[]) and ` + letterOpen + `
+      and (m.next_step_id is distinct from d.step_id or m.status in ('stopped', 'closed'))
 ), alarmed as (` + sqlAlarmOfMove + `)`
 
 const sqlTimeline = `

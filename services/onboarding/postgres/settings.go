@@ -8,50 +8,57 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/session"
 )
 
 // Settings are what an organisation has decided for itself.
 type Settings struct {
 	QuietHours bool // whether a conversation begins in the window only
-	Window     session.Window
+	Window     hours.Window
+	ByDefault  bool   // they are the installation's, because the organisation has decided nothing
+	TimeZone   string // of people without one; to SetSettings empty leaves it as it is
 	// RequireConsentRecord says whether no session is opened without one. To SetSettings nil leaves it as it is.
 	RequireConsentRecord *bool
-	UpdatedAt            time.Time // zero when the organisation has decided nothing
-	UpdatedBy            *string   // the actor, see audit.Read
+	// Retention is for how many days it keeps what it has decided about, see OwnRetention. To SetSettings nil leaves it as it is.
+	Retention map[string]int
+	UpdatedAt time.Time // zero when the organisation has decided nothing
+	UpdatedBy *string   // the actor, see audit.Read
 }
 
 const sqlSettings = `
-select quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text
+select quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone, updated_at, updated_by::text
 from organisation_settings where org_id = $1`
 
-// Settings reads what an organisation has decided; one that has decided nothing has no quiet hours.
+// Settings reads what an organisation has decided; one that has decided nothing has those of the installation.
 func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 	rows, err := s.pool.Query(ctx, sqlSettings, orgID)
-	return collectSettings(rows, err)
+	return s.collectSettings(rows, err)
 }
 
 const sqlSetSettings = `
-insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by)
-values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(@require_consent_record, false), @at, current_actor())
+insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention, updated_at, updated_by)
+values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
+    coalesce(@retention::jsonb, '{}'), @at, current_actor())
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
-    require_consent_record = coalesce(@require_consent_record, o.require_consent_record), updated_at = excluded.updated_at,
-    updated_by = excluded.updated_by
-returning quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at, updated_by::text`
+    time_zone = coalesce(nullif(@time_zone, ''), o.time_zone),
+    require_consent_record = coalesce(@require_consent_record, o.require_consent_record), retention = coalesce(@retention, o.retention),
+    updated_at = excluded.updated_at, updated_by = excluded.updated_by
+returning quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone, updated_at, updated_by::text`
 
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
 // and a step whose alarm is delivered in the new quiet hours waits for their end.
 func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
 	rows, err := s.pool.Query(ctx, sqlSetSettings, postgres.Args{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
-		"quiet_from": wanted.Window.Closes().String(), "require_consent_record": wanted.RequireConsentRecord, "at": at,
+		"quiet_from": wanted.Window.Closes().String(), "time_zone": wanted.TimeZone,
+		"require_consent_record": wanted.RequireConsentRecord, "retention": wanted.Retention, "at": at,
 	})
-	return collectSettings(rows, err)
+	return s.collectSettings(rows, err)
 }
 
-func collectSettings(rows pgx.Rows, err error) (Settings, error) {
+func (s *Store) collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
@@ -59,44 +66,71 @@ func collectSettings(rows pgx.Rows, err error) (Settings, error) {
 		QuietHours bool
 		QuietUntil string
 		QuietFrom  string
+		TimeZone   string
 
 		RequireConsentRecord bool
+		Retention            map[string]int
 		UpdatedAt            time.Time
 		UpdatedBy            *string
 	}])
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Settings{Window: session.DefaultWindow(), RequireConsentRecord: new(false)}, nil
+		undecided := Settings{Window: s.QuietByDefault, QuietHours: true, ByDefault: true, TimeZone: "UTC", RequireConsentRecord: new(false)}
+		if s.QuietByDefault.Always() {
+			undecided.Window, undecided.QuietHours, undecided.ByDefault = hours.DefaultWindow(), false, false
+		}
+		return undecided, nil
 	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
 	return Settings{
-		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom),
-		RequireConsentRecord: &stored.RequireConsentRecord, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
+		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom), TimeZone: stored.TimeZone,
+		RequireConsentRecord: &stored.RequireConsentRecord, Retention: stored.Retention, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
 	}, nil
 }
 
 // windowOf reads a window as it is stored. The table's checks keep out what cannot be read; should they have been dropped,
 // the usual hours apply, for a message at night is worse than one that waits.
-func windowOf(opens, closes string) session.Window {
-	from, openErr := session.ParseTimeOfDay(opens)
-	until, closeErr := session.ParseTimeOfDay(closes)
-	window, err := session.NewWindow(from, until)
+func windowOf(opens, closes string) hours.Window {
+	from, openErr := hours.ParseTimeOfDay(opens)
+	until, closeErr := hours.ParseTimeOfDay(closes)
+	window, err := hours.NewWindow(from, until)
 	if errors.Join(openErr, closeErr, err) != nil {
-		return session.DefaultWindow()
+		return hours.DefaultWindow()
 	}
 	return window
 }
 
 // quietHours are when a conversation with a person may begin. A time zone is checked when a person is enrolled; one that is not known
 // any more counts as UTC, as one that was never given does.
-func quietHours(opens, closes *string, timeZone string) session.QuietHours {
-	if opens == nil || closes == nil {
-		return session.QuietHours{}
+func (s *Store) quietHours(decided bool, opens, closes *string, zone string) hours.Quiet {
+	switch {
+	case !decided:
+		return hours.Quiet{Window: s.QuietByDefault, Zone: hours.Place(zone), ByDefault: true}
+	case opens == nil || closes == nil:
+		return hours.Quiet{}
 	}
-	zone, err := time.LoadLocation(timeZone)
+	return hours.Quiet{Window: windowOf(*opens, *closes), Zone: hours.Place(zone)}
+}
+
+// zoneOf is the time zone of a person, p: the one that is stored, or else the organisation's.
+const zoneOf = `coalesce(nullif(p.time_zone, ''), (select o.time_zone from organisation_settings o where o.org_id = p.org_id), 'UTC')`
+
+const sqlQuietHours = `
+select coalesce(nullif(p.time_zone, ''), nullif(@told, ''), o.time_zone, 'UTC'), o.org_id is not null,
+    case when o.quiet_hours then o.quiet_until end, case when o.quiet_hours then o.quiet_from end
+from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
+left join profiles p on p.org_id = w.org_id and p.phone = @phone`
+
+// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone.
+func (s *Store) QuietHours(ctx context.Context, orgID, phone, told string) (hours.Quiet, error) {
+	var zone string
+	var decided bool
+	var opens, closes *string
+	err := s.pool.QueryRow(ctx, sqlQuietHours, postgres.Args{"org_id": orgID, "phone": phone, "told": told}).
+		Scan(&zone, &decided, &opens, &closes)
 	if err != nil {
-		zone = time.UTC
+		return hours.Quiet{}, fmt.Errorf("quiet hours: %w", err)
 	}
-	return session.QuietHours{Window: windowOf(*opens, *closes), Zone: zone}
+	return s.quietHours(decided, opens, closes, zone), nil
 }

@@ -65,7 +65,7 @@ func TestStatusQueries(t *testing.T) {
 		from generate_series(1, 40000) n cross join lateral (select case
 		    when n % 20 < 2 then 'pending' when n % 200 = 2 then 'failed' when n % 200 = 4 then 'processing' else 'completed' end as status) s`, org, now)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `analyze webhook_jobs`)
+	_, err = pgtest.Owner(t, pool).Exec(t.Context(), `analyze webhook_jobs`)
 	require.NoError(t, err)
 	jobs := postgres.NewStore(pool).Jobs()
 

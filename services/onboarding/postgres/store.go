@@ -5,6 +5,7 @@ import (
 	"embed"
 	"io/fs"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
@@ -34,6 +35,9 @@ const (
 
 // Store holds the pool. Every time that a statement uses is handed in.
 type Store struct {
+	// QuietByDefault is when a conversation may begin with people of an organisation that has decided nothing; the zero value is always.
+	QuietByDefault hours.Window
+
 	pool   postgres.DB
 	hot    *postgres.Combiner // of what every step does
 	alarms *outbox.Store[session.Alarm]

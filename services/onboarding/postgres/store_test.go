@@ -37,7 +37,7 @@ func TestMigrations(t *testing.T) {
 	}
 	all := []string{
 		"audit", "conversation_sessions", "dead_letters", "delivery_reservations", "device_nodes", "devices", "engagement_actions", "engagement_outreach", "engagement_runs", "engagement_state_transitions",
-		"event_deliveries", "event_feed", "event_log_starts", "event_outbox", "event_subscriptions", "event_types", "events", "goal_alarms", "goal_readings", "goal_transitions", "goals", "held_replies", "household_members", "inbound_audits", "organisation_settings", "profiles", "scheduling_pauses", "session_transitions",
+		"erasures", "event_deliveries", "event_feed", "event_log_starts", "event_outbox", "event_subscriptions", "event_types", "events", "goal_alarms", "goal_readings", "goal_transitions", "goals", "held_replies", "household_members", "inbound_audits", "organisation_settings", "profiles", "scheduling_pauses", "session_transitions",
 		"step_alarms", "user_engagement_states", "webhook_jobs",
 	}
 	m := postgres.Migrations()
@@ -111,6 +111,8 @@ func TestIndexes(t *testing.T) {
 		},
 		{name: "PeopleWhoOptedOut", sql: `select id from profiles where org_id = '00000000-0000-7000-8000-000000000001' and opted_out_at is not null order by id desc limit 9`, want: "profiles_opted_out"},
 		{name: "PeopleOfALanguage", sql: `select id from profiles where org_id = '00000000-0000-7000-8000-000000000001' and locale = 'en' order by id desc limit 9`, want: "profiles_by_locale"},
+		{name: "DeadLettersThatAskForAnOperator", sql: `select count(*) from dead_letters where replayed_at is null and handled_at is null`, want: "dead_letters_unhandled"},
+		{name: "DeadLettersThatAStepHandles", sql: `select id from dead_letters where session_id = any(array[gen_random_uuid()]) and replayed_at is null and handled_at is null`, want: "dead_letters_unhandled"},
 		{name: "DeadLettersThatAreOpen", sql: `select id from dead_letters where replayed_at is null order by id desc limit 9`, want: "dead_letters_open"},
 		{
 			name: "DeadLettersOfASession", sql: `select id from dead_letters where session_id = gen_random_uuid() order by id desc limit 9`,

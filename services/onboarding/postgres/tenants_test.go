@@ -80,6 +80,8 @@ with p as (
 ), au as (
     insert into audit (id, at, org_id, subject, role, client_address, request_id, method)
     values (gen_random_uuid(), @at, @org, 'ada', 'operator', '192.0.2.7', 'r', 'm')
+), er as (
+    insert into erasures (profile_id, org_id, pseudonym, source, requested_at, next_try_at) values (@profile, @org, 'erased:1', 'operator', @at, @at)
 ), ev as (
     insert into events (seq, event_id, org_id, type, subject, time, causation_id, data, recorded_at)
     select coalesce((select max(seq) from events), 0) + 1, gen_random_uuid(), @org, 'engagement.state_changed', id::text, @at, '', '{}', @at from p
@@ -131,8 +133,9 @@ func TestTenants(t *testing.T) {
 			"step_alarms": ofPerson, "household_members": ofPerson, "user_engagement_states": ofPerson, "engagement_state_transitions": ofPerson,
 			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
-		ReadOnly: []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
-		Open:     []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
+		AppendOnly: []string{"session_transitions", "engagement_state_transitions"},
+		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
+		Open:       []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
 	})
 }
 

@@ -48,7 +48,7 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, b.orgID,
 	n.hub = goals.NewHub(goals.HubConfig{Store: rows, Goals: service, RunLease: time.Minute, MaxStreams: 3, Log: log, Now: b.clock.Now})
 	require.NoError(t, n.hub.Keep(t.Context()))
 	now := time.Now // tokens are on the machine's clock
-	tokens, err := rpc.NewTokens(config.NewSecret("0123456789abcdef0123456789abcdef"), now)
+	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("0123456789abcdef0123456789abcdef")}, now)
 	require.NoError(t, err)
 	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep})
 	require.NoError(t, err)

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/platform/hours"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
@@ -15,6 +17,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/reservation"
@@ -41,8 +44,9 @@ var table = []struct {
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
 	{conversation.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{phone.ErrRefused, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED},
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{session.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{hours.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{engagement.ErrNobody, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{engagement.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
@@ -92,6 +96,11 @@ var table = []struct {
 	{events.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_SUBSCRIPTIONS},
 	{events.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{events.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{erasure.ErrLegalHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_LEGAL_HOLD},
+	{erasure.ErrBegun, codes.FailedPrecondition, onboardingv1.Reason_REASON_BEING_ERASED},
+	{erasure.ErrNoKey, codes.FailedPrecondition, onboardingv1.Reason_REASON_NOT_CONFIGURED},
+	{erasure.ErrTooLarge, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
+	{erasure.ErrNoErasure, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{queue.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
 	{queue.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{queue.ErrPayloadMismatch, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
@@ -110,6 +119,7 @@ var waits = map[conversation.Outcome]onboardingv1.Reason{
 	conversation.InFlight:  onboardingv1.Reason_REASON_SEND_IN_FLIGHT,
 	conversation.Unknown:   onboardingv1.Reason_REASON_SEND_UNKNOWN,
 	conversation.Throttled: onboardingv1.Reason_REASON_THROTTLED,
+	conversation.Capped:    onboardingv1.Reason_REASON_SEND_CAPPED,
 }
 
 // answer turns an error into what crosses the wire. One that is not in the table is returned as it is: the chain answers
@@ -121,7 +131,10 @@ func answer(err error) error {
 	var inProgress *reservation.InProgress
 	var notDue *conversation.NotDue
 	var busy *conversation.ProfileBusy
+	var often *conversation.TooManyActivations
 	switch {
+	case errors.As(err, &often):
+		return refuse(codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS, often.Error(), often.RetryAfter)
 	case errors.As(err, &busy):
 		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY, busy.Error(), 0)
 	case errors.As(err, &notDue):

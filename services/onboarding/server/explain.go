@@ -31,7 +31,7 @@ func (s *Server) ExplainSession(ctx context.Context, in *onboardingv1.ExplainSes
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.ExplainSessionResponse{Explanation: explanation(e)}, nil
+	return &onboardingv1.ExplainSessionResponse{Explanation: explanation(e), ProfileId: e.ProfileID}, nil
 }
 
 func explanation(e conversation.Explanation) *explainv1.Explanation {

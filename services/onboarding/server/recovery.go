@@ -143,6 +143,9 @@ func deadLetter(d postgres.DeadLetter) *onboardingv1.DeadLetter {
 	if !d.ReplayedAt.IsZero() {
 		out.ReplayedAt = timestamppb.New(d.ReplayedAt)
 	}
+	if !d.HandledAt.IsZero() {
+		out.HandledAt = timestamppb.New(d.HandledAt)
+	}
 	return out
 }
 

@@ -19,6 +19,7 @@ import (
 	"paceline.internal/proto/payload"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
@@ -36,6 +37,7 @@ type Server struct {
 	Now           func() time.Time
 	Calls         *audit.Log
 	Messaging     auditor
+	Erasing       *erasure.Service
 }
 
 // ExecuteStep performs one due step.

@@ -7,9 +7,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/hours"
+	"paceline.internal/platform/phone"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/session"
 )
 
 // GetSettings reads what the caller's organisation has decided.
@@ -25,16 +27,27 @@ func (s *Server) GetSettings(ctx context.Context, _ *onboardingv1.GetSettingsReq
 func (s *Server) UpdateSettings(
 	ctx context.Context, in *onboardingv1.UpdateSettingsRequest,
 ) (*onboardingv1.UpdateSettingsResponse, error) {
-	hours := in.GetSettings().GetQuietHours()
-	if hours == nil {
+	wanted := in.GetSettings().GetQuietHours()
+	if wanted == nil {
 		return nil, invalid("settings.quiet_hours is required, such as %s", `{"enabled": true, "open": "08:00", "close": "21:00"}`)
 	}
-	window, err := quietWindow(hours)
+	window, err := quietWindow(wanted)
 	if err != nil {
 		return nil, answer(err)
 	}
+	own, err := ownRetention(in.GetSettings().GetRetention())
+	if err != nil {
+		return nil, err
+	}
+	var zone string
+	if given := in.GetSettings().TimeZone; given != nil {
+		if zone, err = conversation.ParseZone(*given); err != nil {
+			return nil, answer(err)
+		}
+	}
 	stored, err := s.Store.SetSettings(ctx, org(ctx), postgres.Settings{
-		QuietHours: hours.GetEnabled(), Window: window, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
+		QuietHours: wanted.GetEnabled(), Window: window, TimeZone: zone, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
+		Retention: own,
 	}, s.Now())
 	if err != nil {
 		return nil, answer(err)
@@ -42,25 +55,79 @@ func (s *Server) UpdateSettings(
 	return &onboardingv1.UpdateSettingsResponse{Settings: settings(ctx, stored)}, nil
 }
 
+// What an organisation may decide about its retention: a month is more than a step is delayed, and ten years outlast every claim.
+const leastDays, mostDays = 30, 3660
+
+// ownRetention reads how long what is kept; nil of none.
+func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
+	if in == nil {
+		return nil, nil //nolint:nilnil // nothing is decided anew
+	}
+	own := map[string]int{}
+	for kind, days := range map[string]int32{
+		postgres.KeepsTimeline: in.GetTimelineDays(), postgres.KeepsAlarms: in.GetAlarmsDays(),
+		postgres.KeepsEngagement: in.GetEngagementDays(), postgres.KeepsAudit: in.GetAuditDays(),
+	} {
+		if days != 0 && (days < leastDays || days > mostDays) {
+			return nil, invalid("settings.retention.%s_days must be %d to %d, or 0 for as long as the deployment keeps it", kind, leastDays, mostDays)
+		}
+		if days != 0 {
+			own[kind] = int(days)
+		}
+	}
+	return own, nil
+}
+
+// GetQuietHours is when a text to a phone may be sent.
+func (s *Server) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHoursRequest) (*onboardingv1.GetQuietHoursResponse, error) {
+	if err := validID("org_id", in.GetOrgId()); err != nil {
+		return nil, err
+	}
+	found, err := s.Store.QuietHours(ctx, in.GetOrgId(), in.GetPhone(), phone.Zone(in.GetPhone()))
+	if err != nil {
+		return nil, answer(err)
+	}
+	out := &onboardingv1.GetQuietHoursResponse{QuietHours: &onboardingv1.QuietHours{}}
+	if !found.Window.Always() {
+		out.QuietHours = quietHours(true, found.Window)
+		out.TimeZone = found.Zone.String()
+	}
+	return out, nil
+}
+
 // quietWindow reads the times; one that is left out is the usual one.
-func quietWindow(hours *onboardingv1.QuietHours) (session.Window, error) {
-	opens, err := session.ParseTimeOfDay(cmp.Or(hours.GetOpen(), session.DefaultOpen.String()))
+func quietWindow(wanted *onboardingv1.QuietHours) (hours.Window, error) {
+	opens, err := hours.ParseTimeOfDay(cmp.Or(wanted.GetOpen(), hours.DefaultOpen.String()))
 	if err != nil {
-		return session.Window{}, fmt.Errorf("settings.quiet_hours.open: %w", err)
+		return hours.Window{}, fmt.Errorf("settings.quiet_hours.open: %w", err)
 	}
-	closes, err := session.ParseTimeOfDay(cmp.Or(hours.GetClose(), session.DefaultClose.String()))
+	closes, err := hours.ParseTimeOfDay(cmp.Or(wanted.GetClose(), hours.DefaultClose.String()))
 	if err != nil {
-		return session.Window{}, fmt.Errorf("settings.quiet_hours.close: %w", err)
+		return hours.Window{}, fmt.Errorf("settings.quiet_hours.close: %w", err)
 	}
-	return session.NewWindow(opens, closes)
+	return hours.NewWindow(opens, closes)
 }
 
 func settings(ctx context.Context, found postgres.Settings) *onboardingv1.Settings {
-	out := &onboardingv1.Settings{RequireConsentRecord: found.RequireConsentRecord, QuietHours: &onboardingv1.QuietHours{
-		Enabled: found.QuietHours, Open: found.Window.Opens().String(), Close: found.Window.Closes().String(),
-	}}
+	out := &onboardingv1.Settings{
+		RequireConsentRecord: found.RequireConsentRecord, QuietHours: quietHours(found.QuietHours, found.Window),
+		QuietHoursByDefault: found.ByDefault, TimeZone: &found.TimeZone,
+	}
+	if kept := found.Retention; len(kept) > 0 {
+		out.Retention = &onboardingv1.Retention{
+			TimelineDays: days(kept[postgres.KeepsTimeline]), AlarmsDays: days(kept[postgres.KeepsAlarms]),
+			EngagementDays: days(kept[postgres.KeepsEngagement]), AuditDays: days(kept[postgres.KeepsAudit]),
+		}
+	}
 	if !found.UpdatedAt.IsZero() {
 		out.UpdatedAt, out.UpdatedBy = timestamppb.New(found.UpdatedAt), actor(ctx, found.UpdatedBy)
 	}
 	return out
+}
+
+// days is bounded by what ownRetention takes.
+func days(stored int) int32 { return int32(min(max(stored, 0), mostDays)) } //nolint:gosec // it is bounded
+
+func quietHours(enabled bool, window hours.Window) *onboardingv1.QuietHours {
+	return &onboardingv1.QuietHours{Enabled: enabled, Open: window.Opens().String(), Close: window.Closes().String()}
 }

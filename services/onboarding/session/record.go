@@ -2,6 +2,8 @@ package session
 
 import (
 	"time"
+
+	"paceline.internal/platform/hours"
 )
 
 // Record is a session as it is stored, with what the decisions need to know of the person.
@@ -20,7 +22,7 @@ type Record struct {
 	CopyVersion string
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
-	Quiet       QuietHours // of the organisation, by the clock of the person
+	Quiet       hours.Quiet // of the organisation, by the clock of the person
 }
 
 // Snapshot is what the decisions need of a record, together with the person's hold.
@@ -72,6 +74,7 @@ const (
 	KindReleased  Kind = "released"  // a hold was lifted
 	KindResumed   Kind = "resumed"   // an operator made a parked session active again
 	KindReplayed  Kind = "replayed"  // an operator set an alarm again that QStash gave up, or had a step sent before it was due
+	KindForgotten Kind = "forgotten" // the timeline up to here is past its retention; the only entry then
 	KindWaiting   Kind = "waiting"   // the due text waits: for the receipt of the one before it, for the end of quiet hours, or of a pause
 )
 

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	_ "time/tzdata" // texts wait for the morning of their recipient, and a minimal image has no zones
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"

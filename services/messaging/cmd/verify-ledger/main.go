@@ -1,30 +1,129 @@
-// Command verify-ledger checks an exported consent ledger without asking anybody: it reads the answers of GET
-// /v1/consents/{phone}, all pages of one phone, from its standard input.
+// Command verify-ledger checks consent ledgers. Without a flag it asks nobody: it reads the answers of GET /v1/consents/{phone}, all pages of
+// one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
+// MESSAGING_DATABASE_URL, against what was signed and written outside the database.
 package main
 
 import (
+	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/consent"
+	store "paceline.internal/services/messaging/postgres"
 )
 
 func main() {
-	if err := verify(os.Stdin, os.Stdout); err != nil {
+	if err := run(context.Background(), os.Args[1:], os.Getenv("MESSAGING_DATABASE_URL"), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func verify(export io.Reader, out io.Writer) error {
-	length, broken, err := consent.VerifyExport(export)
-	switch {
-	case err != nil:
+func run(ctx context.Context, args []string, database string, export io.Reader, out io.Writer) error {
+	flags := flag.NewFlagSet("verify-ledger", flag.ContinueOnError)
+	anchors := flags.String("anchors", "", "the folder with the files of LEDGER_ANCHOR_DIR, of all replicas together")
+	publicKey := flags.String("public-key", "", "a file with the public keys of LEDGER_SIGNING_KEY, old ones too, in PEM")
+	all := flags.Bool("database", false, "all ledgers of MESSAGING_DATABASE_URL instead of an export")
+	if err := flags.Parse(args); err != nil {
 		return err
-	case broken != nil:
-		return fmt.Errorf("the chain breaks at line %d: %s", broken.Seq, broken.Why)
 	}
-	_, err = fmt.Fprintf(out, "ok: %d lines, each as it was written, and none missing\n", length)
+	switch {
+	case *anchors == "" && *publicKey == "" && !*all:
+		_, err := verify(export, out)
+		return err
+	case *anchors == "" || *publicKey == "":
+		return errors.New("give both --anchors and --public-key")
+	}
+	text, err := os.ReadFile(*publicKey)
+	if err != nil {
+		return err
+	}
+	keys, err := anchor.ParsePublicKeys(text)
+	if err != nil {
+		return err
+	}
+	check := anchor.Check{Dir: *anchors, Keys: keys}
+	if *all {
+		return whole(ctx, database, check, out)
+	}
+	lines, err := verify(export, out)
+	if err != nil {
+		return err
+	}
+	return one(ctx, check, lines, out)
+}
+
+// one is the ledger of an export.
+func one(ctx context.Context, check anchor.Check, lines []consent.Line, out io.Writer) error {
+	name, newest, err := anchor.OfExport(check.Dir, check.Keys, lines)
+	if err != nil {
+		return err
+	}
+	if name == uuid.Nil {
+		return errors.New("found: no anchor holds any line of this ledger: it was rewritten from its first line, or is newer than the last anchor")
+	}
+	check.Only = name
+	check.Find = func(context.Context, []uuid.UUID) (map[uuid.UUID]anchor.Ledger, error) {
+		return map[uuid.UUID]anchor.Ledger{name: {ID: name, Lines: lines}}, nil
+	}
+	return report(ctx, check, fmt.Sprintf("%d of %d lines are anchored", newest, len(lines)), out)
+}
+
+// verify checks an export by itself.
+func verify(export io.Reader, out io.Writer) ([]consent.Line, error) {
+	lines, chain, err := consent.ReadExport(export)
+	if err != nil {
+		return nil, err
+	}
+	if broken := consent.Verify(lines, chain); broken != nil {
+		return nil, fmt.Errorf("the chain breaks at line %d: %s", broken.Seq, broken.Why)
+	}
+	_, err = fmt.Fprintf(out, "ok: %d lines, each as it was written, and none missing\n", len(lines))
+	return lines, err
+}
+
+// whole are all ledgers of a database.
+func whole(ctx context.Context, url string, check anchor.Check, out io.Writer) error {
+	if url == "" {
+		return errors.New("MESSAGING_DATABASE_URL is not set")
+	}
+	pool, err := postgres.OpenFor(ctx, "messaging", postgres.Config{URL: url, MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	ctx = postgres.AcrossOrganisations(ctx)
+	ledgers := store.NewStore(pool)
+	known, unanchored, err := ledgers.Anchors(ctx)
+	if err != nil {
+		return err
+	}
+	check.Find, check.Known = ledgers.NamedLedgers, known
+	return report(ctx, check, fmt.Sprintf("%d ledgers have lines that no anchor holds yet", unanchored), out)
+}
+
+// report prints what is found, which is an error.
+func report(ctx context.Context, check anchor.Check, besides string, out io.Writer) error {
+	r, err := check.Verify(ctx)
+	if err != nil {
+		return err
+	}
+	for _, finding := range r.Findings {
+		if _, err := fmt.Fprintln(out, "found:", finding); err != nil {
+			return err
+		}
+	}
+	if n := len(r.Findings) + r.More; n > 0 {
+		return fmt.Errorf("%d findings: the anchors of %s and the ledgers disagree", n, check.Dir)
+	}
+	_, err = fmt.Fprintf(out, "ok: %d anchors with %d entries (%d unreadable lines), and every ledger is what they hold; %s\n",
+		r.Statements, r.Entries, r.Unreadable, besides)
 	return err
 }

@@ -1,20 +1,114 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/sms"
 )
 
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	const empty = `{"consent":{"phone":"+14155550123"},"events":[],"chain":{"org_id":"o","length":0,"head":""}}`
 	var out strings.Builder
-	require.NoError(t, verify(strings.NewReader(empty), &out))
+	_, err := verify(strings.NewReader(empty), &out)
+	require.NoError(t, err)
 	require.Contains(t, out.String(), "ok: 0 lines")
-	require.ErrorContains(t, verify(strings.NewReader(strings.Replace(empty, `"length":0,"head":""`, `"length":1,"head":"ab"`, 1)), &out), "line 1")
-	require.ErrorIs(t, verify(strings.NewReader("no"), &out), consent.ErrExport)
+	_, err = verify(strings.NewReader(strings.Replace(empty, `"length":0,"head":""`, `"length":1,"head":"ab"`, 1)), &out)
+	require.ErrorContains(t, err, "line 1")
+	_, err = verify(strings.NewReader("no"), &out)
+	require.ErrorIs(t, err, consent.ErrExport)
+}
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+// TestAnchors has the ledger of a person anchored, who then opts out again.
+func TestAnchors(t *testing.T) {
+	t.Parallel()
+	at, org := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), uuid.New()
+	pool := pgtest.New(t, postgres.Migrations())
+	store := postgres.NewStore(pool)
+	to, err := sms.StoredPhone("+14155550123")
+	require.NoError(t, err)
+	export := func(reason string) string {
+		_, err := store.SetConsent(t.Context(), inbox.Note{OrgID: org, Phone: to, State: consent.OptedOut, Reason: reason, At: at})
+		require.NoError(t, err)
+		ledger, err := store.Consent(t.Context(), org, to, inbox.LedgerPage{Limit: inbox.LargestLedgerPage})
+		require.NoError(t, err)
+		answer := map[string]any{"consent": map[string]any{"phone": to.String()}, "chain": map[string]any{
+			"org_id": org.String(), "length": ledger.Chain.Length, "head": ledger.Chain.Head,
+		}}
+		var events []map[string]any
+		for _, l := range ledger.Events {
+			events = append(events, map[string]any{
+				"at": l.At, "state": l.State, "source": l.Source, "words": l.Words, "seq": l.Seq, "prev_hash": l.PrevHash, "hash": l.Hash,
+			})
+		}
+		answer["events"] = events
+		text, err := json.Marshal(answer)
+		require.NoError(t, err)
+		return string(text)
+	}
+	public, private, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	key, err := anchor.ParseKey(base64.StdEncoding.EncodeToString(der))
+	require.NoError(t, err)
+	pub, err := x509.MarshalPKIXPublicKey(public)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	keys := filepath.Join(dir, "ledger.pub")
+	require.NoError(t, os.WriteFile(keys, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pub}), 0o600))
+	writer := anchor.Writer{
+		Due: store.AnchorLedgers, Dir: dir, Key: key, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler),
+	}
+	export("letter 1")
+	_, err = writer.Once(t.Context())
+	require.NoError(t, err)
+	asks := func(from string, more ...string) (string, error) {
+		var out strings.Builder
+		args := append([]string{"--anchors", dir, "--public-key", keys}, more...)
+		err := run(t.Context(), args, pool.Config().ConnString(), strings.NewReader(from), &out)
+		return out.String(), err
+	}
+
+	longer := export("letter 2")
+	said, err := asks(longer)
+	require.NoError(t, err)
+	require.Contains(t, said, "1 of 2 lines are anchored")
+	said, err = asks("", "--database")
+	require.NoError(t, err)
+	require.Contains(t, said, "ok: 1 anchors with 1 entries")
+	require.Contains(t, said, "1 ledgers have lines that no anchor holds yet")
+
+	const guardsOff = "alter table consent_events disable trigger user; update consent_events set words = 'letter X', prev_hash = null, hash = null; " +
+		"update consents set chain_head = null, chain_length = 0"
+	_, err = pgtest.Owner(t, pool).Exec(t.Context(), guardsOff)
+	require.NoError(t, err)
+	said, err = asks("", "--database")
+	require.ErrorContains(t, err, "1 findings")
+	require.Contains(t, said, "it was rewritten")
+	_, err = asks(strings.Replace(longer, "letter", "postcard", 1))
+	require.ErrorContains(t, err, "the chain breaks at line 1")
+	_, err = asks(`{"consent":{"phone":"+14155550123"},"events":[],"chain":{"org_id":"o","length":0,"head":""}}`)
+	require.ErrorContains(t, err, "no anchor holds any line")
+	require.ErrorContains(t, run(t.Context(), []string{"--anchors", dir}, "", nil, nil), "both")
 }

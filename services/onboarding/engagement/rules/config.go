@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/platform/hours"
 )
 
 // ErrConfig is what every problem of an engagement file wraps.
@@ -136,12 +136,12 @@ func (f *fields) duration(name string, unit time.Duration, most int) time.Durati
 	return time.Duration(min(max(n, 0), most)) * unit
 }
 
-func (f *fields) timeOfDay(name string) session.TimeOfDay {
+func (f *fields) timeOfDay(name string) hours.TimeOfDay {
 	var s string
 	if !f.read(name, &s, "a time of day such as 06:00") {
 		return 0
 	}
-	at, err := session.ParseTimeOfDay(s)
+	at, err := hours.ParseTimeOfDay(s)
 	if err != nil {
 		f.problemf(name, "%.20q must be a time of day from 00:00 to 23:59, in UTC", s)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/platform/hours"
 )
 
 // MessageType is what outreach is about.
@@ -89,7 +89,7 @@ func (o Outreach) SendAt(now time.Time) (time.Time, Skip) {
 
 // Daytime is the first instant, not before now, that is between 08:00 and 21:00 by the clock of a zone; nil is UTC.
 func Daytime(now time.Time, zone *time.Location) time.Time {
-	return session.QuietHours{Window: session.DefaultWindow(), Zone: orUTC(zone)}.Next(now)
+	return hours.Quiet{Window: hours.DefaultWindow(), Zone: orUTC(zone)}.Next(now)
 }
 
 // WeeklyCap is how many messages that Nudges a person gets on any seven days of their calendar.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/platform/hours"
 )
 
 // Job is what runs by the calendar.
@@ -28,9 +28,9 @@ const (
 
 // Calendar is when the jobs run, in UTC.
 type Calendar struct {
-	DailyAt  session.TimeOfDay
+	DailyAt  hours.TimeOfDay
 	WeeklyOn time.Weekday
-	WeeklyAt session.TimeOfDay
+	WeeklyAt hours.TimeOfDay
 }
 
 // Period is one run of a job that there is to be. Everything in the run is computed from its nominal instant.

@@ -62,6 +62,14 @@ const (
 	Reason_REASON_OPTED_OUT_BY_PERSON Reason = 12
 	// The evidence of an opt-in is not newer than the opt-out in force.
 	Reason_REASON_EVIDENCE_TOO_OLD Reason = 13
+	// The number exists, but may not be texted: its kind costs more, or its country is not allowed.
+	Reason_REASON_NUMBER_REFUSED Reason = 14
+	// As much was sent to the phone, to the prefix or by the organisation as the caps allow; ask again after retry_after.
+	Reason_REASON_SEND_CAPPED Reason = 15
+	// Nobody can be erased, and nobody new be texted, without the key of the pseudonyms.
+	Reason_REASON_PSEUDONYM_KEY Reason = 18
+	// More is kept about the person than fits into one export.
+	Reason_REASON_EXPORT_TOO_LARGE Reason = 19
 )
 
 // Enum value maps for Reason.
@@ -81,6 +89,10 @@ var (
 		11: "REASON_NOT_CANCELLABLE",
 		12: "REASON_OPTED_OUT_BY_PERSON",
 		13: "REASON_EVIDENCE_TOO_OLD",
+		14: "REASON_NUMBER_REFUSED",
+		15: "REASON_SEND_CAPPED",
+		18: "REASON_PSEUDONYM_KEY",
+		19: "REASON_EXPORT_TOO_LARGE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -97,6 +109,10 @@ var (
 		"REASON_NOT_CANCELLABLE":             11,
 		"REASON_OPTED_OUT_BY_PERSON":         12,
 		"REASON_EVIDENCE_TOO_OLD":            13,
+		"REASON_NUMBER_REFUSED":              14,
+		"REASON_SEND_CAPPED":                 15,
+		"REASON_PSEUDONYM_KEY":               18,
+		"REASON_EXPORT_TOO_LARGE":            19,
 	}
 )
 
@@ -1884,7 +1900,9 @@ func (x *ExplainMessageRequest) GetMessageId() string {
 type ExplainMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outcome is what Send would answer to its key now; that of a message of a person is received.
-	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// Whose message it is; empty when its phone had no profile.
+	ProfileId     string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1924,6 +1942,13 @@ func (x *ExplainMessageResponse) GetExplanation() *v1.Explanation {
 		return x.Explanation
 	}
 	return nil
+}
+
+func (x *ExplainMessageResponse) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
 }
 
 // ExplainSendRequest is a send that is not made.
@@ -4309,7 +4334,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\x83\x04\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\x83\x04\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -4438,9 +4463,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"6\n" +
 	"\x15ExplainMessageRequest\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x01 \x01(\tR\tmessageId\"\\\n" +
+	"message_id\x18\x01 \x01(\tR\tmessageId\"{\n" +
 	"\x16ExplainMessageResponse\x12B\n" +
-	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"L\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x02 \x01(\tR\tprofileId\"L\n" +
 	"\x12ExplainSendRequest\x126\n" +
 	"\x04send\x18\x01 \x01(\v2\".paceline.messaging.v1.SendRequestR\x04send\"Y\n" +
 	"\x13ExplainSendResponse\x12B\n" +
@@ -4626,7 +4653,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05limit\x18\v \x01(\x05R\x05limit\x12\x18\n" +
 	"\achanges\x18\f \x01(\bR\achanges\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
-	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xa2\x03\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\x8c\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -4642,7 +4669,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x12\x1a\n" +
 	"\x16REASON_NOT_CANCELLABLE\x10\v\x12\x1e\n" +
 	"\x1aREASON_OPTED_OUT_BY_PERSON\x10\f\x12\x1b\n" +
-	"\x17REASON_EVIDENCE_TOO_OLD\x10\r*\x9d\x02\n" +
+	"\x17REASON_EVIDENCE_TOO_OLD\x10\r\x12\x19\n" +
+	"\x15REASON_NUMBER_REFUSED\x10\x0e\x12\x16\n" +
+	"\x12REASON_SEND_CAPPED\x10\x0f\x12\x18\n" +
+	"\x14REASON_PSEUDONYM_KEY\x10\x12\x12\x1b\n" +
+	"\x17REASON_EXPORT_TOO_LARGE\x10\x13*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -4683,53 +4714,57 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xb5\x11\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x96\x14\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12r\n" +
+	"\x01\x06\x10\x01\x12r\n" +
 	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12u\n" +
+	"\x01\x05\x10\x01\x12u\n" +
 	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12o\n" +
+	"\x01\x06\x10\x01\x12o\n" +
 	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12q\n" +
+	"\x01\x06\x10\x01\x12r\n" +
 	"\n" +
-	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\x0e\xa2\xbb\x18\n" +
-	"\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12z\n" +
+	"GetMessage\x12(.paceline.messaging.v1.GetMessageRequest\x1a).paceline.messaging.v1.GetMessageResponse\"\x0f\xa2\xbb\x18\v\n" +
+	"\x05\x05\x06\x02\x04\x03\x10\x01\x18\x02\x12z\n" +
 	"\x0eExplainMessage\x12,.paceline.messaging.v1.ExplainMessageRequest\x1a-.paceline.messaging.v1.ExplainMessageResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02\x12o\n" +
 	"\vExplainSend\x12).paceline.messaging.v1.ExplainSendRequest\x1a*.paceline.messaging.v1.ExplainSendResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12q\n" +
+	"\x01\x06\x10\x01\x12q\n" +
 	"\vGetEvidence\x12).paceline.messaging.v1.GetEvidenceRequest\x1a*.paceline.messaging.v1.GetEvidenceResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02\x12x\n" +
 	"\x0eResolveMessage\x12,.paceline.messaging.v1.ResolveMessageRequest\x1a-.paceline.messaging.v1.ResolveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12w\n" +
 	"\fListMessages\x12*.paceline.messaging.v1.ListMessagesRequest\x1a+.paceline.messaging.v1.ListMessagesResponse\"\x0e\xa2\xbb\x18\n" +
 	"\n" +
-	"\x04\x01\x02\x04\x03\x10\x01\x18\x02\x12o\n" +
+	"\x04\x06\x02\x04\x03\x10\x01\x18\x02\x12n\n" +
 	"\n" +
-	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x02\x01\x02\x10\x01\x18\x02\x12m\n" +
+	"GetConsent\x12(.paceline.messaging.v1.GetConsentRequest\x1a).paceline.messaging.v1.GetConsentResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12l\n" +
 	"\n" +
-	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\n" +
-	"\xa2\xbb\x18\x06\n" +
-	"\x02\x01\x02\x18\x01\x12c\n" +
+	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12c\n" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12r\n" +
+	"\x01\x06\x10\x01\x12r\n" +
 	"\fSetReminders\x12*.paceline.messaging.v1.SetRemindersRequest\x1a+.paceline.messaging.v1.SetRemindersResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12l\n" +
+	"\x01\x06\x10\x01\x12l\n" +
 	"\n" +
 	"ListEvents\x12(.paceline.messaging.v1.ListEventsRequest\x1a).paceline.messaging.v1.ListEventsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12u\n" +
+	"\x01\x06\x10\x01\x12u\n" +
 	"\rGetUnfinished\x12+.paceline.messaging.v1.GetUnfinishedRequest\x1a,.paceline.messaging.v1.GetUnfinishedResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12o\n" +
+	"\x01\x06\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12\x8c\x01\n" +
+	"\x01\x06\x10\x01\x12o\n" +
+	"\vErasePerson\x12).paceline.messaging.v1.ErasePersonRequest\x1a*.paceline.messaging.v1.ErasePersonResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x06\x10\x01\x12r\n" +
+	"\fExportPerson\x12*.paceline.messaging.v1.ExportPersonRequest\x1a+.paceline.messaging.v1.ExportPersonResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x06\x10\x01\x12{\n" +
+	"\x0fGetErasedLedger\x12-.paceline.messaging.v1.GetErasedLedgerRequest\x1a..paceline.messaging.v1.GetErasedLedgerResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x06\x10\x01\x12\x8c\x01\n" +
 	"\x14GetMessagingOverview\x122.paceline.messaging.v1.GetMessagingOverviewRequest\x1a3.paceline.messaging.v1.GetMessagingOverviewResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x03\x12\x84\x01\n" +
 	"\x12ListMessagingAudit\x120.paceline.messaging.v1.ListMessagingAuditRequest\x1a1.paceline.messaging.v1.ListMessagingAuditResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
+	"\x01\x06\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
 	file_paceline_messaging_v1_messaging_proto_rawDescOnce sync.Once
@@ -4811,6 +4846,12 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*v12.Count)(nil),                    // 62: paceline.overview.v1.Count
 	(*v12.QueueGauges)(nil),              // 63: paceline.overview.v1.QueueGauges
 	(*v11.AuditEntry)(nil),               // 64: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 65: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 66: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 67: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 68: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 69: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 70: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	58, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
@@ -4902,29 +4943,35 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	49, // 86: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
 	45, // 87: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
 	47, // 88: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	52, // 89: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	55, // 90: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10, // 91: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 92: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 93: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 94: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 95: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23, // 96: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25, // 97: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30, // 98: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32, // 99: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34, // 100: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39, // 101: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42, // 102: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44, // 103: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 104: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	50, // 105: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	46, // 106: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	48, // 107: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	53, // 108: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	56, // 109: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	91, // [91:110] is the sub-list for method output_type
-	72, // [72:91] is the sub-list for method input_type
+	65, // 89: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	66, // 90: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	67, // 91: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	52, // 92: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	55, // 93: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10, // 94: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 95: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 96: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 97: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 98: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23, // 99: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25, // 100: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30, // 101: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32, // 102: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34, // 103: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39, // 104: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42, // 105: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44, // 106: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	16, // 107: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	50, // 108: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	46, // 109: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	48, // 110: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	68, // 111: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	69, // 112: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	70, // 113: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	53, // 114: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	56, // 115: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	94, // [94:116] is the sub-list for method output_type
+	72, // [72:94] is the sub-list for method input_type
 	72, // [72:72] is the sub-list for extension type_name
 	72, // [72:72] is the sub-list for extension extendee
 	0,  // [0:72] is the sub-list for field type_name
@@ -4935,6 +4982,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 	if File_paceline_messaging_v1_messaging_proto != nil {
 		return
 	}
+	file_paceline_messaging_v1_erasure_proto_init()
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}

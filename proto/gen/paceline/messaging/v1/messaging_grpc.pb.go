@@ -39,6 +39,9 @@ const (
 	MessagingService_ListEvents_FullMethodName           = "/paceline.messaging.v1.MessagingService/ListEvents"
 	MessagingService_GetUnfinished_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetUnfinished"
 	MessagingService_CheckSender_FullMethodName          = "/paceline.messaging.v1.MessagingService/CheckSender"
+	MessagingService_ErasePerson_FullMethodName          = "/paceline.messaging.v1.MessagingService/ErasePerson"
+	MessagingService_ExportPerson_FullMethodName         = "/paceline.messaging.v1.MessagingService/ExportPerson"
+	MessagingService_GetErasedLedger_FullMethodName      = "/paceline.messaging.v1.MessagingService/GetErasedLedger"
 	MessagingService_GetMessagingOverview_FullMethodName = "/paceline.messaging.v1.MessagingService/GetMessagingOverview"
 	MessagingService_ListMessagingAudit_FullMethodName   = "/paceline.messaging.v1.MessagingService/ListMessagingAudit"
 )
@@ -100,6 +103,14 @@ type MessagingServiceClient interface {
 	GetUnfinished(ctx context.Context, in *GetUnfinishedRequest, opts ...grpc.CallOption) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
+	// ErasePerson takes a person's words, names and number out of everything that messaging keeps. From its first call on nothing is sent to
+	// them; it waits for what is on its way, and another call goes on. Once all is erased a call changes nothing. Errors: FAILED_PRECONDITION
+	// (PSEUDONYM_KEY).
+	ErasePerson(ctx context.Context, in *ErasePersonRequest, opts ...grpc.CallOption) (*ErasePersonResponse, error)
+	// ExportPerson is everything that messaging keeps about a person. Errors: FAILED_PRECONDITION (EXPORT_TOO_LARGE).
+	ExportPerson(ctx context.Context, in *ExportPersonRequest, opts ...grpc.CallOption) (*ExportPersonResponse, error)
+	// GetErasedLedger is what is left of the consent of an erased person, and whether it holds.
+	GetErasedLedger(ctx context.Context, in *GetErasedLedgerRequest, opts ...grpc.CallOption) (*GetErasedLedgerResponse, error)
 	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
 	GetMessagingOverview(ctx context.Context, in *GetMessagingOverviewRequest, opts ...grpc.CallOption) (*GetMessagingOverviewResponse, error)
 	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
@@ -284,6 +295,36 @@ func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSende
 	return out, nil
 }
 
+func (c *messagingServiceClient) ErasePerson(ctx context.Context, in *ErasePersonRequest, opts ...grpc.CallOption) (*ErasePersonResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ErasePersonResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ErasePerson_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messagingServiceClient) ExportPerson(ctx context.Context, in *ExportPersonRequest, opts ...grpc.CallOption) (*ExportPersonResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExportPersonResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ExportPerson_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *messagingServiceClient) GetErasedLedger(ctx context.Context, in *GetErasedLedgerRequest, opts ...grpc.CallOption) (*GetErasedLedgerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetErasedLedgerResponse)
+	err := c.cc.Invoke(ctx, MessagingService_GetErasedLedger_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) GetMessagingOverview(ctx context.Context, in *GetMessagingOverviewRequest, opts ...grpc.CallOption) (*GetMessagingOverviewResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetMessagingOverviewResponse)
@@ -361,6 +402,14 @@ type MessagingServiceServer interface {
 	GetUnfinished(context.Context, *GetUnfinishedRequest) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
+	// ErasePerson takes a person's words, names and number out of everything that messaging keeps. From its first call on nothing is sent to
+	// them; it waits for what is on its way, and another call goes on. Once all is erased a call changes nothing. Errors: FAILED_PRECONDITION
+	// (PSEUDONYM_KEY).
+	ErasePerson(context.Context, *ErasePersonRequest) (*ErasePersonResponse, error)
+	// ExportPerson is everything that messaging keeps about a person. Errors: FAILED_PRECONDITION (EXPORT_TOO_LARGE).
+	ExportPerson(context.Context, *ExportPersonRequest) (*ExportPersonResponse, error)
+	// GetErasedLedger is what is left of the consent of an erased person, and whether it holds.
+	GetErasedLedger(context.Context, *GetErasedLedgerRequest) (*GetErasedLedgerResponse, error)
 	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
 	GetMessagingOverview(context.Context, *GetMessagingOverviewRequest) (*GetMessagingOverviewResponse, error)
 	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
@@ -425,6 +474,15 @@ func (UnimplementedMessagingServiceServer) GetUnfinished(context.Context, *GetUn
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
+}
+func (UnimplementedMessagingServiceServer) ErasePerson(context.Context, *ErasePersonRequest) (*ErasePersonResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ErasePerson not implemented")
+}
+func (UnimplementedMessagingServiceServer) ExportPerson(context.Context, *ExportPersonRequest) (*ExportPersonResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExportPerson not implemented")
+}
+func (UnimplementedMessagingServiceServer) GetErasedLedger(context.Context, *GetErasedLedgerRequest) (*GetErasedLedgerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetErasedLedger not implemented")
 }
 func (UnimplementedMessagingServiceServer) GetMessagingOverview(context.Context, *GetMessagingOverviewRequest) (*GetMessagingOverviewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMessagingOverview not implemented")
@@ -759,6 +817,60 @@ func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_ErasePerson_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ErasePersonRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ErasePerson(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ErasePerson_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ErasePerson(ctx, req.(*ErasePersonRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessagingService_ExportPerson_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExportPersonRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ExportPerson(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ExportPerson_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ExportPerson(ctx, req.(*ExportPersonRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MessagingService_GetErasedLedger_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetErasedLedgerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).GetErasedLedger(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_GetErasedLedger_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).GetErasedLedger(ctx, req.(*GetErasedLedgerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_GetMessagingOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetMessagingOverviewRequest)
 	if err := dec(in); err != nil {
@@ -869,6 +981,18 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckSender",
 			Handler:    _MessagingService_CheckSender_Handler,
+		},
+		{
+			MethodName: "ErasePerson",
+			Handler:    _MessagingService_ErasePerson_Handler,
+		},
+		{
+			MethodName: "ExportPerson",
+			Handler:    _MessagingService_ExportPerson_Handler,
+		},
+		{
+			MethodName: "GetErasedLedger",
+			Handler:    _MessagingService_GetErasedLedger_Handler,
 		},
 		{
 			MethodName: "GetMessagingOverview",

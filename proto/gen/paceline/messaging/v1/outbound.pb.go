@@ -242,7 +242,8 @@ type EnqueueTextRequest struct {
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// 1 to 1600 characters.
 	Body string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
-	// otp, which overtakes all others, transactional, reminder, invite or post_event.
+	// otp, which overtakes all others, transactional, reminder, invite or post_event. otp marks a one-time code: alone it is sent in quiet
+	// hours too.
 	Purpose string `protobuf:"bytes,4,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	// The recipient's profile; may be empty.
 	ProfileId string `protobuf:"bytes,5,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
@@ -253,6 +254,9 @@ type EnqueueTextRequest struct {
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// What may be done when the outcome of sending it stays unknown.
 	UnknownPolicy UnknownPolicy `protobuf:"varint,8,opt,name=unknown_policy,json=unknownPolicy,proto3,enum=paceline.messaging.v1.UnknownPolicy" json:"unknown_policy,omitempty"`
+	// When it may be sent; absent means at any hour. Of a repeat under the same key only what came first counts. The gateway sets it for every
+	// purpose but otp, to what the recipient's organisation has decided, and refuses a request over /v1 that has it.
+	OpenHours     *OpenHours `protobuf:"bytes,9,opt,name=open_hours,json=openHours,proto3" json:"open_hours,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -343,6 +347,77 @@ func (x *EnqueueTextRequest) GetUnknownPolicy() UnknownPolicy {
 	return UnknownPolicy_UNKNOWN_POLICY_UNSPECIFIED
 }
 
+func (x *EnqueueTextRequest) GetOpenHours() *OpenHours {
+	if x != nil {
+		return x.OpenHours
+	}
+	return nil
+}
+
+// OpenHours are the part of the day in which a text may be sent, by the recipient's clock.
+type OpenHours struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From this time of day on, 00:00 to 23:59.
+	Open string `protobuf:"bytes,1,opt,name=open,proto3" json:"open,omitempty"`
+	// Up to this one, and without it. Earlier than open means on the next day; they must differ.
+	Close string `protobuf:"bytes,2,opt,name=close,proto3" json:"close,omitempty"`
+	// IANA name; empty means UTC.
+	TimeZone      string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenHours) Reset() {
+	*x = OpenHours{}
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenHours) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenHours) ProtoMessage() {}
+
+func (x *OpenHours) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenHours.ProtoReflect.Descriptor instead.
+func (*OpenHours) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OpenHours) GetOpen() string {
+	if x != nil {
+		return x.Open
+	}
+	return ""
+}
+
+func (x *OpenHours) GetClose() string {
+	if x != nil {
+		return x.Close
+	}
+	return ""
+}
+
+func (x *OpenHours) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
 // EnqueueTextResponse is the stored text.
 type EnqueueTextResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -356,7 +431,7 @@ type EnqueueTextResponse struct {
 
 func (x *EnqueueTextResponse) Reset() {
 	*x = EnqueueTextResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -368,7 +443,7 @@ func (x *EnqueueTextResponse) String() string {
 func (*EnqueueTextResponse) ProtoMessage() {}
 
 func (x *EnqueueTextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -381,7 +456,7 @@ func (x *EnqueueTextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueTextResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueTextResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{2}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *EnqueueTextResponse) GetText() *QueuedText {
@@ -409,7 +484,7 @@ type GetQueuedTextRequest struct {
 
 func (x *GetQueuedTextRequest) Reset() {
 	*x = GetQueuedTextRequest{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +496,7 @@ func (x *GetQueuedTextRequest) String() string {
 func (*GetQueuedTextRequest) ProtoMessage() {}
 
 func (x *GetQueuedTextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +509,7 @@ func (x *GetQueuedTextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueuedTextRequest.ProtoReflect.Descriptor instead.
 func (*GetQueuedTextRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{3}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetQueuedTextRequest) GetTextId() string {
@@ -455,7 +530,7 @@ type GetQueuedTextResponse struct {
 
 func (x *GetQueuedTextResponse) Reset() {
 	*x = GetQueuedTextResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +542,7 @@ func (x *GetQueuedTextResponse) String() string {
 func (*GetQueuedTextResponse) ProtoMessage() {}
 
 func (x *GetQueuedTextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +555,7 @@ func (x *GetQueuedTextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueuedTextResponse.ProtoReflect.Descriptor instead.
 func (*GetQueuedTextResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{4}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetQueuedTextResponse) GetText() *QueuedText {
@@ -511,7 +586,7 @@ type ListQueuedTextsRequest struct {
 
 func (x *ListQueuedTextsRequest) Reset() {
 	*x = ListQueuedTextsRequest{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +598,7 @@ func (x *ListQueuedTextsRequest) String() string {
 func (*ListQueuedTextsRequest) ProtoMessage() {}
 
 func (x *ListQueuedTextsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +611,7 @@ func (x *ListQueuedTextsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuedTextsRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuedTextsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{5}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListQueuedTextsRequest) GetStatus() string {
@@ -594,7 +669,7 @@ type ListQueuedTextsResponse struct {
 
 func (x *ListQueuedTextsResponse) Reset() {
 	*x = ListQueuedTextsResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +681,7 @@ func (x *ListQueuedTextsResponse) String() string {
 func (*ListQueuedTextsResponse) ProtoMessage() {}
 
 func (x *ListQueuedTextsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +694,7 @@ func (x *ListQueuedTextsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuedTextsResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuedTextsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{6}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListQueuedTextsResponse) GetTexts() []*QueuedText {
@@ -647,7 +722,7 @@ type CancelQueuedTextRequest struct {
 
 func (x *CancelQueuedTextRequest) Reset() {
 	*x = CancelQueuedTextRequest{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +734,7 @@ func (x *CancelQueuedTextRequest) String() string {
 func (*CancelQueuedTextRequest) ProtoMessage() {}
 
 func (x *CancelQueuedTextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +747,7 @@ func (x *CancelQueuedTextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelQueuedTextRequest.ProtoReflect.Descriptor instead.
 func (*CancelQueuedTextRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{7}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CancelQueuedTextRequest) GetTextId() string {
@@ -693,7 +768,7 @@ type CancelQueuedTextResponse struct {
 
 func (x *CancelQueuedTextResponse) Reset() {
 	*x = CancelQueuedTextResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +780,7 @@ func (x *CancelQueuedTextResponse) String() string {
 func (*CancelQueuedTextResponse) ProtoMessage() {}
 
 func (x *CancelQueuedTextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +793,7 @@ func (x *CancelQueuedTextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelQueuedTextResponse.ProtoReflect.Descriptor instead.
 func (*CancelQueuedTextResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{8}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CancelQueuedTextResponse) GetText() *QueuedText {
@@ -760,7 +835,7 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"created_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12.\n" +
 	"\x05actor\x18\x13 \x01(\v2\x18.paceline.audit.v1.ActorR\x05actorB\r\n" +
-	"\v_error_code\"\xd7\x02\n" +
+	"\v_error_code\"\x98\x03\n" +
 	"\x12EnqueueTextRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
@@ -771,7 +846,13 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\asend_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06sendAt\x129\n" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12K\n" +
-	"\x0eunknown_policy\x18\b \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\"j\n" +
+	"\x0eunknown_policy\x18\b \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\x12?\n" +
+	"\n" +
+	"open_hours\x18\t \x01(\v2 .paceline.messaging.v1.OpenHoursR\topenHours\"R\n" +
+	"\tOpenHours\x12\x12\n" +
+	"\x04open\x18\x01 \x01(\tR\x04open\x12\x14\n" +
+	"\x05close\x18\x02 \x01(\tR\x05close\x12\x1b\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\"j\n" +
 	"\x13EnqueueTextResponse\x125\n" +
 	"\x04text\x18\x01 \x01(\v2!.paceline.messaging.v1.QueuedTextR\x04text\x12\x1c\n" +
 	"\tduplicate\x18\x02 \x01(\bR\tduplicate\"/\n" +
@@ -817,48 +898,50 @@ func file_paceline_messaging_v1_outbound_proto_rawDescGZIP() []byte {
 	return file_paceline_messaging_v1_outbound_proto_rawDescData
 }
 
-var file_paceline_messaging_v1_outbound_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_paceline_messaging_v1_outbound_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_paceline_messaging_v1_outbound_proto_goTypes = []any{
 	(*QueuedText)(nil),               // 0: paceline.messaging.v1.QueuedText
 	(*EnqueueTextRequest)(nil),       // 1: paceline.messaging.v1.EnqueueTextRequest
-	(*EnqueueTextResponse)(nil),      // 2: paceline.messaging.v1.EnqueueTextResponse
-	(*GetQueuedTextRequest)(nil),     // 3: paceline.messaging.v1.GetQueuedTextRequest
-	(*GetQueuedTextResponse)(nil),    // 4: paceline.messaging.v1.GetQueuedTextResponse
-	(*ListQueuedTextsRequest)(nil),   // 5: paceline.messaging.v1.ListQueuedTextsRequest
-	(*ListQueuedTextsResponse)(nil),  // 6: paceline.messaging.v1.ListQueuedTextsResponse
-	(*CancelQueuedTextRequest)(nil),  // 7: paceline.messaging.v1.CancelQueuedTextRequest
-	(*CancelQueuedTextResponse)(nil), // 8: paceline.messaging.v1.CancelQueuedTextResponse
-	(*timestamppb.Timestamp)(nil),    // 9: google.protobuf.Timestamp
-	(*v1.Actor)(nil),                 // 10: paceline.audit.v1.Actor
-	(UnknownPolicy)(0),               // 11: paceline.messaging.v1.UnknownPolicy
+	(*OpenHours)(nil),                // 2: paceline.messaging.v1.OpenHours
+	(*EnqueueTextResponse)(nil),      // 3: paceline.messaging.v1.EnqueueTextResponse
+	(*GetQueuedTextRequest)(nil),     // 4: paceline.messaging.v1.GetQueuedTextRequest
+	(*GetQueuedTextResponse)(nil),    // 5: paceline.messaging.v1.GetQueuedTextResponse
+	(*ListQueuedTextsRequest)(nil),   // 6: paceline.messaging.v1.ListQueuedTextsRequest
+	(*ListQueuedTextsResponse)(nil),  // 7: paceline.messaging.v1.ListQueuedTextsResponse
+	(*CancelQueuedTextRequest)(nil),  // 8: paceline.messaging.v1.CancelQueuedTextRequest
+	(*CancelQueuedTextResponse)(nil), // 9: paceline.messaging.v1.CancelQueuedTextResponse
+	(*timestamppb.Timestamp)(nil),    // 10: google.protobuf.Timestamp
+	(*v1.Actor)(nil),                 // 11: paceline.audit.v1.Actor
+	(UnknownPolicy)(0),               // 12: paceline.messaging.v1.UnknownPolicy
 }
 var file_paceline_messaging_v1_outbound_proto_depIdxs = []int32{
-	9,  // 0: paceline.messaging.v1.QueuedText.send_at:type_name -> google.protobuf.Timestamp
-	9,  // 1: paceline.messaging.v1.QueuedText.expires_at:type_name -> google.protobuf.Timestamp
-	9,  // 2: paceline.messaging.v1.QueuedText.next_attempt_at:type_name -> google.protobuf.Timestamp
-	9,  // 3: paceline.messaging.v1.QueuedText.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 4: paceline.messaging.v1.QueuedText.ended_at:type_name -> google.protobuf.Timestamp
-	10, // 5: paceline.messaging.v1.QueuedText.actor:type_name -> paceline.audit.v1.Actor
-	9,  // 6: paceline.messaging.v1.EnqueueTextRequest.send_at:type_name -> google.protobuf.Timestamp
-	9,  // 7: paceline.messaging.v1.EnqueueTextRequest.expires_at:type_name -> google.protobuf.Timestamp
-	11, // 8: paceline.messaging.v1.EnqueueTextRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
-	0,  // 9: paceline.messaging.v1.EnqueueTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 10: paceline.messaging.v1.GetQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 11: paceline.messaging.v1.ListQueuedTextsResponse.texts:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 12: paceline.messaging.v1.CancelQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	1,  // 13: paceline.messaging.v1.OutboundService.EnqueueText:input_type -> paceline.messaging.v1.EnqueueTextRequest
-	3,  // 14: paceline.messaging.v1.OutboundService.GetQueuedText:input_type -> paceline.messaging.v1.GetQueuedTextRequest
-	5,  // 15: paceline.messaging.v1.OutboundService.ListQueuedTexts:input_type -> paceline.messaging.v1.ListQueuedTextsRequest
-	7,  // 16: paceline.messaging.v1.OutboundService.CancelQueuedText:input_type -> paceline.messaging.v1.CancelQueuedTextRequest
-	2,  // 17: paceline.messaging.v1.OutboundService.EnqueueText:output_type -> paceline.messaging.v1.EnqueueTextResponse
-	4,  // 18: paceline.messaging.v1.OutboundService.GetQueuedText:output_type -> paceline.messaging.v1.GetQueuedTextResponse
-	6,  // 19: paceline.messaging.v1.OutboundService.ListQueuedTexts:output_type -> paceline.messaging.v1.ListQueuedTextsResponse
-	8,  // 20: paceline.messaging.v1.OutboundService.CancelQueuedText:output_type -> paceline.messaging.v1.CancelQueuedTextResponse
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	10, // 0: paceline.messaging.v1.QueuedText.send_at:type_name -> google.protobuf.Timestamp
+	10, // 1: paceline.messaging.v1.QueuedText.expires_at:type_name -> google.protobuf.Timestamp
+	10, // 2: paceline.messaging.v1.QueuedText.next_attempt_at:type_name -> google.protobuf.Timestamp
+	10, // 3: paceline.messaging.v1.QueuedText.created_at:type_name -> google.protobuf.Timestamp
+	10, // 4: paceline.messaging.v1.QueuedText.ended_at:type_name -> google.protobuf.Timestamp
+	11, // 5: paceline.messaging.v1.QueuedText.actor:type_name -> paceline.audit.v1.Actor
+	10, // 6: paceline.messaging.v1.EnqueueTextRequest.send_at:type_name -> google.protobuf.Timestamp
+	10, // 7: paceline.messaging.v1.EnqueueTextRequest.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 8: paceline.messaging.v1.EnqueueTextRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
+	2,  // 9: paceline.messaging.v1.EnqueueTextRequest.open_hours:type_name -> paceline.messaging.v1.OpenHours
+	0,  // 10: paceline.messaging.v1.EnqueueTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 11: paceline.messaging.v1.GetQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 12: paceline.messaging.v1.ListQueuedTextsResponse.texts:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 13: paceline.messaging.v1.CancelQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	1,  // 14: paceline.messaging.v1.OutboundService.EnqueueText:input_type -> paceline.messaging.v1.EnqueueTextRequest
+	4,  // 15: paceline.messaging.v1.OutboundService.GetQueuedText:input_type -> paceline.messaging.v1.GetQueuedTextRequest
+	6,  // 16: paceline.messaging.v1.OutboundService.ListQueuedTexts:input_type -> paceline.messaging.v1.ListQueuedTextsRequest
+	8,  // 17: paceline.messaging.v1.OutboundService.CancelQueuedText:input_type -> paceline.messaging.v1.CancelQueuedTextRequest
+	3,  // 18: paceline.messaging.v1.OutboundService.EnqueueText:output_type -> paceline.messaging.v1.EnqueueTextResponse
+	5,  // 19: paceline.messaging.v1.OutboundService.GetQueuedText:output_type -> paceline.messaging.v1.GetQueuedTextResponse
+	7,  // 20: paceline.messaging.v1.OutboundService.ListQueuedTexts:output_type -> paceline.messaging.v1.ListQueuedTextsResponse
+	9,  // 21: paceline.messaging.v1.OutboundService.CancelQueuedText:output_type -> paceline.messaging.v1.CancelQueuedTextResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_outbound_proto_init() }
@@ -874,7 +957,7 @@ func file_paceline_messaging_v1_outbound_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_outbound_proto_rawDesc), len(file_paceline_messaging_v1_outbound_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -82,14 +82,12 @@ func (Audit) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_method_v1_method_proto_rawDescGZIP(), []int{0}
 }
 
-// Caller is the role in the token of a call.
+// Caller is the role in the token of a call; of our own processes, which one of them signed it.
 type Caller int32
 
 const (
 	// No caller.
 	Caller_CALLER_UNSPECIFIED Caller = 0
-	// Another process of ours: the gateway for what QStash, Twilio and the other vendors say, onboarding for what it asks of messaging.
-	Caller_CALLER_SERVICE Caller = 1
 	// A person or a program that acts for a whole organisation; over /v1, where the method has a route, or directly.
 	Caller_CALLER_OPERATOR Caller = 2
 	// One person. Where the request has a profile_id, the gateway lets only their own pass; for any other request the service itself
@@ -98,23 +96,29 @@ const (
 	// The host application of an organisation: it enrols and activates people, reports what they do and reads. It decides nothing that takes
 	// an operator: it resolves, releases and resets nothing, and changes neither settings nor consent.
 	Caller_CALLER_APP Caller = 4
+	// The gateway itself, for what QStash, Twilio and the other vendors say.
+	Caller_CALLER_GATEWAY Caller = 5
+	// The onboarding service itself, for what it asks of messaging.
+	Caller_CALLER_ONBOARDING Caller = 6
 )
 
 // Enum value maps for Caller.
 var (
 	Caller_name = map[int32]string{
 		0: "CALLER_UNSPECIFIED",
-		1: "CALLER_SERVICE",
 		2: "CALLER_OPERATOR",
 		3: "CALLER_USER",
 		4: "CALLER_APP",
+		5: "CALLER_GATEWAY",
+		6: "CALLER_ONBOARDING",
 	}
 	Caller_value = map[string]int32{
 		"CALLER_UNSPECIFIED": 0,
-		"CALLER_SERVICE":     1,
 		"CALLER_OPERATOR":    2,
 		"CALLER_USER":        3,
 		"CALLER_APP":         4,
+		"CALLER_GATEWAY":     5,
+		"CALLER_ONBOARDING":  6,
 	}
 )
 
@@ -257,14 +261,15 @@ const file_paceline_method_v1_method_proto_rawDesc = "" +
 	"\n" +
 	"AUDIT_READ\x10\x02\x12\x0e\n" +
 	"\n" +
-	"AUDIT_NONE\x10\x03*j\n" +
+	"AUDIT_NONE\x10\x03*\x97\x01\n" +
 	"\x06Caller\x12\x16\n" +
-	"\x12CALLER_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eCALLER_SERVICE\x10\x01\x12\x13\n" +
+	"\x12CALLER_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCALLER_OPERATOR\x10\x02\x12\x0f\n" +
 	"\vCALLER_USER\x10\x03\x12\x0e\n" +
 	"\n" +
-	"CALLER_APP\x10\x04:T\n" +
+	"CALLER_APP\x10\x04\x12\x12\n" +
+	"\x0eCALLER_GATEWAY\x10\x05\x12\x15\n" +
+	"\x11CALLER_ONBOARDING\x10\x06\"\x04\b\x01\x10\x01*\x0eCALLER_SERVICE:T\n" +
 	"\x06method\x12\x1e.google.protobuf.MethodOptions\x18\xb4\x87\x03 \x01(\v2\x1a.paceline.method.v1.MethodR\x06methodB9Z7paceline.internal/proto/gen/paceline/method/v1;methodv1b\x06proto3"
 
 var (

@@ -3210,9 +3210,9 @@ const file_paceline_onboarding_v1_goals_proto_rawDesc = "" +
 	"\bStopGoal\x12'.paceline.onboarding.v1.StopGoalRequest\x1a(.paceline.onboarding.v1.StopGoalResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x03\x10\x01\x18\x01\x12o\n" +
 	"\vExecuteGoal\x12*.paceline.onboarding.v1.ExecuteGoalRequest\x1a+.paceline.onboarding.v1.ExecuteGoalResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x01\x12\x83\x01\n" +
+	"\x01\x05\x12\x83\x01\n" +
 	"\x11RecordGoalFailure\x120.paceline.onboarding.v1.RecordGoalFailureRequest\x1a1.paceline.onboarding.v1.RecordGoalFailureResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12~\n" +
+	"\x01\x05\x10\x01\x12~\n" +
 	"\x0eRegisterDevice\x12-.paceline.onboarding.v1.RegisterDeviceRequest\x1a..paceline.onboarding.v1.RegisterDeviceResponse\"\r\xa2\xbb\x18\t\n" +
 	"\x03\x02\x04\x03\x18\x01 \x01\x12u\n" +
 	"\vListDevices\x12*.paceline.onboarding.v1.ListDevicesRequest\x1a+.paceline.onboarding.v1.ListDevicesResponse\"\r\xa2\xbb\x18\t\n" +
@@ -3222,7 +3222,7 @@ const file_paceline_onboarding_v1_goals_proto_rawDesc = "" +
 	"\fDeleteDevice\x12+.paceline.onboarding.v1.DeleteDeviceRequest\x1a,.paceline.onboarding.v1.DeleteDeviceResponse\"\r\xa2\xbb\x18\t\n" +
 	"\x03\x02\x04\x03\x10\x01\x18\x01\x12y\n" +
 	"\rConnectDevice\x12,.paceline.onboarding.v1.ConnectDeviceRequest\x1a-.paceline.onboarding.v1.ConnectDeviceResponse\"\a\xa2\xbb\x18\x03\n" +
-	"\x01\x01(\x010\x01BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\x01\x05(\x010\x01BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_goals_proto_rawDescOnce sync.Once

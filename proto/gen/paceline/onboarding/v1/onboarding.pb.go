@@ -136,6 +136,18 @@ const (
 	Reason_REASON_PROFILE_BUSY Reason = 49
 	// The secret was rotated within 24 hours; another rotation would end the one that receivers may still use.
 	Reason_REASON_SECRET_ROTATING Reason = 50
+	// The number exists, but may not be texted: its kind costs more, or its country is not allowed.
+	Reason_REASON_NUMBER_REFUSED Reason = 51
+	// As many sessions of the person were begun within 24 hours as may be; retry_after says when there may be another.
+	Reason_REASON_TOO_MANY_ACTIVATIONS Reason = 52
+	// As much was sent as the caps allow; it is tried again.
+	Reason_REASON_SEND_CAPPED Reason = 53
+	// The person is on legal hold: their data may not be erased.
+	Reason_REASON_LEGAL_HOLD Reason = 55
+	// The person is being erased; that is not taken back.
+	Reason_REASON_BEING_ERASED Reason = 56
+	// An environment variable is not set that this needs; the message names it.
+	Reason_REASON_NOT_CONFIGURED Reason = 57
 )
 
 // Enum value maps for Reason.
@@ -192,6 +204,12 @@ var (
 		48: "REASON_PHONE_TAKEN",
 		49: "REASON_PROFILE_BUSY",
 		50: "REASON_SECRET_ROTATING",
+		51: "REASON_NUMBER_REFUSED",
+		52: "REASON_TOO_MANY_ACTIVATIONS",
+		53: "REASON_SEND_CAPPED",
+		55: "REASON_LEGAL_HOLD",
+		56: "REASON_BEING_ERASED",
+		57: "REASON_NOT_CONFIGURED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -245,6 +263,12 @@ var (
 		"REASON_PHONE_TAKEN":                 48,
 		"REASON_PROFILE_BUSY":                49,
 		"REASON_SECRET_ROTATING":             50,
+		"REASON_NUMBER_REFUSED":              51,
+		"REASON_TOO_MANY_ACTIVATIONS":        52,
+		"REASON_SEND_CAPPED":                 53,
+		"REASON_LEGAL_HOLD":                  55,
+		"REASON_BEING_ERASED":                56,
+		"REASON_NOT_CONFIGURED":              57,
 	}
 )
 
@@ -902,16 +926,18 @@ type Profile struct {
 	FirstName string `protobuf:"bytes,4,opt,name=first_name,json=firstName,proto3" json:"first_name,omitempty"`
 	// BCP 47: en or pt-BR.
 	Locale string `protobuf:"bytes,5,opt,name=locale,proto3" json:"locale,omitempty"`
-	// IANA name.
+	// IANA name: the one that was given, or else a guess, see time_zone_guessed.
 	TimeZone string `protobuf:"bytes,6,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// Whether a safety hold is on.
 	Hold bool `protobuf:"varint,7,opt,name=hold,proto3" json:"hold,omitempty"`
 	// When it was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Where they stand; absent in the answer of a call that changes something.
-	State         *ProfileState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	State *ProfileState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	// Whether time_zone is a guess: none was given, and it is the only one that the phone's number allows, or else the organisation's.
+	TimeZoneGuessed bool `protobuf:"varint,10,opt,name=time_zone_guessed,json=timeZoneGuessed,proto3" json:"time_zone_guessed,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Profile) Reset() {
@@ -1005,6 +1031,13 @@ func (x *Profile) GetState() *ProfileState {
 		return x.State
 	}
 	return nil
+}
+
+func (x *Profile) GetTimeZoneGuessed() bool {
+	if x != nil {
+		return x.TimeZoneGuessed
+	}
+	return false
 }
 
 // ProfileState is where a person stands, as onboarding knows it.
@@ -1116,7 +1149,7 @@ type CreateProfileRequest struct {
 	FirstName string `protobuf:"bytes,2,opt,name=first_name,json=firstName,proto3" json:"first_name,omitempty"`
 	// en or pt-BR; empty means en.
 	Locale string `protobuf:"bytes,3,opt,name=locale,proto3" json:"locale,omitempty"`
-	// IANA name; empty means UTC.
+	// IANA name; empty has it guessed by the number, see Profile.time_zone_guessed.
 	TimeZone      string `protobuf:"bytes,4,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2634,7 +2667,9 @@ func (x *ExplainSessionRequest) GetSessionId() string {
 type ExplainSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outcome is sent, a skip_reason of ExecuteStep, not_due, scheduling_paused, or one of ExplainSend.
-	Explanation   *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Explanation *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// Whose session it is.
+	ProfileId     string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2674,6 +2709,13 @@ func (x *ExplainSessionResponse) GetExplanation() *v1.Explanation {
 		return x.Explanation
 	}
 	return nil
+}
+
+func (x *ExplainSessionResponse) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
 }
 
 // ResetSessionRequest names a session.
@@ -2882,7 +2924,9 @@ type DeadLetter struct {
 	// When it was recorded.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it was last replayed; absent when it never was.
-	ReplayedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=replayed_at,json=replayedAt,proto3" json:"replayed_at,omitempty"`
+	ReplayedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=replayed_at,json=replayedAt,proto3" json:"replayed_at,omitempty"`
+	// When its step was over without a replay: sent another way, or its session ended, or a replay found nothing to do; absent when that never was.
+	HandledAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=handled_at,json=handledAt,proto3" json:"handled_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2987,6 +3031,13 @@ func (x *DeadLetter) GetReplayedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *DeadLetter) GetHandledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HandledAt
+	}
+	return nil
+}
+
 // ListDeadLettersRequest filters dead letters.
 type ListDeadLettersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2996,7 +3047,7 @@ type ListDeadLettersRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, together with the same filters.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only those that were never replayed.
+	// Only those that were neither replayed nor handled.
 	Open          bool `protobuf:"varint,4,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3688,7 +3739,7 @@ type Attention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sessions that are stuck or undeliverable: GET /v1/sessions?stuck=true.
 	ParkedSessions *v12.Count `protobuf:"bytes,1,opt,name=parked_sessions,json=parkedSessions,proto3" json:"parked_sessions,omitempty"`
-	// Alarms that QStash gave up and that were not replayed: GET /v1/dead-letters?open=true.
+	// Alarms that QStash gave up and whose steps are neither replayed nor over: GET /v1/dead-letters?open=true.
 	DeadLetters *v12.Count `protobuf:"bytes,2,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
 	// Jobs that failed for good; words that may be an opt-out are among them: GET /v1/webhook-jobs?status=failed.
 	FailedJobs *v12.Count `protobuf:"bytes,3,opt,name=failed_jobs,json=failedJobs,proto3" json:"failed_jobs,omitempty"`
@@ -4217,7 +4268,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a'paceline/onboarding/v1/scheduling.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a$paceline/onboarding/v1/erasure.proto\x1a'paceline/onboarding/v1/scheduling.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -4269,7 +4320,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"of_several\x18\x04 \x01(\bR\tofSeveral\"M\n" +
 	"\x16ReceiveMessageResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\x12\x15\n" +
-	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xb4\x02\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xe0\x02\n" +
 	"\aProfile\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x15\n" +
@@ -4282,7 +4333,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x04hold\x18\a \x01(\bR\x04hold\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12:\n" +
-	"\x05state\x18\t \x01(\v2$.paceline.onboarding.v1.ProfileStateR\x05state\"\x98\x02\n" +
+	"\x05state\x18\t \x01(\v2$.paceline.onboarding.v1.ProfileStateR\x05state\x12*\n" +
+	"\x11time_zone_guessed\x18\n" +
+	" \x01(\bR\x0ftimeZoneGuessed\"\x98\x02\n" +
 	"\fProfileState\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
@@ -4418,9 +4471,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\btimeline\x18\x02 \x03(\v2%.paceline.onboarding.v1.TimelineEntryR\btimeline\"6\n" +
 	"\x15ExplainSessionRequest\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId\"\\\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"{\n" +
 	"\x16ExplainSessionResponse\x12B\n" +
-	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\"4\n" +
+	"\vexplanation\x18\x01 \x01(\v2 .paceline.explain.v1.ExplanationR\vexplanation\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x02 \x01(\tR\tprofileId\"4\n" +
 	"\x13ResetSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"Q\n" +
@@ -4430,7 +4485,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"R\n" +
 	"\x15ResumeSessionResponse\x129\n" +
-	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\xf3\x02\n" +
+	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\xae\x03\n" +
 	"\n" +
 	"DeadLetter\x12$\n" +
 	"\x0edead_letter_id\x18\x01 \x01(\tR\fdeadLetterId\x12\x1d\n" +
@@ -4446,7 +4501,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vreplayed_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"replayedAt\"\x87\x01\n" +
+	"replayedAt\x129\n" +
+	"\n" +
+	"handled_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\thandledAt\"\x87\x01\n" +
 	"\x16ListDeadLettersRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1b\n" +
@@ -4541,7 +4598,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\x87\v\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xa6\f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4594,19 +4651,25 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x16REASON_DELIVERY_STATUS\x10/\x12\x16\n" +
 	"\x12REASON_PHONE_TAKEN\x100\x12\x17\n" +
 	"\x13REASON_PROFILE_BUSY\x101\x12\x1a\n" +
-	"\x16REASON_SECRET_ROTATING\x102*\\\n" +
+	"\x16REASON_SECRET_ROTATING\x102\x12\x19\n" +
+	"\x15REASON_NUMBER_REFUSED\x103\x12\x1f\n" +
+	"\x1bREASON_TOO_MANY_ACTIVATIONS\x104\x12\x16\n" +
+	"\x12REASON_SEND_CAPPED\x105\x12\x15\n" +
+	"\x11REASON_LEGAL_HOLD\x107\x12\x17\n" +
+	"\x13REASON_BEING_ERASED\x108\x12\x19\n" +
+	"\x15REASON_NOT_CONFIGURED\x109*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xf8\x18\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xc3\x1e\n" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
-	"\x02\x01\x02\x18\x01\x12\x83\x01\n" +
+	"\x02\x05\x02\x18\x01\x12\x83\x01\n" +
 	"\x11RecordStepFailure\x120.paceline.onboarding.v1.RecordStepFailureRequest\x1a1.paceline.onboarding.v1.RecordStepFailureResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12z\n" +
+	"\x01\x05\x10\x01\x12z\n" +
 	"\x0eReceiveMessage\x12-.paceline.onboarding.v1.ReceiveMessageRequest\x1a..paceline.onboarding.v1.ReceiveMessageResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x01\x10\x01\x12w\n" +
+	"\x01\x05\x10\x01\x12w\n" +
 	"\fListProfiles\x12+.paceline.onboarding.v1.ListProfilesRequest\x1a,.paceline.onboarding.v1.ListProfilesResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x02\x12x\n" +
 	"\rCreateProfile\x12,.paceline.onboarding.v1.CreateProfileRequest\x1a-.paceline.onboarding.v1.CreateProfileResponse\"\n" +
@@ -4626,6 +4689,17 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vHoldProfile\x12*.paceline.onboarding.v1.HoldProfileRequest\x1a+.paceline.onboarding.v1.HoldProfileResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12z\n" +
 	"\x0eReleaseProfile\x12-.paceline.onboarding.v1.ReleaseProfileRequest\x1a..paceline.onboarding.v1.ReleaseProfileResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12y\n" +
+	"\rExportProfile\x12,.paceline.onboarding.v1.ExportProfileRequest\x1a-.paceline.onboarding.v1.ExportProfileResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12t\n" +
+	"\fEraseProfile\x12+.paceline.onboarding.v1.EraseProfileRequest\x1a,.paceline.onboarding.v1.EraseProfileResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12p\n" +
+	"\n" +
+	"GetErasure\x12).paceline.onboarding.v1.GetErasureRequest\x1a*.paceline.onboarding.v1.GetErasureResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x02\x12t\n" +
+	"\fSetLegalHold\x12+.paceline.onboarding.v1.SetLegalHoldRequest\x1a,.paceline.onboarding.v1.SetLegalHoldResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12w\n" +
+	"\rLiftLegalHold\x12,.paceline.onboarding.v1.LiftLegalHoldRequest\x1a-.paceline.onboarding.v1.LiftLegalHoldResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12x\n" +
 	"\fListSessions\x12+.paceline.onboarding.v1.ListSessionsRequest\x1a,.paceline.onboarding.v1.ListSessionsResponse\"\r\xa2\xbb\x18\t\n" +
 	"\x03\x02\x04\x03\x10\x01\x18\x02\x12r\n" +
@@ -4647,7 +4721,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12z\n" +
 	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x18\x01\x12\x7f\n" +
+	"\x01\x02\x18\x01\x12w\n" +
+	"\rGetQuietHours\x12,.paceline.onboarding.v1.GetQuietHoursRequest\x1a-.paceline.onboarding.v1.GetQuietHoursResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x05\x10\x01\x12\x7f\n" +
 	"\x0fPauseScheduling\x12..paceline.onboarding.v1.PauseSchedulingRequest\x1a/.paceline.onboarding.v1.PauseSchedulingResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x01\x12\x82\x01\n" +
 	"\x10ResumeScheduling\x12/.paceline.onboarding.v1.ResumeSchedulingRequest\x1a0.paceline.onboarding.v1.ResumeSchedulingResponse\"\v\xa2\xbb\x18\a\n" +
@@ -4740,14 +4816,26 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*SchedulingPause)(nil),           // 63: paceline.onboarding.v1.SchedulingPause
 	(*durationpb.Duration)(nil),       // 64: google.protobuf.Duration
 	(*v11.AuditEntry)(nil),            // 65: paceline.audit.v1.AuditEntry
-	(*GetSettingsRequest)(nil),        // 66: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 67: paceline.onboarding.v1.UpdateSettingsRequest
-	(*PauseSchedulingRequest)(nil),    // 68: paceline.onboarding.v1.PauseSchedulingRequest
-	(*ResumeSchedulingRequest)(nil),   // 69: paceline.onboarding.v1.ResumeSchedulingRequest
-	(*GetSettingsResponse)(nil),       // 70: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 71: paceline.onboarding.v1.UpdateSettingsResponse
-	(*PauseSchedulingResponse)(nil),   // 72: paceline.onboarding.v1.PauseSchedulingResponse
-	(*ResumeSchedulingResponse)(nil),  // 73: paceline.onboarding.v1.ResumeSchedulingResponse
+	(*ExportProfileRequest)(nil),      // 66: paceline.onboarding.v1.ExportProfileRequest
+	(*EraseProfileRequest)(nil),       // 67: paceline.onboarding.v1.EraseProfileRequest
+	(*GetErasureRequest)(nil),         // 68: paceline.onboarding.v1.GetErasureRequest
+	(*SetLegalHoldRequest)(nil),       // 69: paceline.onboarding.v1.SetLegalHoldRequest
+	(*LiftLegalHoldRequest)(nil),      // 70: paceline.onboarding.v1.LiftLegalHoldRequest
+	(*GetSettingsRequest)(nil),        // 71: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 72: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetQuietHoursRequest)(nil),      // 73: paceline.onboarding.v1.GetQuietHoursRequest
+	(*PauseSchedulingRequest)(nil),    // 74: paceline.onboarding.v1.PauseSchedulingRequest
+	(*ResumeSchedulingRequest)(nil),   // 75: paceline.onboarding.v1.ResumeSchedulingRequest
+	(*ExportProfileResponse)(nil),     // 76: paceline.onboarding.v1.ExportProfileResponse
+	(*EraseProfileResponse)(nil),      // 77: paceline.onboarding.v1.EraseProfileResponse
+	(*GetErasureResponse)(nil),        // 78: paceline.onboarding.v1.GetErasureResponse
+	(*SetLegalHoldResponse)(nil),      // 79: paceline.onboarding.v1.SetLegalHoldResponse
+	(*LiftLegalHoldResponse)(nil),     // 80: paceline.onboarding.v1.LiftLegalHoldResponse
+	(*GetSettingsResponse)(nil),       // 81: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 82: paceline.onboarding.v1.UpdateSettingsResponse
+	(*GetQuietHoursResponse)(nil),     // 83: paceline.onboarding.v1.GetQuietHoursResponse
+	(*PauseSchedulingResponse)(nil),   // 84: paceline.onboarding.v1.PauseSchedulingResponse
+	(*ResumeSchedulingResponse)(nil),  // 85: paceline.onboarding.v1.ResumeSchedulingResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
@@ -4780,93 +4868,106 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	28, // 27: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
 	58, // 28: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
 	58, // 29: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	40, // 30: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	28, // 31: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 32: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	58, // 33: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	47, // 34: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	58, // 35: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	50, // 36: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
-	61, // 37: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
-	61, // 38: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
-	58, // 39: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
-	61, // 40: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
-	58, // 41: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
-	61, // 42: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
-	62, // 43: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	51, // 44: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	63, // 45: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
-	61, // 46: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	61, // 47: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	61, // 48: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	61, // 49: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	61, // 50: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	61, // 51: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	61, // 52: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 53: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
-	55, // 54: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
-	64, // 55: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
-	64, // 56: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
-	58, // 57: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 58: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	65, // 59: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 60: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 61: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 62: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 63: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 64: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 65: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 66: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 67: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 68: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 69: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 70: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	30, // 71: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 72: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 73: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 74: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 75: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 76: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 77: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 78: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	66, // 79: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	67, // 80: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	68, // 81: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
-	69, // 82: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
-	48, // 83: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 84: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 85: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 86: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 87: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 88: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 89: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 90: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 91: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 92: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 93: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 94: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 95: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 96: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	31, // 97: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 98: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 99: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 100: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 101: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 102: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 103: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 104: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	70, // 105: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	71, // 106: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	72, // 107: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
-	73, // 108: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
-	49, // 109: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 110: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 111: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	86, // [86:112] is the sub-list for method output_type
-	60, // [60:86] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	58, // 30: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
+	40, // 31: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	28, // 32: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 33: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	58, // 34: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	47, // 35: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	58, // 36: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	50, // 37: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
+	61, // 38: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	61, // 39: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	58, // 40: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	61, // 41: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	58, // 42: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	61, // 43: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	62, // 44: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	51, // 45: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
+	63, // 46: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
+	61, // 47: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	61, // 48: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	61, // 49: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	61, // 50: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	61, // 51: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	61, // 52: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	61, // 53: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 54: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	55, // 55: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	64, // 56: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	64, // 57: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	58, // 58: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 59: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	65, // 60: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 61: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 62: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 63: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 64: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 65: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 66: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 67: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 68: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 69: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 70: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 71: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	66, // 72: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
+	67, // 73: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
+	68, // 74: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
+	69, // 75: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
+	70, // 76: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
+	30, // 77: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 78: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 79: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 80: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 81: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 82: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 83: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 84: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	71, // 85: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	72, // 86: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	73, // 87: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
+	74, // 88: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	75, // 89: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48, // 90: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 91: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 92: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 93: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 94: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 95: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 96: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 97: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 98: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 99: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 100: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 101: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 102: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 103: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	76, // 104: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
+	77, // 105: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
+	78, // 106: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
+	79, // 107: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
+	80, // 108: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
+	31, // 109: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 110: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 111: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 112: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 113: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 114: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 115: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 116: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	81, // 117: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	82, // 118: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	83, // 119: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
+	84, // 120: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	85, // 121: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49, // 122: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 123: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 124: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	93, // [93:125] is the sub-list for method output_type
+	61, // [61:93] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -4874,6 +4975,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 	if File_paceline_onboarding_v1_onboarding_proto != nil {
 		return
 	}
+	file_paceline_onboarding_v1_erasure_proto_init()
 	file_paceline_onboarding_v1_scheduling_proto_init()
 	file_paceline_onboarding_v1_settings_proto_init()
 	file_paceline_onboarding_v1_onboarding_proto_msgTypes[13].OneofWrappers = []any{}

@@ -33,6 +33,11 @@ const (
 	OnboardingService_ActivateProfile_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ActivateProfile"
 	OnboardingService_HoldProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/HoldProfile"
 	OnboardingService_ReleaseProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
+	OnboardingService_ExportProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ExportProfile"
+	OnboardingService_EraseProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/EraseProfile"
+	OnboardingService_GetErasure_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetErasure"
+	OnboardingService_SetLegalHold_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/SetLegalHold"
+	OnboardingService_LiftLegalHold_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/LiftLegalHold"
 	OnboardingService_ListSessions_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListSessions"
 	OnboardingService_GetSession_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetSession"
 	OnboardingService_ExplainSession_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ExplainSession"
@@ -43,6 +48,7 @@ const (
 	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
 	OnboardingService_GetSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetSettings"
 	OnboardingService_UpdateSettings_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
+	OnboardingService_GetQuietHours_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/GetQuietHours"
 	OnboardingService_PauseScheduling_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/PauseScheduling"
 	OnboardingService_ResumeScheduling_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/ResumeScheduling"
 	OnboardingService_GetOverview_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetOverview"
@@ -91,6 +97,20 @@ type OnboardingServiceClient interface {
 	HoldProfile(ctx context.Context, in *HoldProfileRequest, opts ...grpc.CallOption) (*HoldProfileResponse, error)
 	// ReleaseProfile lifts the hold; a step that the hold kept back is due at once.
 	ReleaseProfile(ctx context.Context, in *ReleaseProfileRequest, opts ...grpc.CallOption) (*ReleaseProfileResponse, error)
+	// ExportProfile is everything that both services keep about a person, as one JSON object. Errors: FAILED_PRECONDITION when it is too large
+	// to be answered whole.
+	ExportProfile(ctx context.Context, in *ExportProfileRequest, opts ...grpc.CallOption) (*ExportProfileResponse, error)
+	// EraseProfile ends what is open of a person, and has their words, names and number taken out of both services. It is answered once that is
+	// kept; GetErasure says how far it is. A repeat changes nothing. Errors: FAILED_PRECONDITION for a person on legal hold (LEGAL_HOLD), and
+	// without PSEUDONYM_KEY (NOT_CONFIGURED).
+	EraseProfile(ctx context.Context, in *EraseProfileRequest, opts ...grpc.CallOption) (*EraseProfileResponse, error)
+	// GetErasure says how far the erasure of a person is, and what is left of their consent once it is done.
+	GetErasure(ctx context.Context, in *GetErasureRequest, opts ...grpc.CallOption) (*GetErasureResponse, error)
+	// SetLegalHold keeps a person's data from being erased, by a request or by age. Setting it again changes its reason. Errors:
+	// FAILED_PRECONDITION while they are being erased (BEING_ERASED).
+	SetLegalHold(ctx context.Context, in *SetLegalHoldRequest, opts ...grpc.CallOption) (*SetLegalHoldResponse, error)
+	// LiftLegalHold lets a person's data be erased again.
+	LiftLegalHold(ctx context.Context, in *LiftLegalHoldRequest, opts ...grpc.CallOption) (*LiftLegalHoldResponse, error)
 	// ListSessions lists sessions of the caller's organisation, newest first.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
@@ -115,6 +135,8 @@ type OnboardingServiceClient interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
+	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue but one-time codes.
+	GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
 	PauseScheduling(ctx context.Context, in *PauseSchedulingRequest, opts ...grpc.CallOption) (*PauseSchedulingResponse, error)
@@ -248,6 +270,56 @@ func (c *onboardingServiceClient) ReleaseProfile(ctx context.Context, in *Releas
 	return out, nil
 }
 
+func (c *onboardingServiceClient) ExportProfile(ctx context.Context, in *ExportProfileRequest, opts ...grpc.CallOption) (*ExportProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExportProfileResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ExportProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) EraseProfile(ctx context.Context, in *EraseProfileRequest, opts ...grpc.CallOption) (*EraseProfileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EraseProfileResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_EraseProfile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) GetErasure(ctx context.Context, in *GetErasureRequest, opts ...grpc.CallOption) (*GetErasureResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetErasureResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_GetErasure_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) SetLegalHold(ctx context.Context, in *SetLegalHoldRequest, opts ...grpc.CallOption) (*SetLegalHoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetLegalHoldResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_SetLegalHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *onboardingServiceClient) LiftLegalHold(ctx context.Context, in *LiftLegalHoldRequest, opts ...grpc.CallOption) (*LiftLegalHoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LiftLegalHoldResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_LiftLegalHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListSessionsResponse)
@@ -348,6 +420,16 @@ func (c *onboardingServiceClient) UpdateSettings(ctx context.Context, in *Update
 	return out, nil
 }
 
+func (c *onboardingServiceClient) GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetQuietHoursResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_GetQuietHours_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) PauseScheduling(ctx context.Context, in *PauseSchedulingRequest, opts ...grpc.CallOption) (*PauseSchedulingResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PauseSchedulingResponse)
@@ -439,6 +521,20 @@ type OnboardingServiceServer interface {
 	HoldProfile(context.Context, *HoldProfileRequest) (*HoldProfileResponse, error)
 	// ReleaseProfile lifts the hold; a step that the hold kept back is due at once.
 	ReleaseProfile(context.Context, *ReleaseProfileRequest) (*ReleaseProfileResponse, error)
+	// ExportProfile is everything that both services keep about a person, as one JSON object. Errors: FAILED_PRECONDITION when it is too large
+	// to be answered whole.
+	ExportProfile(context.Context, *ExportProfileRequest) (*ExportProfileResponse, error)
+	// EraseProfile ends what is open of a person, and has their words, names and number taken out of both services. It is answered once that is
+	// kept; GetErasure says how far it is. A repeat changes nothing. Errors: FAILED_PRECONDITION for a person on legal hold (LEGAL_HOLD), and
+	// without PSEUDONYM_KEY (NOT_CONFIGURED).
+	EraseProfile(context.Context, *EraseProfileRequest) (*EraseProfileResponse, error)
+	// GetErasure says how far the erasure of a person is, and what is left of their consent once it is done.
+	GetErasure(context.Context, *GetErasureRequest) (*GetErasureResponse, error)
+	// SetLegalHold keeps a person's data from being erased, by a request or by age. Setting it again changes its reason. Errors:
+	// FAILED_PRECONDITION while they are being erased (BEING_ERASED).
+	SetLegalHold(context.Context, *SetLegalHoldRequest) (*SetLegalHoldResponse, error)
+	// LiftLegalHold lets a person's data be erased again.
+	LiftLegalHold(context.Context, *LiftLegalHoldRequest) (*LiftLegalHoldResponse, error)
 	// ListSessions lists sessions of the caller's organisation, newest first.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
@@ -463,6 +559,8 @@ type OnboardingServiceServer interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
+	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue but one-time codes.
+	GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
 	PauseScheduling(context.Context, *PauseSchedulingRequest) (*PauseSchedulingResponse, error)
@@ -519,6 +617,21 @@ func (UnimplementedOnboardingServiceServer) HoldProfile(context.Context, *HoldPr
 func (UnimplementedOnboardingServiceServer) ReleaseProfile(context.Context, *ReleaseProfileRequest) (*ReleaseProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseProfile not implemented")
 }
+func (UnimplementedOnboardingServiceServer) ExportProfile(context.Context, *ExportProfileRequest) (*ExportProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExportProfile not implemented")
+}
+func (UnimplementedOnboardingServiceServer) EraseProfile(context.Context, *EraseProfileRequest) (*EraseProfileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EraseProfile not implemented")
+}
+func (UnimplementedOnboardingServiceServer) GetErasure(context.Context, *GetErasureRequest) (*GetErasureResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetErasure not implemented")
+}
+func (UnimplementedOnboardingServiceServer) SetLegalHold(context.Context, *SetLegalHoldRequest) (*SetLegalHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetLegalHold not implemented")
+}
+func (UnimplementedOnboardingServiceServer) LiftLegalHold(context.Context, *LiftLegalHoldRequest) (*LiftLegalHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LiftLegalHold not implemented")
+}
 func (UnimplementedOnboardingServiceServer) ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
 }
@@ -548,6 +661,9 @@ func (UnimplementedOnboardingServiceServer) GetSettings(context.Context, *GetSet
 }
 func (UnimplementedOnboardingServiceServer) UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSettings not implemented")
+}
+func (UnimplementedOnboardingServiceServer) GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetQuietHours not implemented")
 }
 func (UnimplementedOnboardingServiceServer) PauseScheduling(context.Context, *PauseSchedulingRequest) (*PauseSchedulingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PauseScheduling not implemented")
@@ -783,6 +899,96 @@ func _OnboardingService_ReleaseProfile_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_ExportProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExportProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ExportProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ExportProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ExportProfile(ctx, req.(*ExportProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_EraseProfile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EraseProfileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).EraseProfile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_EraseProfile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).EraseProfile(ctx, req.(*EraseProfileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_GetErasure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetErasureRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).GetErasure(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_GetErasure_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).GetErasure(ctx, req.(*GetErasureRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_SetLegalHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetLegalHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).SetLegalHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_SetLegalHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).SetLegalHold(ctx, req.(*SetLegalHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OnboardingService_LiftLegalHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LiftLegalHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).LiftLegalHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_LiftLegalHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).LiftLegalHold(ctx, req.(*LiftLegalHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_ListSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListSessionsRequest)
 	if err := dec(in); err != nil {
@@ -963,6 +1169,24 @@ func _OnboardingService_UpdateSettings_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_GetQuietHours_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetQuietHoursRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).GetQuietHours(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_GetQuietHours_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).GetQuietHours(ctx, req.(*GetQuietHoursRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_PauseScheduling_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PauseSchedulingRequest)
 	if err := dec(in); err != nil {
@@ -1105,6 +1329,26 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OnboardingService_ReleaseProfile_Handler,
 		},
 		{
+			MethodName: "ExportProfile",
+			Handler:    _OnboardingService_ExportProfile_Handler,
+		},
+		{
+			MethodName: "EraseProfile",
+			Handler:    _OnboardingService_EraseProfile_Handler,
+		},
+		{
+			MethodName: "GetErasure",
+			Handler:    _OnboardingService_GetErasure_Handler,
+		},
+		{
+			MethodName: "SetLegalHold",
+			Handler:    _OnboardingService_SetLegalHold_Handler,
+		},
+		{
+			MethodName: "LiftLegalHold",
+			Handler:    _OnboardingService_LiftLegalHold_Handler,
+		},
+		{
 			MethodName: "ListSessions",
 			Handler:    _OnboardingService_ListSessions_Handler,
 		},
@@ -1143,6 +1387,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateSettings",
 			Handler:    _OnboardingService_UpdateSettings_Handler,
+		},
+		{
+			MethodName: "GetQuietHours",
+			Handler:    _OnboardingService_GetQuietHours_Handler,
 		},
 		{
 			MethodName: "PauseScheduling",

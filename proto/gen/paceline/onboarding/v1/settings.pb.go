@@ -34,7 +34,15 @@ type Settings struct {
 	// it as it is.
 	RequireConsentRecord *bool `protobuf:"varint,3,opt,name=require_consent_record,json=requireConsentRecord,proto3,oneof" json:"require_consent_record,omitempty"`
 	// Who last decided it; absent as long as that is not known. Ignored in requests. Shown to operators alone.
-	UpdatedBy     *v1.Actor `protobuf:"bytes,4,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
+	UpdatedBy *v1.Actor `protobuf:"bytes,4,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
+	// The time zone of people of whom none was given and whose number does not tell one: an IANA name. UTC as long as nothing was decided; a
+	// request without it leaves it as it is.
+	TimeZone *string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
+	// Whether quiet_hours are this installation's (QUIET_HOURS_DEFAULT), because the organisation has decided nothing. Ignored in requests.
+	QuietHoursByDefault bool `protobuf:"varint,6,opt,name=quiet_hours_by_default,json=quietHoursByDefault,proto3" json:"quiet_hours_by_default,omitempty"`
+	// How long the organisation keeps what is over, where it has decided that itself; absent as long as it has not. A request without it leaves
+	// it as it is.
+	Retention     *Retention `protobuf:"bytes,10,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -97,11 +105,105 @@ func (x *Settings) GetUpdatedBy() *v1.Actor {
 	return nil
 }
 
-// QuietHours keep openings and bursts inside a window of the day, by the clock of each person (their time_zone). Answers to
-// what a person writes, and a burst that has begun, are not kept back.
+func (x *Settings) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
+	}
+	return ""
+}
+
+func (x *Settings) GetQuietHoursByDefault() bool {
+	if x != nil {
+		return x.QuietHoursByDefault
+	}
+	return false
+}
+
+func (x *Settings) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
+// Retention is how long an organisation keeps what is over (docs/privacy.md), in days: 30 to 3660, or 0 for as long as the deployment does.
+type Retention struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The timelines of sessions, from the end of their session.
+	TimelineDays int32 `protobuf:"varint,1,opt,name=timeline_days,json=timelineDays,proto3" json:"timeline_days,omitempty"`
+	// The alarms of steps that are done.
+	AlarmsDays int32 `protobuf:"varint,2,opt,name=alarms_days,json=alarmsDays,proto3" json:"alarms_days,omitempty"`
+	// How the people's states of engagement changed, and what the runs did.
+	EngagementDays int32 `protobuf:"varint,3,opt,name=engagement_days,json=engagementDays,proto3" json:"engagement_days,omitempty"`
+	// Who changed what, and which operator read what of whom, as onboarding has it.
+	AuditDays     int32 `protobuf:"varint,4,opt,name=audit_days,json=auditDays,proto3" json:"audit_days,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Retention) Reset() {
+	*x = Retention{}
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Retention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Retention) ProtoMessage() {}
+
+func (x *Retention) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Retention.ProtoReflect.Descriptor instead.
+func (*Retention) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Retention) GetTimelineDays() int32 {
+	if x != nil {
+		return x.TimelineDays
+	}
+	return 0
+}
+
+func (x *Retention) GetAlarmsDays() int32 {
+	if x != nil {
+		return x.AlarmsDays
+	}
+	return 0
+}
+
+func (x *Retention) GetEngagementDays() int32 {
+	if x != nil {
+		return x.EngagementDays
+	}
+	return 0
+}
+
+func (x *Retention) GetAuditDays() int32 {
+	if x != nil {
+		return x.AuditDays
+	}
+	return 0
+}
+
+// QuietHours keep openings, bursts and the texts of the outbound queue inside a window of the day, by the clock of each person (their
+// time_zone). Answers to what a person writes, a burst that has begun, and one-time codes are not kept back.
 type QuietHours struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether there are any. Off as long as nothing was decided.
+	// Whether there are any. As long as nothing was decided, this installation's (QUIET_HOURS_DEFAULT) hold.
 	Enabled bool `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// The time of day from which on a conversation may begin, 00:00 to 23:59; empty means 08:00.
 	Open string `protobuf:"bytes,2,opt,name=open,proto3" json:"open,omitempty"`
@@ -113,7 +215,7 @@ type QuietHours struct {
 
 func (x *QuietHours) Reset() {
 	*x = QuietHours{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -125,7 +227,7 @@ func (x *QuietHours) String() string {
 func (*QuietHours) ProtoMessage() {}
 
 func (x *QuietHours) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -138,7 +240,7 @@ func (x *QuietHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
 func (*QuietHours) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{1}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *QuietHours) GetEnabled() bool {
@@ -171,7 +273,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -183,7 +285,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -196,7 +298,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{2}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{3}
 }
 
 // GetSettingsResponse holds the settings.
@@ -210,7 +312,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +324,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +337,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{3}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetSettingsResponse) GetSettings() *Settings {
@@ -243,6 +345,116 @@ func (x *GetSettingsResponse) GetSettings() *Settings {
 		return x.Settings
 	}
 	return nil
+}
+
+// GetQuietHoursRequest asks when a text to a phone may be sent.
+type GetQuietHoursRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation that sends it.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// E.164; of a person of the organisation or not.
+	Phone         string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetQuietHoursRequest) Reset() {
+	*x = GetQuietHoursRequest{}
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetQuietHoursRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetQuietHoursRequest) ProtoMessage() {}
+
+func (x *GetQuietHoursRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetQuietHoursRequest.ProtoReflect.Descriptor instead.
+func (*GetQuietHoursRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetQuietHoursRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *GetQuietHoursRequest) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+// GetQuietHoursResponse holds the hours and the clock by which they are read.
+type GetQuietHoursResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What holds for the organisation now.
+	QuietHours *QuietHours `protobuf:"bytes,1,opt,name=quiet_hours,json=quietHours,proto3" json:"quiet_hours,omitempty"`
+	// IANA name: the person's, else the one that the number tells, else the organisation's.
+	TimeZone      string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetQuietHoursResponse) Reset() {
+	*x = GetQuietHoursResponse{}
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetQuietHoursResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetQuietHoursResponse) ProtoMessage() {}
+
+func (x *GetQuietHoursResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetQuietHoursResponse.ProtoReflect.Descriptor instead.
+func (*GetQuietHoursResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetQuietHoursResponse) GetQuietHours() *QuietHours {
+	if x != nil {
+		return x.QuietHours
+	}
+	return nil
+}
+
+func (x *GetQuietHoursResponse) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
 }
 
 // UpdateSettingsRequest decides the settings of the caller's organisation.
@@ -256,7 +468,7 @@ type UpdateSettingsRequest struct {
 
 func (x *UpdateSettingsRequest) Reset() {
 	*x = UpdateSettingsRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -268,7 +480,7 @@ func (x *UpdateSettingsRequest) String() string {
 func (*UpdateSettingsRequest) ProtoMessage() {}
 
 func (x *UpdateSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -281,7 +493,7 @@ func (x *UpdateSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSettingsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{4}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UpdateSettingsRequest) GetSettings() *Settings {
@@ -302,7 +514,7 @@ type UpdateSettingsResponse struct {
 
 func (x *UpdateSettingsResponse) Reset() {
 	*x = UpdateSettingsResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +526,7 @@ func (x *UpdateSettingsResponse) String() string {
 func (*UpdateSettingsResponse) ProtoMessage() {}
 
 func (x *UpdateSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +539,7 @@ func (x *UpdateSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSettingsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{5}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateSettingsResponse) GetSettings() *Settings {
@@ -341,7 +553,7 @@ var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\x99\x02\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\xbf\x03\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
@@ -349,8 +561,21 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"updated_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x129\n" +
 	"\x16require_consent_record\x18\x03 \x01(\bH\x00R\x14requireConsentRecord\x88\x01\x01\x127\n" +
 	"\n" +
-	"updated_by\x18\x04 \x01(\v2\x18.paceline.audit.v1.ActorR\tupdatedByB\x19\n" +
-	"\x17_require_consent_record\"P\n" +
+	"updated_by\x18\x04 \x01(\v2\x18.paceline.audit.v1.ActorR\tupdatedBy\x12 \n" +
+	"\ttime_zone\x18\x05 \x01(\tH\x01R\btimeZone\x88\x01\x01\x123\n" +
+	"\x16quiet_hours_by_default\x18\x06 \x01(\bR\x13quietHoursByDefault\x12?\n" +
+	"\tretention\x18\n" +
+	" \x01(\v2!.paceline.onboarding.v1.RetentionR\tretentionB\x19\n" +
+	"\x17_require_consent_recordB\f\n" +
+	"\n" +
+	"_time_zone\"\x99\x01\n" +
+	"\tRetention\x12#\n" +
+	"\rtimeline_days\x18\x01 \x01(\x05R\ftimelineDays\x12\x1f\n" +
+	"\valarms_days\x18\x02 \x01(\x05R\n" +
+	"alarmsDays\x12'\n" +
+	"\x0fengagement_days\x18\x03 \x01(\x05R\x0eengagementDays\x12\x1d\n" +
+	"\n" +
+	"audit_days\x18\x04 \x01(\x05R\tauditDays\"P\n" +
 	"\n" +
 	"QuietHours\x12\x18\n" +
 	"\aenabled\x18\x01 \x01(\bR\aenabled\x12\x12\n" +
@@ -358,7 +583,14 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\x05close\x18\x03 \x01(\tR\x05close\"\x14\n" +
 	"\x12GetSettingsRequest\"S\n" +
 	"\x13GetSettingsResponse\x12<\n" +
-	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"U\n" +
+	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"C\n" +
+	"\x14GetQuietHoursRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
+	"\x05phone\x18\x02 \x01(\tR\x05phone\"y\n" +
+	"\x15GetQuietHoursResponse\x12C\n" +
+	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
+	"quietHours\x12\x1b\n" +
+	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\"U\n" +
 	"\x15UpdateSettingsRequest\x12<\n" +
 	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"V\n" +
 	"\x16UpdateSettingsResponse\x12<\n" +
@@ -376,29 +608,34 @@ func file_paceline_onboarding_v1_settings_proto_rawDescGZIP() []byte {
 	return file_paceline_onboarding_v1_settings_proto_rawDescData
 }
 
-var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_paceline_onboarding_v1_settings_proto_goTypes = []any{
 	(*Settings)(nil),               // 0: paceline.onboarding.v1.Settings
-	(*QuietHours)(nil),             // 1: paceline.onboarding.v1.QuietHours
-	(*GetSettingsRequest)(nil),     // 2: paceline.onboarding.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),    // 3: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsRequest)(nil),  // 4: paceline.onboarding.v1.UpdateSettingsRequest
-	(*UpdateSettingsResponse)(nil), // 5: paceline.onboarding.v1.UpdateSettingsResponse
-	(*timestamppb.Timestamp)(nil),  // 6: google.protobuf.Timestamp
-	(*v1.Actor)(nil),               // 7: paceline.audit.v1.Actor
+	(*Retention)(nil),              // 1: paceline.onboarding.v1.Retention
+	(*QuietHours)(nil),             // 2: paceline.onboarding.v1.QuietHours
+	(*GetSettingsRequest)(nil),     // 3: paceline.onboarding.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),    // 4: paceline.onboarding.v1.GetSettingsResponse
+	(*GetQuietHoursRequest)(nil),   // 5: paceline.onboarding.v1.GetQuietHoursRequest
+	(*GetQuietHoursResponse)(nil),  // 6: paceline.onboarding.v1.GetQuietHoursResponse
+	(*UpdateSettingsRequest)(nil),  // 7: paceline.onboarding.v1.UpdateSettingsRequest
+	(*UpdateSettingsResponse)(nil), // 8: paceline.onboarding.v1.UpdateSettingsResponse
+	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
+	(*v1.Actor)(nil),               // 10: paceline.audit.v1.Actor
 }
 var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
-	1, // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	6, // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
-	7, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
-	0, // 3: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	0, // 4: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
-	0, // 5: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	9,  // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
+	10, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
+	1,  // 3: paceline.onboarding.v1.Settings.retention:type_name -> paceline.onboarding.v1.Retention
+	0,  // 4: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	2,  // 5: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	0,  // 6: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 7: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_settings_proto_init() }
@@ -413,7 +650,7 @@ func file_paceline_onboarding_v1_settings_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_settings_proto_rawDesc), len(file_paceline_onboarding_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

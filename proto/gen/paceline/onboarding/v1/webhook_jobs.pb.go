@@ -895,7 +895,7 @@ const file_paceline_onboarding_v1_webhook_jobs_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\".paceline.onboarding.v1.WebhookJobR\x03job2\x9a\x05\n" +
 	"\x11WebhookJobService\x12\x86\x01\n" +
 	"\x11EnqueueWebhookJob\x120.paceline.onboarding.v1.EnqueueWebhookJobRequest\x1a1.paceline.onboarding.v1.EnqueueWebhookJobResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x02\x01\x02\x10\x01\x18\x01\x12\x7f\n" +
+	"\x02\x05\x02\x10\x01\x18\x01\x12\x7f\n" +
 	"\x0fListWebhookJobs\x12..paceline.onboarding.v1.ListWebhookJobsRequest\x1a/.paceline.onboarding.v1.ListWebhookJobsResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x02\x12y\n" +
 	"\rGetWebhookJob\x12,.paceline.onboarding.v1.GetWebhookJobRequest\x1a-.paceline.onboarding.v1.GetWebhookJobResponse\"\v\xa2\xbb\x18\a\n" +

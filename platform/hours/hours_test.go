@@ -1,4 +1,4 @@
-package session_test
+package hours_test
 
 import (
 	"testing"
@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/platform/hours"
 )
 
-func window(t require.TestingT, opens, closes string) session.Window {
-	from, err := session.ParseTimeOfDay(opens)
+func window(t require.TestingT, opens, closes string) hours.Window {
+	from, err := hours.ParseTimeOfDay(opens)
 	require.NoError(t, err)
-	until, err := session.ParseTimeOfDay(closes)
+	until, err := hours.ParseTimeOfDay(closes)
 	require.NoError(t, err)
-	w, err := session.NewWindow(from, until)
+	w, err := hours.NewWindow(from, until)
 	require.NoError(t, err)
 	return w
 }
@@ -67,7 +67,7 @@ func TestNext(t *testing.T) {
 			require.NoError(t, err)
 			want, err := time.Parse(time.RFC3339Nano, tt.want)
 			require.NoError(t, err)
-			got := session.QuietHours{Window: window(t, tt.opens, tt.closes), Zone: zone(t, tt.zone)}.Next(at.UTC())
+			got := hours.Quiet{Window: window(t, tt.opens, tt.closes), Zone: zone(t, tt.zone)}.Next(at.UTC())
 			require.Equal(t, want.UTC(), got)
 		})
 	}
@@ -76,10 +76,10 @@ func TestNext(t *testing.T) {
 func TestAlwaysOpen(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	require.Equal(t, at, session.QuietHours{}.Next(at))
-	require.Equal(t, at, session.QuietHours{Zone: zone(t, "Asia/Tokyo")}.Next(at))
-	require.True(t, session.Window{}.Always())
-	require.Equal(t, time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC), session.QuietHours{Window: window(t, "08:00", "21:00")}.Next(at), "no zone is UTC")
+	require.Equal(t, at, hours.Quiet{}.Next(at))
+	require.Equal(t, at, hours.Quiet{Zone: zone(t, "Asia/Tokyo")}.Next(at))
+	require.True(t, hours.Window{}.Always())
+	require.Equal(t, time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC), hours.Quiet{Window: window(t, "08:00", "21:00")}.Next(at), "no zone is UTC")
 }
 
 // places are zones with something to say: hours and half hours of change, none, quarter hours, changes at midnight, a skipped day,
@@ -111,15 +111,15 @@ func TestNextIsTheFirstInstantInTheWindow(t *testing.T) {
 		from := rapid.IntRange(0, 24*60-1).Draw(rt, "open")
 		until := (from + rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 24*60-1)).Draw(rt, "minutes")) % (24 * 60)
 		day := minutesOf(from, until)
-		w, err := session.NewWindow(session.TimeOfDay(from), session.TimeOfDay(until))
+		w, err := hours.NewWindow(hours.TimeOfDay(from), hours.TimeOfDay(until))
 		require.NoError(rt, err)
 		at := instant(rt, location)
 
-		hours := session.QuietHours{Window: w, Zone: location}
-		got := hours.Next(at)
+		quiet := hours.Quiet{Window: w, Zone: location}
+		got := quiet.Next(at)
 		require.False(rt, got.Before(at), "never earlier than asked")
 		require.True(rt, day.open(got.In(location)), "in the window")
-		require.Equal(rt, got, hours.Next(got), "and staying there")
+		require.Equal(rt, got, quiet.Next(got), "and staying there")
 		require.Equal(rt, at.Location(), got.Location())
 		if got.Equal(at) {
 			return
@@ -146,16 +146,16 @@ func instant(rt *rapid.T, location *time.Location) time.Time {
 
 func TestParseTime(t *testing.T) {
 	t.Parallel()
-	for minute := range session.TimeOfDay(24 * 60) {
-		read, err := session.ParseTimeOfDay(minute.String())
+	for minute := range hours.TimeOfDay(24 * 60) {
+		read, err := hours.ParseTimeOfDay(minute.String())
 		require.NoError(t, err)
 		require.Equal(t, minute, read)
 	}
 	for _, wrong := range []string{
 		"", "8:00", "08:00:00", "24:00", "23:60", "-1:00", "08.00", "08:0a", "+8:00", "0800", " 08:00", "08:00 ", "8pm", "٠٨:٠٠", "08:00\x00", "::::",
 	} {
-		_, err := session.ParseTimeOfDay(wrong)
-		require.ErrorIs(t, err, session.ErrWindow, "%q", wrong)
+		_, err := hours.ParseTimeOfDay(wrong)
+		require.ErrorIs(t, err, hours.ErrWindow, "%q", wrong)
 		require.ErrorContains(t, err, "such as 08:00")
 	}
 }
@@ -165,24 +165,41 @@ func FuzzParseTime(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		read, err := session.ParseTimeOfDay(s)
+		read, err := hours.ParseTimeOfDay(s)
 		if err != nil {
-			require.ErrorIs(t, err, session.ErrWindow)
+			require.ErrorIs(t, err, hours.ErrWindow)
 			return
 		}
 		require.Equal(t, s, read.String())
 	})
 }
 
+func TestParseWindow(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"08:00-21:00", "18:00-02:00", "off"} {
+		read, err := hours.ParseWindow(s)
+		require.NoError(t, err)
+		require.Equal(t, s, read.String())
+		require.Equal(t, s == "off", read.Always())
+	}
+	nothing, err := hours.ParseWindow("")
+	require.NoError(t, err)
+	require.True(t, nothing.Always())
+	for _, wrong := range []string{"on", "8-21", "08:00", "08:00-08:00", "08:00-24:00", "08:00-21:00-22:00", " 08:00-21:00"} {
+		_, err := hours.ParseWindow(wrong)
+		require.ErrorIs(t, err, hours.ErrWindow, "%q", wrong)
+	}
+}
+
 func TestNewWindow(t *testing.T) {
 	t.Parallel()
-	_, err := session.NewWindow(8*60, 8*60)
-	require.ErrorIs(t, err, session.ErrWindow)
+	_, err := hours.NewWindow(8*60, 8*60)
+	require.ErrorIs(t, err, hours.ErrWindow)
 	require.ErrorContains(t, err, "both 08:00")
-	for _, wrong := range []session.TimeOfDay{-1, 24 * 60} {
-		_, err = session.NewWindow(wrong, 0)
-		require.ErrorIs(t, err, session.ErrWindow)
-		_, err = session.NewWindow(0, wrong)
-		require.ErrorIs(t, err, session.ErrWindow)
+	for _, wrong := range []hours.TimeOfDay{-1, 24 * 60} {
+		_, err = hours.NewWindow(wrong, 0)
+		require.ErrorIs(t, err, hours.ErrWindow)
+		_, err = hours.NewWindow(0, wrong)
+		require.ErrorIs(t, err, hours.ErrWindow)
 	}
 }

@@ -1,8 +1,10 @@
-package session
+// Package hours is the part of the day in which something may begin, by the clock of a person.
+package hours
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -63,6 +65,36 @@ func NewWindow(opens, closes TimeOfDay) (Window, error) {
 // DefaultWindow is the window of an organisation that wants quiet hours and says nothing else: from 08:00 to 21:00.
 func DefaultWindow() Window { return Window{opens: DefaultOpen, closes: DefaultClose} }
 
+// ParseWindow reads an opening and a closing such as 08:00-21:00. Nothing, and off, are the window that never closes; else ErrWindow.
+func ParseWindow(s string) (Window, error) {
+	if s == "" || s == "off" {
+		return Window{}, nil
+	}
+	from, until, _ := strings.Cut(s, "-")
+	opens, openErr := ParseTimeOfDay(from)
+	closes, closeErr := ParseTimeOfDay(until)
+	if err := errors.Join(openErr, closeErr); err != nil {
+		return Window{}, fmt.Errorf("%w: write the opening and the closing, such as 08:00-21:00, or off", ErrWindow)
+	}
+	return NewWindow(opens, closes)
+}
+
+// String is the window as ParseWindow reads it.
+func (w Window) String() string {
+	if w.Always() {
+		return "off"
+	}
+	return w.opens.String() + "-" + w.closes.String()
+}
+
+// Place is the time zone of this name. One that is not known, or not any more, counts as UTC.
+func Place(zone string) *time.Location {
+	if place, err := time.LoadLocation(zone); err == nil {
+		return place
+	}
+	return time.UTC
+}
+
 // Opens is when the window opens.
 func (w Window) Opens() TimeOfDay { return w.opens }
 
@@ -81,18 +113,19 @@ func (w Window) shows(passed time.Duration) bool {
 	return minute >= w.opens || minute < w.closes
 }
 
-// QuietHours are a window by the clock of one person. The zero value is always open.
+// Quiet is a window by the clock of one person. The zero value is always open.
 //
 // What counts is what a clock on the person's wall shows at an instant, and nothing else. Where the clocks are changed that
 // settles everything: an opening that the clock leaps over comes when it leaps, and where an hour is repeated the window is
 // open or closed both times.
-type QuietHours struct {
-	Window Window
-	Zone   *time.Location // nil is UTC
+type Quiet struct {
+	Window    Window
+	Zone      *time.Location // nil is UTC
+	ByDefault bool           // the window is the installation's, because the organisation has decided nothing
 }
 
 // Next is the first instant, not before at, at which the window is open: at itself, if it is.
-func (h QuietHours) Next(at time.Time) time.Time {
+func (h Quiet) Next(at time.Time) time.Time {
 	if h.Window.Always() {
 		return at
 	}

@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// oneTimeCode is the purpose of texts that are sent in quiet hours too.
+const oneTimeCode = "otp"
+
+// withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent. Onboarding knows the
+// organisation's quiet hours and the person's clock, messaging sends, and neither calls the other for it.
+type withOpenHours struct {
+	grpc.ClientConnInterface
+
+	onboarding onboardingv1.OnboardingServiceClient
+}
+
+// Invoke implements grpc.ClientConnInterface. Where onboarding cannot be asked, no text is taken: one sent at night cannot be taken back.
+func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	text, ok := args.(*messagingv1.EnqueueTextRequest)
+	if !ok {
+		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+	}
+	if text.GetOpenHours() != nil {
+		return refuse(codes.InvalidArgument, reasonInvalid,
+			"open_hours must be left out: they are what the organisation has decided, see PUT /v1/settings")
+	}
+	if text.GetPurpose() != oneTimeCode {
+		caller, _ := rpc.PrincipalFrom(ctx)
+		open, err := c.of(ctx, caller.OrgID, text.GetTo())
+		if err != nil {
+			return err
+		}
+		text.OpenHours = open
+	}
+	return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
+}
+
+// of is when a text to a phone may be sent; nil at any hour, which is what an onboarding of the release before has for it.
+func (c withOpenHours) of(ctx context.Context, orgID, phone string) (*messagingv1.OpenHours, error) {
+	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service), &onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: phone})
+	if status.Code(err) == codes.Unimplemented {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	if hours := found.GetQuietHours(); err == nil && hours.GetEnabled() {
+		return &messagingv1.OpenHours{Open: hours.GetOpen(), Close: hours.GetClose(), TimeZone: found.GetTimeZone()}, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,106 @@
+package phone
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nyaruka/phonenumbers"
+)
+
+// ErrRefused is wrapped by every refusal of a number that exists, but may not be written to. The texts never repeat the number.
+var ErrRefused = errors.New("messages to this number are not allowed")
+
+// ToDo parts what is wrong from what to do about it, in the text of a refusal.
+const ToDo = "; to do: "
+
+// Policy is which numbers may be written to. The zero value allows every country, and none of the kinds that cost their caller more.
+type Policy struct {
+	Countries Countries `env:"SMS_COUNTRIES" help:"the countries that are texted, as ISO codes parted by commas, such as US,CA,BR; numbers of all others are refused. Empty for all"`
+	Kinds     Kinds     `env:"SMS_NUMBER_TYPES" help:"kinds of numbers that are texted although they may cost more, parted by commas: premium, shared_cost, personal, pager, company, voicemail, international (satellites and other networks of no country). Empty for none of them"`
+}
+
+// Countries are ISO 3166 codes.
+type Countries []string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *Countries) UnmarshalText(text []byte) error {
+	known := phonenumbers.GetSupportedRegions()
+	for _, code := range listed(string(text)) {
+		code = strings.ToUpper(code)
+		if _, ok := known[code]; !ok {
+			return errors.New("it must list ISO codes of countries, such as US,CA,BR")
+		}
+		*c = append(*c, code)
+	}
+	return nil
+}
+
+// Kind is what a number is, where a message to it may cost more than one to a phone.
+type Kind string
+
+// The kinds that are refused unless they are allowed.
+const (
+	Premium       Kind = "premium"
+	SharedCost    Kind = "shared_cost"
+	Personal      Kind = "personal"
+	Pager         Kind = "pager"
+	Company       Kind = "company" // a number for all of a company, wherever it rings
+	Voicemail     Kind = "voicemail"
+	International Kind = "international" // of a network of no country, such as a satellite's
+)
+
+// kinds are all of them.
+var kinds = []Kind{Premium, SharedCost, Personal, Pager, Company, Voicemail, International}
+
+// Kinds are some of them.
+type Kinds []Kind
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *Kinds) UnmarshalText(text []byte) error {
+	for _, name := range listed(string(text)) {
+		if !slices.Contains(kinds, Kind(name)) {
+			return fmt.Errorf("it must list some of %v", kinds)
+		}
+		*k = append(*k, Kind(name))
+	}
+	return nil
+}
+
+func listed(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// Check reports whether a number in E.164 may be written to, and the country that it is of: an ISO code, International, or empty where the
+// numbering plans do not say. A number that they no longer have is of the main country of its code, for it was read when they had it.
+// ErrRefused.
+func (p Policy) Check(e164 string) (country string, err error) {
+	number, err := phonenumbers.Parse(e164, phonenumbers.UNKNOWN_REGION)
+	if err == nil {
+		if country = phonenumbers.GetRegionCodeForNumber(number); country == "" {
+			country = phonenumbers.GetRegionCodeForCountryCode(int(number.GetCountryCode()))
+		}
+	}
+	kind := Kind("")
+	if country == phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY {
+		country, kind = string(International), International
+	} else if err == nil {
+		kind = costly[phonenumbers.GetNumberType(number)]
+	}
+	switch {
+	case kind != "" && !slices.Contains(p.Kinds, kind):
+		return country, fmt.Errorf("%w: it is of the kind %s, which may cost more than a phone's"+ToDo+
+			"use the number of a phone, or have SMS_NUMBER_TYPES allow %s", ErrRefused, kind, kind)
+	case kind != International && len(p.Countries) > 0 && !slices.Contains(p.Countries, country):
+		return country, fmt.Errorf("%w: its country is not among those that are texted"+ToDo+"have SMS_COUNTRIES list it", ErrRefused)
+	}
+	return country, nil
+}
+
+// costly are the types of the numbering plans that are of a Kind. A number that may be a landline or a mobile phone, and one that is free
+// to call, cost what a phone's does.
+var costly = map[phonenumbers.PhoneNumberType]Kind{
+	phonenumbers.PREMIUM_RATE: Premium, phonenumbers.SHARED_COST: SharedCost, phonenumbers.PERSONAL_NUMBER: Personal,
+	phonenumbers.PAGER: Pager, phonenumbers.UAN: Company, phonenumbers.VOICEMAIL: Voicemail,
+}

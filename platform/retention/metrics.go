@@ -1,0 +1,33 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Metrics says what passes delete, by table.
+type Metrics struct {
+	rows metric.Int64Counter
+	late metric.Float64Gauge
+}
+
+// NewMetrics registers them.
+func NewMetrics(meter metric.Meter) (*Metrics, error) {
+	rows, rowsErr := meter.Int64Counter("retention_rows", metric.WithDescription("Rows that were deleted, or emptied, because their time was over."))
+	late, lateErr := meter.Float64Gauge("retention_late_seconds", metric.WithUnit("s"),
+		metric.WithDescription("By how much the oldest row that the last pass deleted was past its time; 0 when it found none."))
+	return &Metrics{rows: rows, late: late}, errors.Join(rowsErr, lateErr)
+}
+
+func (m *Metrics) deleted(ctx context.Context, table string, rows int, late time.Duration) {
+	if m == nil {
+		return
+	}
+	of := metric.WithAttributes(attribute.String("table", table))
+	m.rows.Add(ctx, int64(rows), of)
+	m.late.Record(ctx, late.Seconds(), of)
+}

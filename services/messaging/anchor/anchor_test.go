@@ -1,0 +1,259 @@
+package anchor_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/anchor"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/sms"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+var org, at = uuid.MustParse("0190a000-0000-7000-8000-000000000001"), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// evidence is a database with the ledgers of two phones, of two lines each, and what anchors them.
+type evidence struct {
+	t      *testing.T
+	served *pgxpool.Pool
+	store  *postgres.Store
+	writer *anchor.Writer
+	public ed25519.PublicKey
+	logged bytes.Buffer
+}
+
+const ada, bob = "+14155550123", "+14155550124"
+
+func anchored(t *testing.T) *evidence {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	key, err := anchor.ParseKey(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	require.NoError(t, err)
+	e := &evidence{t: t, served: pgtest.New(t, postgres.Migrations()), public: public}
+	e.store = postgres.NewStore(e.served)
+	e.writer = &anchor.Writer{
+		Due: e.store.AnchorLedgers, Dir: t.TempDir(), Key: key, Now: func() time.Time { return at }, Log: slog.New(slog.NewJSONHandler(&e.logged, nil)),
+	}
+	for _, phone := range []string{ada, bob} {
+		e.note(phone, "letter 1")
+		e.note(phone, "letter 2")
+	}
+	e.anchor()
+	return e
+}
+
+func (e *evidence) note(phone, reason string) {
+	e.t.Helper()
+	to, err := sms.StoredPhone(phone)
+	require.NoError(e.t, err)
+	_, err = e.store.SetConsent(e.t.Context(), inbox.Note{OrgID: org, Phone: to, State: consent.OptedOut, Reason: reason, At: at})
+	require.NoError(e.t, err)
+}
+
+func (e *evidence) anchor() {
+	e.t.Helper()
+	more, err := e.writer.Once(e.t.Context())
+	require.NoError(e.t, err)
+	require.False(e.t, more)
+}
+
+// asOwner does what needs the password of the owner: it takes the guards off.
+func (e *evidence) asOwner(statements ...string) {
+	e.t.Helper()
+	owner := pgtest.Owner(e.t, e.served)
+	for _, sql := range append(statements, `alter table consent_events enable trigger user`) {
+		_, err := owner.Exec(e.t.Context(), sql)
+		require.NoError(e.t, err, sql)
+	}
+}
+
+const guardsOff = `alter table consent_events disable trigger user`
+
+// rehash makes the chain of every ledger whole again, as the trigger would have written it.
+const rehash = `
+do $$
+declare e consent_events; h bytea; n bigint; c consents;
+begin
+    for c in select * from consents loop
+        h := decode(repeat('00', 32), 'hex'); n := 0;
+        for e in select * from consent_events where org_id = c.org_id and phone = c.phone order by id loop
+            n := n + 1;
+            update consent_events set seq = n, prev_hash = h, hash = consent_line_hash(e, n, h) where id = e.id;
+            h := consent_line_hash(e, n, h);
+        end loop;
+        update consents set chain_length = n, chain_head = h where org_id = c.org_id and phone = c.phone;
+    end loop;
+end $$`
+
+func (e *evidence) verify() (anchor.Report, error) {
+	known, _, err := e.store.Anchors(e.t.Context())
+	require.NoError(e.t, err)
+	return anchor.Check{Dir: e.writer.Dir, Keys: []ed25519.PublicKey{e.public}, Find: e.store.NamedLedgers, Known: known}.Verify(e.t.Context())
+}
+
+func (e *evidence) finds(words ...string) {
+	e.t.Helper()
+	report, err := e.verify()
+	require.NoError(e.t, err)
+	require.Len(e.t, report.Findings, 1, report.Findings)
+	for _, w := range words {
+		require.Contains(e.t, report.Findings[0], w)
+	}
+	require.NotContains(e.t, report.Findings[0], "+1415")
+}
+
+// whole is what both verifiers of before say: the database's own, and that of an export.
+func (e *evidence) whole(phone string) {
+	e.t.Helper()
+	to, err := sms.StoredPhone(phone)
+	require.NoError(e.t, err)
+	ledger, err := e.store.Consent(e.t.Context(), org, to, inbox.LedgerPage{Limit: inbox.LargestLedgerPage})
+	require.NoError(e.t, err)
+	require.Nil(e.t, ledger.Broken)
+}
+
+func (e *evidence) file() string {
+	return filepath.Join(e.writer.Dir, "anchors-2026-11-20.jsonl")
+}
+
+func TestAnchors(t *testing.T) {
+	t.Parallel()
+
+	t.Run("LedgersThatNobodyTouchedAreWhatTheAnchorsHold", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		e.note(ada, "letter 3")
+		_, unanchored, err := e.store.Anchors(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, unanchored)
+		e.anchor()
+		report, err := e.verify()
+		require.NoError(t, err)
+		require.Equal(t, anchor.Report{Statements: 2, Entries: 3}, report, "only what has new lines is anchored again")
+		text, err := os.ReadFile(e.file())
+		require.NoError(t, err)
+		require.NotContains(t, string(text)+e.logged.String(), "1415555")
+		require.NotContains(t, string(text), "letter")
+		require.Contains(t, e.logged.String(), "ledger.anchored")
+	})
+
+	t.Run("TheLoginThatServesRewritesNothing", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		for _, deed := range []string{
+			`update consent_events set words = 'never'`, `delete from consent_events`, guardsOff, `truncate consent_events cascade`, `delete from consents`,
+			`update ledger_anchors set hash = hash`, `delete from ledger_anchors`, `create or replace function refuse_change() returns trigger language sql as ''`,
+		} {
+			_, err := e.served.Exec(t.Context(), deed)
+			require.Error(t, err, deed)
+			require.Regexp(t, "permission denied|must be owner", err.Error(), deed)
+		}
+	})
+
+	for name, tt := range map[string]struct {
+		deed  []string
+		whole bool // the ledger of before verifies all the same
+		want  []string
+	}{
+		"ALedgerThatTheOwnerRewroteAndHashedAnewIsFound": {
+			deed: []string{guardsOff, `update consent_events set words = 'letter X' where phone = '` + ada + `' and seq = 2`, rehash}, whole: true,
+			want: []string{"rewritten", "its first 2 lines", "anchor 1 of 2026-11-20T12:00:00Z", org.String()},
+		},
+		"AnActorWhoWasReplacedIsFound": {
+			deed: []string{guardsOff, `update consent_events set actor = '{"subject": "eve", "role": "operator"}' where phone = '` + ada + `' and seq = 1`}, whole: true,
+			want: []string{"rewritten"},
+		},
+		"LinesThatTheOwnerTookAwayAreFound": {
+			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `' and seq = 2`, rehash}, whole: true,
+			want: []string{"it has 1 lines, and had 2"},
+		},
+		"ALedgerThatTheOwnerDeletedIsFound": {
+			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `'`, `delete from consents where phone = '` + ada + `'`},
+			want: []string{"deleted, and had 2 lines", "anchor 1 of 2026-11-20T12:00:00Z"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := anchored(t)
+			e.asOwner(tt.deed...)
+			if tt.whole {
+				e.whole(ada)
+			}
+			e.finds(tt.want...)
+			e.note(bob, "letter 3")
+			e.anchor()
+			e.finds(tt.want...) // and no later anchor covers it
+		})
+	}
+
+	for name, tt := range map[string]struct {
+		edit func(file string) string
+		want string
+	}{
+		"AnEntryThatWasChangedInAFileIsFound": {func(s string) string { return strings.Replace(s, `"lines":2`, `"lines":1`, 1) }, "not signed by a key"},
+		"AnAnchorThatWasTakenOutIsFound":      {func(s string) string { _, rest, _ := strings.Cut(s, "\n"); return rest }, "anchor before anchor 2 is missing"},
+		"TheLastAnchorTakenOutIsFound":        {func(s string) string { first, _, _ := strings.Cut(s, "\n"); return first + "\n" }, "anchor 2, which the database knows"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := anchored(t)
+			e.note(ada, "letter 3")
+			e.anchor()
+			text, err := os.ReadFile(e.file())
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(e.file(), []byte(tt.edit(string(text))), 0o600))
+			report, err := e.verify()
+			require.NoError(t, err)
+			require.Contains(t, strings.Join(report.Findings, "\n"), tt.want)
+		})
+	}
+
+	t.Run("ACrashBetweenTheFileAndTheDatabaseIsHarmless", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		e.note(ada, "letter 3")
+		crashed := errors.New("crashed")
+		due := e.writer.Due
+		e.writer.Due = func(ctx context.Context, limit int, write func(anchor.Last, []anchor.Ledger) (*anchor.Statement, error)) (int, error) {
+			return due(ctx, limit, func(last anchor.Last, ledgers []anchor.Ledger) (*anchor.Statement, error) {
+				_, err := write(last, ledgers)
+				return nil, errors.Join(err, crashed)
+			})
+		}
+		_, err := e.writer.Once(t.Context())
+		require.ErrorIs(t, err, crashed)
+		torn, err := os.OpenFile(e.file(), os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = torn.WriteString(`{"version":"paceline-anc`)
+		require.NoError(t, errors.Join(err, torn.Close()))
+		e.writer.Due = due
+		e.writer.Now = func() time.Time { return at.Add(time.Minute) }
+		e.anchor()
+		e.note(ada, "letter 4")
+		e.anchor()
+		report, err := e.verify()
+		require.NoError(t, err)
+		require.Equal(t, anchor.Report{Statements: 4, Entries: 5, Unreadable: 1}, report)
+	})
+}

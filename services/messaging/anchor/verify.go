@@ -1,0 +1,177 @@
+package anchor
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/consent"
+)
+
+// most is how many findings a report has; more are counted alone.
+const most = 1000
+
+// Find returns the ledgers of these names, as far as they are there.
+type Find func(ctx context.Context, names []uuid.UUID) (map[uuid.UUID]Ledger, error)
+
+// Report is what the anchors say about the ledgers.
+type Report struct {
+	Statements, Entries int
+	Unreadable          int      // lines of which a crash may have left a part; a statement that is missing is a finding of its own
+	Findings            []string // empty when each ledger is what was anchored
+	More                int      // findings beyond those
+}
+
+func (r *Report) find(format string, args ...any) {
+	if len(r.Findings) == most {
+		r.More++
+		return
+	}
+	r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
+}
+
+// Check is what is held against the anchors.
+type Check struct {
+	Dir   string // with the files of all replicas
+	Keys  []ed25519.PublicKey
+	Find  Find
+	Only  uuid.UUID        // the one ledger that is looked at; uuid.Nil for all
+	Known map[int64]string // the hashes of the statements that the database says there are, by their numbers; nil without a database
+}
+
+// Verify reads all files of the folder and holds the ledgers against them.
+func (c Check) Verify(ctx context.Context) (Report, error) {
+	var r Report
+	hashes, follows, wrong := map[string]bool{}, map[string]int64{}, map[uuid.UUID]bool{}
+	err := statements(c.Dir, c.Keys, &r, func(s *Statement) error {
+		r.Statements++
+		r.Entries += len(s.Ledgers)
+		hashes[s.Hash()] = true
+		follows[s.Previous] = s.Number
+		if s.Previous == "" && s.Number != 1 {
+			r.find("anchor %d of %s begins anew, as after a loss of the database's own list", s.Number, stamp(s))
+		}
+		entries := s.Ledgers
+		if c.Only != uuid.Nil {
+			entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Ledger != c.Only })
+		}
+		names := make([]uuid.UUID, len(entries))
+		for i, e := range entries {
+			names[i] = e.Ledger
+		}
+		found, err := c.Find(ctx, names)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if why := e.contradicts(found); why != "" && !wrong[e.Ledger] {
+				wrong[e.Ledger] = true
+				r.find("ledger %s: %s, as anchor %d of %s holds it", e.Ledger, why, s.Number, stamp(s))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	for previous, number := range follows {
+		if previous != "" && !hashes[previous] {
+			r.find("the anchor before anchor %d is missing, or was changed", number)
+		}
+	}
+	for number, hash := range c.Known {
+		if !hashes[hash] {
+			r.find("anchor %d, which the database knows, is in no file", number)
+		}
+	}
+	return r, nil
+}
+
+func stamp(s *Statement) string { return s.At.Format("2006-01-02T15:04:05Z07:00") }
+
+// contradicts says how a ledger differs from an entry; empty when it does not.
+func (e Entry) contradicts(found map[uuid.UUID]Ledger) string {
+	l, there := found[e.Ledger]
+	switch {
+	case !there:
+		return fmt.Sprintf("it is deleted, and had %d lines", e.Lines)
+	case len(l.Lines) < e.Lines:
+		return fmt.Sprintf("of organisation %s: it has %d lines, and had %d", l.OrgID, len(l.Lines), e.Lines)
+	case e.Lines < 1 || consent.Witnesses(l.Lines[:e.Lines])[e.Lines-1] != e.Witness:
+		return fmt.Sprintf("of organisation %s: it was rewritten: its first %d lines are not those", l.OrgID, e.Lines)
+	}
+	return ""
+}
+
+// statements reads all files in order. What is not signed by a key is a finding, and counts as missing.
+func statements(dir string, keys []ed25519.PublicKey, r *Report, each func(*Statement) error) error {
+	files, err := filepath.Glob(filepath.Join(dir, "anchors-*.jsonl")) // sorted
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("%s has no file of anchors", dir)
+	}
+	for _, file := range files {
+		if err := statementsOf(file, keys, r, each); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func statementsOf(file string, keys []ed25519.PublicKey, r *Report, each func(*Statement) error) (err error) {
+	f, err := os.Open(file) //nolint:gosec // the operator names the folder
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	in := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		var s Statement
+		switch {
+		case json.Unmarshal(line, &s) != nil:
+			r.Unreadable++
+		case !s.signedBy(keys):
+			r.find("%s, line %d: it is not signed by a key that is believed", filepath.Base(file), n)
+		default:
+			if err := each(&s); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// OfExport is the ledger of an export for Verify: an export does not say its name, so it is known by a witness that an anchor holds. The name is
+// uuid.Nil when none does.
+func OfExport(dir string, keys []ed25519.PublicKey, lines []consent.Line) (name uuid.UUID, newest int, err error) {
+	ours := map[string]bool{}
+	for _, w := range consent.Witnesses(lines) {
+		ours[w] = true
+	}
+	err = statements(dir, keys, &Report{}, func(s *Statement) error {
+		for _, e := range s.Ledgers {
+			if ours[e.Witness] {
+				name, newest = e.Ledger, max(newest, e.Lines)
+			}
+		}
+		return nil
+	})
+	return name, newest, err
+}

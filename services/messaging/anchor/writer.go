@@ -1,0 +1,93 @@
+package anchor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/consent"
+)
+
+// AtOnce is how many ledgers a statement has at the most.
+const AtOnce = 500
+
+// Ledger is one with its lines, from the first.
+type Ledger struct {
+	ID, OrgID uuid.UUID
+	Lines     []consent.Line
+}
+
+// Last is the newest statement that the database knows; zero when there is none.
+type Last struct {
+	Number int64
+	Hash   string
+}
+
+// Writer writes statements.
+type Writer struct {
+	// Due is the database: of all replicas one at a time gets the ledgers with lines that no anchor holds. What write returns is noted, once
+	// the statement is in its file; a crash between has the same ledgers anchored again, by another statement that follows the same one.
+	Due func(ctx context.Context, limit int, write func(last Last, due []Ledger) (*Statement, error)) (anchored int, err error)
+	Dir string // outside the database; it has to be there
+	Key Key
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Once anchors a batch of ledgers and reports whether there may be more.
+func (w *Writer) Once(ctx context.Context) (more bool, err error) {
+	var written *Statement
+	n, err := w.Due(ctx, AtOnce, func(last Last, due []Ledger) (*Statement, error) {
+		s := &Statement{Number: last.Number + 1, At: w.Now().UTC().Truncate(time.Microsecond), Previous: last.Hash}
+		for _, l := range due {
+			witnesses := consent.Witnesses(l.Lines)
+			s.Ledgers = append(s.Ledgers, Entry{Ledger: l.ID, Lines: len(l.Lines), Witness: witnesses[len(witnesses)-1]})
+		}
+		line, err := w.Key.line(s)
+		if err != nil {
+			return nil, err
+		}
+		written = s
+		return s, appendLine(filepath.Join(w.Dir, "anchors-"+s.At.Format(time.DateOnly)+".jsonl"), line)
+	})
+	if err != nil {
+		return false, fmt.Errorf("anchor the ledgers: %w", err)
+	}
+	if n > 0 { // the log is another place that the owner of the database does not write
+		w.Log.InfoContext(ctx, "ledger.anchored", "number", written.Number, "ledgers", n, "hash", written.Hash())
+	}
+	return n == AtOnce, nil
+}
+
+// appendLine has the line on the disk when it returns. What a crash left of another line is ended first.
+func appendLine(file string, line []byte) (err error) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if end > 0 {
+		var last [1]byte
+		if _, err := f.ReadAt(last[:], end-1); err != nil {
+			return err
+		}
+		if last[0] != '\n' {
+			line = append([]byte{'\n'}, line...)
+		}
+	}
+	if _, err := f.Write(line); err != nil {
+		return err
+	}
+	return f.Sync()
+}

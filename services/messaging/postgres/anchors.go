@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/anchor"
+	"paceline.internal/services/messaging/consent"
+)
+
+// sqlAnchorTurn is false while another replica anchors.
+const sqlAnchorTurn = `select pg_try_advisory_xact_lock(hashtextextended('ledger anchors', 0))`
+
+const sqlLastAnchor = `select number, hash from ledger_anchors order by number desc limit 1`
+
+// sqlToAnchor locks nothing: a phone that changes meanwhile is due again.
+const sqlToAnchor = `
+with due as materialized (
+	select org_id, phone, coalesce(ledger_id, gen_random_uuid()) as ledger_id
+	from consents where anchored < chain_length order by org_id, phone limit @limit
+)
+` + sqlLines + ` from due d join consent_events e using (org_id, phone) order by d.ledger_id, e.id`
+
+const sqlLines = `
+select d.ledger_id, e.org_id::text, e.phone, e.at, e.state, e.source, e.words, e.sender, coalesce(e.message_id::text, '') as message_id,
+	e.keyword_pack, e.rules_version, e.confirmed_by, e.confirmation, coalesce(e.actor::text, '{}') as actor`
+
+const sqlAnchored = `
+update consents c set anchored = greatest(c.anchored, u.lines), ledger_id = coalesce(c.ledger_id, u.ledger)
+from unnest(@org::uuid[], @phone::text[], @ledger::uuid[], @lines::bigint[]) u (org, phone, ledger, lines)
+where c.org_id = u.org and c.phone = u.phone`
+
+const sqlKeepAnchor = `insert into ledger_anchors (number, at, ledgers, hash) values (@number, @at, @ledgers, @hash)`
+
+// AnchorLedgers is the Due of an anchor.Writer. The file is written inside the transaction, which holds nothing then but the turn.
+func (s *Store) AnchorLedgers(
+	ctx context.Context, limit int, write func(last anchor.Last, due []anchor.Ledger) (*anchor.Statement, error),
+) (anchored int, err error) {
+	defer mark(&err)
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var ours bool
+		if err := tx.QueryRow(ctx, sqlAnchorTurn).Scan(&ours); err != nil || !ours {
+			return err
+		}
+		var last anchor.Last
+		if err := tx.QueryRow(ctx, sqlLastAnchor).Scan(&last.Number, &last.Hash); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		due, err := ledgers(ctx, tx, sqlToAnchor, postgres.Args{"limit": limit})
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		written, err := write(last, due)
+		if err != nil {
+			return err
+		}
+		var orgs, names []uuid.UUID
+		var phones []string
+		var lines []int64
+		for _, l := range due {
+			orgs, phones, names, lines = append(orgs, l.OrgID), append(phones, l.Lines[0].Phone), append(names, l.ID), append(lines, int64(len(l.Lines)))
+		}
+		anchored = len(due)
+		return errors.Join(
+			exec(ctx, tx, sqlAnchored, postgres.Args{"org": orgs, "phone": phones, "ledger": names, "lines": lines}),
+			exec(ctx, tx, sqlKeepAnchor, postgres.Args{"number": written.Number, "at": written.At, "ledgers": len(due), "hash": written.Hash()}),
+		)
+	})
+	return anchored, err
+}
+
+const sqlNamedLedgers = `
+with due as materialized (select org_id, phone, ledger_id from consents where ledger_id = any(@names::uuid[]))
+` + sqlLines + ` from due d join consent_events e using (org_id, phone) order by d.ledger_id, e.id`
+
+// NamedLedgers is anchor.Find.
+func (s *Store) NamedLedgers(ctx context.Context, names []uuid.UUID) (map[uuid.UUID]anchor.Ledger, error) {
+	found, err := ledgers(ctx, s.pool, sqlNamedLedgers, postgres.Args{"names": names})
+	named := map[uuid.UUID]anchor.Ledger{}
+	for _, l := range found {
+		named[l.ID] = l
+	}
+	return named, err
+}
+
+const (
+	sqlAnchors    = `select number, hash from ledger_anchors`
+	sqlUnanchored = `select count(*) from consents where anchored < chain_length`
+)
+
+// Anchors are the statements that were written, by their numbers, and how many ledgers have lines that none of them holds.
+func (s *Store) Anchors(ctx context.Context) (known map[int64]string, unanchored int, err error) {
+	defer mark(&err)
+	known = map[int64]string{}
+	_, err = collect(ctx, s.pool, sqlAnchors, nil, func(row pgx.CollectableRow) (struct{}, error) {
+		var number int64
+		var hash string
+		err := row.Scan(&number, &hash)
+		known[number] = hash
+		return struct{}{}, err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return known, unanchored, s.pool.QueryRow(ctx, sqlUnanchored).Scan(&unanchored)
+}
+
+// ledgers runs a query of sqlLines, which gives the lines of one ledger after the other.
+func ledgers(ctx context.Context, c conn, sql string, args postgres.Args) ([]anchor.Ledger, error) {
+	var all []anchor.Ledger
+	_, err := collect(ctx, c, sql, args, func(row pgx.CollectableRow) (struct{}, error) {
+		var name uuid.UUID
+		var l consent.Line
+		var actor string
+		err := row.Scan(&name, &l.OrgID, &l.Phone, &l.At, &l.State, &l.Source, &l.Words, &l.Sender, &l.MessageID, &l.KeywordPack, &l.Rules,
+			&l.ConfirmedBy, &l.Confirmation, &actor)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if err := json.Unmarshal([]byte(actor), &l.Actor); err != nil {
+			return struct{}{}, fmt.Errorf("the actor of a line of ledger %s: %w", name, err)
+		}
+		if len(all) == 0 || all[len(all)-1].ID != name {
+			org, err := uuid.Parse(l.OrgID)
+			if err != nil {
+				return struct{}{}, err
+			}
+			all = append(all, anchor.Ledger{ID: name, OrgID: org})
+		}
+		of := &all[len(all)-1]
+		l.Seq = int64(len(of.Lines) + 1)
+		of.Lines = append(of.Lines, l)
+		return struct{}{}, nil
+	})
+	return all, err
+}

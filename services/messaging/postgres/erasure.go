@@ -1,0 +1,290 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+)
+
+// sqlKeyFits reads the least and the greatest key that made a suppression: by their index, however many there are.
+const sqlKeyFits = `
+(select coalesce(min(s.key_id), @key_id) from suppressions s where s.org_id = @org) = @key_id
+	and (select coalesce(max(s.key_id), @key_id) from suppressions s where s.org_id = @org) = @key_id`
+
+// sqlSuppressed is since when the STOP of a phone is in force that was erased; null for none.
+const sqlSuppressed = `(select s.created_at from suppressions s where s.org_id = @org and s.pseudonym = @pseudonym)`
+
+// sqlErased is whether the message is of a profile that is being erased or was.
+const sqlErased = `exists (select from erased_profiles e where e.org_id = u.org and e.profile_id = u.profile)`
+
+// named adds to the arguments of a statement what it finds a suppression by.
+func (s *Store) named(args postgres.Args, orgID uuid.UUID, phone string) postgres.Args {
+	args["key_id"], args["pseudonym"] = s.Pseudonyms.KeyID(), s.Pseudonyms.Of(orgID.String(), phone)
+	return args
+}
+
+// checkKey is inbox.ErrPseudonymKey when suppressions would not be found.
+func (s *Store) checkKey(ctx context.Context, c rowQuerier, args postgres.Args) error {
+	var fits bool
+	if err := c.QueryRow(ctx, `select `+sqlKeyFits, args).Scan(&fits); err != nil {
+		return err
+	}
+	if !fits {
+		return inbox.ErrPseudonymKey
+	}
+	return nil
+}
+
+// rowQuerier is the pool, or a transaction.
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// CanErase says under which pseudonym a person would be erased; inbox.ErrPseudonymKey.
+func (s *Store) CanErase(ctx context.Context, p inbox.Person) (pseudonym string, err error) {
+	defer mark(&err)
+	args := s.named(postgres.Args{"org": p.OrgID}, p.OrgID, p.Phone.String())
+	if !s.Pseudonyms.Known() {
+		return "", inbox.ErrPseudonymKey
+	}
+	return s.Pseudonyms.Of(p.OrgID.String(), p.Phone.String()), s.checkKey(ctx, s.pool, args)
+}
+
+const (
+	sqlBeginErasure = `
+insert into erased_profiles (org_id, profile_id, pseudonym, began_at) values (@org, @profile, @pseudonym, @at)
+on conflict (org_id, profile_id) do nothing`
+
+	// sqlBlock holds the phone as no version of a hold can lift it. The hold goes with the person.
+	sqlBlock = `
+insert into holds as h (org_id, phone, held, version, updated_at) values (@org, @phone, true, 9223372036854775807, @at)
+on conflict (org_id, phone) do update set held = true, version = excluded.version, updated_at = excluded.updated_at`
+
+	sqlDropQueued = `
+delete from sms_outbound_jobs
+where org_id = @org and status = 'pending' and (payload ->> 'to' = @phone or payload ? 'profile_id' and payload ->> 'profile_id' = @profile::uuid::text)`
+
+	// sqlErasureWaits finds what has to come to its end first. A message that waits for an operator or for another attempt does not: nobody can
+	// make one any more.
+	sqlErasureWaits = `
+select coalesce((
+	select m.id from sms_messages m
+	where m.org_id = @org and (case m.direction when 'inbound' then m.from_number else m.to_number end) = @phone and m.direction = 'outbound'
+		and (m.status in ('sending', 'unknown') or m.status in ('accepted', 'queued', 'sent') and m.next_look_at is not null)
+	limit 1), (
+	select j.id from sms_outbound_jobs j where j.org_id = @org and j.status = 'processing' and j.payload ->> 'to' = @phone limit 1))`
+
+	sqlErasePerson = `select erase_person(@org, @phone, @profile, @pseudonym, @at)`
+
+	sqlSuppress = `
+insert into suppressions (org_id, pseudonym, key_id, created_at) values (@org, @pseudonym, @key_id, @at)
+on conflict (org_id, pseudonym) do update set created_at = excluded.created_at`
+
+	sqlUnsuppress = `delete from suppressions where org_id = @org and pseudonym = @pseudonym`
+
+	sqlKeepLedger = `
+with kept as (
+	insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, head, broken_at, seal)
+	values (@id, @org, @pseudonym, @at, @state, @length, decode(nullif(@head, ''), 'hex'), nullif(@broken::bigint, 0), @seal) returning id, org_id
+)
+insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash)
+select id, org_id, u.seq, u.at, u.state, u.source, decode(u.prev, 'hex'), decode(u.hash, 'hex')
+from kept, unnest(@seqs::bigint[], @ats::timestamptz[], @states::text[], @sources::text[], @prevs::text[], @hashes::text[])
+	u (seq, at, state, source, prev, hash)`
+
+	sqlErasedNow = `
+update erased_profiles set erased_at = @at where org_id = @org and profile_id = @profile and erased_at is null`
+)
+
+// ErasePerson takes a person out of everything that is kept here. From its first call on nothing is sent to them; what is on its way has to
+// come to its end first, and until it has the erasure waits for it. Another call goes on; one after the end changes nothing.
+// inbox.ErrPseudonymKey.
+func (s *Store) ErasePerson(ctx context.Context, p inbox.Person, at time.Time) (e inbox.Erasure, err error) {
+	defer mark(&err)
+	if !s.Pseudonyms.Known() {
+		return e, inbox.ErrPseudonymKey
+	}
+	at = at.UTC().Truncate(time.Microsecond)
+	args := s.named(postgres.Args{"org": p.OrgID, "profile": p.ProfileID, "phone": p.Phone.String(), "at": at}, p.OrgID, p.Phone.String())
+	e.Pseudonym = s.Pseudonyms.Of(p.OrgID.String(), p.Phone.String())
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		e.WaitsFor = uuid.Nil
+		if err := s.checkKey(ctx, tx, args); err != nil {
+			return err
+		}
+		for _, sql := range []string{sqlLock, sqlBeginErasure, sqlBlock, sqlDropQueued} {
+			if err := exec(ctx, tx, sql, args); err != nil {
+				return err
+			}
+		}
+		var waits *uuid.UUID
+		if err := tx.QueryRow(ctx, sqlErasureWaits, args).Scan(&waits); err != nil || waits != nil {
+			e.WaitsFor = value(waits)
+			return err
+		}
+		return s.eraseLocked(ctx, tx, p, args, at)
+	})
+	return e, err
+}
+
+// eraseLocked erases a person to whom nothing is on its way, and keeps what is left of their consent.
+func (s *Store) eraseLocked(ctx context.Context, tx pgx.Tx, p inbox.Person, args postgres.Args, at time.Time) error {
+	ledger, err := readLedger(ctx, tx, p.OrgID, p.Phone, inbox.LedgerPage{Limit: math.MaxInt})
+	switch {
+	case errors.Is(err, inbox.ErrConsentNotFound): // what an earlier erasure has kept stays
+	case err != nil:
+		return err
+	default:
+		if err := s.keepErased(ctx, tx, ledger, args, at); err != nil {
+			return err
+		}
+	}
+	for _, sql := range []string{sqlErasePerson, sqlErasedNow} {
+		if err := exec(ctx, tx, sql, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) keepErased(ctx context.Context, tx pgx.Tx, l inbox.Ledger, args postgres.Args, at time.Time) error {
+	suppression := sqlUnsuppress
+	if l.State == consent.OptedOut {
+		suppression = sqlSuppress
+	}
+	if err := exec(ctx, tx, suppression, args); err != nil || len(l.Events) == 0 {
+		return err
+	}
+	erased := s.Pseudonyms.Erase(l.Lines(), l.Chain, string(l.State), at)
+	n := len(erased.Lines)
+	seqs, ats, states, sources := make([]int64, n), make([]time.Time, n), make([]string, n), make([]string, n)
+	prevs, hashes := make([]string, n), make([]string, n)
+	for i, line := range erased.Lines {
+		seqs[i], ats[i], states[i], sources[i], prevs[i], hashes[i] = line.Seq, line.At, line.State, line.Source, line.PrevHash, line.Hash
+	}
+	return exec(ctx, tx, sqlKeepLedger, postgres.Args{
+		"id": uuid.Must(uuid.NewV7()), "org": l.OrgID, "pseudonym": erased.Pseudonym, "at": at, "state": erased.State, "length": n,
+		"head": l.Chain.Head, "broken": erased.BrokenAt, "seal": erased.Seal, "seqs": seqs, "ats": ats, "states": states,
+		"sources": sources, "prevs": prevs, "hashes": hashes,
+	})
+}
+
+const sqlErasedLedgers = `
+select l.id, l.org_id::text, l.pseudonym, l.erased_at, l.state, coalesce(l.broken_at, 0), l.seal, l.length,
+	coalesce(array_agg(e.seq order by e.seq) filter (where e.seq is not null), '{}'),
+	coalesce(array_agg(e.at order by e.seq) filter (where e.seq is not null), '{}'),
+	coalesce(array_agg(e.state order by e.seq) filter (where e.seq is not null), '{}'),
+	coalesce(array_agg(e.source order by e.seq) filter (where e.seq is not null), '{}'),
+	coalesce(array_agg(encode(e.prev_hash, 'hex') order by e.seq) filter (where e.seq is not null), '{}'),
+	coalesce(array_agg(encode(e.hash, 'hex') order by e.seq) filter (where e.seq is not null), '{}')
+from erased_ledgers l left join erased_consent_lines e on e.ledger_id = l.id
+where l.org_id = @org and l.pseudonym = @pseudonym
+group by l.id order by l.erased_at`
+
+// ErasedConsent is what is left of the consent of a pseudonym.
+func (s *Store) ErasedConsent(ctx context.Context, orgID uuid.UUID, pseudonym string) (left inbox.ErasedConsent, err error) {
+	defer mark(&err)
+	args := postgres.Args{"org": orgID, "pseudonym": pseudonym}
+	left.Ledgers, err = collect(ctx, s.pool, sqlErasedLedgers, args, readErased)
+	if err != nil {
+		return left, err
+	}
+	var since *time.Time
+	err = s.pool.QueryRow(ctx, `select `+sqlSuppressed, args).Scan(&since)
+	left.SuppressedAt = value(since)
+	return left, err
+}
+
+func readErased(row pgx.CollectableRow) (e consent.ErasedLedger, err error) {
+	var id uuid.UUID
+	var length int64
+	var seqs []int64
+	var ats []time.Time
+	var states, sources, prevs, hashes []string
+	err = row.Scan(&id, &e.OrgID, &e.Pseudonym, &e.ErasedAt, &e.State, &e.BrokenAt, &e.Seal, &length, &seqs, &ats, &states, &sources, &prevs,
+		&hashes)
+	e.Lines = make([]consent.ErasedLine, len(seqs))
+	for i := range seqs {
+		e.Lines[i] = consent.ErasedLine{
+			Seq: seqs[i], At: ats[i], State: states[i], Source: sources[i], PrevHash: prevs[i], Hash: hashes[i],
+		}
+	}
+	return e, err
+}
+
+const (
+	// MaxExport is how many rows of one kind an export has at most.
+	MaxExport = 5000
+
+	// sqlExport has one row more of a kind than there may be, so that it is seen when there are too many.
+	sqlExport = `
+with m as (
+	select * from sms_messages where org_id = @org and (case direction when 'inbound' then from_number else to_number end) = @phone
+	union
+	select * from sms_messages where org_id = @org and profile_id = @profile
+	limit @most + 1
+), q as (
+	select * from sms_outbound_jobs where org_id = @org and (payload ->> 'to' = @phone or payload ->> 'profile_id' = @profile::uuid::text) limit @most + 1
+), r as (
+	select s.* from sms_receipts s join m on m.id = s.message_id limit @most + 1
+), a as (
+	select * from audit where org_id = @org and (profile_id = @profile or phone = @phone) limit @most + 1
+), counted as (
+	select greatest((select count(*) from m), (select count(*) from q), (select count(*) from r), (select count(*) from a)) as n
+)
+select counted.n, case when counted.n <= @most then jsonb_build_object(
+	'messages', (select coalesce(jsonb_agg(to_jsonb(m) - array['attempt_token', 'body_hash'] order by m.id), '[]') from m),
+	'receipts', (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from r),
+	'queued_texts', (select coalesce(jsonb_agg(to_jsonb(q) - 'lease_token' order by q.id), '[]') from q),
+	'consent_replies', (select coalesce(jsonb_agg(to_jsonb(c) order by c.created_at), '[]') from consent_replies c where c.org_id = @org and c.phone = @phone),
+	'reminder_preference', (select to_jsonb(p) from reminder_preferences p where p.org_id = @org and p.phone = @phone),
+	'hold', (select to_jsonb(h) from holds h where h.org_id = @org and h.phone = @phone),
+	'audit', (select coalesce(jsonb_agg(to_jsonb(a) order by a.at, a.id), '[]') from a)
+)::text end
+from counted`
+)
+
+// Export is everything that is kept here about a person but their consent, as one JSON object; inbox.ErrExportTooLarge.
+func (s *Store) Export(ctx context.Context, p inbox.Person) (document []byte, err error) {
+	defer mark(&err)
+	var rows int
+	var text *string
+	err = s.pool.QueryRow(ctx, sqlExport, postgres.Args{
+		"org": p.OrgID, "profile": p.ProfileID, "phone": p.Phone.String(), "most": MaxExport,
+	}).Scan(&rows, &text)
+	if err == nil && text == nil {
+		err = fmt.Errorf("%w: there are more than %d rows of one kind", inbox.ErrExportTooLarge, MaxExport)
+	}
+	return []byte(value(text)), err
+}
+
+// sqlForgetCodes takes the words out of codes that are at their end: out of the queue, and out of what was sent.
+const sqlForgetCodes = `
+with over as materialized (
+	select id, org_id from sms_outbound_jobs
+	where event_type = 'otp' and processed_at is not null and payload ->> 'body' <> '' and processed_at <= @before
+	order by processed_at limit @limit for update skip locked
+), sent as (
+	update sms_messages m set body = '', body_hash = decode(repeat('00', 32), 'hex') from over o
+	where m.org_id = o.org_id and m.idempotency_key = 'outbound:' || o.id::text and m.status not in ('sending', 'unknown', 'parked')
+)
+update sms_outbound_jobs j set payload = jsonb_set(j.payload, '{body}', '""') from over o
+where j.id = o.id and not exists (
+	select from sms_messages m where m.org_id = o.org_id and m.idempotency_key = 'outbound:' || o.id::text
+		and m.status in ('sending', 'unknown', 'parked'))`
+
+// ForgetCodes takes the words of one-time codes that are at their end since an instant; of at most limit, and reports of how many.
+func (o *Outbound) ForgetCodes(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	defer mark(&err)
+	tag, err := o.pool.Exec(ctx, sqlForgetCodes, postgres.Args{"before": before, "limit": limit})
+	return int(tag.RowsAffected()), err
+}

@@ -1,0 +1,261 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/outbound"
+	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
+)
+
+const pseudonymKey = "a key of at least thirty-two bytes"
+
+// erasable is a store and a person of it.
+func erasable(t *testing.T) (*postgres.Store, *pgxpool.Pool, inbox.Person) {
+	t.Helper()
+	pool := pgtest.New(t, postgres.Migrations())
+	store := postgres.NewStore(pool)
+	store.Pseudonyms = consent.NewPseudonyms(pseudonymKey)
+	return store, pool, inbox.Person{OrgID: uuid.New(), ProfileID: uuid.New(), Phone: phone(t, "+14155550123")}
+}
+
+// writes has a person text words of consent.
+func writes(t *testing.T, store *postgres.Store, p inbox.Person, words string, at time.Time) {
+	t.Helper()
+	_, err := store.RecordInbound(t.Context(), inbox.Entry{
+		Inbound: inbox.Inbound{OrgID: p.OrgID, SID: "SM" + uuid.NewString(), From: p.Phone, To: "+14155550100", Body: words, ReceivedAt: at},
+		ID:      uuid.Must(uuid.NewV7()), At: at,
+	})
+	require.NoError(t, err)
+}
+
+// erase erases a person to whom nothing is on its way.
+func erase(t *testing.T, store *postgres.Store, p inbox.Person, at time.Time) inbox.Erasure {
+	t.Helper()
+	e, err := store.ErasePerson(t.Context(), p, at)
+	require.NoError(t, err)
+	require.Equal(t, uuid.Nil, e.WaitsFor)
+	return e
+}
+
+// dump is everything that a database has, as text.
+func dump(t *testing.T, pool *pgxpool.Pool) (all string) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), `select string_agg(query_to_xml(format('select r::text from %I r', tablename), true, true, '')::text, '')
+		from pg_tables where schemaname = 'public'`).Scan(&all))
+	return all
+}
+
+func TestErasePerson(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+	t.Run("WaitsForWhatIsOnItsWayAndLetsNothingElseGo", func(t *testing.T) {
+		t.Parallel()
+		store, _, p := erasable(t)
+		a := attempt(t, p.OrgID, p.Phone, "key")
+		claim, err := store.Claim(t.Context(), a)
+		require.NoError(t, err)
+		require.True(t, claim.Won)
+		e, err := store.ErasePerson(t.Context(), p, at)
+		require.NoError(t, err)
+		require.Equal(t, claim.Message.ID, e.WaitsFor)
+		claim, err = store.Claim(t.Context(), attempt(t, p.OrgID, p.Phone, "another"))
+		require.NoError(t, err)
+		require.False(t, claim.Won)
+		require.True(t, claim.Held)
+	})
+
+	t.Run("LeavesNeitherWordsNorNumber", func(t *testing.T) {
+		t.Parallel()
+		store, pool, p := erasable(t)
+		a := attempt(t, p.OrgID, p.Phone, "ref-+14155550123")
+		_, err := store.Claim(t.Context(), a)
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), `update sms_messages set status = 'delivered', twilio_sid = 'SMx', accepted_at = $1`, at)
+		require.NoError(t, err)
+		_, err = store.RecordReceipt(t.Context(), receipt("SMx", "sent"))
+		require.NoError(t, err)
+		writes(t, store, p, "please STOP, says Ana", at)
+		writes(t, store, p, "STOP", at)
+		_, err = pool.Exec(t.Context(), `insert into sms_looks (message_id, at, finding, detail, candidates)
+			select id, $1, 'resolved', 'hello Ana', '[]' from sms_messages where direction = 'outbound'`, at)
+		require.NoError(t, err)
+		before := dump(t, pool)
+		require.Contains(t, before, "4155550123")
+
+		e := erase(t, store, p, at)
+		erase(t, store, p, at.Add(time.Hour)) // and again
+		_, err = store.RecordReceipt(t.Context(), receipt("SMx", "delivered"))
+		require.NoError(t, err)
+		after := dump(t, pool)
+		for _, word := range []string{"4155550123", "Ana", "hello"} {
+			require.NotContains(t, after, word)
+		}
+		left, err := store.ErasedConsent(t.Context(), p.OrgID, e.Pseudonym)
+		require.NoError(t, err)
+		require.Len(t, left.Ledgers, 1)
+		require.Len(t, left.Ledgers[0].Lines, 2)
+		require.Nil(t, store.Pseudonyms.VerifyErased(left.Ledgers[0]))
+		require.Equal(t, at, left.SuppressedAt.UTC())
+		_, err = pool.Exec(t.Context(), `update erased_consent_lines set state = 'opted_in'`)
+		require.NoError(t, err)
+		left, err = store.ErasedConsent(t.Context(), p.OrgID, e.Pseudonym)
+		require.NoError(t, err)
+		require.NotNil(t, store.Pseudonyms.VerifyErased(left.Ledgers[0]))
+	})
+
+	t.Run("SendsNothingMoreInTheNameOfTheProfile", func(t *testing.T) {
+		t.Parallel()
+		store, _, p := erasable(t)
+		erase(t, store, p, at)
+		a := attempt(t, p.OrgID, p.Phone, "straggler")
+		a.ProfileID = p.ProfileID
+		requireRefused(t, store, a)
+		a = attempt(t, p.OrgID, p.Phone, "enrolled anew")
+		a.ProfileID = uuid.New()
+		claim, err := store.Claim(t.Context(), a)
+		require.NoError(t, err)
+		require.True(t, claim.Won)
+		b := attempt(t, p.OrgID, p.Phone, "straggler") // consent is there again
+		b.ProfileID = p.ProfileID
+		requireRefused(t, store, b)
+	})
+
+	t.Run("NeedsAKey", func(t *testing.T) {
+		t.Parallel()
+		store, _, p := erasable(t)
+		store.Pseudonyms = consent.Pseudonyms{}
+		_, err := store.ErasePerson(t.Context(), p, at)
+		require.ErrorIs(t, err, inbox.ErrPseudonymKey)
+		_, err = store.CanErase(t.Context(), p)
+		require.ErrorIs(t, err, inbox.ErrPseudonymKey)
+	})
+
+	t.Run("IsTheOnlyWayToTakeALineOutOfTheLedger", func(t *testing.T) {
+		t.Parallel()
+		store, pool, p := erasable(t)
+		writes(t, store, p, "STOP", at)
+		_, err := pool.Exec(t.Context(), `set role messaging_worker; set app.erasing = 'DELETE consent_events'; delete from consent_events`)
+		require.ErrorContains(t, err, "append-only")
+	})
+}
+
+func requireRefused(t *testing.T, store *postgres.Store, a send.Attempt) {
+	t.Helper()
+	claim, err := store.Claim(t.Context(), a)
+	require.NoError(t, err)
+	require.False(t, claim.Won)
+	require.True(t, claim.OptedOut)
+}
+
+func receipt(sid, status string) send.Receipt {
+	return send.Receipt{
+		SID: sid, Status: status, Raw: map[string]string{"To": "+14155550123", "MessageStatus": status},
+		At: time.Date(2026, 11, 20, 12, 0, 1, 0, time.UTC),
+	}
+}
+
+// TestSuppressions: a STOP outlives the number that it was for.
+func TestSuppressions(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	stopped := func(t *testing.T) (*postgres.Store, inbox.Person) {
+		t.Helper()
+		store, _, p := erasable(t)
+		writes(t, store, p, "STOP", at)
+		erase(t, store, p, at)
+		p.ProfileID = uuid.New()
+		return store, p
+	}
+
+	t.Run("TheyAreNotTextedUntilTheirSTART", func(t *testing.T) {
+		t.Parallel()
+		store, p := stopped(t)
+		requireRefused(t, store, attempt(t, p.OrgID, p.Phone, "enrolled anew"))
+		state, err := store.ConsentState(t.Context(), p.OrgID, p.Phone.String())
+		require.NoError(t, err)
+		require.Equal(t, consent.OptedOut, state)
+		writes(t, store, p, "START", at.Add(time.Hour))
+		claim, err := store.Claim(t.Context(), attempt(t, p.OrgID, p.Phone, "enrolled anew"))
+		require.NoError(t, err)
+		require.True(t, claim.Won)
+	})
+
+	t.Run("NoOperatorLiftsThem", func(t *testing.T) {
+		t.Parallel()
+		store, p := stopped(t)
+		note := inbox.Note{OrgID: p.OrgID, Phone: p.Phone, State: consent.OptedIn, Reason: "they say so", At: at.Add(time.Hour), Evidence: beyondDoubt}
+		_, err := store.SetConsent(t.Context(), note)
+		require.ErrorIs(t, err, inbox.ErrOwnOptOut)
+		note.State, note.Evidence = consent.OptedOut, nil // nor by a detour
+		_, err = store.SetConsent(t.Context(), note)
+		require.NoError(t, err)
+		note.State, note.Evidence = consent.OptedIn, beyondDoubt
+		_, err = store.SetConsent(t.Context(), note)
+		require.ErrorIs(t, err, inbox.ErrOwnOptOut)
+	})
+
+	t.Run("AnotherErasureKeepsThem", func(t *testing.T) {
+		t.Parallel()
+		store, p := stopped(t)
+		erase(t, store, p, at.Add(time.Hour))
+		requireRefused(t, store, attempt(t, p.OrgID, p.Phone, "enrolled anew"))
+	})
+
+	t.Run("UnderAnotherKeyNobodyNewIsTexted", func(t *testing.T) {
+		t.Parallel()
+		store, p := stopped(t)
+		for _, key := range []string{"", "another key of at least 32 bytes .."} {
+			store.Pseudonyms = consent.NewPseudonyms(key)
+			_, err := store.Claim(t.Context(), attempt(t, p.OrgID, phone(t, "+14155550199"), "key"))
+			require.ErrorIs(t, err, send.ErrUnavailable)
+			require.ErrorIs(t, err, inbox.ErrPseudonymKey)
+		}
+	})
+}
+
+func TestForgetCodes(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, postgres.Migrations())
+	queue, at := postgres.NewOutbound(pool), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	code := outbound.Request{OrgID: uuid.New(), To: phone(t, "+14155550123"), Body: "your code is 493817", Key: "k", Purpose: outbound.OTP}
+	id := uuid.Must(uuid.NewV7())
+	_, _, err := queue.Enqueue(t.Context(), code, id, at)
+	require.NoError(t, err)
+	a := attempt(t, code.OrgID, code.To, outbound.MessageKey(id.String()))
+	a.Body = sms.Body(code.Body)
+	_, err = postgres.NewStore(pool).Claim(t.Context(), a)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		status string
+		want   int
+	}{{"unknown", 0}, {"delivered", 1}} {
+		_, err = pool.Exec(t.Context(), fmt.Sprintf(`update sms_messages set status = '%s'%s`, c.status,
+			map[string]string{"delivered": ", twilio_sid = 'SMx', accepted_at = created_at"}[c.status]))
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), `update sms_outbound_jobs set status = 'completed', next_retry_at = null, processed_at = $1`, at)
+		require.NoError(t, err)
+		n, err := queue.ForgetCodes(t.Context(), at, 10)
+		require.NoError(t, err)
+		require.Equal(t, c.want, n, c.status)
+	}
+	require.NotContains(t, dump(t, pool), "493817")
+	stored, duplicate, err := queue.Enqueue(t.Context(), code, uuid.Must(uuid.NewV7()), at)
+	require.NoError(t, err)
+	require.True(t, duplicate)
+	require.Equal(t, id, stored.ID)
+	code.To = phone(t, "+14155550199")
+	_, _, err = queue.Enqueue(t.Context(), code, uuid.Must(uuid.NewV7()), at)
+	require.ErrorIs(t, err, outbound.ErrKeyReused)
+}

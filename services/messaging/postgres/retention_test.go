@@ -1,0 +1,170 @@
+package postgres_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/retention"
+	"paceline.internal/services/messaging/postgres"
+)
+
+const day = 24 * time.Hour
+
+var (
+	retained = postgres.Kept{Messages: 400 * day, Receipts: 90 * day, Consent: 5 * 365 * day, Outbound: 30 * day, Audit: 400 * day}
+	today    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+)
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	pgtest.CheckRetention(t, postgres.Migrations(), postgres.Rules(retained), "../../../docs/privacy.md")
+}
+
+// kept is a database that a test passes over.
+type kept struct {
+	*testing.T
+
+	db platform.DB
+}
+
+func keeps(t *testing.T) kept {
+	t.Helper()
+	return kept{t, pgtest.New(t, postgres.Migrations())}
+}
+
+func (k kept) pass() {
+	k.Helper()
+	sweep := retention.Sweep{DB: k.db, Rules: postgres.Rules(retained), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return today }}
+	require.NoError(k, sweep.Pass(k.Context()))
+}
+
+func (k kept) does(sql string, args ...any) {
+	k.Helper()
+	_, err := k.db.Exec(k.Context(), sql, args...)
+	require.NoError(k, err)
+}
+
+func (k kept) count(sql string, args ...any) (n int) {
+	k.Helper()
+	require.NoError(k, k.db.QueryRow(k.Context(), "select count(*) from "+sql, args...).Scan(&n))
+	return n
+}
+
+// message is one to ofWhom that was begun at an instant and came to a status, with a receipt and a look.
+func (k kept) message(org uuid.UUID, key, status string, at time.Time) {
+	k.Helper()
+	claimed, err := postgres.NewStore(k.db).Claim(k.Context(), attempt(k.T, org, phone(k.T, ofWhom), key))
+	require.NoError(k, err)
+	require.True(k, claimed.Won)
+	sid := any("SM" + key)
+	if status == "throttled" || status == "unknown" || status == "rejected" {
+		sid = nil
+	}
+	k.does(`update sms_messages set status = $2, created_at = $3, lease_until = $3, twilio_sid = $4, next_look_at = null,
+		accepted_at = case when $4::text is not null then $3::timestamptz end where idempotency_key = $1`, key, status, at, sid)
+	k.does(`insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
+		select id, 'SM' || $1, 'sent', 0, '{}', $2 from sms_messages where idempotency_key = $1`, key, at)
+	k.does(`insert into sms_looks (message_id, at, finding, detail, candidates) select id, $2, 'absent', '', '[]' from sms_messages where idempotency_key = $1`, key, at)
+}
+
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	ago := func(days int) time.Time { return today.Add(-time.Duration(days) * day) }
+
+	t.Run("WordsAreTakenOutAndTheKeyStillHolds", func(t *testing.T) {
+		t.Parallel()
+		k, org := keeps(t), uuid.New()
+		k.message(org, "old", "delivered", ago(401))
+		k.message(org, "new", "delivered", ago(399))
+		k.pass()
+		require.Equal(t, 1, k.count(`sms_messages where idempotency_key = 'old' and body = ''`))
+		require.Equal(t, 1, k.count(`sms_messages where idempotency_key = 'new' and body <> ''`))
+		require.Zero(t, k.count(`sms_receipts where received_at < $1`, ago(90)))
+		require.Equal(t, 2, k.count(`sms_looks`))
+		again, err := postgres.NewStore(k.db).Claim(t.Context(), attempt(t, org, phone(t, ofWhom), "old"))
+		require.NoError(t, err)
+		require.False(t, again.Won, "it would go out a second time")
+		require.NotNil(t, again.Message)
+		require.Equal(t, "SMold", again.Message.SID)
+	})
+
+	t.Run("AMessageWhoseOutcomeIsOpenStaysAsItIs", func(t *testing.T) {
+		t.Parallel()
+		k, org := keeps(t), uuid.New()
+		k.message(org, "k", "unknown", ago(4000))
+		k.pass()
+		require.Equal(t, 1, k.count(`sms_messages where body <> ''`))
+	})
+
+	t.Run("OneThatIsTriedAgainAfterItsWordsWereTakenOutHasThemAgain", func(t *testing.T) {
+		t.Parallel()
+		k, org := keeps(t), uuid.New()
+		k.message(org, "k", "throttled", ago(401))
+		k.pass()
+		require.Equal(t, 1, k.count(`sms_messages where body = ''`))
+		a := attempt(t, org, phone(t, ofWhom), "k")
+		again, err := postgres.NewStore(k.db).Claim(t.Context(), a)
+		require.NoError(t, err)
+		require.True(t, again.Won)
+		require.EqualValues(t, a.Body, again.Message.Body)
+	})
+
+	t.Run("ALedgerGoesAsAWholeWithTheMessagesThatNothingNamesAnyMore", func(t *testing.T) {
+		t.Parallel()
+		k, org := keeps(t), uuid.New()
+		k.message(org, "k", "delivered", ago(5*365+1))
+		k.does(`update consents set updated_at = $1`, ago(5*365+1))
+		k.does(`alter table consent_events disable trigger consent_events_append_only`)
+		k.does(`update consent_events set at = $1, message_id = (select id from sms_messages)`, ago(5*365+1))
+		k.does(`alter table consent_events enable trigger consent_events_append_only`)
+		k.pass()
+		for _, table := range []string{"consents", "consent_events", "sms_messages", "sms_receipts", "sms_looks"} {
+			require.Zero(t, k.count(table), table)
+		}
+	})
+
+	for name, stays := range map[string]struct{ state, line, message int }{
+		"ALedgerStaysAfterANewLine":         {line: 10},
+		"ALedgerStaysAfterANewMessage":      {message: 10},
+		"AnOptOutStaysHoweverLongItWasSaid": {state: 1},
+		"WhatTwilioBlocksStays":             {state: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, org := keeps(t), uuid.New()
+			days := func(set int) time.Time {
+				if set > 0 {
+					return ago(set)
+				}
+				return ago(5*365 + 1)
+			}
+			k.message(org, "k", "delivered", days(stays.message))
+			k.does(`update consents set updated_at = $1, state = case $2::int when 1 then 'opted_out' else state end, carrier_blocks = $2 = 2`,
+				ago(5*365+1), stays.state)
+			k.does(`alter table consent_events disable trigger consent_events_append_only`)
+			k.does(`update consent_events set at = $1`, days(stays.line))
+			k.does(`alter table consent_events enable trigger consent_events_append_only`)
+			k.pass()
+			require.Equal(t, 1, k.count(`consents`))
+			require.Equal(t, 1, k.count(`consent_events`))
+		})
+	}
+
+	t.Run("TheWorkerOfTheServiceMayForgetAndATenantMayNot", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.URL(t, postgres.Migrations())
+		pool, err := platform.OpenFor(t.Context(), "messaging", platform.Config{URL: url})
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		_, err = pool.Exec(platform.AcrossOrganisations(t.Context()), `select forget_ledger($1, '')`, uuid.New())
+		require.NoError(t, err)
+		_, err = pool.Exec(platform.ForOrganisation(t.Context(), uuid.NewString()), `select forget_ledger($1, '')`, uuid.New())
+		require.ErrorContains(t, err, "permission denied")
+	})
+}

@@ -1,0 +1,192 @@
+package send
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/phone"
+	"paceline.internal/services/messaging/sms"
+)
+
+// Cap bounds what is sent within a time, in messages and in segments. The zero value bounds nothing.
+type Cap struct{ Messages, Segments int }
+
+// mostOfACap keeps a cap of one phone a number of rows that a claim can count, and every cap within the columns of the counters.
+const mostOfACap = 1_000_000_000
+
+// UnmarshalText implements encoding.TextUnmarshaler: 30:90, or 0 for none.
+func (c *Cap) UnmarshalText(text []byte) error {
+	if string(text) == "0" {
+		*c = Cap{}
+		return nil
+	}
+	messages, segments, _ := strings.Cut(string(text), ":")
+	m, mErr := strconv.Atoi(messages)
+	s, sErr := strconv.Atoi(segments)
+	if mErr != nil || sErr != nil || m < 1 || s < 1 || m > mostOfACap || s > mostOfACap {
+		return errors.New("it must be messages:segments, such as 30:90, or 0 for no cap")
+	}
+	*c = Cap{Messages: m, Segments: s}
+	return nil
+}
+
+func (c Cap) String() string {
+	return fmt.Sprintf("%d messages or %d segments", c.Messages, c.Segments)
+}
+
+// PrefixCap bounds what is sent to the numbers that begin so.
+type PrefixCap struct {
+	Cap
+
+	Prefix string // such as +44
+}
+
+// PrefixCaps are several, the longest prefix first: a number is counted by the first one that it begins with.
+type PrefixCaps []PrefixCap
+
+var prefixForm = regexp.MustCompile(`^\+[1-9][0-9]{0,14}$`)
+
+// UnmarshalText implements encoding.TextUnmarshaler: +44=100:300,+1=1000:3000.
+func (p *PrefixCaps) UnmarshalText(text []byte) error {
+	for entry := range strings.SplitSeq(string(text), ",") {
+		prefix, bound, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		c := PrefixCap{Prefix: prefix}
+		if err := c.UnmarshalText([]byte(bound)); err != nil || !prefixForm.MatchString(prefix) {
+			return errors.New("it must list prefixes of numbers with messages:segments, such as +44=100:300,+1=1000:3000")
+		}
+		*p = append(*p, c)
+	}
+	slices.SortFunc(*p, func(a, b PrefixCap) int { return cmp.Compare(len(b.Prefix), len(a.Prefix)) })
+	return nil
+}
+
+// Caps bound what is sent: to each phone from the start, to a prefix and by an organisation where it is set.
+type Caps struct {
+	PhoneHour  Cap        `env:"SMS_CAP_PHONE_HOUR" envDefault:"30:90" help:"how much is sent to one phone within any hour, as messages:segments; 0 for no cap. What is more waits"`
+	PhoneDay   Cap        `env:"SMS_CAP_PHONE_DAY" envDefault:"100:300" help:"how much is sent to one phone within any 24 hours, as messages:segments; 0 for no cap. What is more waits"`
+	OrgHour    Cap        `env:"SMS_CAP_ORG_HOUR" help:"how much an organisation sends in an hour of the clock, as messages:segments; what is more waits for the next hour. Without it there is no cap"`
+	PrefixHour PrefixCaps `env:"SMS_CAP_PREFIX_HOUR" help:"how much an organisation sends in an hour of the clock to numbers that begin so, such as +44=100:300,+1=1000:3000; the longest prefix counts. Without it there is no cap"`
+}
+
+// Limits are the caps of one message.
+type Limits struct {
+	PhoneHour, PhoneDay, OrgHour Cap
+
+	PrefixHour PrefixCap
+}
+
+// Shared reports whether the message is counted together with those to other phones.
+func (l Limits) Shared() bool { return l.OrgHour != Cap{} || l.PrefixHour.Cap != Cap{} }
+
+// of are the limits of a message to a phone. Our own answers to words about consent have none: a person who writes STOP or HELP has to get
+// an answer, and the words of each message are answered once.
+func (c Caps) of(r Request) Limits {
+	if r.DespiteHold {
+		return Limits{}
+	}
+	l := Limits{PhoneHour: c.PhoneHour, PhoneDay: c.PhoneDay, OrgHour: c.OrgHour}
+	for _, p := range c.PrefixHour {
+		if strings.HasPrefix(r.To.String(), p.Prefix) {
+			l.PrefixHour = p
+			break
+		}
+	}
+	return l
+}
+
+// Full is which caps hold a message, each until when; zero where it does not.
+type Full struct{ PhoneHour, PhoneDay, OrgHour, PrefixHour time.Time }
+
+// Until is when the last of them lets go; zero when none holds.
+func (f Full) Until() time.Time {
+	until := f.PhoneHour
+	for _, at := range []time.Time{f.PhoneDay, f.OrgHour, f.PrefixHour} {
+		if at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+// longestCapWait is how long a caller is told to wait at most: an operator may raise the cap before the time comes.
+const longestCapWait = 15 * time.Minute
+
+// wait is how long until a message may be asked for again.
+func (f Full) wait(now time.Time) time.Duration {
+	return min(max(f.Until().Sub(now), throttledMin), longestCapWait)
+}
+
+// words say which cap holds, with what it allows.
+func (f Full) words(l Limits) string {
+	var held []string
+	for _, c := range []struct {
+		until time.Time
+		cap   Cap
+		words string
+	}{
+		{f.PhoneHour, l.PhoneHour, "to this phone within an hour (SMS_CAP_PHONE_HOUR)"},
+		{f.PhoneDay, l.PhoneDay, "to this phone within 24 hours (SMS_CAP_PHONE_DAY)"},
+		{f.OrgHour, l.OrgHour, "by the organisation in this hour (SMS_CAP_ORG_HOUR)"},
+		{f.PrefixHour, l.PrefixHour.Cap, "to " + l.PrefixHour.Prefix + " in this hour (SMS_CAP_PREFIX_HOUR)"},
+	} {
+		if !c.until.IsZero() {
+			held = append(held, c.cap.String()+" "+c.words)
+		}
+	}
+	return strings.Join(held, "; ")
+}
+
+// advice says why a message waits, and what to do.
+func (f Full) advice(l Limits) string {
+	return "as much was sent as the cap allows: " + f.words(l) + "; it may be sent at " + at(f.Until()) +
+		"; to do: see whether somebody makes us text this number, or raise the cap"
+}
+
+// verdict is what the policy says of a number.
+type verdict struct {
+	country string
+	err     error
+}
+
+// verdicts remember what the policy said of the last numbers: to have the library read one takes 50 to 200 us, and a burst is six messages
+// to one number.
+type verdicts struct {
+	mu sync.Mutex
+	of map[sms.Phone]verdict
+}
+
+const mostVerdicts = 4096
+
+// about is the verdict on a recipient. Who writes to us about consent is answered, from wherever they write.
+func (s *Service) about(r Request) verdict {
+	v := s.verdicts.about(s.Numbers, r.To)
+	if r.DespiteHold {
+		v.err = nil
+	}
+	return v
+}
+
+func (v *verdicts) about(policy phone.Policy, to sms.Phone) verdict {
+	v.mu.Lock()
+	known, ok := v.of[to]
+	v.mu.Unlock()
+	if ok {
+		return known
+	}
+	var found verdict
+	found.country, found.err = policy.Check(to.String())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.of == nil || len(v.of) >= mostVerdicts {
+		v.of = map[sms.Phone]verdict{}
+	}
+	v.of[to] = found
+	return found
+}

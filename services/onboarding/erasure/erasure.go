@@ -1,0 +1,208 @@
+// Package erasure takes a person out of both databases, and shows before that what is in them.
+package erasure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"paceline.internal/platform/process"
+	"paceline.internal/services/onboarding/conversation"
+)
+
+// What keeps a person from being erased or exported.
+var (
+	// ErrLegalHold means that an operator has said that a person's data may not be erased.
+	ErrLegalHold = errors.New("the person is on legal hold: lift it first (POST /v1/profiles/{id}:lift-legal-hold), if you may")
+	// ErrBegun means that a person is being erased.
+	ErrBegun = errors.New("the person is being erased; that is not taken back")
+	// ErrNoErasure means that nobody has asked to erase a person.
+	ErrNoErasure = errors.New("nobody has asked to erase this person")
+	// ErrNoKey means that messaging has no PSEUDONYM_KEY, or another one than it had.
+	ErrNoKey = errors.New("messaging has no PSEUDONYM_KEY, or another one than it had: give it the key that it had, or make the first one " +
+		"with openssl rand -hex 32, and keep it for good")
+	// ErrTooLarge means that a part of an export would have to be left out.
+	ErrTooLarge = errors.New("more is kept about this person than fits into one export; read it in pages: GET /v1/messages, " +
+		"/v1/consents/{phone}, /v1/sessions, /v1/goals and /v1/audit with their profile_id")
+)
+
+// Sources of a request.
+const (
+	FromOperator = "operator"
+	FromShopify  = "shopify"
+)
+
+// Erasure is a request to erase a person, and how far it is.
+type Erasure struct {
+	ProfileID   string
+	OrgID       string
+	Phone       string // empty once the profile is gone
+	Pseudonym   string
+	Source      string
+	RequestedAt time.Time
+	ErasedAt    *time.Time // nil until it is done
+	Tries       int
+	WaitsFor    string // why it is not done yet, in words; empty before the first try
+}
+
+// Request asks to erase a person.
+type Request struct {
+	OrgID, ProfileID string
+	Source           string
+	JobID            string // of the webhook that asks; its payload goes, too
+	Pseudonym        string
+	At               time.Time
+}
+
+// Ledger is what is left of a ledger of consent.
+type Ledger struct {
+	ErasedAt time.Time
+	State    string
+	Length   int
+	Verified bool
+	Problem  string
+}
+
+// Consent is what is left of the consent of an erased person.
+type Consent struct {
+	Ledgers      []Ledger
+	SuppressedAt time.Time // of the STOP that stays in force; zero for none
+}
+
+// store is onboarding's database.
+type store interface {
+	Profile(ctx context.Context, orgID, profileID string) (conversation.Profile, error)
+	// RequestErasure ends what is open of a person and keeps the request, or finds it; ErrLegalHold, conversation.ErrNoProfile.
+	RequestErasure(ctx context.Context, r Request) error
+	// Erasure reads a request; ErrNoErasure.
+	Erasure(ctx context.Context, orgID, profileID string) (Erasure, error)
+	DueErasures(ctx context.Context, now time.Time, limit int) ([]Erasure, error)
+	// ErasureWaits puts the next try off.
+	ErasureWaits(ctx context.Context, profileID, waitsFor string, next time.Time) error
+	// EraseProfile deletes what is theirs, and ends the erasure; not done while something of theirs is at work.
+	EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error)
+	// ExportProfile is everything that is kept about a person, as one JSON object; ErrTooLarge.
+	ExportProfile(ctx context.Context, orgID, profileID string) (json.RawMessage, error)
+}
+
+// carrier is messaging; messaging.Client implements it.
+type carrier interface {
+	// MayErase is under which pseudonym a person would be erased; ErrNoKey, conversation.ErrUnavailable.
+	MayErase(ctx context.Context, p conversation.Profile) (pseudonym string, err error)
+	// Erase goes on with erasing a person there, and says what it waits for; empty when nothing of them is left.
+	Erase(ctx context.Context, e Erasure) (waitsFor string, err error)
+	// ExportPerson is everything that is kept about a person there; ErrTooLarge.
+	ExportPerson(ctx context.Context, p conversation.Profile) (json.RawMessage, error)
+	ErasedConsent(ctx context.Context, orgID, pseudonym string) (Consent, error)
+}
+
+// Service erases people. The request is kept first, in the transaction that ends what is open; then messaging is asked, which sends nothing
+// to them from then on; and the profile goes last, because only it knows the number that messaging has to be asked for. Each part may be
+// done again, and the loop goes on where a process has died.
+type Service struct {
+	Store   store
+	Carrier carrier
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+const (
+	interval = 5 * time.Second
+	batch    = 20
+	longest  = 10 * time.Minute // between two tries
+)
+
+// Ask asks to erase a person, and begins. A repeat finds how far it is. ErrLegalHold, ErrNoKey, conversation.ErrNoProfile.
+func (s *Service) Ask(ctx context.Context, r Request) (Erasure, error) {
+	e, err := s.Store.Erasure(ctx, r.OrgID, r.ProfileID)
+	if !errors.Is(err, ErrNoErasure) {
+		return e, err
+	}
+	p, err := s.Store.Profile(ctx, r.OrgID, r.ProfileID)
+	if err != nil {
+		return Erasure{}, err
+	}
+	if r.Pseudonym, err = s.Carrier.MayErase(ctx, p); err != nil {
+		return Erasure{}, err
+	}
+	r.At = s.Now()
+	if err := s.Store.RequestErasure(ctx, r); err != nil {
+		return Erasure{}, err
+	}
+	s.Log.InfoContext(ctx, "onboarding.erasure_requested", "profile_id", r.ProfileID, "source", r.Source)
+	return s.Store.Erasure(ctx, r.OrgID, r.ProfileID)
+}
+
+// Get is how far the erasure of a person is, and what is left of their consent once it is done; ErrNoErasure.
+func (s *Service) Get(ctx context.Context, orgID, profileID string) (e Erasure, left Consent, err error) {
+	if e, err = s.Store.Erasure(ctx, orgID, profileID); err != nil || e.ErasedAt == nil {
+		return e, left, err
+	}
+	left, err = s.Carrier.ErasedConsent(ctx, orgID, e.Pseudonym)
+	return e, left, err
+}
+
+// Loop repeats Settle.
+func (s *Service) Loop(rest process.Rest) process.Repetition {
+	return process.Repetition{
+		Once: s.Settle,
+		Failed: func(ctx context.Context, err error) {
+			s.Log.WarnContext(ctx, "onboarding.erasure_failed", "error", err)
+		},
+		Rest: rest, Every: interval,
+	}
+}
+
+// Settle goes on with the erasures that are due. One that fails delays no other.
+func (s *Service) Settle(ctx context.Context) (more bool, err error) {
+	due, err := s.Store.DueErasures(ctx, s.Now(), batch)
+	if err != nil {
+		return false, err
+	}
+	var failures []error
+	for _, e := range due {
+		if err := s.settle(ctx, e); err != nil {
+			failures = append(failures, fmt.Errorf("profile %s: %w", e.ProfileID, err))
+		}
+		process.Progress(ctx)
+	}
+	return len(due) == batch && len(failures) == 0, errors.Join(failures...)
+}
+
+func (s *Service) settle(ctx context.Context, e Erasure) error {
+	waits, err := s.Carrier.Erase(ctx, e)
+	if err == nil && waits == "" {
+		var done bool
+		if done, err = s.Store.EraseProfile(ctx, e.OrgID, e.ProfileID, s.Now()); err == nil && done {
+			s.Log.InfoContext(ctx, "onboarding.person_erased", "profile_id", e.ProfileID)
+			return nil
+		}
+		waits = "a job of theirs that is at work"
+	}
+	if err != nil {
+		waits = "a dependency or a setting: see onboarding.erasure_failed in the log"
+	}
+	next := s.Now().Add(min(interval<<min(e.Tries, 10), longest))
+	return errors.Join(err, s.Store.ErasureWaits(ctx, e.ProfileID, waits, next))
+}
+
+// Export is everything that both services keep about a person, as one JSON object. conversation.ErrNoProfile, ErrTooLarge.
+func (s *Service) Export(ctx context.Context, orgID, profileID string) (map[string]json.RawMessage, error) {
+	p, err := s.Store.Profile(ctx, orgID, profileID)
+	if err != nil {
+		return nil, err
+	}
+	ours, err := s.Store.ExportProfile(ctx, orgID, profileID)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := s.Carrier.ExportPerson(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	at, err := json.Marshal(s.Now().UTC())
+	return map[string]json.RawMessage{"exported_at": at, "onboarding": ours, "messaging": theirs}, err
+}

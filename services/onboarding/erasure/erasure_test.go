@@ -1,0 +1,216 @@
+package erasure_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+var errCrash = errors.New("the process died here")
+
+// ports is messaging and the database of a process that dies at its k-th call: before it, or after it has had its effect.
+type ports struct {
+	*postgres.Store
+
+	dieAt int // 0 for never
+	after bool
+	calls int
+
+	waits  int // how often messaging says that something is on its way
+	erased map[string]int
+}
+
+func (p *ports) call(do func() error) error {
+	p.calls++
+	switch {
+	case p.dieAt == 0 || p.calls < p.dieAt:
+		return do()
+	case p.calls == p.dieAt && p.after:
+		return errors.Join(do(), errCrash)
+	}
+	return errCrash
+}
+
+func (p *ports) RequestErasure(ctx context.Context, r erasure.Request) error {
+	return p.call(func() error { return p.Store.RequestErasure(ctx, r) })
+}
+
+func (p *ports) EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error) {
+	err = p.call(func() (err error) { done, err = p.Store.EraseProfile(ctx, orgID, profileID, at); return err })
+	return done, err
+}
+
+func (p *ports) ErasureWaits(ctx context.Context, profileID, waitsFor string, next time.Time) error {
+	return p.call(func() error { return p.Store.ErasureWaits(ctx, profileID, waitsFor, next) })
+}
+
+func (p *ports) MayErase(context.Context, conversation.Profile) (pseudonym string, err error) {
+	return "erased:1", p.call(func() error { return nil })
+}
+
+func (p *ports) Erase(_ context.Context, e erasure.Erasure) (waitsFor string, err error) {
+	err = p.call(func() error {
+		if e.Phone == "" {
+			return errors.New("there is no number to erase")
+		}
+		if p.waits > 0 {
+			p.waits--
+			waitsFor = "message 1"
+			return nil
+		}
+		p.erased[e.Phone]++
+		return nil
+	})
+	return waitsFor, err
+}
+
+func (p *ports) ExportPerson(context.Context, conversation.Profile) (json.RawMessage, error) {
+	return nil, nil
+}
+
+func (p *ports) ErasedConsent(context.Context, string, string) (erasure.Consent, error) {
+	return erasure.Consent{}, nil
+}
+
+type bundle struct {
+	ports   *ports
+	pool    *pgxpool.Pool
+	service *erasure.Service
+	request erasure.Request
+	now     time.Time
+}
+
+const phone = "+15005550001"
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	pool := pgtest.New(t, postgres.Migrations())
+	b := &bundle{pool: pool, now: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)}
+	b.ports = &ports{Store: postgres.NewStore(pool), erased: map[string]int{}}
+	b.service = &erasure.Service{Store: b.ports, Carrier: b.ports, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now }}
+	b.request = erasure.Request{OrgID: uuid.NewString(), ProfileID: uuid.NewString(), Source: erasure.FromOperator}
+	_, err := pool.Exec(t.Context(), `
+with p as (
+	insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+	values (@profile, @org, @phone, 'Zuleika', 'en', 'UTC', @at, @at) returning id
+), j as (
+	insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+	values (gen_random_uuid(), @org, 'k', 'twilio', 'e', @phone, '{"body": "avocado"}', 'pending', @at, @at, @at)
+)
+insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
+select gen_random_uuid(), @org, id, 'onboarding', 'onboarding:awaiting_opening_response', 'active', 'v', @at, @at from p`,
+		pgx.NamedArgs{"profile": b.request.ProfileID, "org": b.request.OrgID, "phone": phone, "at": b.now})
+	require.NoError(t, err)
+	return b
+}
+
+func (b *bundle) left(t *testing.T) (all string) {
+	t.Helper()
+	require.NoError(t, b.pool.QueryRow(t.Context(), `select string_agg(query_to_xml(format('select r::text from %I r', tablename), true, true, '')::text, '')
+		from pg_tables where schemaname = 'public'`).Scan(&all))
+	return all
+}
+
+// TestCrashes has the process die at every call: whoever asked asks again, and another process goes on.
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	good := setup(t)
+	good.ports.waits = 1
+	good.run(t)
+	for k := 1; k <= good.ports.calls; k++ {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("Call%dAfter%t", k, after), func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				b.ports.waits, b.ports.dieAt, b.ports.after = 1, k, after
+				b.run(t)
+				b.ports.dieAt = 0
+				b.run(t)
+				require.NotZero(t, b.ports.erased[phone])
+				e, _, err := b.service.Get(t.Context(), b.request.OrgID, b.request.ProfileID)
+				require.NoError(t, err)
+				require.NotNil(t, e.ErasedAt)
+				for _, word := range []string{phone, "Zuleika", "avocado"} {
+					require.NotContains(t, b.left(t), word)
+				}
+			})
+		}
+	}
+}
+
+// run asks, and goes on for a quarter of an hour.
+func (b *bundle) run(t *testing.T) {
+	t.Helper()
+	_, err := b.service.Ask(t.Context(), b.request)
+	require.True(t, err == nil || errors.Is(err, errCrash), err)
+	for range 4 {
+		b.now = b.now.Add(10 * time.Minute)
+		_, err := b.service.Settle(t.Context())
+		require.True(t, err == nil || errors.Is(err, errCrash), err)
+	}
+}
+
+func TestErasure(t *testing.T) {
+	t.Parallel()
+
+	t.Run("TheRequestEndsWhatIsOpenAndNothingBegins", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.service.Ask(t.Context(), b.request)
+		require.NoError(t, err)
+		var status, job string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select (select status from conversation_sessions), (select status from webhook_jobs)`).Scan(&status, &job))
+		require.Equal(t, []string{"closed", "cancelled"}, []string{status, job})
+		_, err = b.ports.OpenSession(t.Context(), conversation.Opening{
+			Session: session.Record{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}, Phone: phone,
+		})
+		require.ErrorIs(t, err, erasure.ErrBegun)
+		require.ErrorIs(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now), erasure.ErrBegun)
+	})
+
+	t.Run("ALegalHoldKeepsThem", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.NoError(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now))
+		_, err := b.service.Ask(t.Context(), b.request)
+		require.ErrorIs(t, err, erasure.ErrLegalHold)
+		require.NoError(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "", b.now))
+		_, err = b.service.Ask(t.Context(), b.request)
+		require.NoError(t, err)
+	})
+
+	t.Run("AJobAtWorkIsWaitedFor", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.pool.Exec(t.Context(), `update webhook_jobs set status = 'processing', next_retry_at = null, lease_token = gen_random_uuid(), lease_until = now()`)
+		require.NoError(t, err)
+		b.run(t)
+		e, _, err := b.service.Get(t.Context(), b.request.OrgID, b.request.ProfileID)
+		require.NoError(t, err)
+		require.Nil(t, e.ErasedAt)
+		require.Contains(t, e.WaitsFor, "at work")
+	})
+
+	t.Run("NobodyElsesPersonIsErased", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.request.OrgID = uuid.NewString()
+		_, err := b.service.Ask(t.Context(), b.request)
+		require.ErrorIs(t, err, conversation.ErrNoProfile)
+	})
+}

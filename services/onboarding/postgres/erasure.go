@@ -1,0 +1,218 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
+)
+
+const (
+	sqlLockPerson = `select phone, legal_hold_at is not null from profiles where org_id = @org and id = @profile for update`
+
+	// sqlKeepErasure does not find what a request of the same moment has kept: the lock on the person is had before it.
+	sqlKeepErasure = `
+insert into erasures (profile_id, org_id, pseudonym, source, requested_at, next_try_at)
+values (@profile, @org, @pseudonym, @source, @at, @at) on conflict (profile_id) do nothing`
+
+	// sqlCloseSessions ends what is open of a person, so that no alarm and no reply finds anything to do.
+	sqlCloseSessions = `
+with closed as (
+    update conversation_sessions set status = 'closed', status_reason = 'the person is being erased', turn = turn + 1, updated_at = @at
+    where profile_id = @profile and status <> 'closed' returning id, state_token
+)
+insert into session_transitions (session_id, at, kind, from_state_token, to_state_token, trigger)
+select id, @at, 'closed', state_token, state_token, 'operator' from closed`
+
+	sqlCancelJobs = `
+update webhook_jobs set status = 'cancelled', next_retry_at = null, processed_at = @at, updated_at = @at
+where org_id = @org and subject = @phone and status = 'pending'`
+
+	sqlCancelOutreach = `
+update engagement_outreach set status = 'cancelled', next_retry_at = null, processed_at = @at, updated_at = @at
+where org_id = @org and (profile_id = @profile or member_id = @profile) and status = 'pending'`
+
+	sqlBlankRequest = `update webhook_jobs set payload = '{}' where org_id = @org and id = nullif(@job, '')::uuid`
+)
+
+// RequestErasure ends what is open of a person and keeps the request, in one transaction; a repeat changes nothing.
+// erasure.ErrLegalHold, conversation.ErrNoProfile.
+func (s *Store) RequestErasure(ctx context.Context, r erasure.Request) error {
+	args := postgres.Args{
+		"org": r.OrgID, "profile": r.ProfileID, "pseudonym": r.Pseudonym, "source": r.Source, "at": r.At, "job": r.JobID,
+	}
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var phone string
+		var held bool
+		err := tx.QueryRow(ctx, sqlLockPerson, args).Scan(&phone, &held)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return conversation.ErrNoProfile
+		case err != nil:
+			return fmt.Errorf("lock a person: %w", err)
+		case held:
+			return erasure.ErrLegalHold
+		}
+		args["phone"] = phone
+		for _, sql := range []string{sqlKeepErasure, sqlCloseSessions, sqlCancelJobs, sqlCancelOutreach, sqlBlankRequest} {
+			if _, err := tx.Exec(ctx, sql, args); err != nil {
+				return fmt.Errorf("begin an erasure: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+const sqlErasures = `
+select e.profile_id::text, e.org_id::text, coalesce(p.phone, '') as phone, e.pseudonym, e.source, e.requested_at, e.erased_at, e.tries, e.waits_for
+from erasures e left join profiles p on p.id = e.profile_id
+`
+
+// Erasure reads a request; erasure.ErrNoErasure.
+func (s *Store) Erasure(ctx context.Context, orgID, profileID string) (erasure.Erasure, error) {
+	found, err := s.erasures(ctx, sqlErasures+`where e.org_id = @org and e.profile_id = @profile`,
+		postgres.Args{"org": orgID, "profile": profileID})
+	if err == nil && len(found) == 0 {
+		err = erasure.ErrNoErasure
+	}
+	if err != nil {
+		return erasure.Erasure{}, err
+	}
+	return found[0], nil
+}
+
+// DueErasures are those to go on with.
+func (s *Store) DueErasures(ctx context.Context, now time.Time, limit int) ([]erasure.Erasure, error) {
+	return s.erasures(ctx, sqlErasures+`where e.next_try_at <= @now order by e.next_try_at limit @limit`,
+		postgres.Args{"now": now, "limit": limit})
+}
+
+func (s *Store) erasures(ctx context.Context, sql string, args postgres.Args) ([]erasure.Erasure, error) {
+	rows, err := s.pool.Query(ctx, sql, args)
+	if err != nil {
+		return nil, fmt.Errorf("read erasures: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[erasure.Erasure])
+	if err != nil {
+		return nil, fmt.Errorf("read erasures: %w", err)
+	}
+	return found, nil
+}
+
+const sqlErasureWaits = `
+update erasures set waits_for = @waits, next_try_at = @next, tries = tries + 1 where profile_id = @profile and erased_at is null`
+
+// ErasureWaits puts the next try off.
+func (s *Store) ErasureWaits(ctx context.Context, profileID, waitsFor string, next time.Time) error {
+	if _, err := s.pool.Exec(ctx, sqlErasureWaits, postgres.Args{"profile": profileID, "waits": waitsFor, "next": next}); err != nil {
+		return fmt.Errorf("put an erasure off: %w", err)
+	}
+	return nil
+}
+
+// EraseProfile deletes what is a person's, and ends the erasure; not done while something of theirs is at work.
+func (s *Store) EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error) {
+	err = s.pool.QueryRow(ctx, `select erase_profile(@org, @profile, @at)`, postgres.Args{"org": orgID, "profile": profileID, "at": at}).Scan(&done)
+	if err != nil {
+		return false, fmt.Errorf("erase a profile: %w", err)
+	}
+	return done, nil
+}
+
+const (
+	sqlLegalHold = `
+update profiles set legal_hold_at = coalesce(legal_hold_at, @at), legal_hold_reason = @reason, updated_at = @at
+where org_id = @org and id = @profile`
+
+	sqlLiftLegalHold = `
+update profiles set legal_hold_at = null, legal_hold_reason = '', updated_at = @at where org_id = @org and id = @profile`
+
+	sqlBeingErased = `select exists (select from erasures where profile_id = @profile)`
+)
+
+// SetLegalHold keeps a person's data, for a reason, or lifts that with an empty one. conversation.ErrNoProfile, erasure.ErrBegun.
+func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason string, at time.Time) error {
+	args := postgres.Args{"org": orgID, "profile": profileID, "reason": reason, "at": at}
+	sql := sqlLegalHold
+	if reason == "" {
+		sql = sqlLiftLegalHold
+	}
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		var phone string
+		var held, begun bool
+		err := tx.QueryRow(ctx, sqlLockPerson, args).Scan(&phone, &held)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return conversation.ErrNoProfile
+		}
+		if err != nil {
+			return fmt.Errorf("lock a person: %w", err)
+		}
+		if err := tx.QueryRow(ctx, sqlBeingErased, args).Scan(&begun); err != nil {
+			return fmt.Errorf("read an erasure: %w", err)
+		}
+		if begun {
+			return erasure.ErrBegun
+		}
+		if _, err := tx.Exec(ctx, sql, args); err != nil {
+			return fmt.Errorf("set a legal hold: %w", err)
+		}
+		return nil
+	})
+}
+
+// maxExport is how many rows of one kind an export has at most, maxExportBytes how long it is.
+const (
+	maxExport      = 5000
+	maxExportBytes = 1 << 20
+)
+
+// sqlExportProfile has one row more of a kind than there may be, so that it is seen when there are too many.
+const sqlExportProfile = `
+with p as (
+    select * from profiles where org_id = @org and id = @profile
+), s as (
+    select * from conversation_sessions where profile_id = @profile
+), kinds (kind, lines) as (values
+    ('sessions', array(select to_jsonb(s) from s order by s.id limit @most + 1)),
+    ('timeline', array(select to_jsonb(t) from session_transitions t join s on s.id = t.session_id order by t.id limit @most + 1)),
+    ('alarms', array(select to_jsonb(a) - 'lease_token' from step_alarms a join s on s.id = a.session_id order by a.id limit @most + 1)),
+    ('held_replies', array(select to_jsonb(h) from held_replies h join s on s.id = h.session_id order by h.received_at limit @most + 1)),
+    ('jobs', array(select to_jsonb(j) - 'lease_token' from webhook_jobs j join p on j.org_id = p.org_id
+        and (j.subject = p.phone or j.payload ->> 'session_id' in (select id::text from s) or position(p.phone in j.payload::text) > 0)
+        order by j.id limit @most + 1)),
+    ('engagement', array(select to_jsonb(e) from user_engagement_states e where e.profile_id = @profile limit @most + 1)),
+    ('engagement_transitions', array(select to_jsonb(e) from engagement_state_transitions e where e.profile_id = @profile order by e.id limit @most + 1)),
+    ('outreach', array(select to_jsonb(o) - 'lease_token' from engagement_outreach o where o.org_id = @org and o.profile_id = @profile
+        order by o.id limit @most + 1)),
+    ('actions', array(select to_jsonb(a) from engagement_actions a where a.org_id = @org and a.profile_id = @profile order by a.id limit @most + 1)),
+    ('household', array(select to_jsonb(h) from household_members h where h.profile_id = @profile limit @most + 1)),
+    ('goals', array(select to_jsonb(g) from goals g where g.profile_id = @profile order by g.id limit @most + 1)),
+    ('goal_transitions', array(select to_jsonb(t) from goal_transitions t join goals g on g.id = t.goal_id where g.profile_id = @profile
+        order by t.id limit @most + 1)),
+    ('devices', array(select to_jsonb(d) - 'token_hash' from devices d where d.profile_id = @profile order by d.id limit @most + 1)),
+    ('events', array(select to_jsonb(e) from events e where e.org_id = @org and e.subject = @profile::uuid::text order by e.seq limit @most + 1)),
+    ('audit', array(select to_jsonb(a) from audit a where a.org_id = @org and a.profile_id = @profile order by a.at, a.id limit @most + 1))
+)
+select coalesce(max(cardinality(lines)), 0), (jsonb_object_agg(kind, to_jsonb(lines)) || jsonb_build_object('profile', (select to_jsonb(p) from p)))::text
+from kinds`
+
+// ExportProfile is everything that is kept here about a person, as one JSON object; erasure.ErrTooLarge.
+func (s *Store) ExportProfile(ctx context.Context, orgID, profileID string) (json.RawMessage, error) {
+	var rows int
+	var document string
+	err := s.pool.QueryRow(ctx, sqlExportProfile, postgres.Args{"org": orgID, "profile": profileID, "most": maxExport}).Scan(&rows, &document)
+	if err != nil {
+		return nil, fmt.Errorf("export a profile: %w", err)
+	}
+	if rows > maxExport || len(document) > maxExportBytes {
+		return nil, fmt.Errorf("%w (at most %d rows of a kind, and %d bytes)", erasure.ErrTooLarge, maxExport, maxExportBytes)
+	}
+	return json.RawMessage(document), nil
+}

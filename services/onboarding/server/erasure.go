@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/erasure"
+)
+
+// ExportProfile is everything that both services keep about a person.
+func (s *Server) ExportProfile(ctx context.Context, in *onboardingv1.ExportProfileRequest) (*onboardingv1.ExportProfileResponse, error) {
+	if err := validID("profile_id", in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	kept, err := s.Erasing.Export(ctx, org(ctx), in.GetProfileId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	whole, err := json.Marshal(kept)
+	if err != nil {
+		return nil, fmt.Errorf("write an export: %w", err)
+	}
+	document := new(structpb.Struct)
+	if err := protojson.Unmarshal(whole, document); err != nil {
+		return nil, fmt.Errorf("write an export: %w", err)
+	}
+	return &onboardingv1.ExportProfileResponse{Document: document}, nil
+}
+
+// EraseProfile asks to erase a person.
+func (s *Server) EraseProfile(ctx context.Context, in *onboardingv1.EraseProfileRequest) (*onboardingv1.EraseProfileResponse, error) {
+	if err := validID("profile_id", in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	e, err := s.Erasing.Ask(ctx, erasure.Request{OrgID: org(ctx), ProfileID: in.GetProfileId(), Source: erasure.FromOperator})
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.EraseProfileResponse{Erasure: writeErasure(e, erasure.Consent{})}, nil
+}
+
+// GetErasure says how far the erasure of a person is.
+func (s *Server) GetErasure(ctx context.Context, in *onboardingv1.GetErasureRequest) (*onboardingv1.GetErasureResponse, error) {
+	if err := validID("profile_id", in.GetProfileId()); err != nil {
+		return nil, err
+	}
+	e, left, err := s.Erasing.Get(ctx, org(ctx), in.GetProfileId())
+	if err != nil {
+		return nil, answer(err)
+	}
+	return &onboardingv1.GetErasureResponse{Erasure: writeErasure(e, left)}, nil
+}
+
+func writeErasure(e erasure.Erasure, left erasure.Consent) *onboardingv1.Erasure {
+	out := &onboardingv1.Erasure{
+		ProfileId: e.ProfileID, State: "requested", Source: e.Source, RequestedAt: timestamppb.New(e.RequestedAt), WaitsFor: e.WaitsFor,
+		Pseudonym: e.Pseudonym, SuppressedAt: orAbsent(left.SuppressedAt),
+	}
+	switch {
+	case e.ErasedAt != nil:
+		out.State, out.ErasedAt = "erased", timestamppb.New(*e.ErasedAt)
+	case e.WaitsFor != "":
+		out.State = "waiting"
+	}
+	for _, l := range left.Ledgers {
+		out.Ledgers = append(out.Ledgers, &onboardingv1.ErasedLedgerState{
+			ErasedAt: timestamppb.New(l.ErasedAt), State: l.State, Verified: l.Verified, Problem: l.Problem,
+			Length: int32(l.Length), //nolint:gosec // of a ledger
+		})
+	}
+	return out
+}
+
+// SetLegalHold keeps a person's data from being erased.
+func (s *Server) SetLegalHold(ctx context.Context, in *onboardingv1.SetLegalHoldRequest) (*onboardingv1.SetLegalHoldResponse, error) {
+	reason := in.GetReason()
+	if n := utf8.RuneCountInString(reason); n < 1 || n > maxReason || !printable(reason) {
+		return nil, invalid("reason must be 1 to %d printable characters", maxReason)
+	}
+	return &onboardingv1.SetLegalHoldResponse{}, s.legalHold(ctx, in.GetProfileId(), reason)
+}
+
+func printable(s string) bool {
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+// LiftLegalHold lets a person's data be erased again.
+func (s *Server) LiftLegalHold(ctx context.Context, in *onboardingv1.LiftLegalHoldRequest) (*onboardingv1.LiftLegalHoldResponse, error) {
+	return &onboardingv1.LiftLegalHoldResponse{}, s.legalHold(ctx, in.GetProfileId(), "")
+}
+
+func (s *Server) legalHold(ctx context.Context, profileID, reason string) error {
+	if err := validID("profile_id", profileID); err != nil {
+		return err
+	}
+	if err := s.Store.SetLegalHold(ctx, org(ctx), profileID, reason, s.Now()); err != nil {
+		return answer(err)
+	}
+	return nil
+}
