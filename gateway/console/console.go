@@ -223,6 +223,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET "+root+"/assets/{name}", c.naming(root+"/assets", c.looks.serveAsset))
 	c.door.routes(mux)
 	mux.Handle("/", c.door.known(inside))
+	mux.Handle(root, c.door.known(inside)) // named itself, or the mux leads it to the one with a slash, which leads here
 	return mux
 }
 

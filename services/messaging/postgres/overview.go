@@ -22,9 +22,9 @@ select m.at, (select count(*) from (
 from generate_series(@first::timestamptz, @last::timestamptz, interval '1 minute') m (at)
 order by m.at`
 
-// sqlSettled counts the newest messages up to a limit: their ids go with their age, and no index has the time of what is delivered. Of a
+// sqlSettledByMinute counts the newest messages up to a limit: their ids go with their age, and no index has the time of what is delivered. Of a
 // minute before the oldest of them there may be more.
-const sqlSettled = `
+const sqlSettledByMinute = `
 with newest as (
     select status, coalesce(accepted_at, attempted_at) as at from sms_messages where org_id = @org order by id desc limit @most
 ), seen as (select count(*) = @most as many, min(at) as since from newest)
@@ -69,7 +69,7 @@ func (s *Store) Overview(ctx context.Context, q send.OverviewQuery) (o send.Over
 		o.Undelivered, err = pgx.CollectRows(rows, pgx.RowToStructByName[send.UndeliveredMinute])
 		return err
 	})
-	batch.Queue(sqlSettled, args).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(sqlSettledByMinute, args).Query(func(rows pgx.Rows) (err error) {
 		o.Settled, err = pgx.CollectRows(rows, pgx.RowToStructByName[send.SettledMinute])
 		return err
 	})
