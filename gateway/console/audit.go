@@ -43,8 +43,8 @@ const underWay = time.Minute
 // changesSince is how far back changes are looked for where the reader chose no day: no index has them alone.
 const changesSince = 30 * 24 * time.Hour
 
-// audit lists who asked for what, and about whom, newest first. Where it is opened without a filter it shows changes: the pages of the console
-// themselves read so much that these would be lost among it.
+// audit lists who asked for what, and about whom, newest first. Where it is opened without a filter it shows changes: the pages of the
+// console themselves read so much that these would be lost among it.
 func (c *Console) audit(r *http.Request) (page, error) {
 	filtered := slices.ContainsFunc([]string{"subject", "profile", "target", "from", "to", "only", "page"}, r.Form.Has)
 	field := func(name string) string { return strings.TrimSpace(r.Form.Get(name)) }

@@ -182,8 +182,8 @@ func parked(p *onboardingv1.Profile) bool {
 	return p.GetState().GetStatus() == "stuck" || p.GetState().GetStatus() == "undeliverable"
 }
 
-// bubbles turns texts, newest first, into a conversation in the order of their times: a text that an operator had sent again went later than
-// its row was made.
+// bubbles turns texts, newest first, into a conversation in the order of their times: a text that an operator had sent again went later
+// than its row was made.
 func bubbles(texts []*messagingv1.Message, parked bool) (all []bubble) {
 	for _, m := range slices.Backward(texts) {
 		b := bubble{Message: m, Again: parked && m.GetStatus() == "throttled"}

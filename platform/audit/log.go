@@ -101,8 +101,8 @@ select id::text, at, subject, role, client_address, request_id, method, coalesce
 from audit
 where org_id = @org::uuid and (@subject::text = '' or subject = @subject) and (@method::text = '' or method = @method)
   and (@profile::text = '' or profile_id = nullif(@profile, '')::uuid) and (@target::text = '' or target_id = nullif(@target, '')::uuid)
-  and (@phone::text = '' or phone = @phone) and (not @changes::boolean or method = any(@changing::text[])) and (@since::timestamptz is null or at >= @since)
-  and (@until::timestamptz is null or at < @until)
+  and (@phone::text = '' or phone = @phone) and (not @changes::boolean or method = any(@changing::text[]))
+  and (@since::timestamptz is null or at >= @since) and (@until::timestamptz is null or at < @until)
   and (@behind::text = '' or (at, id) < (@behind_at::timestamptz, nullif(@behind, '')::uuid))
 order by at desc, id desc limit @limit`
 

@@ -48,7 +48,7 @@ const sqlDeliveries = `
 select message_id::text as id, min(received_at) as at from sms_receipts where message_id = any(@ids::uuid[]) and status = 'delivered'
 group by message_id`
 
-// Deliveries is when the first receipt of the delivery of each message came. Of a message that was found delivered without one there is none.
+// Deliveries is when the first receipt of the delivery of each message came. One that was found delivered without a receipt has none.
 func (s *Store) Deliveries(ctx context.Context, ids []string) (at map[string]time.Time, err error) {
 	defer mark(&err)
 	type delivery struct {

@@ -22,8 +22,8 @@ select m.at, (select count(*) from (
 from generate_series(@first::timestamptz, @last::timestamptz, interval '1 minute') m (at)
 order by m.at`
 
-// sqlSettledByMinute counts the newest messages up to a limit: their ids go with their age, and no index has the time of what is delivered. Of a
-// minute before the oldest of them there may be more.
+// sqlSettledByMinute counts the newest messages up to a limit: their ids go with their age, and no index has the time of what is
+// delivered. Of a minute before the oldest of them there may be more.
 const sqlSettledByMinute = `
 with newest as (
     select status, coalesce(accepted_at, attempted_at) as at from sms_messages where org_id = @org order by id desc limit @most
