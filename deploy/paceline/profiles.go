@@ -106,7 +106,8 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 			return nil
 		}
 		p := r.person
-		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(p.Phone), p.FirstName, p.Locale, cmp.Or(p.TimeZone, "a guessed time zone"))
+		zone := cmp.Or(p.TimeZone, "a guessed time zone")
+		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(p.Phone), p.FirstName, p.Locale, zone)
 		return err
 	})
 	if err != nil {

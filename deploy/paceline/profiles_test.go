@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,7 +82,8 @@ func TestReadPeople(t *testing.T) {
 					got = append(got, fmt.Sprintf("%d %s: %s", w.line, w.column, w.reason))
 				}
 				if len(r.wrong) == 0 {
-					got = append(got, fmt.Sprint(r.line, " ", r.person.Phone, " ", r.person.FirstName, " ", r.person.Locale, " ", cmp.Or(r.person.TimeZone, "guessed")))
+					zone := cmp.Or(r.person.TimeZone, "guessed")
+					got = append(got, fmt.Sprint(r.line, " ", r.person.Phone, " ", r.person.FirstName, " ", r.person.Locale, " ", zone))
 				}
 			}
 			if problem, fatal := strings.CutPrefix(tt.want, "! "); fatal {
