@@ -42,7 +42,7 @@ vendor() {
 }
 
 for own in postgres_password onboarding_database_password messaging_database_password onboarding_serve_password \
-	messaging_serve_password api_jwt_secret console_key; do
+	messaging_serve_password api_jwt_secret console_key pseudonym_key; do
 	keep "$own" "$(random)"
 done
 for service in onboarding messaging; do
@@ -50,12 +50,14 @@ for service in onboarding messaging; do
 	keep "${service}_database_url" "postgres://${service}_serve:$(cat "$folder/${service}_serve_password")@postgres:5432/$service?sslmode=disable"
 	keep "${service}_migrate_url" "postgres://$service:$(cat "$folder/${service}_database_password")@postgres:5432/$service?sslmode=disable"
 done
-# A signing key for each process that calls others, and the public halves, by which it is believed. operator is yours: it signs your tokens.
+# A signing key for each process that calls others, and the public halves, by which it is believed. operator is yours: it signs your tokens;
+# ledger is messaging's, for the anchors of the consent ledgers.
 public=
-for process in gateway onboarding operator; do
+for process in gateway onboarding operator ledger; do
 	file=$folder/${process}_signing_key
 	[ -s "$file" ] || key=$(openssl genpkey -algorithm ed25519 -outform DER | openssl base64 -A)
 	[ -s "$file" ] || printf '%s\n' "$key" >"$file"
+	[ "$process" != ledger ] || continue
 	half=$(openssl base64 -d -A -in "$file" | openssl pkey -inform DER -pubout -outform DER | openssl base64 -A)
 	public=$public${public:+,}$process=$half
 done

@@ -49,7 +49,7 @@ func deploy(t *testing.T) map[string]string {
 		"ONBOARDING_DATABASE_URL": cfg.OnboardingDatabaseURL, "MESSAGING_DATABASE_URL": cfg.MessagingDatabaseURL,
 		"GATEWAY_ADDR": services.Addresses.Gateway, "ONBOARDING_ADDR": services.Addresses.Onboarding, "MESSAGING_ADDR": services.Addresses.Messaging,
 		"LEDGER_SIGNING_KEY": "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", "LEDGER_ANCHOR_DIR": t.TempDir(),
-		"PUBLIC_BASE_URL": services.URL(), "API_JWT_SECRET": secrets.APIJWT,
+		"PUBLIC_BASE_URL": services.URL(), "API_JWT_SECRET": secrets.APIJWT, "SMS_COUNTRIES": "US", "QUIET_HOURS_DEFAULT": "08:00-21:00",
 	})
 	maps.Copy(environ, secrets.Keys())
 	return environ

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -105,7 +106,8 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 			return nil
 		}
 		p := r.person
-		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(p.Phone), p.FirstName, p.Locale, p.TimeZone)
+		zone := cmp.Or(p.TimeZone, "a guessed time zone")
+		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(p.Phone), p.FirstName, p.Locale, zone)
 		return err
 	})
 	if err != nil {

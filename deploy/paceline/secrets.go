@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -18,13 +19,28 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// newSecrets makes a fresh pair.
-func newSecrets() (stack.Secrets, error) {
-	var bytes [64]byte
-	if _, err := rand.Read(bytes[:]); err != nil {
-		return stack.Secrets{}, fmt.Errorf("make secrets: %w", err)
+// newSecrets makes fresh ones.
+func newSecrets() (stack.Secrets, error) { return completeSecrets(stack.Secrets{}) }
+
+// completeSecrets makes those that are not there, such as what an older release did not have.
+func completeSecrets(secrets stack.Secrets) (stack.Secrets, error) {
+	for _, secret := range []*string{&secrets.ServiceAuth, &secrets.APIJWT, &secrets.Pseudonym} {
+		var bytes [32]byte
+		if _, err := rand.Read(bytes[:]); err != nil {
+			return secrets, fmt.Errorf("make secrets: %w", err)
+		}
+		*secret = cmp.Or(*secret, hex.EncodeToString(bytes[:]))
 	}
-	return stack.Secrets{ServiceAuth: hex.EncodeToString(bytes[:32]), APIJWT: hex.EncodeToString(bytes[32:])}, nil
+	_, ledger, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return secrets, fmt.Errorf("make the key of the ledgers: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(ledger)
+	if err != nil {
+		return secrets, fmt.Errorf("make the key of the ledgers: %w", err)
+	}
+	secrets.Ledger = cmp.Or(secrets.Ledger, base64.StdEncoding.EncodeToString(der))
+	return secrets, nil
 }
 
 // secretsFile keeps the secrets of `paceline up` between runs, readable by their owner only.
@@ -62,14 +78,15 @@ func loadSecrets(dir string) (_ stack.Secrets, err error) {
 	return secrets, nil
 }
 
-// keepSecrets returns the secrets of the folder, making them the first time. A kill at any moment leaves a whole file or
+// keepSecrets returns the secrets of the folder, making those that it does not have. A kill at any moment leaves a whole file or
 // none.
 func keepSecrets(dir string) (stack.Secrets, error) {
-	secrets, err := loadSecrets(dir)
-	if !errors.Is(err, errNoSecrets) {
-		return secrets, err
+	kept, err := loadSecrets(dir)
+	if err != nil && !errors.Is(err, errNoSecrets) {
+		return kept, err
 	}
-	if secrets, err = newSecrets(); err != nil {
+	secrets, err := completeSecrets(kept)
+	if err != nil || secrets == kept {
 		return secrets, err
 	}
 	content, err := json.Marshal(secrets)
@@ -87,33 +104,8 @@ func keepSecrets(dir string) (stack.Secrets, error) {
 	return secrets, os.Rename(draft.Name(), filepath.Join(dir, secretsFile))
 }
 
-// ledgerKeyFile signs the anchors of the consent ledgers of `paceline up`, which are in anchorsDir beside it.
-const (
-	ledgerKeyFile = "ledger.key"
-	anchorsDir    = "anchors"
-)
-
-// keepLedgerKey returns the key of the folder in base64, making it and the folder of the anchors the first time.
-func keepLedgerKey(dir string) (string, error) {
-	if err := os.MkdirAll(filepath.Join(dir, anchorsDir), 0o700); err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, ledgerKeyFile)
-	key, err := os.ReadFile(file)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return string(key), err
-	}
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return "", fmt.Errorf("make the key of the ledgers: %w", err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return "", fmt.Errorf("make the key of the ledgers: %w", err)
-	}
-	made := base64.StdEncoding.EncodeToString(der)
-	return made, os.WriteFile(file, []byte(made), 0o600)
-}
+// anchorsDir has the signed anchors of the consent ledgers of `paceline up`.
+const anchorsDir = "anchors"
 
 // defaultData is where `paceline up` keeps what is not Postgres: a folder of the user's cache.
 func defaultData() (string, error) {

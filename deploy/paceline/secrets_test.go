@@ -25,6 +25,21 @@ func TestKeepSecrets(t *testing.T) {
 		require.Equal(t, os.FileMode(0o600), stat.Mode().Perm())
 	})
 
+	t.Run("ThoseThatAnOlderReleaseDidNotHaveAreAdded", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		old := `{"service_auth_secret":"mine","api_jwt_secret":"mine too"}`
+		require.NoError(t, os.WriteFile(filepath.Join(dir, secretsFile), []byte(old), 0o600))
+		made, err := keepSecrets(dir)
+		require.NoError(t, err)
+		require.Equal(t, []string{"mine", "mine too"}, []string{made.ServiceAuth, made.APIJWT})
+		require.NotEmpty(t, made.Pseudonym)
+		require.NotEmpty(t, made.Ledger)
+		kept, err := loadSecrets(dir)
+		require.NoError(t, err)
+		require.Equal(t, made, kept)
+	})
+
 	t.Run("ThoseThatOthersCanReadAreRefused", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()

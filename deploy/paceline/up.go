@@ -62,8 +62,8 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	if err != nil {
 		return err
 	}
-	ledgerKey, err := keepLedgerKey(dir)
-	if err != nil {
+	anchors := filepath.Join(dir, anchorsDir)
+	if err := os.MkdirAll(anchors, 0o700); err != nil {
 		return err
 	}
 	level, format := slog.LevelWarn, telemetry.LogText()
@@ -95,7 +95,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 		Environ: map[string]string{
 			"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128", // a subscriber on this machine
 			"CONSOLE":                      "on", "CONSOLE_KEY": key,
-			"LEDGER_SIGNING_KEY": ledgerKey, "LEDGER_ANCHOR_DIR": filepath.Join(dir, anchorsDir),
+			"LEDGER_SIGNING_KEY": secrets.Ledger, "LEDGER_ANCHOR_DIR": anchors,
 		},
 		ConsoleLinks: true,
 	})

@@ -94,6 +94,23 @@ func TestKubernetes(t *testing.T) {
 		require.Empty(t, built.wrong())
 	})
 
+	t.Run("AnchorsAreAComponentThatNeedsItsKey", func(t *testing.T) {
+		t.Parallel()
+		files := filled(t)
+		files[overlay+"/kustomization.yaml"] += "\ncomponents: [../../components/anchors]\n"
+		built, err := build(t, files)
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(built.wrong(), "\n"), "messaging would not start: LEDGER_SIGNING_KEY needs LEDGER_ANCHOR_DIR")
+		replace(t, files, overlay+"/secrets.env", "LEDGER_SIGNING_KEY=", "LEDGER_SIGNING_KEY="+stack.Secrets{}.Keys()["GATEWAY_SIGNING_KEY"])
+		built, err = build(t, files)
+		require.NoError(t, err)
+		require.Empty(t, built.wrong())
+		for _, claim := range built.claims {
+			require.Equal(t, "anchors", claim.Name)
+		}
+		require.Len(t, built.claims, 1)
+	})
+
 	t.Run("WithoutItsSecretsItIsNotBuilt", func(t *testing.T) {
 		t.Parallel()
 		_, err := build(t, tree(t, "deploy/kubernetes"))
@@ -150,6 +167,7 @@ type applied struct {
 	reached     []core.Service
 	configs     []core.ConfigMap
 	secrets     []core.Secret
+	claims      []core.PersistentVolumeClaim
 	disruptions []policy.PodDisruptionBudget
 	scalers     []autoscaling.HorizontalPodAutoscaler
 	policies    []networking.NetworkPolicy
@@ -165,6 +183,7 @@ func decode(content []byte) (*applied, error) {
 		"v1 Service":                             appendTo(&c.reached),
 		"v1 ConfigMap":                           appendTo(&c.configs),
 		"v1 Secret":                              appendTo(&c.secrets),
+		"v1 PersistentVolumeClaim":               appendTo(&c.claims),
 		"policy/v1 PodDisruptionBudget":          appendTo(&c.disruptions),
 		"autoscaling/v2 HorizontalPodAutoscaler": appendTo(&c.scalers),
 		"networking.k8s.io/v1 NetworkPolicy":     appendTo(&c.policies),

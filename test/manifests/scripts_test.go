@@ -62,7 +62,7 @@ func TestSecrets(t *testing.T) {
 			require.NoError(t, err)
 		}
 		one, other := contents(t, first), contents(t, second)
-		for _, own := range []string{"gateway_signing_key", "service_public_keys", "api_jwt_secret", "postgres_password", "onboarding_database_password", "messaging_database_password", "redis_conf", "console_key"} {
+		for _, own := range []string{"gateway_signing_key", "service_public_keys", "api_jwt_secret", "postgres_password", "onboarding_database_password", "messaging_database_password", "redis_conf", "console_key", "pseudonym_key", "ledger_signing_key"} {
 			require.GreaterOrEqual(t, len(one[own]), 64)
 			require.NotEqual(t, one[own], other[own])
 		}

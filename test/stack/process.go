@@ -91,7 +91,7 @@ func ProcessEnviron(vendors *Vendors, a Addresses, secrets Secrets) map[string]s
 		"ONBOARDING_ADDR": a.Onboarding, "ONBOARDING_OPS_ADDR": a.OnboardingOps,
 		"MESSAGING_ADDR": a.Messaging, "MESSAGING_OPS_ADDR": a.MessagingOps,
 		"PUBLIC_BASE_URL": "http://" + a.Gateway, "DEFAULT_ORG_ID": OrgID,
-		"API_JWT_SECRET": secrets.APIJWT,
+		"API_JWT_SECRET": secrets.APIJWT, "PSEUDONYM_KEY": secrets.Pseudonym,
 	})
 	maps.Copy(environ, secrets.Keys())
 	return environ

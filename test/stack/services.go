@@ -25,6 +25,8 @@ const OrgID = "00000000-0000-7000-8000-000000000001"
 type Secrets struct {
 	ServiceAuth string `json:"service_auth_secret"`
 	APIJWT      string `json:"api_jwt_secret"`
+	Pseudonym   string `json:"pseudonym_key"`      // empty where nobody is erased
+	Ledger      string `json:"ledger_signing_key"` // of the anchors; who has them sets both variables
 }
 
 // Addresses are where the services listen, host:port. An empty one means a free port on the loopback.
