@@ -45,8 +45,8 @@ type Over struct {
 	Do string
 }
 
-// sqlOver walks some rows behind the place where the batch before ended, so that what has to stay is passed over once in a pass, and does it to
-// those that are over. A row that is locked is left to the next pass: nothing waits for this, and this for nothing.
+// sqlOver walks some rows behind the place where the batch before ended, so that what has to stay is passed over once in a pass, and does
+// it to those that are over. A row that is locked is left to the next pass: nothing waits for this, and this for nothing.
 const sqlOver = `
 with walked as materialized (
     select r.ctid as place, r.{at} as at from {from} r

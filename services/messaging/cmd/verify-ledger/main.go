@@ -1,5 +1,5 @@
-// Command verify-ledger checks consent ledgers. Without a flag it asks nobody: it reads the answers of GET /v1/consents/{phone}, all pages of
-// one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
+// Command verify-ledger checks consent ledgers. Without a flag it asks nobody: it reads the answers of GET /v1/consents/{phone}, all pages
+// of one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
 // MESSAGING_DATABASE_URL, against what was signed and written outside the database.
 package main
 
