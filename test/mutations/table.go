@@ -112,7 +112,7 @@ func mutations() []mutation {
 		{
 			guard: "the caps inside a claim", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
 			file: "services/messaging/postgres/send.go",
-			old:  " and not (` + sqlCapped + `) for share of c", without: " for share of c",
+			old:  "\n		and not (` + sqlCapped + `)\n", without: "\n",
 		},
 		{
 			guard: "claims of one phone count after each other", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
