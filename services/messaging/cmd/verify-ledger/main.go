@@ -67,7 +67,8 @@ func one(ctx context.Context, check anchor.Check, lines []consent.Line, out io.W
 		return err
 	}
 	if name == uuid.Nil {
-		return errors.New("found: no anchor holds any line of this ledger: it was rewritten from its first line, or is newer than the last anchor")
+		return errors.New("found: no anchor holds any line of this ledger: it was rewritten from its first line, " +
+			"or is newer than the last anchor")
 	}
 	check.Only = name
 	check.Find = func(context.Context, []uuid.UUID) (map[uuid.UUID]anchor.Ledger, error) {
