@@ -41,6 +41,8 @@ type Over struct {
 	At   string // the column by whose index they are walked, oldest first: behind org_id, where the rule has a Setting
 	Of   string // the condition of that index; empty for none
 	If   string // which of those that are old enough; empty for all
+	// Still is a table whose rows nobody changes: they are not locked, which the service may not do.
+	Still bool
 	// Do is done with the rows of the CTE free, which are locked, by their ctid. It returns a row for each; empty deletes them.
 	Do string
 }
@@ -54,7 +56,7 @@ with walked as materialized (
     order by r.{at}, r.ctid limit @limit
 ), free as materialized (
     select r.ctid as place, r.{at} as at from {from} r
-    where r.ctid = any (array(select place from walked)) and r.{at} < @before and {of} and {if} for update skip locked
+    where r.ctid = any (array(select place from walked)) and r.{at} < @before and {of} and {if} {lock}
 ), gone as (
     {do}
 )
@@ -90,7 +92,11 @@ func (r Rule) filled(text string) string {
 		}
 		return "(" + condition + ")"
 	}
-	return strings.NewReplacer("{do}", do, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of), "{if}", orTrue(r.Over.If),
+	lock := "for update skip locked"
+	if r.Over.Still {
+		lock = ""
+	}
+	return strings.NewReplacer("{do}", do, "{lock}", lock, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of), "{if}", orTrue(r.Over.If),
 		"{org}", org).Replace(text)
 }
 

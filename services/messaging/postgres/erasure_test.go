@@ -146,6 +146,8 @@ func TestErasePerson(t *testing.T) {
 		store, pool, p := erasable(t)
 		writes(t, store, p, "STOP", at)
 		_, err := pool.Exec(t.Context(), `set role messaging_worker; set app.erasing = 'DELETE consent_events'; delete from consent_events`)
+		require.ErrorContains(t, err, "permission denied")
+		_, err = pgtest.Owner(t, pool).Exec(t.Context(), `delete from consent_events`)
 		require.ErrorContains(t, err, "append-only")
 	})
 }

@@ -59,7 +59,7 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "sms_receipts", Holds: "what Twilio reported, word for word", Kept: "{for} after it came",
-			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at"},
+			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at", Still: true},
 		},
 		{Table: "sms_looks", Holds: "what was looked up about a message in doubt, and what an operator said", Kept: "its message goes"},
 		{
@@ -69,10 +69,19 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{Table: "reminder_preferences", Holds: "who wants no reminders", Kept: person},
+		{Table: "suppressions", Holds: "that an erased person had opted out, under a pseudonym of the number", Kept: "the person texts START"},
+		{Table: "erased_profiles", Holds: "which profiles are erased: ids", Kept: "never"},
+		{Table: "erased_ledgers", Holds: "the seals of what an erasure left of a ledger of consent, under a pseudonym", Kept: "never"},
+		{Table: "erased_consent_lines", Holds: "when consent changed and the chain's hashes, without words and number", Kept: "never"},
+		{Table: "ledger_anchors", Holds: "which anchors of the ledgers are outside: a hash and a count for each", Kept: "never"},
 		{Table: "holds", Holds: "whom nothing is sent to for now", Kept: person},
 		{
 			Table: "sms_outbound_jobs", Holds: "messages of the outbound queue, with their words", Kept: "{for} after its end",
 			Variable: "OUTBOUND_RETENTION", For: kept.Outbound,
+		},
+		{
+			Table: "sms_counts", Holds: "how much was sent in an hour, by organisation or to a prefix: counts", Kept: "two days after its hour",
+			For: 48 * time.Hour, Over: &retention.Over{At: "hour"},
 		},
 		{Table: "sender_rates", Holds: "how far a sender has used up its rate: one row for each", Kept: "never"},
 		{

@@ -71,5 +71,6 @@ func TestTenants(t *testing.T) {
 		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
 		Shared:     []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
 		AppendOnly: []string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"},
+		Kept:       []string{"consents", "consent_events", "sms_looks", "ledger_anchors"},
 	})
 }

@@ -7,8 +7,6 @@ DROP INDEX CONCURRENTLY IF EXISTS sms_messages_with_words;
 CREATE INDEX CONCURRENTLY sms_messages_with_words ON sms_messages (created_at) WHERE body <> '';
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_without_words;
 CREATE INDEX CONCURRENTLY sms_messages_without_words ON sms_messages (created_at) WHERE body = '';
-DROP INDEX CONCURRENTLY IF EXISTS sms_messages_by_recipient;
-CREATE INDEX CONCURRENTLY sms_messages_by_recipient ON sms_messages (org_id, to_number) WHERE direction = 'outbound';
 DROP INDEX CONCURRENTLY IF EXISTS sms_receipts_by_age;
 CREATE INDEX CONCURRENTLY sms_receipts_by_age ON sms_receipts (received_at);
 DROP INDEX CONCURRENTLY IF EXISTS consent_replies_by_age;
@@ -20,23 +18,31 @@ DROP INDEX CONCURRENTLY IF EXISTS consent_events_by_message;
 CREATE INDEX CONCURRENTLY consent_events_by_message ON consent_events (message_id) WHERE message_id IS NOT NULL;
 DROP INDEX CONCURRENTLY IF EXISTS reminder_preferences_by_message;
 CREATE INDEX CONCURRENTLY reminder_preferences_by_message ON reminder_preferences (message_id) WHERE message_id IS NOT NULL;
--- What is append-only goes through these alone: evidence with its message, and a ledger as a whole.
+-- What is append-only goes through these alone: evidence with its message, and a ledger as a whole. Only the owner of the tables passes, whose
+-- rights the functions have, and only while it says what it does.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION refuse_all_but_ours() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'DELETE' AND current_setting('app.retention', true) = 'on' THEN
+    IF TG_OP || ' ' || TG_TABLE_NAME = current_setting('app.erasing', true)
+        AND current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
         RETURN NULL;
     END IF;
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
 END
 $$;
 -- +goose StatementEnd
+CREATE OR REPLACE TRIGGER consent_events_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_ours();
+CREATE OR REPLACE TRIGGER sms_looks_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_ours();
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION forget_messages(gone uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    PERFORM set_config('app.retention', 'on', true);
+    PERFORM set_config('app.erasing', 'DELETE sms_looks', true);
     DELETE FROM sms_looks WHERE message_id = ANY (gone);
-    PERFORM set_config('app.retention', '', true);
+    PERFORM set_config('app.erasing', '', true);
     DELETE FROM sms_receipts WHERE message_id = ANY (gone);
     DELETE FROM consent_replies WHERE message_id = ANY (gone);
     RETURN QUERY DELETE FROM sms_messages WHERE id = ANY (gone) RETURNING id;
@@ -46,9 +52,9 @@ $$;
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION forget_ledger(of_org uuid, of_phone text) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    PERFORM set_config('app.retention', 'on', true);
+    PERFORM set_config('app.erasing', 'DELETE consent_events', true);
     DELETE FROM consent_events WHERE org_id = of_org AND phone = of_phone;
-    PERFORM set_config('app.retention', '', true);
+    PERFORM set_config('app.erasing', '', true);
     RETURN QUERY DELETE FROM consents WHERE org_id = of_org AND phone = of_phone RETURNING phone;
 END
 $$;
@@ -59,18 +65,17 @@ GRANT EXECUTE ON FUNCTION forget_messages(uuid[]), forget_ledger(uuid, text) TO 
 -- +goose Down
 DROP FUNCTION IF EXISTS forget_ledger(uuid, text);
 DROP FUNCTION IF EXISTS forget_messages(uuid[]);
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
-END
-$$;
--- +goose StatementEnd
+CREATE OR REPLACE TRIGGER consent_events_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE OR REPLACE TRIGGER sms_looks_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+DROP FUNCTION IF EXISTS refuse_all_but_ours();
 DROP INDEX CONCURRENTLY IF EXISTS reminder_preferences_by_message;
 DROP INDEX CONCURRENTLY IF EXISTS consent_events_by_message;
 DROP INDEX CONCURRENTLY IF EXISTS consents_by_age;
 DROP INDEX CONCURRENTLY IF EXISTS consent_replies_by_age;
 DROP INDEX CONCURRENTLY IF EXISTS sms_receipts_by_age;
-DROP INDEX CONCURRENTLY IF EXISTS sms_messages_by_recipient;
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_without_words;
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_with_words;

@@ -80,25 +80,6 @@ END
 $$;
 -- +goose StatementEnd
 
--- The two append-only tables stay so but for erase_person below: only the owner of the table passes, and only while it says what it does.
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refuse_all_but_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_OP || ' ' || TG_TABLE_NAME = current_setting('app.erasing', true)
-        AND current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
-        RETURN NULL;
-    END IF;
-    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
-END
-$$;
--- +goose StatementEnd
-CREATE OR REPLACE TRIGGER consent_events_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_erasure();
-CREATE OR REPLACE TRIGGER sms_looks_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_erasure();
-
 -- erase_person takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept.
 -- It runs under the lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before.
 -- +goose StatementBegin
@@ -158,13 +139,6 @@ CREATE OR REPLACE TRIGGER sms_receipts_of_erased BEFORE INSERT ON sms_receipts F
 DROP TRIGGER IF EXISTS sms_receipts_of_erased ON sms_receipts;
 DROP FUNCTION IF EXISTS receipt_of_erased();
 DROP FUNCTION IF EXISTS erase_person(uuid, text, uuid, text, timestamptz);
-CREATE OR REPLACE TRIGGER consent_events_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE OR REPLACE TRIGGER sms_looks_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-DROP FUNCTION IF EXISTS refuse_all_but_erasure();
 DROP TABLE IF EXISTS erased_consent_lines;
 DROP TABLE IF EXISTS erased_ledgers;
 DROP TABLE IF EXISTS erased_profiles;
