@@ -96,8 +96,8 @@ func (r Rule) filled(text string) string {
 	if r.Over.Still {
 		lock = ""
 	}
-	return strings.NewReplacer("{do}", do, "{lock}", lock, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of), "{if}", orTrue(r.Over.If),
-		"{org}", org).Replace(text)
+	return strings.NewReplacer("{do}", do, "{lock}", lock, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of),
+		"{if}", orTrue(r.Over.If), "{org}", org).Replace(text)
 }
 
 // Sweep goes through the rules.

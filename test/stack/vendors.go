@@ -72,7 +72,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 	rings, posts := client(cfg.DialQStash), client(cfg.DialTwilio)
 	carrier, err := twilio.New(twilio.Config{
 		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber},
-		APIKeys: map[string]string{apiKeySID: apiKeySecret},
+		APIKeys:    map[string]string{apiKeySID: apiKeySecret},
 		HTTPClient: posts, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
 	if err != nil {

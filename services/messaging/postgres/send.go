@@ -39,7 +39,8 @@ with permitted as (
 		u.lease, u.hour, u.org_messages, u.prefix, u.prefix_messages, u.n
 	from (select u.*, ` + sqlBefore + ` from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[],
 		@body::text[], @hash::bytea[], @key::text[], @segments::int[], @correlation::text[], @policy::text[],
-		@token::uuid[], @at::timestamptz[], @lease::timestamptz[], @confirms::uuid[], @despite_hold::boolean[], @hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
+		@token::uuid[], @at::timestamptz[], @lease::timestamptz[], @confirms::uuid[], @despite_hold::boolean[],
+		@hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
 		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
 		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[], @prefix_segments::int[])
 		with ordinality

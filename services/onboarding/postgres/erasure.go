@@ -205,7 +205,8 @@ with p as (
         order by e.seq limit @most + 1)),
     ('audit', array(select to_jsonb(a) from audit a where a.org_id = @org and a.profile_id = @profile order by a.at, a.id limit @most + 1))
 )
-select coalesce(max(cardinality(lines)), 0), (jsonb_object_agg(kind, to_jsonb(lines)) || jsonb_build_object('profile', (select p.line from p)))::text
+select coalesce(max(cardinality(lines)), 0),
+    (jsonb_object_agg(kind, to_jsonb(lines)) || jsonb_build_object('profile', (select p.line from p)))::text
 from kinds`
 
 // ExportProfile is everything that is kept here about a person, as one JSON object; erasure.ErrTooLarge.

@@ -89,7 +89,8 @@ func Rules(kept Kept) []retention.Rule {
 			Kept: "it expires, within minutes, and another is completed",
 		},
 		{
-			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender", Kept: organisation,
+			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender",
+			Kept: organisation,
 		},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
 		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
@@ -111,8 +112,8 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{
-			Table: "engagement_actions", Holds: "what a person reported, such as an expense", Kept: "62 days after it was reported, by when it is counted no more",
-			For: ActionsKept, Over: &retention.Over{At: "created_at"},
+			Table: "engagement_actions", Holds: "what a person reported, such as an expense",
+			Kept: "62 days after it was reported, by when it is counted no more", For: ActionsKept, Over: &retention.Over{At: "created_at"},
 		},
 		{
 			Table: "engagement_outreach", Holds: "messages of engagement, with their texts", Variable: "JOBS_RETENTION", For: kept.Jobs,
