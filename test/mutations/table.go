@@ -107,7 +107,7 @@ func mutations() []mutation {
 		{
 			guard: "evidence is appended only by the grants", tests: []string{"./services/messaging/postgres", "-run", "TestTenants"},
 			file: "services/messaging/postgres/migrations/0021_evidence.sql",
-			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_receipts", without: "REVOKE UPDATE ON consent_events, sms_receipts",
+			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_looks", without: "REVOKE UPDATE ON consent_events, sms_looks",
 		},
 		{
 			guard: "the caps inside a claim", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
