@@ -135,8 +135,8 @@ func openStage(
 	}
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
 		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
-		OnboardingMigrateURL: s.databases.OnboardingOwner, MessagingMigrateURL: s.databases.MessagingOwner, Secrets: secrets, Log: log, Rest: rest,
-		Environ: environ,
+		OnboardingMigrateURL: s.databases.OnboardingOwner, MessagingMigrateURL: s.databases.MessagingOwner,
+		Secrets: secrets, Log: log, Rest: rest, Environ: environ,
 	})
 	if err != nil {
 		return s, err

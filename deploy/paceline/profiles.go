@@ -114,7 +114,8 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 		return 0, err
 	}
 	_, err = fmt.Fprintf(out,
-		"%s: %d people can be created, where their phone is not there yet; lines that repeat a phone: %d; refused lines: %d.\n", c.File, len(seen), good-len(seen), refused.lines)
+		"%s: %d people can be created, where their phone is not there yet; lines that repeat a phone: %d; refused lines: %d.\n",
+		c.File, len(seen), good-len(seen), refused.lines)
 	return good, err
 }
 

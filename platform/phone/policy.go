@@ -12,8 +12,8 @@ import (
 // ErrRefused is wrapped by every refusal of a number that exists, but may not be written to. The texts never repeat the number.
 var ErrRefused = errors.New("messages to this number are not allowed")
 
-// ToDo parts what is wrong from what to do about it, in the text of a refusal.
-const ToDo = "; to do: "
+// Advice begins what to do about it, in the text of a refusal.
+const Advice = "; to do: "
 
 // Policy is which numbers may be written to. The zero value allows every country, and none of the kinds that cost their caller more.
 type Policy struct {
@@ -90,10 +90,10 @@ func (p Policy) Check(e164 string) (country string, err error) {
 	}
 	switch {
 	case kind != "" && !slices.Contains(p.Kinds, kind):
-		return country, fmt.Errorf("%w: it is of the kind %s, which may cost more than a phone's"+ToDo+
+		return country, fmt.Errorf("%w: it is of the kind %s, which may cost more than a phone's"+Advice+
 			"use the number of a phone, or have SMS_NUMBER_TYPES allow %s", ErrRefused, kind, kind)
 	case kind != International && len(p.Countries) > 0 && !slices.Contains(p.Countries, country):
-		return country, fmt.Errorf("%w: its country is not among those that are texted"+ToDo+"have SMS_COUNTRIES list it", ErrRefused)
+		return country, fmt.Errorf("%w: its country is not among those that are texted"+Advice+"have SMS_COUNTRIES list it", ErrRefused)
 	}
 	return country, nil
 }

@@ -17,7 +17,8 @@ type Metrics struct {
 
 // NewMetrics registers them.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	rows, rowsErr := meter.Int64Counter("retention_rows", metric.WithDescription("Rows that were deleted, or emptied, because their time was over."))
+	rows, rowsErr := meter.Int64Counter("retention_rows",
+		metric.WithDescription("Rows that were deleted, or emptied, because their time was over."))
 	late, lateErr := meter.Float64Gauge("retention_late_seconds", metric.WithUnit("s"),
 		metric.WithDescription("By how much the oldest row that the last pass deleted was past its time; 0 when it found none."))
 	return &Metrics{rows: rows, late: late}, errors.Join(rowsErr, lateErr)

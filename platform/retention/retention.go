@@ -47,8 +47,8 @@ type Over struct {
 	Do string
 }
 
-// sqlOver walks some rows behind the place where the batch before ended, so that what has to stay is passed over once in a pass, and does it to
-// those that are over. A row that is locked is left to the next pass: nothing waits for this, and this for nothing.
+// sqlOver walks some rows behind the place where the batch before ended, so that what has to stay is passed over once in a pass, and does
+// it to those that are over. A row that is locked is left to the next pass: nothing waits for this, and this for nothing.
 const sqlOver = `
 with walked as materialized (
     select r.ctid as place, r.{at} as at from {from} r
@@ -96,8 +96,8 @@ func (r Rule) filled(text string) string {
 	if r.Over.Still {
 		lock = ""
 	}
-	return strings.NewReplacer("{do}", do, "{lock}", lock, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of), "{if}", orTrue(r.Over.If),
-		"{org}", org).Replace(text)
+	return strings.NewReplacer("{do}", do, "{lock}", lock, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of),
+		"{if}", orTrue(r.Over.If), "{org}", org).Replace(text)
 }
 
 // Sweep goes through the rules.

@@ -65,8 +65,8 @@ type Config struct {
 	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long it is kept who changed what, and which operator read what of whom"`
 	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a text of the outbound queue is kept after its end, and how long its idempotency key holds"`
 
-	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which is what refuses a second
-	// one under its key, goes with the latter.
+	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which is what refuses a
+	// second one under its key, goes with the latter.
 	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of a message are kept; its record stays for CONSENT_RETENTION"`
 	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"how long Twilio's reports are kept, word for word"`
 	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"how long the ledger of consent of a number is kept after its last line and the last message to it, and that there was a message, with its idempotency key; an opt-out holds for ever"`
@@ -76,7 +76,8 @@ type Config struct {
 
 	// PseudonymKey stays the same for good: under another one nobody finds the STOP of an erased person, so nobody new would be texted.
 	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes, and never changes: keep it beside the backups and not in the database; without it nobody can be erased"`
-	// The key is not in the database, and the folder is not on its machine: who owns the database can rewrite a ledger, but not what was signed.
+	// The key is not in the database, and the folder is not on its machine: who owns the database can rewrite a ledger, but not what was
+	// signed.
 	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"an Ed25519 private key (PEM, or the base64 of its DER) that signs what the consent ledgers say; with LEDGER_ANCHOR_DIR, or neither"`
 	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database, which signed anchors of the consent ledgers are appended to"`
 	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often the ledgers with new lines are anchored; until then a new line can be rewritten unseen"`

@@ -50,7 +50,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "twilio", Look: about(lookAtTwilio),
-			Mend: "take TWILIO_ACCOUNT_SID and a Standard API key (TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET) from the Twilio console, and one sender",
+			Mend: "take TWILIO_ACCOUNT_SID and a Standard API key (TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET) from the Twilio console, " +
+				"and one sender",
 		},
 		process.Check{
 			Name: "tls", Look: about(lookAtTLS),

@@ -104,8 +104,6 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	calls := process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health)
-	calls.StopTimeout = cfg.Timeout + send.SettleBound
 	anchoring, err := w.anchors()
 	if err != nil {
 		return err
@@ -116,9 +114,14 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		queued.send,
 		queued.clear,
 		process.HTTPServer("ops", ops, deps.OpsListener),
-		calls,
+		bounded(process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health), cfg.Timeout+send.SettleBound),
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
 	)...)
+}
+
+func bounded(c process.Component, stop time.Duration) process.Component {
+	c.StopTimeout = stop
+	return c
 }
 
 // wiring is what every feature is made from. Each has one function below.
@@ -301,7 +304,8 @@ func (w *wiring) sweeping(r process.Repetition, deleted *retention.Metrics) proc
 	return r
 }
 
-// forgettingCodes has a retention take the words out of one-time codes, too, once they have been at their end for as long as they are valid.
+// forgettingCodes has a retention take the words out of one-time codes, too, once they have been at their end for as long as they are
+// valid.
 func (w *wiring) forgettingCodes(db *store.Outbound, r process.Repetition) process.Repetition {
 	const batch = 1000
 	before := r.Once

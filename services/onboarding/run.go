@@ -70,8 +70,9 @@ func Migrate(ctx context.Context, cfg Config) error {
 //
 // An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops
 // port, 30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper and the inbound audit, 10 s
-// for each of the two listeners, the two notifiers, the holds, the erasures, the runs, the retention of outreach and of deliveries, the sequencer and the
-// readers of events, and of goals the relay, the sweeper, the devices and the offers, 5 s for the last spans, and a second for each.
+// for each of the two listeners, the two notifiers, the holds, the erasures, the runs, the retention of outreach and of deliveries, the
+// sequencer and the readers of events, and of goals the relay, the sweeper, the devices and the offers, 5 s for the last spans, and a
+// second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
 	tel, err := telemetry.New(ctx, telemetry.Options{
@@ -213,14 +214,15 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.erasing = &erasure.Service{Store: w.store, Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
+	w.erasing = &erasure.Service{Requests: w.store, People: w.store, Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	c := conversation.New(conversation.Config{
 		Erase: func(ctx context.Context, orgID, profileID, jobID string) error {
 			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
 			return err
 		},
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
-		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Goals: goalTexts, Outbox: w.store.Alarms(), QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
+		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Goals: goalTexts, Outbox: w.store.Alarms(),
+		QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})

@@ -14,6 +14,7 @@ require (
 	paceline.internal/platform v0.0.0
 	paceline.internal/services/messaging v0.0.0
 	paceline.internal/services/onboarding v0.0.0
+	paceline.internal/test v0.0.0
 	sigs.k8s.io/kustomize/api v0.21.2
 	sigs.k8s.io/kustomize/kyaml v0.21.2
 	sigs.k8s.io/yaml v1.6.0
@@ -133,6 +134,7 @@ require (
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
+	paceline.internal/emulators v0.0.0 // indirect
 	paceline.internal/proto v0.0.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
@@ -150,3 +152,5 @@ replace paceline.internal/services/messaging => ../../services/messaging
 replace paceline.internal/services/onboarding => ../../services/onboarding
 
 replace paceline.internal/emulators => ../../emulators
+
+replace paceline.internal/test => ..

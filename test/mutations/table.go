@@ -107,12 +107,12 @@ func mutations() []mutation {
 		{
 			guard: "evidence is appended only by the grants", tests: []string{"./services/messaging/postgres", "-run", "TestTenants"},
 			file: "services/messaging/postgres/migrations/0021_evidence.sql",
-			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_receipts", without: "REVOKE UPDATE ON consent_events, sms_receipts",
+			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_looks", without: "REVOKE UPDATE ON consent_events, sms_looks",
 		},
 		{
 			guard: "the caps inside a claim", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
 			file: "services/messaging/postgres/send.go",
-			old:  " and not (` + sqlCapped + `) for share of c", without: " for share of c",
+			old:  "\n		and not (` + sqlCapped + `)\n", without: "\n",
 		},
 		{
 			guard: "claims of one phone count after each other", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},

@@ -22,7 +22,7 @@ const (
 	accountSID = "ACfeedfacefeedfacefeedfacefeedface"
 	authToken  = "0123456789abcdef0123456789abcdef"
 	// What messaging calls with, as deploy/compose/secrets.sh has it.
-	apiKeySID    = "SKfeedfacefeedfacefeedfacefeedface"
+	apiKeySID    = "SKfeedfacefeedfacefeedfacefeedface" //nolint:gosec // of the emulator
 	apiKeySecret = "fedcba9876543210fedcba9876543210"
 	// FromNumber is the number that texts come from and go to.
 	FromNumber = "+12025550100"
@@ -71,7 +71,8 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 	}
 	rings, posts := client(cfg.DialQStash), client(cfg.DialTwilio)
 	carrier, err := twilio.New(twilio.Config{
-		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber}, APIKeys: map[string]string{apiKeySID: apiKeySecret},
+		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber},
+		APIKeys:    map[string]string{apiKeySID: apiKeySecret},
 		HTTPClient: posts, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
 	if err != nil {

@@ -13,14 +13,15 @@ import (
 	"paceline.internal/platform/retention"
 )
 
-// CheckRetention fails unless every table of a schema has a rule and every rule a table, the rules stand in the page between the service's marks,
-// and each statement finds its rows by indexes.
+// CheckRetention fails unless every table of a schema has a rule and every rule a table, the rules stand in the page between the service's
+// marks, and each statement finds its rows by indexes.
 func CheckRetention(t *testing.T, schema postgres.Migrations, rules []retention.Rule, page string) {
 	t.Helper()
 	pool := New(t, schema)
 	t.Run("EveryTableHasARule", func(t *testing.T) {
 		t.Parallel()
-		rows, err := pool.Query(t.Context(), `select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`)
+		rows, err := pool.Query(t.Context(),
+			`select relname::text from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`)
 		require.NoError(t, err)
 		tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
@@ -58,7 +59,9 @@ func CheckRetention(t *testing.T, schema postgres.Migrations, rules []retention.
 func planOf(t *testing.T, pool postgres.DB, r retention.Rule) (plan string) {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	args := postgres.Args{"before": at, "after": at, "after_row": "(0,0)", "limit": 500, "now": at, "org": "00000000-0000-7000-8000-000000000001"}
+	args := postgres.Args{
+		"before": at, "after": at, "after_row": "(0,0)", "limit": 500, "now": at, "org": "00000000-0000-7000-8000-000000000001",
+	}
 	err := postgres.InTx(t.Context(), pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), `set local enable_seqscan = off; set local enable_bitmapscan = off`); err != nil {
 			return err

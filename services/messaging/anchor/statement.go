@@ -74,7 +74,8 @@ func (s *Statement) signedBy(keys []ed25519.PublicKey) bool {
 type Key struct{ private ed25519.PrivateKey }
 
 // ErrKey is a text that is no key.
-var ErrKey = errors.New("must be an Ed25519 private key as `openssl genpkey -algorithm ed25519` prints it, or the base64 of its DER on one line")
+var ErrKey = errors.New("must be an Ed25519 private key as `openssl genpkey -algorithm ed25519` prints it, " +
+	"or the base64 of its DER on one line")
 
 // ParseKey reads a private key (PKCS #8), in PEM or in base64 alone. The error does not repeat it.
 func ParseKey(text string) (Key, error) {

@@ -31,7 +31,7 @@ type Report struct {
 	More                int      // findings beyond those
 }
 
-func (r *Report) find(format string, args ...any) {
+func (r *Report) findf(format string, args ...any) {
 	if len(r.Findings) == most {
 		r.More++
 		return
@@ -58,7 +58,7 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 		hashes[s.Hash()] = true
 		follows[s.Previous] = s.Number
 		if s.Previous == "" && s.Number != 1 {
-			r.find("anchor %d of %s begins anew, as after a loss of the database's own list", s.Number, stamp(s))
+			r.findf("anchor %d of %s begins anew, as after a loss of the database's own list", s.Number, stamp(s))
 		}
 		entries := s.Ledgers
 		if c.Only != uuid.Nil {
@@ -75,7 +75,7 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 		for _, e := range entries {
 			if why := e.contradicts(found); why != "" && !wrong[e.Ledger] {
 				wrong[e.Ledger] = true
-				r.find("ledger %s: %s, as anchor %d of %s holds it", e.Ledger, why, s.Number, stamp(s))
+				r.findf("ledger %s: %s, as anchor %d of %s holds it", e.Ledger, why, s.Number, stamp(s))
 			}
 		}
 		return nil
@@ -85,12 +85,12 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 	}
 	for previous, number := range follows {
 		if previous != "" && !hashes[previous] {
-			r.find("the anchor before anchor %d is missing, or was changed", number)
+			r.findf("the anchor before anchor %d is missing, or was changed", number)
 		}
 	}
 	for number, hash := range c.Known {
 		if !hashes[hash] {
-			r.find("anchor %d, which the database knows, is in no file", number)
+			r.findf("anchor %d, which the database knows, is in no file", number)
 		}
 	}
 	return r, nil
@@ -130,7 +130,7 @@ func statements(dir string, keys []ed25519.PublicKey, r *Report, each func(*Stat
 }
 
 func statementsOf(file string, keys []ed25519.PublicKey, r *Report, each func(*Statement) error) (err error) {
-	f, err := os.Open(file) //nolint:gosec // the operator names the folder
+	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func statementsOf(file string, keys []ed25519.PublicKey, r *Report, each func(*S
 		case json.Unmarshal(line, &s) != nil:
 			r.Unreadable++
 		case !s.signedBy(keys):
-			r.find("%s, line %d: it is not signed by a key that is believed", filepath.Base(file), n)
+			r.findf("%s, line %d: it is not signed by a key that is believed", filepath.Base(file), n)
 		default:
 			if err := each(&s); err != nil {
 				return err
@@ -158,8 +158,8 @@ func statementsOf(file string, keys []ed25519.PublicKey, r *Report, each func(*S
 	}
 }
 
-// OfExport is the ledger of an export for Verify: an export does not say its name, so it is known by a witness that an anchor holds. The name is
-// uuid.Nil when none does.
+// OfExport is the ledger of an export for Verify: an export does not say its name, so it is known by a witness that an anchor holds. The
+// name is uuid.Nil when none does.
 func OfExport(dir string, keys []ed25519.PublicKey, lines []consent.Line) (name uuid.UUID, newest int, err error) {
 	ours := map[string]bool{}
 	for _, w := range consent.Witnesses(lines) {

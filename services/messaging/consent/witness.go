@@ -27,7 +27,8 @@ func Witnesses(lines []Line) []string {
 	digest, witness := NoHash, NoHash
 	for i, l := range lines {
 		digest = l.Digest(digest)
-		sum := sha256.Sum256([]byte(Netstrings(WitnessVersion, witness, digest, l.Actor.Subject, l.Actor.Role, l.Actor.ClientAddress, l.Actor.RequestID)))
+		by := l.Actor
+		sum := sha256.Sum256([]byte(Netstrings(WitnessVersion, witness, digest, by.Subject, by.Role, by.ClientAddress, by.RequestID)))
 		witness = hex.EncodeToString(sum[:])
 		all[i] = witness
 	}

@@ -64,7 +64,8 @@ func (s *Store) AnchorLedgers(
 		var phones []string
 		var lines []int64
 		for _, l := range due {
-			orgs, phones, names, lines = append(orgs, l.OrgID), append(phones, l.Lines[0].Phone), append(names, l.ID), append(lines, int64(len(l.Lines)))
+			orgs, phones = append(orgs, l.OrgID), append(phones, l.Lines[0].Phone)
+			names, lines = append(names, l.ID), append(lines, int64(len(l.Lines)))
 		}
 		anchored = len(due)
 		return errors.Join(

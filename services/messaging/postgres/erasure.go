@@ -71,10 +71,11 @@ on conflict (org_id, phone) do update set held = true, version = excluded.versio
 
 	sqlDropQueued = `
 delete from sms_outbound_jobs
-where org_id = @org and status = 'pending' and (payload ->> 'to' = @phone or payload ? 'profile_id' and payload ->> 'profile_id' = @profile::uuid::text)`
+where org_id = @org and status = 'pending'
+	and (payload ->> 'to' = @phone or payload ? 'profile_id' and payload ->> 'profile_id' = @profile::uuid::text)`
 
-	// sqlErasureWaits finds what has to come to its end first. A message that waits for an operator or for another attempt does not: nobody can
-	// make one any more.
+	// sqlErasureWaits finds what has to come to its end first. A message that waits for an operator or for another attempt does not: nobody
+	// can make one any more.
 	sqlErasureWaits = `
 select coalesce((
 	select m.id from sms_messages m
@@ -94,7 +95,8 @@ on conflict (org_id, pseudonym) do update set created_at = excluded.created_at`
 	sqlKeepLedger = `
 with kept as (
 	insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, head, broken_at, seal)
-	values (@id, @org, @pseudonym, @at, @state, @length, decode(nullif(@head, ''), 'hex'), nullif(@broken::bigint, 0), @seal) returning id, org_id
+	values (@id, @org, @pseudonym, @at, @state, @length, decode(nullif(@head, ''), 'hex'), nullif(@broken::bigint, 0), @seal)
+	returning id, org_id
 )
 insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash)
 select id, org_id, u.seq, u.at, u.state, u.source, decode(u.prev, 'hex'), decode(u.hash, 'hex')
@@ -233,7 +235,9 @@ with m as (
 	select * from sms_messages where org_id = @org and profile_id = @profile
 	limit @most + 1
 ), q as (
-	select * from sms_outbound_jobs where org_id = @org and (payload ->> 'to' = @phone or payload ->> 'profile_id' = @profile::uuid::text) limit @most + 1
+	select * from sms_outbound_jobs
+	where org_id = @org and (payload ->> 'to' = @phone or payload ->> 'profile_id' = @profile::uuid::text)
+	limit @most + 1
 ), r as (
 	select s.* from sms_receipts s join m on m.id = s.message_id limit @most + 1
 ), a as (
@@ -245,7 +249,8 @@ select counted.n, case when counted.n <= @most then jsonb_build_object(
 	'messages', (select coalesce(jsonb_agg(to_jsonb(m) - array['attempt_token', 'body_hash'] order by m.id), '[]') from m),
 	'receipts', (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from r),
 	'queued_texts', (select coalesce(jsonb_agg(to_jsonb(q) - 'lease_token' order by q.id), '[]') from q),
-	'consent_replies', (select coalesce(jsonb_agg(to_jsonb(c) order by c.created_at), '[]') from consent_replies c where c.org_id = @org and c.phone = @phone),
+	'consent_replies', (select coalesce(jsonb_agg(to_jsonb(c) order by c.created_at), '[]') from consent_replies c
+		where c.org_id = @org and c.phone = @phone),
 	'reminder_preference', (select to_jsonb(p) from reminder_preferences p where p.org_id = @org and p.phone = @phone),
 	'hold', (select to_jsonb(h) from holds h where h.org_id = @org and h.phone = @phone),
 	'audit', (select coalesce(jsonb_agg(to_jsonb(a) order by a.at, a.id), '[]') from a)

@@ -15,7 +15,6 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
-	"paceline.internal/services/messaging/sms"
 )
 
 const pseudonymKey = "a key of at least thirty-two bytes"
@@ -236,7 +235,7 @@ func TestForgetCodes(t *testing.T) {
 	_, _, err := queue.Enqueue(t.Context(), code, id, at)
 	require.NoError(t, err)
 	a := attempt(t, code.OrgID, code.To, outbound.MessageKey(id.String()))
-	a.Body = sms.Body(code.Body)
+	a.Body = code.Body
 	_, err = postgres.NewStore(pool).Claim(t.Context(), a)
 	require.NoError(t, err)
 	for _, c := range []struct {

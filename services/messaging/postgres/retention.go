@@ -19,11 +19,12 @@ const (
 	sqlForgetMessages = `select forget_messages(array(select r.id from sms_messages r where r.ctid = any (array(select place from free))))`
 
 	// sqlForgetLedgers takes ledgers whole, for a chain without its beginning proves nothing.
-	sqlForgetLedgers = `select l from consents r cross join lateral forget_ledger(r.org_id, r.phone) l where r.ctid = any (array(select place from free))`
+	sqlForgetLedgers = `select l from consents r cross join lateral forget_ledger(r.org_id, r.phone) l
+    where r.ctid = any (array(select place from free))`
 )
 
-// Rules say how long each table's rows are kept. docs/privacy.md shows them, and a test knows a table without one. A ledger comes before the
-// messages that it names.
+// Rules say how long each table's rows are kept. docs/privacy.md shows them, and a test knows a table without one. A ledger comes before
+// the messages that it names.
 func Rules(kept Kept) []retention.Rule {
 	const person = "the person is erased"
 	return []retention.Rule{
@@ -63,7 +64,9 @@ func Rules(kept Kept) []retention.Rule {
 		{Table: "sms_looks", Holds: "what was looked up about a message in doubt, and what an operator said", Kept: "its message goes"},
 		{
 			Table: "consent_replies", Holds: "our own replies about consent, with their words", Kept: "{for} after it was due, once it is settled",
-			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at", If: "r.due_at is null and r.expires_at < @before"},
+			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{
+				At: "created_at", If: "r.due_at is null and r.expires_at < @before",
+			},
 		},
 		{Table: "reminder_preferences", Holds: "who wants no reminders", Kept: person},
 		{Table: "suppressions", Holds: "that an erased person had opted out, under a pseudonym of the number", Kept: "the person texts START"},
@@ -81,7 +84,10 @@ func Rules(kept Kept) []retention.Rule {
 			For: 48 * time.Hour, Over: &retention.Over{At: "hour"},
 		},
 		{Table: "sender_rates", Holds: "how far a sender has used up its rate: one row for each", Kept: "never"},
-		{Table: "event_outbox", Holds: "events for onboarding to fetch: ids and the phone", Kept: "onboarding has it, within seconds; a week at the most"},
+		{
+			Table: "event_outbox", Holds: "events for onboarding to fetch: ids and the phone",
+			Kept: "onboarding has it, within seconds; a week at the most",
+		},
 		{Table: "event_types", Holds: "which events are written", Kept: "onboarding asks for the type no more"},
 		{
 			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",

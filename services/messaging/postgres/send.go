@@ -25,18 +25,22 @@ var errClaimContended = errors.New("consent kept changing during the claim")
 // waits for and reads again. A hold, and reminders that are off, are rows of other tables: against those the phone is locked, see claimed.
 var sqlPermitted = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
-	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) and not (` + sqlErased + `) and not (` + sqlCapped + `)
+	where c.state = 'opted_in' and not (` + sqlHeld + `) and not (` + sqlRemindersOff + `) and not (` + sqlErased + `)
+		and not (` + sqlCapped + `)
 	for share of c
 )`
 
 // sqlAttempts begins the claims of many attempts, each of them an u.
+//
+//nolint:unqueryvet // u is what the statement was given, no table
 var sqlAttempts = `
 with permitted as (
 	select u.id, u.org, u.profile, u.sender, u.recipient, u.body, u.hash, u.key, u.segments, u.correlation, u.policy, u.token, u.at,
 		u.lease, u.hour, u.org_messages, u.prefix, u.prefix_messages, u.n
-	from (select u.*, ` + sqlBefore + ` from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[], @body::text[], @hash::bytea[], @key::text[],
-		@segments::int[], @correlation::text[], @policy::text[], @token::uuid[], @at::timestamptz[], @lease::timestamptz[],
-		@confirms::uuid[], @despite_hold::boolean[], @hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
+	from (select u.*, ` + sqlBefore + ` from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[],
+		@body::text[], @hash::bytea[], @key::text[], @segments::int[], @correlation::text[], @policy::text[],
+		@token::uuid[], @at::timestamptz[], @lease::timestamptz[], @confirms::uuid[], @despite_hold::boolean[],
+		@hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
 		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
 		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[], @prefix_segments::int[])
 		with ordinality
@@ -102,8 +106,8 @@ select case when ` + sqlErased + ` then 'opted_out' else coalesce(c.state, case 
 	(select h.updated_at from holds h where h.org_id = u.org and h.phone = u.recipient),
 	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient),
 	` + sqlFull + `
-from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold, @hold_version::bigint as hold_version,
-	@reminds::boolean as reminds, @key::text as key, ` + sqlLimits + `) u
+from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold,
+	@hold_version::bigint as hold_version, @reminds::boolean as reminds, @key::text as key, ` + sqlLimits + `) u
 cross join lateral (select ` + sqlSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`
 

@@ -37,6 +37,7 @@ func (c *Cap) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// String is the cap in words.
 func (c Cap) String() string {
 	return fmt.Sprintf("%d messages or %d segments", c.Messages, c.Segments)
 }

@@ -133,7 +133,7 @@ func (f Standing) gates(a Attempt) []Gate {
 func (a Attempt) number() Gate {
 	g := Gate{Name: "number", Outcome: Rejected, Passed: a.Refused == nil, Fact: "a number that may be texted"}
 	if a.Refused != nil {
-		g.Fact, g.Change, _ = strings.Cut(a.Refused.Error(), phone.ToDo)
+		g.Fact, g.Change, _ = strings.Cut(a.Refused.Error(), phone.Advice)
 	}
 	return g
 }

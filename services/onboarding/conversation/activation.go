@@ -29,8 +29,8 @@ type TooManyActivations struct {
 }
 
 func (m *TooManyActivations) Error() string {
-	return fmt.Sprintf("%d sessions of the person were begun within 24 hours, and no more may be (ACTIVATIONS_PER_DAY); the next one may in %s",
-		m.Most, m.RetryAfter.Round(time.Second))
+	return fmt.Sprintf("%d sessions of the person were begun within 24 hours, and no more may be (ACTIVATIONS_PER_DAY); "+
+		"the next one may in %s", m.Most, m.RetryAfter.Round(time.Second))
 }
 
 // Opening is the episode that an activation opens, with the job that sends its opening.

@@ -46,8 +46,8 @@ type Open struct {
 	HoldUnforwarded bool
 }
 
-// ChangeProfile changes fields of a person. Errors: ErrInvalid, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator, ErrPhoneTaken,
-// ErrUnavailable, and ErrConflict when another change was faster.
+// ChangeProfile changes fields of a person. Errors: ErrInvalid, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator,
+// ErrPhoneTaken, ErrUnavailable, and ErrConflict when another change was faster.
 func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
 	if change == (Change{}) {
 		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone or phone; a field that is left out stays as it is", ErrInvalid)

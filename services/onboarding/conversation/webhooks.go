@@ -108,14 +108,14 @@ type customer struct {
 // What an operator is asked to do about a request that the law makes, within 30 days. These jobs fail at once, and stay in the list of
 // failed jobs until an operator cancels them. (shopify.dev, Privacy law compliance.)
 const (
-	redactByHand = "erase what is kept about the customer in the payload (DELETE /v1/profiles/{id}), as far as the law does not have it kept; " +
-		"then cancel this job"
+	redactByHand = "erase what is kept about the customer in the payload (DELETE /v1/profiles/{id}), as far as the law does not have it " +
+		"kept; then cancel this job"
 	showByHand     = "give the shop what is kept about the customer in the payload; then cancel this job"
 	redactShopHand = "erase what is kept for the shop in the payload; here that is the jobs of its webhooks"
 )
 
-// redact erases the customer whose phone a person of ours has. Once that is kept the payload of the job is empty, and a repeat does nothing.
-// Without a phone it is an operator's to find them; one whom we do not know has nothing here.
+// redact erases the customer whose phone a person of ours has. Once that is kept the payload of the job is empty, and a repeat does
+// nothing. Without a phone it is an operator's to find them; one whom we do not know has nothing here.
 func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	if string(j.Payload) == "{}" {
 		return nil

@@ -72,9 +72,8 @@ type Consent struct {
 	SuppressedAt time.Time // of the STOP that stays in force; zero for none
 }
 
-// store is onboarding's database.
-type store interface {
-	Profile(ctx context.Context, orgID, profileID string) (conversation.Profile, error)
+// requests are the erasures that were asked for, in onboarding's database.
+type requests interface {
 	// RequestErasure ends what is open of a person and keeps the request, or finds it; ErrLegalHold, conversation.ErrNoProfile.
 	RequestErasure(ctx context.Context, r Request) error
 	// Erasure reads a request; ErrNoErasure.
@@ -82,6 +81,11 @@ type store interface {
 	DueErasures(ctx context.Context, now time.Time, limit int) ([]Erasure, error)
 	// ErasureWaits puts the next try off.
 	ErasureWaits(ctx context.Context, profileID, waitsFor string, next time.Time) error
+}
+
+// people are what onboarding's database has of them.
+type people interface {
+	Profile(ctx context.Context, orgID, profileID string) (conversation.Profile, error)
 	// EraseProfile deletes what is theirs, and ends the erasure; not done while something of theirs is at work.
 	EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error)
 	// ExportProfile is everything that is kept about a person, as one JSON object; ErrTooLarge.
@@ -103,10 +107,11 @@ type carrier interface {
 // to them from then on; and the profile goes last, because only it knows the number that messaging has to be asked for. Each part may be
 // done again, and the loop goes on where a process has died.
 type Service struct {
-	Store   store
-	Carrier carrier
-	Log     *slog.Logger
-	Now     func() time.Time
+	Requests requests
+	People   people
+	Carrier  carrier
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 const (
@@ -117,11 +122,11 @@ const (
 
 // Ask asks to erase a person, and begins. A repeat finds how far it is. ErrLegalHold, ErrNoKey, conversation.ErrNoProfile.
 func (s *Service) Ask(ctx context.Context, r Request) (Erasure, error) {
-	e, err := s.Store.Erasure(ctx, r.OrgID, r.ProfileID)
+	e, err := s.Requests.Erasure(ctx, r.OrgID, r.ProfileID)
 	if !errors.Is(err, ErrNoErasure) {
 		return e, err
 	}
-	p, err := s.Store.Profile(ctx, r.OrgID, r.ProfileID)
+	p, err := s.People.Profile(ctx, r.OrgID, r.ProfileID)
 	if err != nil {
 		return Erasure{}, err
 	}
@@ -129,16 +134,16 @@ func (s *Service) Ask(ctx context.Context, r Request) (Erasure, error) {
 		return Erasure{}, err
 	}
 	r.At = s.Now()
-	if err := s.Store.RequestErasure(ctx, r); err != nil {
+	if err := s.Requests.RequestErasure(ctx, r); err != nil {
 		return Erasure{}, err
 	}
 	s.Log.InfoContext(ctx, "onboarding.erasure_requested", "profile_id", r.ProfileID, "source", r.Source)
-	return s.Store.Erasure(ctx, r.OrgID, r.ProfileID)
+	return s.Requests.Erasure(ctx, r.OrgID, r.ProfileID)
 }
 
 // Get is how far the erasure of a person is, and what is left of their consent once it is done; ErrNoErasure.
 func (s *Service) Get(ctx context.Context, orgID, profileID string) (e Erasure, left Consent, err error) {
-	if e, err = s.Store.Erasure(ctx, orgID, profileID); err != nil || e.ErasedAt == nil {
+	if e, err = s.Requests.Erasure(ctx, orgID, profileID); err != nil || e.ErasedAt == nil {
 		return e, left, err
 	}
 	left, err = s.Carrier.ErasedConsent(ctx, orgID, e.Pseudonym)
@@ -158,7 +163,7 @@ func (s *Service) Loop(rest process.Rest) process.Repetition {
 
 // Settle goes on with the erasures that are due. One that fails delays no other.
 func (s *Service) Settle(ctx context.Context) (more bool, err error) {
-	due, err := s.Store.DueErasures(ctx, s.Now(), batch)
+	due, err := s.Requests.DueErasures(ctx, s.Now(), batch)
 	if err != nil {
 		return false, err
 	}
@@ -176,7 +181,7 @@ func (s *Service) settle(ctx context.Context, e Erasure) error {
 	waits, err := s.Carrier.Erase(ctx, e)
 	if err == nil && waits == "" {
 		var done bool
-		if done, err = s.Store.EraseProfile(ctx, e.OrgID, e.ProfileID, s.Now()); err == nil && done {
+		if done, err = s.People.EraseProfile(ctx, e.OrgID, e.ProfileID, s.Now()); err == nil && done {
 			s.Log.InfoContext(ctx, "onboarding.person_erased", "profile_id", e.ProfileID)
 			return nil
 		}
@@ -186,16 +191,16 @@ func (s *Service) settle(ctx context.Context, e Erasure) error {
 		waits = "a dependency or a setting: see onboarding.erasure_failed in the log"
 	}
 	next := s.Now().Add(min(interval<<min(e.Tries, 10), longest))
-	return errors.Join(err, s.Store.ErasureWaits(ctx, e.ProfileID, waits, next))
+	return errors.Join(err, s.Requests.ErasureWaits(ctx, e.ProfileID, waits, next))
 }
 
 // Export is everything that both services keep about a person, as one JSON object. conversation.ErrNoProfile, ErrTooLarge.
 func (s *Service) Export(ctx context.Context, orgID, profileID string) (map[string]json.RawMessage, error) {
-	p, err := s.Store.Profile(ctx, orgID, profileID)
+	p, err := s.People.Profile(ctx, orgID, profileID)
 	if err != nil {
 		return nil, err
 	}
-	ours, err := s.Store.ExportProfile(ctx, orgID, profileID)
+	ours, err := s.People.ExportProfile(ctx, orgID, profileID)
 	if err != nil {
 		return nil, err
 	}

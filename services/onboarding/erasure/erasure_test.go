@@ -102,7 +102,9 @@ func setup(t *testing.T) *bundle {
 	pool := pgtest.New(t, postgres.Migrations())
 	b := &bundle{pool: pool, now: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)}
 	b.ports = &ports{Store: postgres.NewStore(pool), erased: map[string]int{}}
-	b.service = &erasure.Service{Store: b.ports, Carrier: b.ports, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now }}
+	b.service = &erasure.Service{
+		Requests: b.ports, People: b.ports, Carrier: b.ports, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now },
+	}
 	b.request = erasure.Request{OrgID: uuid.NewString(), ProfileID: uuid.NewString(), Source: erasure.FromOperator}
 	_, err := pool.Exec(t.Context(), `
 with p as (

@@ -37,8 +37,8 @@ func (s *Store) Engagement() *Engagement {
 // one for each phone that it goes to: never claimed is one that has no text yet, and ended one that is final and was not accepted. Without
 // a row it offered nothing.
 const sqlPerson = `
-select p.id as profile_id, p.first_name, p.locale, ` + zoneOf + ` as time_zone, p.hold, p.hold_version, p.reengagement_opt_out, p.onboarding_tips_enabled,
-       p.opted_out_at is not null as opted_out, p.preferred_destination,
+select p.id as profile_id, p.first_name, p.locale, ` + zoneOf + ` as time_zone, p.hold, p.hold_version,
+       p.reengagement_opt_out, p.onboarding_tips_enabled, p.opted_out_at is not null as opted_out, p.preferred_destination,
        p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
        p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,
        exists (select from household_members m join household_members o on o.org_id = m.org_id and o.household_id = m.household_id

@@ -40,8 +40,8 @@ on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
 // profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked,
-// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, *conversation.TooManyActivations, and conversation.ErrConflict when their phone was changed or a process
-// of the release before opened one at this moment.
+// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, *conversation.TooManyActivations, and
+// conversation.ErrConflict when their phone was changed or a process of the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
 	r := o.Session
 	var opened session.Record

@@ -28,8 +28,8 @@ with closed as (
     update conversation_sessions set status = 'closed', status_reason = 'the person is being erased', turn = turn + 1, updated_at = @at
     where profile_id = @profile and status <> 'closed' returning id, state_token
 )
-insert into session_transitions (session_id, at, kind, from_state_token, to_state_token, trigger)
-select id, @at, 'closed', state_token, state_token, 'operator' from closed`
+insert into session_transitions (session_id, from_state_token, at, kind, to_state_token, trigger)
+select id, state_token, @at, 'closed', state_token, 'operator' from closed`
 
 	sqlCancelJobs = `
 update webhook_jobs set status = 'cancelled', next_retry_at = null, processed_at = @at, updated_at = @at
@@ -71,7 +71,8 @@ func (s *Store) RequestErasure(ctx context.Context, r erasure.Request) error {
 }
 
 const sqlErasures = `
-select e.profile_id::text, e.org_id::text, coalesce(p.phone, '') as phone, e.pseudonym, e.source, e.requested_at, e.erased_at, e.tries, e.waits_for
+select e.profile_id::text, e.org_id::text, coalesce(p.phone, '') as phone, e.pseudonym, e.source, e.requested_at, e.erased_at,
+    e.tries, e.waits_for
 from erasures e left join profiles p on p.id = e.profile_id
 `
 
@@ -119,7 +120,8 @@ func (s *Store) ErasureWaits(ctx context.Context, profileID, waitsFor string, ne
 
 // EraseProfile deletes what is a person's, and ends the erasure; not done while something of theirs is at work.
 func (s *Store) EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error) {
-	err = s.pool.QueryRow(ctx, `select erase_profile(@org, @profile, @at)`, postgres.Args{"org": orgID, "profile": profileID, "at": at}).Scan(&done)
+	args := postgres.Args{"org": orgID, "profile": profileID, "at": at}
+	err = s.pool.QueryRow(ctx, `select erase_profile(@org, @profile, @at)`, args).Scan(&done)
 	if err != nil {
 		return false, fmt.Errorf("erase a profile: %w", err)
 	}
@@ -176,11 +178,11 @@ const (
 // sqlExportProfile has one row more of a kind than there may be, so that it is seen when there are too many.
 const sqlExportProfile = `
 with p as (
-    select * from profiles where org_id = @org and id = @profile
+    select p.org_id, p.phone, to_jsonb(p) as line from profiles p where p.org_id = @org and p.id = @profile
 ), s as (
-    select * from conversation_sessions where profile_id = @profile
+    select s.id, to_jsonb(s) as line from conversation_sessions s where s.profile_id = @profile
 ), kinds (kind, lines) as (values
-    ('sessions', array(select to_jsonb(s) from s order by s.id limit @most + 1)),
+    ('sessions', array(select s.line from s order by s.id limit @most + 1)),
     ('timeline', array(select to_jsonb(t) from session_transitions t join s on s.id = t.session_id order by t.id limit @most + 1)),
     ('alarms', array(select to_jsonb(a) - 'lease_token' from step_alarms a join s on s.id = a.session_id order by a.id limit @most + 1)),
     ('held_replies', array(select to_jsonb(h) from held_replies h join s on s.id = h.session_id order by h.received_at limit @most + 1)),
@@ -188,19 +190,23 @@ with p as (
         and (j.subject = p.phone or j.payload ->> 'session_id' in (select id::text from s) or position(p.phone in j.payload::text) > 0)
         order by j.id limit @most + 1)),
     ('engagement', array(select to_jsonb(e) from user_engagement_states e where e.profile_id = @profile limit @most + 1)),
-    ('engagement_transitions', array(select to_jsonb(e) from engagement_state_transitions e where e.profile_id = @profile order by e.id limit @most + 1)),
+    ('engagement_transitions', array(select to_jsonb(e) from engagement_state_transitions e where e.profile_id = @profile
+        order by e.id limit @most + 1)),
     ('outreach', array(select to_jsonb(o) - 'lease_token' from engagement_outreach o where o.org_id = @org and o.profile_id = @profile
         order by o.id limit @most + 1)),
-    ('actions', array(select to_jsonb(a) from engagement_actions a where a.org_id = @org and a.profile_id = @profile order by a.id limit @most + 1)),
+    ('actions', array(select to_jsonb(a) from engagement_actions a where a.org_id = @org and a.profile_id = @profile
+        order by a.id limit @most + 1)),
     ('household', array(select to_jsonb(h) from household_members h where h.profile_id = @profile limit @most + 1)),
     ('goals', array(select to_jsonb(g) from goals g where g.profile_id = @profile order by g.id limit @most + 1)),
     ('goal_transitions', array(select to_jsonb(t) from goal_transitions t join goals g on g.id = t.goal_id where g.profile_id = @profile
         order by t.id limit @most + 1)),
     ('devices', array(select to_jsonb(d) - 'token_hash' from devices d where d.profile_id = @profile order by d.id limit @most + 1)),
-    ('events', array(select to_jsonb(e) from events e where e.org_id = @org and e.subject = @profile::uuid::text order by e.seq limit @most + 1)),
+    ('events', array(select to_jsonb(e) from events e where e.org_id = @org and e.subject = @profile::uuid::text
+        order by e.seq limit @most + 1)),
     ('audit', array(select to_jsonb(a) from audit a where a.org_id = @org and a.profile_id = @profile order by a.at, a.id limit @most + 1))
 )
-select coalesce(max(cardinality(lines)), 0), (jsonb_object_agg(kind, to_jsonb(lines)) || jsonb_build_object('profile', (select to_jsonb(p) from p)))::text
+select coalesce(max(cardinality(lines)), 0),
+    (jsonb_object_agg(kind, to_jsonb(lines)) || jsonb_build_object('profile', (select p.line from p)))::text
 from kinds`
 
 // ExportProfile is everything that is kept here about a person, as one JSON object; erasure.ErrTooLarge.

@@ -40,7 +40,8 @@ type StandingProfile struct {
 }
 
 const sqlStanding = `
-select p.id, p.org_id, p.phone, p.first_name, p.locale, ` + zoneOf + ` as time_zone, p.time_zone_guessed, p.hold, p.created_at, p.hold_version, p.hold_told as hold_forwarded,
+select p.id, p.org_id, p.phone, p.first_name, p.locale, ` + zoneOf + ` as time_zone, p.time_zone_guessed, p.hold,
+    p.created_at, p.hold_version, p.hold_told as hold_forwarded,
     coalesce(n.id::text, '') as session_id, coalesce(n.status, '') as status, coalesce(n.state_token, '') as state_token,
     n.paused_at is not null as paused, p.opted_out_at, p.hold_reason
 from `

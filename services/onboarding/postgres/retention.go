@@ -37,10 +37,13 @@ const sqlForgetTimeline = `update conversation_sessions r set timeline_deleted_a
 // sqlSessionIsOver is whether nothing of a session is to come any more.
 const sqlSessionIsOver = `select from conversation_sessions s where s.id = r.session_id and s.ended_at is not null`
 
+// organisation is how long what belongs to an organisation is kept.
+const organisation = "the organisation goes"
+
 // Rules say how long each table's rows are kept. docs/privacy.md shows them, and a test knows a table without one.
 func Rules(kept Kept) []retention.Rule {
-	const person, organisation = "the person is erased", "the organisation goes"
-	return []retention.Rule{
+	const person = "the person is erased"
+	return append([]retention.Rule{
 		{Table: "profiles", Holds: "who a person is: phone, name, language, hold, preferences", Kept: person},
 		{Table: "household_members", Holds: "who lives together", Kept: person},
 		{Table: "user_engagement_states", Holds: "where a person stands in engagement", Kept: person},
@@ -69,7 +72,8 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "webhook_jobs", Holds: "what came in to be worked on, with what a person wrote",
-			Kept:     "{for} after its end; while a held reply or a parked session names it, and one that waits for an operator until it is dismissed",
+			Kept: "{for} after its end; while a held reply or a parked session names it, and one that waits for an operator " +
+				"until it is dismissed",
 			Variable: "JOBS_RETENTION", For: kept.Jobs,
 		},
 		{
@@ -80,9 +84,13 @@ func Rules(kept Kept) []retention.Rule {
                     where s.id = r.session_id and (s.ended_at is not null or r.turn < s.turn - s.detours))`,
 			},
 		},
-		{Table: "delivery_reservations", Holds: "which deliveries of QStash are being worked on", Kept: "it expires, within minutes, and another is completed"},
 		{
-			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender", Kept: organisation,
+			Table: "delivery_reservations", Holds: "which deliveries of QStash are being worked on",
+			Kept: "it expires, within minutes, and another is completed",
+		},
+		{
+			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender",
+			Kept: organisation,
 		},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
 		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
@@ -104,14 +112,22 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{
-			Table: "engagement_actions", Holds: "what a person reported, such as an expense", Kept: "62 days after it was reported, by when it is counted no more",
-			For: ActionsKept, Over: &retention.Over{At: "created_at"},
+			Table: "engagement_actions", Holds: "what a person reported, such as an expense",
+			Kept: "62 days after it was reported, by when it is counted no more", For: ActionsKept, Over: &retention.Over{At: "created_at"},
 		},
 		{
 			Table: "engagement_outreach", Holds: "messages of engagement, with their texts", Variable: "JOBS_RETENTION", For: kept.Jobs,
 			Kept: "{for} after its end; the goodbye that a person may still answer stays",
 		},
-		{Table: "devices", Holds: "where a person's goals run", Variable: "GOALS_RETENTION", For: kept.Goals, Kept: "{for} after it was deleted, once no goal names it"},
+	}, rulesOfGoalsAndEvents(kept)...)
+}
+
+func rulesOfGoalsAndEvents(kept Kept) []retention.Rule {
+	return []retention.Rule{
+		{
+			Table: "devices", Holds: "where a person's goals run", Variable: "GOALS_RETENTION", For: kept.Goals,
+			Kept: "{for} after it was deleted, once no goal names it",
+		},
 		{Table: "device_nodes", Holds: "the processes that hold streams of devices", Kept: "an hour after the process was last heard of"},
 		{
 			Table: "goals", Holds: "what is to happen, in the person's words", Variable: "GOALS_RETENTION", For: kept.Goals,
@@ -119,13 +135,19 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{Table: "goal_alarms", Holds: "when a goal was due", Kept: "its goal goes"},
 		{Table: "goal_transitions", Holds: "the timeline of a goal", Kept: "its goal goes"},
-		{Table: "goal_readings", Holds: "what a model read of a text", Variable: "GOALS_RETENTION", For: kept.Goals, Kept: "{for} after it was read"},
+		{
+			Table: "goal_readings", Holds: "what a model read of a text", Kept: "{for} after it was read",
+			Variable: "GOALS_RETENTION", For: kept.Goals,
+		},
 		{Table: "event_outbox", Holds: "events that have no number yet: ids", Kept: "the sequencer moves it, within seconds"},
 		{
 			Table: "events", Holds: "the log of events: ids", Variable: "EVENTS_RETENTION", For: kept.Events,
 			Kept: "{for} after it was recorded; what a subscription has not had, three days at the least",
 		},
-		{Table: "event_deliveries", Holds: "events on their way to a subscription", Variable: "JOBS_RETENTION", For: kept.Jobs, Kept: "{for} after its end"},
+		{
+			Table: "event_deliveries", Holds: "events on their way to a subscription", Kept: "{for} after its end",
+			Variable: "JOBS_RETENTION", For: kept.Jobs,
+		},
 		{Table: "event_subscriptions", Holds: "who is told of events", Kept: "it is deleted, with its deliveries"},
 		{Table: "event_log_starts", Holds: "up to where an organisation's log was deleted", Kept: organisation},
 		{Table: "event_feed", Holds: "where the sequencer is: one row", Kept: "never"},
@@ -139,7 +161,8 @@ func Rules(kept Kept) []retention.Rule {
 }
 
 const sqlOwnRetention = `
-select o.org_id::text, k.key, k.value::integer from organisation_settings o cross join jsonb_each_text(o.retention) k where o.retention <> '{}'`
+select o.org_id::text, k.key, k.value::integer
+from organisation_settings o cross join jsonb_each_text(o.retention) k where o.retention <> '{}'`
 
 // OwnRetention is what organisations have decided to keep for a time of their own: by organisation, and by what it is.
 func (s *Store) OwnRetention(ctx context.Context) (map[string]map[string]time.Duration, error) {

@@ -17,7 +17,8 @@ import (
 const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step_id, '') as next_step_id, s.status, s.status_reason,
        s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
-       p.phone, p.first_name, p.locale, p.hold, p.hold_version, coalesce(nullif(p.time_zone, ''), o.time_zone, 'UTC') as time_zone, o.org_id is not null as decided,
+       p.phone, p.first_name, p.locale, p.hold, p.hold_version, coalesce(nullif(p.time_zone, ''), o.time_zone, 'UTC') as time_zone,
+       o.org_id is not null as decided,
        case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from,
        ` + sqlPausedOf + `s.org_id) as scheduling_paused`
 

@@ -37,7 +37,8 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 }
 
 const sqlSetSettings = `
-insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention, updated_at, updated_by)
+insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention,
+    updated_at, updated_by)
 values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
     coalesce(@retention::jsonb, '{}'), @at, current_actor())
 on conflict (org_id) do update

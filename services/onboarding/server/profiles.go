@@ -148,7 +148,7 @@ func standing(ctx context.Context, p postgres.StandingProfile) *onboardingv1.Pro
 
 func profile(p conversation.Profile) *onboardingv1.Profile {
 	return &onboardingv1.Profile{
-		ProfileId: p.ID, OrgId: p.OrgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone, TimeZoneGuessed: p.TimeZoneGuessed,
-		Hold: p.Hold, CreatedAt: timestamppb.New(p.CreatedAt),
+		ProfileId: p.ID, OrgId: p.OrgID, Phone: p.Phone, FirstName: p.FirstName, Locale: p.Locale, TimeZone: p.TimeZone,
+		TimeZoneGuessed: p.TimeZoneGuessed, Hold: p.Hold, CreatedAt: timestamppb.New(p.CreatedAt),
 	}
 }

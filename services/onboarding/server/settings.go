@@ -69,7 +69,8 @@ func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
 		postgres.KeepsEngagement: in.GetEngagementDays(), postgres.KeepsAudit: in.GetAuditDays(),
 	} {
 		if days != 0 && (days < leastDays || days > mostDays) {
-			return nil, invalid("settings.retention.%s_days must be %d to %d, or 0 for as long as the deployment keeps it", kind, leastDays, mostDays)
+			return nil, invalid("settings.retention.%s_days must be %d to %d, or 0 for as long as the deployment keeps it",
+				kind, leastDays, mostDays)
 		}
 		if days != 0 {
 			own[kind] = int(days)
@@ -126,7 +127,7 @@ func settings(ctx context.Context, found postgres.Settings) *onboardingv1.Settin
 }
 
 // days is bounded by what ownRetention takes.
-func days(stored int) int32 { return int32(min(max(stored, 0), mostDays)) } //nolint:gosec // it is bounded
+func days(stored int) int32 { return int32(min(max(stored, 0), mostDays)) }
 
 func quietHours(enabled bool, window hours.Window) *onboardingv1.QuietHours {
 	return &onboardingv1.QuietHours{Enabled: enabled, Open: window.Opens().String(), Close: window.Closes().String()}

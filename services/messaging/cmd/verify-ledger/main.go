@@ -1,5 +1,5 @@
-// Command verify-ledger checks consent ledgers. Without a flag it asks nobody: it reads the answers of GET /v1/consents/{phone}, all pages of
-// one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
+// Command verify-ledger checks consent ledgers. Without a flag it asks nobody: it reads the answers of GET /v1/consents/{phone}, all pages
+// of one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
 // MESSAGING_DATABASE_URL, against what was signed and written outside the database.
 package main
 
@@ -67,7 +67,8 @@ func one(ctx context.Context, check anchor.Check, lines []consent.Line, out io.W
 		return err
 	}
 	if name == uuid.Nil {
-		return errors.New("found: no anchor holds any line of this ledger: it was rewritten from its first line, or is newer than the last anchor")
+		return errors.New("found: no anchor holds any line of this ledger: it was rewritten from its first line, " +
+			"or is newer than the last anchor")
 	}
 	check.Only = name
 	check.Find = func(context.Context, []uuid.UUID) (map[uuid.UUID]anchor.Ledger, error) {
