@@ -43,6 +43,8 @@ type Over struct {
 	If   string // which of those that are old enough; empty for all
 	// Do is done with the rows of the CTE free, which are locked, by their ctid. It returns a row for each; empty deletes them.
 	Do string
+	// Unlocked leaves out that lock, of a table that is append-only: the service has no right to it, and nothing changes the rows.
+	Unlocked bool
 }
 
 // sqlOver walks some rows behind the place where the batch before ended, so that what has to stay is passed over once in a pass, and does it to
@@ -54,7 +56,7 @@ with walked as materialized (
     order by r.{at}, r.ctid limit @limit
 ), free as materialized (
     select r.ctid as place, r.{at} as at from {from} r
-    where r.ctid = any (array(select place from walked)) and r.{at} < @before and {of} and {if} for update skip locked
+    where r.ctid = any (array(select place from walked)) and r.{at} < @before and {of} and {if} {lock}
 ), gone as (
     {do}
 )
@@ -74,9 +76,12 @@ select org_id::text from o where org_id is not null`
 func (r Rule) SQL() string { return r.filled(sqlOver) }
 
 func (r Rule) filled(text string) string {
-	org, from, do := "true", r.Over.From, r.Over.Do
+	org, from, do, lock := "true", r.Over.From, r.Over.Do, "for update skip locked"
 	if r.Setting != "" {
 		org = "r.org_id = @org::uuid"
+	}
+	if r.Over.Unlocked {
+		lock = ""
 	}
 	if from == "" {
 		from = r.Table
@@ -91,7 +96,7 @@ func (r Rule) filled(text string) string {
 		return "(" + condition + ")"
 	}
 	return strings.NewReplacer("{do}", do, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of), "{if}", orTrue(r.Over.If),
-		"{org}", org).Replace(text)
+		"{org}", org, "{lock}", lock).Replace(text)
 }
 
 // Sweep goes through the rules.

@@ -108,7 +108,7 @@ func TestErasePerson(t *testing.T) {
 		require.Len(t, left.Ledgers[0].Lines, 2)
 		require.Nil(t, store.Pseudonyms.VerifyErased(left.Ledgers[0]))
 		require.Equal(t, at, left.SuppressedAt.UTC())
-		_, err = pool.Exec(t.Context(), `update erased_consent_lines set state = 'opted_in'`)
+		_, err = pgtest.Owner(t, pool).Exec(t.Context(), `update erased_consent_lines set state = 'opted_in'`)
 		require.NoError(t, err)
 		left, err = store.ErasedConsent(t.Context(), p.OrgID, e.Pseudonym)
 		require.NoError(t, err)
@@ -146,7 +146,8 @@ func TestErasePerson(t *testing.T) {
 		t.Parallel()
 		store, pool, p := erasable(t)
 		writes(t, store, p, "STOP", at)
-		_, err := pool.Exec(t.Context(), `set role messaging_worker; set app.erasing = 'DELETE consent_events'; delete from consent_events`)
+		_, err := pgtest.Owner(t, pool).Exec(t.Context(), `grant delete on consent_events to messaging_worker; set role messaging_worker;
+			set app.lawful = 'DELETE consent_events'; delete from consent_events`)
 		require.ErrorContains(t, err, "append-only")
 	})
 }

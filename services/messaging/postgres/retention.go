@@ -19,7 +19,10 @@ const (
 	sqlForgetMessages = `select forget_messages(array(select r.id from sms_messages r where r.ctid = any (array(select place from free))))`
 
 	// sqlForgetLedgers takes ledgers whole, for a chain without its beginning proves nothing.
-	sqlForgetLedgers = `select l from consents r cross join lateral forget_ledger(r.org_id, r.phone) l where r.ctid = any (array(select place from free))`
+	sqlForgetLedgers = `select l from consents r cross join lateral forget_ledger(r.org_id, r.phone, @now) l
+    where r.ctid = any (array(select place from free))`
+
+	sqlForgetReceipts = `select forget_receipts(array(select r.id from sms_receipts r where r.ctid = any (array(select place from free))))`
 )
 
 // Rules say how long each table's rows are kept. docs/privacy.md shows them, and a test knows a table without one. A ledger comes before the
@@ -47,6 +50,7 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{Table: "consent_events", Holds: "what a person said about consent, in their words, chained", Kept: "its `consents` row goes"},
+		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of such a ledger: hashes, no number, no words", Kept: "never"},
 		{
 			Table: "sms_messages", Holds: "messages: that there was one, to whom, when, its status and its idempotency key",
 			Kept:     "{for} after it was begun or came, once its words are gone and no line of a ledger and no preference names it",
@@ -58,7 +62,7 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "sms_receipts", Holds: "what Twilio reported, word for word", Kept: "{for} after it came",
-			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at"},
+			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at", Do: sqlForgetReceipts, Unlocked: true},
 		},
 		{Table: "sms_looks", Holds: "what was looked up about a message in doubt, and what an operator said", Kept: "its message goes"},
 		{

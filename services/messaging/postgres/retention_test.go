@@ -30,12 +30,14 @@ func TestRules(t *testing.T) {
 type kept struct {
 	*testing.T
 
-	db platform.DB
+	db    platform.DB
+	owner platform.DB // makes what is old
 }
 
 func keeps(t *testing.T) kept {
 	t.Helper()
-	return kept{t, pgtest.New(t, postgres.Migrations())}
+	pool := pgtest.New(t, postgres.Migrations())
+	return kept{t, pool, pgtest.Owner(t, pool)}
 }
 
 func (k kept) pass() {
@@ -46,7 +48,7 @@ func (k kept) pass() {
 
 func (k kept) does(sql string, args ...any) {
 	k.Helper()
-	_, err := k.db.Exec(k.Context(), sql, args...)
+	_, err := k.owner.Exec(k.Context(), sql, args...)
 	require.NoError(k, err)
 }
 
@@ -162,9 +164,9 @@ func TestRetention(t *testing.T) {
 		pool, err := platform.OpenFor(t.Context(), "messaging", platform.Config{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
-		_, err = pool.Exec(platform.AcrossOrganisations(t.Context()), `select forget_ledger($1, '')`, uuid.New())
+		_, err = pool.Exec(platform.AcrossOrganisations(t.Context()), `select forget_ledger($1, '', $2)`, uuid.New(), today)
 		require.NoError(t, err)
-		_, err = pool.Exec(platform.ForOrganisation(t.Context(), uuid.NewString()), `select forget_ledger($1, '')`, uuid.New())
+		_, err = pool.Exec(platform.ForOrganisation(t.Context(), uuid.NewString()), `select forget_ledger($1, '', $2)`, uuid.New(), today)
 		require.ErrorContains(t, err, "permission denied")
 	})
 }

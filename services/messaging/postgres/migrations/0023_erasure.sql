@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS erased_profiles (
 
 -- What is left of the ledger of an erased person: its links, and a seal over them and over what is left of each line.
 CREATE TABLE IF NOT EXISTS erased_ledgers (
-    id        uuid        PRIMARY KEY,
+    id        uuid        PRIMARY KEY, -- consents.ledger_id: by this name signed anchors know it
     org_id    uuid        NOT NULL,
     pseudonym text        NOT NULL CHECK (pseudonym <> ''),
     erased_at timestamptz NOT NULL,
@@ -61,6 +61,10 @@ CREATE TABLE IF NOT EXISTS erased_consent_lines (
     source    text        NOT NULL,
     prev_hash bytea       NOT NULL,
     hash      bytea       NOT NULL,
+    -- Of these two signed anchors hold a witness: what the line hashed to when it was erased, which is not hash where the chain did not hold,
+    -- and the hash of whose call caused it.
+    digest    bytea       NOT NULL,
+    actor     bytea       NOT NULL,
     PRIMARY KEY (ledger_id, seq)
 );
 
@@ -80,24 +84,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- The two append-only tables stay so but for erase_person below: only the owner of the table passes, and only while it says what it does.
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refuse_all_but_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_OP || ' ' || TG_TABLE_NAME = current_setting('app.erasing', true)
-        AND current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
-        RETURN NULL;
-    END IF;
-    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
-END
-$$;
--- +goose StatementEnd
-CREATE OR REPLACE TRIGGER consent_events_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_erasure();
-CREATE OR REPLACE TRIGGER sms_looks_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_erasure();
+-- What is left is evidence too.
+REVOKE UPDATE, DELETE ON erased_ledgers, erased_consent_lines FROM messaging_tenant, messaging_worker;
 
 -- erase_person takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept.
 -- It runs under the lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before.
@@ -111,11 +99,11 @@ DECLARE
         UNION
         SELECT id FROM sms_messages WHERE org_id = of_org AND profile_id = of_profile);
 BEGIN
-    PERFORM set_config('app.erasing', 'DELETE consent_events', true);
+    PERFORM set_config('app.lawful', 'DELETE consent_events', true);
     DELETE FROM consent_events WHERE org_id = of_org AND phone = of_phone;
-    PERFORM set_config('app.erasing', 'UPDATE sms_looks', true);
+    PERFORM set_config('app.lawful', 'UPDATE sms_looks', true);
     UPDATE sms_looks SET detail = '' WHERE message_id = ANY (theirs) AND finding IN ('failed', 'resolved'); -- an operator's words
-    PERFORM set_config('app.erasing', '', true);
+    PERFORM set_config('app.lawful', '', true);
     DELETE FROM consents WHERE org_id = of_org AND phone = of_phone;
     DELETE FROM consent_replies WHERE message_id = ANY (theirs) OR org_id = of_org AND phone = of_phone;
     DELETE FROM reminder_preferences WHERE org_id = of_org AND phone = of_phone;
@@ -158,13 +146,6 @@ CREATE OR REPLACE TRIGGER sms_receipts_of_erased BEFORE INSERT ON sms_receipts F
 DROP TRIGGER IF EXISTS sms_receipts_of_erased ON sms_receipts;
 DROP FUNCTION IF EXISTS receipt_of_erased();
 DROP FUNCTION IF EXISTS erase_person(uuid, text, uuid, text, timestamptz);
-CREATE OR REPLACE TRIGGER consent_events_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE OR REPLACE TRIGGER sms_looks_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-DROP FUNCTION IF EXISTS refuse_all_but_erasure();
 DROP TABLE IF EXISTS erased_consent_lines;
 DROP TABLE IF EXISTS erased_ledgers;
 DROP TABLE IF EXISTS erased_profiles;
