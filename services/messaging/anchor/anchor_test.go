@@ -60,7 +60,8 @@ func anchored(t *testing.T) *evidence {
 		e.note(phone, "letter 1")
 		e.note(phone, "letter 2")
 	}
-	e.asOwner(guardsOff, `update consent_events set actor = '{"subject": "ann", "role": "operator", "client_address": "::1", "request_id": "r1"}' where seq = 1`)
+	e.asOwner(guardsOff, `update consent_events
+		set actor = '{"subject": "ann", "role": "operator", "client_address": "::1", "request_id": "r1"}' where seq = 1`)
 	e.anchor()
 	return e
 }

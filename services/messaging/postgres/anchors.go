@@ -27,7 +27,7 @@ update consents c set ledger_id = gen_random_uuid() from (
 	select org_id, phone from consents where anchored < chain_length order by org_id, phone limit @limit
 ) due where c.org_id = due.org_id and c.phone = due.phone and c.ledger_id is null`
 
-// sqlToAnchor locks nothing: a phone that changes meanwhile is due again. Nor does it take one without a name: it gets one in the next round.
+// sqlToAnchor locks nothing: a phone that changes meanwhile is due again. One that has no name yet gets it in the next round.
 const sqlToAnchor = `
 with due as materialized (
 	select org_id, phone, ledger_id from consents where anchored < chain_length and ledger_id is not null order by org_id, phone limit @limit

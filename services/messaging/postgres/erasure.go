@@ -101,9 +101,10 @@ with ledger as materialized (
 	returning id, org_id
 )
 insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash, digest, actor)
-select id, org_id, u.seq, u.at, u.state, u.source, decode(u.prev, 'hex'), decode(u.hash, 'hex'), decode(u.digest, 'hex'), decode(u.actor, 'hex')
-from kept, unnest(@seqs::bigint[], @ats::timestamptz[], @states::text[], @sources::text[], @prevs::text[], @hashes::text[], @digests::text[],
-	@actors::text[]) u (seq, at, state, source, prev, hash, digest, actor)`
+select id, org_id, u.seq, u.at, u.state, u.source, decode(u.prev, 'hex'), decode(u.hash, 'hex'),
+	decode(u.digest, 'hex'), decode(u.actor, 'hex')
+from kept, unnest(@seqs::bigint[], @ats::timestamptz[], @states::text[], @sources::text[],
+	@prevs::text[], @hashes::text[], @digests::text[], @actors::text[]) u (seq, at, state, source, prev, hash, digest, actor)`
 
 	sqlErasedNow = `
 update erased_profiles set erased_at = @at where org_id = @org and profile_id = @profile and erased_at is null`
