@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	_ "time/tzdata" // profiles name time zones, and a minimal image has none
 
@@ -48,6 +49,14 @@ type terminal struct {
 
 // errBroken is a promise that was not kept. It has been printed by then.
 var errBroken = errors.New("a promise was broken; see above")
+
+// asCalled is how this command was called, for what it tells a person to call next: from the sources, or as a binary.
+func asCalled(called string) string {
+	if strings.Contains(called, "go-build") { // where go run puts it
+		return "go run ./deploy/paceline"
+	}
+	return called
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -298,3 +298,9 @@ func postmaster(t *testing.T, data string) int {
 	require.NoError(t, json.Unmarshal([]byte(first), &pid))
 	return pid
 }
+
+func TestWhatToCallNextIsSaidAsThisWasCalled(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "./paceline", asCalled("./paceline"))
+	require.Equal(t, "go run ./deploy/paceline", asCalled("/tmp/go-build123/b001/exe/paceline"))
+}

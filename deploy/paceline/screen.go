@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -113,14 +114,14 @@ func (s *screen) verdict(reports []report, kept bool) {
 	if len(reports) > 1 {
 		s.printf("\nThe person saw the same both times.\n")
 	}
-	next := "\nNext: go run ./deploy/paceline demo --faults    the same while things break\n"
-	if len(reports) > 1 {
-		next = "\nNext:\n"
+	next, us := "\nNext:\n", asCalled(os.Args[0])
+	if len(reports) <= 1 {
+		next += "      " + us + " demo --faults    the same while things break\n"
 	}
-	s.printf("%s", next+"      go run ./deploy/paceline demo --weeks 6   the weeks after it, in seconds\n"+
-		"      go run ./deploy/paceline demo --goals     what people ask to happen later, on a device\n"+
-		"      go run ./deploy/paceline up               keep it running, with URLs and a token\n"+
-		"      docs/architecture.md                      how it is built, and why it cannot send twice\n")
+	s.printf("%s", next+"      "+us+" demo --weeks 6   the weeks after it, in seconds\n"+
+		"      "+us+" demo --goals     what people ask to happen later, on a device\n"+
+		"      "+us+" up               keep it running, with URLs and a token\n"+
+		"      docs/architecture.md  how it is built, and why it cannot send twice\n")
 }
 
 // check prints one check of the staging harness.

@@ -184,7 +184,7 @@ func (u *upCommand) welcome(t terminal, s *stage, secrets stack.Secrets, dir, li
 	_, err = fmt.Fprintf(t.out, `Paceline is up. Ctrl-C stops it; the data stays (secrets in %[1]s, Postgres in %[11]s).
 
   console     %[14]s
-              (signs in once, within ten minutes; go run ./deploy/paceline console%[13]s prints another)
+              (signs in once, within ten minutes; %[15]s console%[13]s prints another)
 
   gateway     http://%[2]s    ops http://%[3]s/metrics, /readyz
   onboarding  grpc %[4]s           ops http://%[5]s
@@ -206,11 +206,11 @@ Try, in another terminal (the token lives twelve hours):
   curl -sH "Authorization: Bearer $TOKEN" -d '{"profile_id":"PROFILE_ID","goal":"call John in 2 minutes","idempotency_key":"1"}' `+
 		`http://%[2]s/v1/goals
   curl -sH "Authorization: Bearer $TOKEN" -d '{"profile_id":"PROFILE_ID","name":"desk"}' http://%[2]s/v1/devices
-  PACELINE_DEVICE_TOKEN=... go run ./deploy/paceline device --url http://%[2]s \
+  PACELINE_DEVICE_TOKEN=... %[15]s device --url http://%[2]s \
     --device DEVICE_ID --exec /bin/cat --state /tmp/desk --say 'in 1 minute open the door'
-  grpcurl -plaintext -H "authorization: Bearer $(go run ./deploy/paceline token%[13]s)" %[4]s list
+  grpcurl -plaintext -H "authorization: Bearer $(%[15]s token%[13]s)" %[4]s list
 `,
 		dir, a.Gateway, a.GatewayOps, a.Onboarding, a.OnboardingOps, a.Messaging, a.MessagingOps,
-		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir), filepath.Join(dir, environFile), u.where(), link)
+		s.vendors.QStashURL, s.vendors.TwilioURL, token, u.cluster(dir), filepath.Join(dir, environFile), u.where(), link, asCalled(os.Args[0]))
 	return err
 }

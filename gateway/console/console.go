@@ -8,7 +8,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -224,6 +223,7 @@ func (c *Console) routes() http.Handler {
 	mux.HandleFunc("GET "+root+"/assets/{name}", c.naming(root+"/assets", c.looks.serveAsset))
 	c.door.routes(mux)
 	mux.Handle("/", c.door.known(inside))
+	mux.Handle(root, c.door.known(inside)) // named itself, or the mux leads it to the one with a slash, which leads here
 	return mux
 }
 
@@ -276,7 +276,7 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 		}
 		n, err := a.action(r)
 		if err != nil {
-			n = notice{Text: saidBy(err), Bad: true, Typed: n.Typed}
+			n = notice{Key: refusal(err), Text: saidBy(err), Bad: true, Typed: n.Typed}
 		}
 		if err := c.door.set(w, purposeNotice, n, c.now().Add(noticeLife)); err != nil {
 			c.fail(w, r, err)
@@ -321,6 +321,15 @@ func typed(r *http.Request, fields ...string) map[string]string {
 	return kept
 }
 
+// refusal is the key of a refusal that the console says in its reader's language; empty for one in the service's words.
+func refusal(err error) string {
+	reason, _ := rpc.Reason(err)
+	if key := "refused." + reason; known(key) {
+		return key
+	}
+	return ""
+}
+
 // saidBy is the message of an RPC's error, which is written for its caller.
 func saidBy(err error) string {
 	text := status.Convert(err).Message()
@@ -345,7 +354,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		httpStatus = http.StatusServiceUnavailable
 	default:
-		if !errors.Is(err, context.Canceled) {
+		if r.Context().Err() == nil { // else its reader has left it
 			c.log.WarnContext(r.Context(), "console.page_failed", "error", err)
 		}
 	}

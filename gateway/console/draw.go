@@ -90,6 +90,13 @@ func (f frame) Time(at any) template.HTML {
 		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(t.In(f.place).Format("2006-01-02 15:04:05 MST"))))
 }
 
+// Exact is Time, with its milliseconds where the reader points at it.
+func (f frame) Exact(at any) template.HTML {
+	t := instant(at)
+	return template.HTML(fmt.Sprintf(`<span title="%s">%s</span>`, //nolint:gosec // as Time
+		t.UTC().Format("2006-01-02T15:04:05.000Z"), f.Time(t)))
+}
+
 // Clock shows the time of the day of an instant in the reader's zone.
 func (f frame) Clock(at time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, //nolint:gosec // both are made of digits

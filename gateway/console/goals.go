@@ -81,17 +81,23 @@ func (c *Console) whose(ctx context.Context, text string) (id string, problem no
 	switch {
 	case text == "", uuid.Validate(text) == nil:
 		return text, notice{}, nil
-	case !phoneLike.MatchString(text):
-		return "", said("goals.profile.neither"), nil
 	}
-	p, err := c.withPhone(ctx, text)
+	in := &onboardingv1.ListProfilesRequest{Phone: text, PageSize: 2}
+	if !phoneLike.MatchString(text) {
+		in.Phone, in.Name = "", text
+	}
+	found, err := c.services.Onboarding.ListProfiles(ctx, in)
 	switch {
 	case status.Code(err) == codes.InvalidArgument:
 		return "", notice{Text: saidBy(err)}, nil
-	case err == nil && p == nil:
+	case err != nil:
+		return "", notice{}, err
+	case len(found.GetProfiles()) > 1 || in.GetName() != "" && found.GetNextPageToken() != "":
+		return "", said("goals.profile.several"), nil
+	case len(found.GetProfiles()) == 0:
 		return "", said("people.none"), nil
 	}
-	return p.GetProfileId(), notice{}, err
+	return found.GetProfiles()[0].GetProfileId(), notice{}, nil
 }
 
 func card(g *onboardingv1.Goal, now time.Time, undone bool) goalCard {

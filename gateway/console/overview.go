@@ -25,6 +25,7 @@ type overviewPage struct {
 type wanting struct {
 	Key   string
 	Count *overviewv1.Count
+	To    string // where they are listed
 }
 
 // overview says whether everything is all right.
@@ -48,13 +49,13 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	}
 	waiting := shown.Onboarding.GetAttention()
 	for _, w := range []wanting{
-		{"overview.parked", waiting.GetParkedSessions()},
-		{"overview.doubtful", shown.Messaging.GetParked()},
-		{"overview.dead_letters", waiting.GetDeadLetters()},
-		{"overview.failed_jobs", waiting.GetFailedJobs()},
-		{"overview.failed_outreach", waiting.GetFailedOutreach()},
-		{"overview.subscriptions", waiting.GetPausedSubscriptions()},
-		{"overview.holds", waiting.GetHeldPeople()},
+		{"overview.parked", waiting.GetParkedSessions(), "/needs?kind=session"},
+		{"overview.doubtful", shown.Messaging.GetParked(), "/needs?kind=message"},
+		{"overview.dead_letters", waiting.GetDeadLetters(), "/needs?kind=letter"},
+		{"overview.failed_jobs", waiting.GetFailedJobs(), "/needs?kind=job"},
+		{"overview.failed_outreach", waiting.GetFailedOutreach(), "/needs?kind=outreach"},
+		{"overview.subscriptions", waiting.GetPausedSubscriptions(), "/needs?kind=subscription"},
+		{"overview.holds", waiting.GetHeldPeople(), "/people?held=on"},
 	} {
 		if w.Count.GetCount() > 0 {
 			shown.Needs = append(shown.Needs, w)
@@ -69,11 +70,13 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	return page{Name: "overview", Title: "overview.title", Topic: topicAll, Body: shown}, nil
 }
 
-// chart is the texts of the last hour that Twilio accepted and that were not delivered, a bar for each minute: filled those that are on
-// their way, hollow those that failed, so that neither is told by its colour alone.
+// chart is the texts of the last hour, a bar for each minute: full those that were delivered, grey those that are on their way, hollow
+// those that did not reach the person, so that none is told by its colour alone.
 type chart struct {
-	Bars            []bar
-	Waiting, Failed int
+	Bars                                  []bar
+	Sent, Delivered, Waiting, Undelivered int
+	More                                  bool // there are more than were counted
+	Partial                               bool // messaging is of a release before, and does not say how many were delivered
 }
 
 // bar is one part of a minute's bar, in the units of the picture: 600 wide, 80 high.
@@ -88,25 +91,31 @@ const (
 )
 
 func chartOf(minutes []*messagingv1.UndeliveredMinute) (c chart) {
-	highest := 1
+	highest := int32(1)
 	for _, m := range minutes {
-		highest = max(highest, int(m.GetOnTheirWay().GetCount()+m.GetFailed().GetCount()))
+		highest = max(highest, m.GetDelivered().GetCount()+m.GetOnTheirWay().GetCount()+m.GetFailed().GetCount()+m.GetRejected().GetCount())
+		for _, n := range []*overviewv1.Count{m.GetDelivered(), m.GetOnTheirWay(), m.GetFailed(), m.GetRejected()} {
+			c.More = c.More || n.GetMore()
+		}
+		c.Partial = c.Partial || m.GetDelivered() == nil
 	}
 	for i, m := range minutes {
-		failed, waiting := int(m.GetFailed().GetCount()), int(m.GetOnTheirWay().GetCount())
-		c.Failed, c.Waiting = c.Failed+failed, c.Waiting+waiting
+		lost := m.GetFailed().GetCount() + m.GetRejected().GetCount()
+		c.Delivered += int(m.GetDelivered().GetCount())
+		c.Waiting, c.Undelivered = c.Waiting+int(m.GetOnTheirWay().GetCount()), c.Undelivered+int(lost)
 		low := chartHeight
 		for _, part := range []struct {
 			class string
-			n     int
-		}{{"failed", failed}, {"waiting", waiting}} {
+			n     int32
+		}{{"failed", lost}, {"waiting", m.GetOnTheirWay().GetCount()}, {"delivered", m.GetDelivered().GetCount()}} {
 			if part.n == 0 {
 				continue
 			}
-			height := max(2, part.n*chartHeight/highest)
+			height := int(max(2, part.n*chartHeight/highest))
 			low -= height
 			c.Bars = append(c.Bars, bar{Class: part.class, X: i * barEvery, Y: max(low, 0), Height: height})
 		}
 	}
+	c.Sent = c.Delivered + c.Waiting + c.Undelivered
 	return c
 }

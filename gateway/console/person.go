@@ -52,6 +52,25 @@ type bubble struct {
 	Again    bool   // it is not sent, and goes once its session is resumed
 }
 
+// At is when Twilio took our text, or had the person's; of a text that Twilio has not taken, when it was first recorded.
+func (b bubble) At() time.Time {
+	if b.GetAcceptedAt() != nil {
+		return b.GetAcceptedAt().AsTime()
+	}
+	return b.GetCreatedAt().AsTime()
+}
+
+// Timed is the key of what At is.
+func (b bubble) Timed() string {
+	switch {
+	case b.GetDirection() == "inbound":
+		return "bubble.came"
+	case b.GetAcceptedAt() == nil:
+		return "bubble.made"
+	}
+	return "bubble.went"
+}
+
 // Fated is the word of what became of the text.
 func (b bubble) Fated() string {
 	if b.Again {
@@ -163,19 +182,21 @@ func parked(p *onboardingv1.Profile) bool {
 	return p.GetState().GetStatus() == "stuck" || p.GetState().GetStatus() == "undeliverable"
 }
 
-// bubbles turns texts, newest first, into a conversation.
+// bubbles turns texts, newest first, into a conversation in the order of their times: a text that an operator had sent again went later
+// than its row was made.
 func bubbles(texts []*messagingv1.Message, parked bool) (all []bubble) {
-	for i, m := range slices.Backward(texts) {
+	for _, m := range slices.Backward(texts) {
 		b := bubble{Message: m, Again: parked && m.GetStatus() == "throttled"}
-		if i+1 < len(texts) {
-			if gap := m.GetCreatedAt().AsTime().Sub(texts[i+1].GetCreatedAt().AsTime()).Seconds(); gap < 120 {
-				b.Gap = fmt.Sprintf("%.1f", gap)
-			}
-		}
 		if m.GetStatus() == "unknown" || m.GetStatus() == "parked" {
 			b.Evidence = root + "/needs/messages/" + m.GetMessageId()
 		}
 		all = append(all, b)
+	}
+	slices.SortStableFunc(all, func(a, b bubble) int { return a.At().Compare(b.At()) })
+	for i := 1; i < len(all); i++ {
+		if gap := all[i].At().Sub(all[i-1].At()).Seconds(); gap < 120 {
+			all[i].Gap = fmt.Sprintf("%.1f", gap)
+		}
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"paceline.internal/platform/rpc"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -166,7 +167,7 @@ func TestTheTimelineAfterwards(t *testing.T) {
 	_, page := b.page(root + "/people/" + anasID + "?session=" + old)
 	require.Regexp(t, `(?s)stopped</strong> · not sent any more: second message.*the text was resolved</strong>.*<bdi>bea</bdi>.*mended since <small><bdi>resolve the text</bdi></small></li>`, page)
 	require.NotContains(t, page, "carl")
-	require.Equal(t, 1, strings.Count(page, "gets the messages in a row"), "in the head, where they stand: what stopped does not go on")
+	require.Equal(t, 1, strings.Count(page, "gets the next messages, one after another"), "in the head, where they stand: what stopped does not go on")
 }
 
 func TestChangeOfANumberLeavesWhatIsNotNamed(t *testing.T) {
@@ -193,4 +194,25 @@ func TestEvidenceSaysTheCodeAndOffersOnlyWhatIsTaken(t *testing.T) {
 	_, page = b.page(root + "/needs/messages/" + messageID)
 	require.Contains(t, page, "is sent again once its session is resumed")
 	require.NotContains(t, page, `name="resolution"`)
+}
+
+// A text that an operator had sent again is where it went: with when Twilio took it, and when it came.
+func TestConversationGoesByWhenTwilioTookEachText(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, string(rpc.RoleOperator))
+	s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: ana()})
+	s.says("ListMessages", &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{
+		{MessageId: "2", Body: "her reply", Direction: "inbound", Status: "received", CreatedAt: at(5 * time.Second)},
+		{
+			MessageId: "1", Body: "the late one", Direction: "outbound", Status: "delivered",
+			CreatedAt: at(0), AcceptedAt: at(8 * time.Second), DeliveredAt: at(9 * time.Second),
+		},
+	}})
+	_, body := b.page(root + "/people/" + anasID)
+	reply, late := strings.Index(body, "her reply"), strings.Index(body, "the late one")
+	require.Positive(t, reply)
+	require.Greater(t, late, reply)
+	require.Contains(t, body[late:], "sent at <span title=\"2026-11-24T12:00:08.000Z\">")
+	require.Contains(t, body[late:], "delivered at <span title=\"2026-11-24T12:00:09.000Z\">")
+	require.Contains(t, body[reply:late], "+3.0 s")
 }

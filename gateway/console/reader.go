@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -51,6 +52,15 @@ func (c cookies) readerOf(w http.ResponseWriter, r *http.Request) reader {
 		Lang: languages[index].String(), Zone: place.String(), Unknown: unknown, index: index, place: place,
 		printer: message.NewPrinter(languages[index], message.Catalog(words)),
 	}
+}
+
+// zoneOf is the zone in which a reader's days begin.
+func (c cookies) zoneOf(r *http.Request) *time.Location {
+	name := r.URL.Query().Get(fieldZone)
+	if kept, err := r.Cookie(c.cookie(purposeZone, "", 0).Name); err == nil && zoneNamed(name) == nil {
+		name = kept.Value
+	}
+	return cmp.Or(zoneNamed(name), time.UTC)
 }
 
 // zoneNamed is the zone with an IANA name, or nil. "" and "Local" are names of Go alone: the second is the zone of this machine.

@@ -14,29 +14,43 @@ import (
 // become links to the pages where the same is done, in words, and times in the reader's zone. All else stays as it is, and is escaped.
 var reference = regexp.MustCompile(
 	`(?:(?:GET|POST|PUT|DELETE) )?/v1/(profiles|sessions|messages|goals|outreach|outbound)/(` + uuidLike + `)([:/][a-z]+)?` +
+		`|(?:(?:GET|POST|PUT) )?/v1/(` + unnamed + `)` +
 		`|\b(message|session) (` + uuidLike + `)` +
 		`|\bwith (RESOLUTION_NOT_SENT)\b` +
 		`|\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[-+]\d\d:\d\d))`)
+
+// unnamed are methods without the id of a row: those of all, and those whose row the text does not name.
+const unnamed = `scheduling:resume|consents/\{[a-z_ ]+\}|messages/\{message_id\}:resolve|profiles/\{profile_id\}/preferences` +
+	`|webhook-jobs\?status=failed|webhook-jobs/\{job_id\}:cancel`
+
+// placeholder stands for an id in a method of those.
+var placeholder = regexp.MustCompile(`\{.*\}`)
 
 const uuidLike = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`
 
 // reached is where a method of /v1 has its page, and the key of its words. ID stands for the row's id.
 var reached = map[string]struct{ to, key string }{
-	"profiles":             {"/people/ID", "ref.person"},
-	"profiles:release":     {"/people/ID#release", "ref.release"},
-	"profiles:activate":    {"/people/ID#activate", "ref.activate"},
-	"profiles/preferences": {"/people/ID", "ref.preferences"},
-	"sessions":             {"/why/sessions/ID", "ref.session"},
-	"sessions:resume":      {"/do?deed=resume-session.ID", "ref.resume"},
-	"sessions:reset":       {"/do?deed=reset-session.ID", "ref.reset"},
-	"messages":             {"/why/messages/ID", "ref.message"},
-	"messages/evidence":    {"/needs/messages/ID", "ref.evidence"},
-	"messages:resolve":     {"/needs/messages/ID#resolve", "ref.resolve"},
-	"goals":                {"/why/goals/ID", "ref.goal"},
-	"goals:reschedule":     {"/why/goals/ID", "ref.reschedule"},
-	"goals/schedule":       {"/why/goals/ID", "ref.unschedule"},
-	"outreach:cancel":      {"/do?deed=cancel-outreach.ID", "ref.outreach"},
-	"outbound:cancel":      {"/do?deed=cancel-text.ID", "ref.outbound"},
+	"profiles":                   {"/people/ID", "ref.person"},
+	"profiles:release":           {"/people/ID#release", "ref.release"},
+	"profiles:activate":          {"/people/ID#activate", "ref.activate"},
+	"profiles/preferences":       {"/people/ID", "ref.preferences"},
+	"sessions":                   {"/why/sessions/ID", "ref.session"},
+	"sessions:resume":            {"/do?deed=resume-session.ID", "ref.resume"},
+	"sessions:reset":             {"/do?deed=reset-session.ID", "ref.reset"},
+	"messages":                   {"/why/messages/ID", "ref.message"},
+	"messages/evidence":          {"/needs/messages/ID", "ref.evidence"},
+	"messages:resolve":           {"/needs/messages/ID#resolve", "ref.resolve"},
+	"goals":                      {"/why/goals/ID", "ref.goal"},
+	"goals:reschedule":           {"/why/goals/ID", "ref.reschedule"},
+	"goals/schedule":             {"/why/goals/ID", "ref.unschedule"},
+	"outreach:cancel":            {"/do?deed=cancel-outreach.ID", "ref.outreach"},
+	"scheduling:resume":          {"#scheduling", "ref.scheduling"},
+	"consents/{}":                {"/ledger", "ref.consent"},
+	"messages/{}:resolve":        {"/needs?kind=message", "ref.resolve"},
+	"profiles/{}/preferences":    {"/people", "ref.preferences"},
+	"webhook-jobs?status=failed": {"/needs?kind=job", "ref.jobs"},
+	"webhook-jobs/{}:cancel":     {"/needs?kind=job", "ref.job"},
+	"outbound:cancel":            {"/do?deed=cancel-text.ID", "ref.outbound"},
 }
 
 // Linked is a service's text as a reader of the console needs it.
@@ -55,11 +69,13 @@ func (f frame) Linked(text string) template.HTML {
 		case group(1) != "":
 			shown = f.link(group(1)+group(3), group(2))
 		case group(4) != "":
-			shown = f.link(group(4)+"s", group(5))
-		case group(6) != "":
-			shown = template.HTML(template.HTMLEscapeString(f.T("ref.not_sent"))) //nolint:gosec // escaped
+			shown = f.link(placeholder.ReplaceAllString(group(4), "{}"), "")
+		case group(5) != "":
+			shown = f.link(group(5)+"s", group(6))
 		case group(7) != "":
-			if t, err := time.Parse(time.RFC3339, group(7)); err == nil {
+			shown = template.HTML(template.HTMLEscapeString(f.T("ref.not_sent"))) //nolint:gosec // escaped
+		case group(8) != "":
+			if t, err := time.Parse(time.RFC3339, group(8)); err == nil {
 				shown = f.Time(t)
 			}
 		}

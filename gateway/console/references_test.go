@@ -37,6 +37,15 @@ func TestLinkedTextsOfServices(t *testing.T) {
 			want: `<a href="/console/do?deed=reset-session.` + sessionID + `&amp;back=%2Fconsole%2Fneeds">reset the session</a>`,
 		},
 		{name: "Release", reader: operator, text: "POST /v1/profiles/" + anasID + ":release", want: `<a href="/console/people/` + anasID + `#release">release the person</a>`},
+		{
+			name: "AllScheduling", reader: operator, text: "what POST /v1/scheduling:resume ends",
+			want: `what <a href="/console#scheduling">resume scheduling</a> ends`,
+		},
+		{
+			name: "RowsThatAreNotNamed", reader: operator,
+			text: "POST /v1/messages/{message_id}:resolve; or PUT /v1/consents/{their number} with evidence",
+			want: `<a href="/console/needs?kind=message">resolve the text</a>; or <a href="/console/ledger">write to the ledger</a> with evidence`,
+		},
 		{name: "Evidence", reader: operator, text: "GET /v1/messages/" + messageID + "/evidence", want: `<a href="/console/needs/messages/` + messageID + `">what is known of the text</a>`},
 		{name: "Instant", reader: operator, text: "at 2026-11-24T19:46:27Z.", want: `at <time datetime="2026-11-24T19:46:27Z">2026-11-24 16:46:27 -03</time>.`},
 		{name: "NoInstant", reader: operator, text: "2026-99-24T19:46:27Z", want: "2026-99-24T19:46:27Z"},

@@ -75,7 +75,7 @@ func TestSchedulingIsPausedAndResumedOnTheOverview(t *testing.T) {
 	require.Contains(t, before, `action="/console/scheduling/pause"`)
 	require.Contains(t, before, "STOP still works", "it says first what it will do")
 	require.NotContains(t, before, "paused by an operator")
-	require.Contains(t, before, `aria-label="Last hour: 3 on their way, 1 failed"`)
+	require.Contains(t, before, `aria-label="Last hour: 3 on their way, 1 not delivered"`)
 
 	const hostile = "<script>alert(1)</script>"
 	s.post(root+"/scheduling/pause", url.Values{"reason": {hostile}})

@@ -105,7 +105,7 @@ var usualGates = []string{"step", "pause", "due", "quiet_hours", "delivery", "no
 type whyGate struct {
 	*explainv1.Gate
 
-	State string // passed, waits, stopped, or later: it decides about later texts alone
+	State string // passed, waits, stopped, gone: Twilio has the text; or later: it decides about later texts alone
 }
 
 // Gates are all, each with its state.
@@ -120,14 +120,21 @@ func (p whyPage) Gates() (all []whyGate) {
 			shown.State = "passed"
 		case taken && !isDelivered(g):
 			shown.State = "later"
+		case isTaken(g) && (says || undecided && p.Usual()):
+			shown.State = "gone"
 		case undecided && p.Usual(), says && slices.Contains(usualGates, g.GetName()):
 			shown.State = "waits"
 		}
 		undecided = undecided && g.GetPassed()
-		taken = taken || !g.GetPassed() && (g.GetName() == "not_accepted" || g.GetName() == "send.not_accepted")
+		taken = taken || !g.GetPassed() && isTaken(g)
 		all = append(all, shown)
 	}
 	return all
+}
+
+// isTaken reports whether a gate asks whether Twilio has the text already.
+func isTaken(g *explainv1.Gate) bool {
+	return g.GetName() == "not_accepted" || g.GetName() == "send.not_accepted"
 }
 
 // isDelivered reports whether a gate asks whether a text that Twilio took reached the person. Messaging of the release before has none.

@@ -33,7 +33,7 @@ func TestWhyPage(t *testing.T) {
 		s.says("ExplainSession", session(step))
 		page := read(t, b, "sessions/"+sessionID)
 		require.Contains(t, page, `<div class="notice">`)
-		require.Contains(t, page, "<strong>Waiting for the person&#39;s reply</strong>")
+		require.Contains(t, page, `<strong title="stale">Waiting for the person&#39;s reply</strong>`)
 		require.Contains(t, page, "Waits for: <bdi>the person replies</bdi>")
 		require.Contains(t, page, "… usual wait</strong>")
 		require.NotContains(t, page, "✕")

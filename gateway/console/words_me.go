@@ -8,7 +8,7 @@ func wordsOfMe() glossary {
 		"me.stopped": {"You have sent STOP, so you get nothing, whatever is chosen here. Text START to get messages again.", "Você enviou SAIR, então não recebe nada, seja qual for a escolha aqui. Envie START para voltar a receber."},
 
 		"me.reminders":             {"Messages that you did not ask for", "Mensagens que você não pediu"},
-		"me.reminders.what":        {"Weekly reviews, and a word after a silence. By text: “stop reminders” or “start reminders”. Your own goals come either way.", "Resumos da semana e um oi depois de um silêncio. Por mensagem: “parar lembretes” ou “ativar lembretes”. Os lembretes que você marcou chegam de qualquer jeito."},
+		"me.reminders.what":        {"Weekly reviews, and a word after a silence. By text: “stop reminders” or “start reminders”. Your own goals come either way.", "Resumos da semana e um oi depois de um silêncio. Por mensagem: “parar lembretes” ou “ativar lembretes”. Os compromissos que você marcou chegam de qualquer jeito."},
 		"me.reminders.on":          {"These messages are on.", "Essas mensagens estão ativadas."},
 		"me.reminders.off":         {"These messages are off.", "Essas mensagens estão desativadas."},
 		"me.reminders.to_on":       {"Switch these messages on", "Ativar essas mensagens"},

@@ -55,11 +55,12 @@ func wordsOfOverview() glossary {
 		"overview.nothing": {"Nothing needs you.", "Nada precisa de você."}, "overview.processes": {"Processes", "Processos"},
 		"overview.scheduling": {"steps are scheduled", "as etapas são agendadas"},
 		"overview.paused":     {"scheduling is off: nothing is sent by itself (ONBOARDING_SCHEDULING_DISABLED)", "o agendamento está desligado: nada é enviado sozinho (ONBOARDING_SCHEDULING_DISABLED)"},
-		"overview.sessions":   {"People by their session", "Pessoas por sessão"}, "overview.in_burst": {"in their burst", "recebendo a sequência"},
-		"overview.texts": {"Texts", "Textos"}, "overview.chart": {"Last hour: %d on their way, %d failed", "Última hora: %d a caminho, %d falharam"},
-		"overview.unknown": {"In doubt, being settled", "Em dúvida, sendo resolvidos"}, "overview.without": {"Without a final status", "Sem estado final"},
+		"overview.sessions":   {"People by their session", "Pessoas por sessão"}, "overview.in_burst": {"getting their messages now", "recebendo as mensagens agora"},
+		"overview.texts": {"Texts", "Textos"}, "overview.chart": {"Last hour: %d on their way, %d not delivered", "Última hora: %d a caminho, %d não entregues"},
+		"overview.chart.all": {"Last hour: %d texts: %d delivered, %d on their way, %d not delivered or refused", "Última hora: %d textos: %d entregues, %d a caminho, %d não entregues ou recusados"},
+		"overview.unknown":   {"In doubt, being settled", "Em dúvida, sendo resolvidos"}, "overview.without": {"Without a final status", "Sem estado final"},
 		"overview.overdue": {"Steps overdue", "Etapas atrasadas"}, "overview.unpublished": {"Alarms that QStash does not have yet", "Alarmes que a QStash ainda não tem"},
-		"overview.goals": {"Goals overdue", "Lembretes atrasados"}, "overview.oldest": {"oldest", "mais antigo"},
+		"overview.goals": {"Goals overdue", "Compromissos atrasados"}, "overview.oldest": {"oldest", "mais antigo"},
 		"overview.queues": {"Queues", "Filas"}, "overview.queue": {"Queue", "Fila"}, "overview.running": {"Running", "Em curso"},
 		"overview.due": {"Due", "Na vez"}, "overview.later": {"Later", "Depois"}, "overview.failed": {"Failed", "Falhas"},
 		"overview.parked":          {many("session is parked", "sessions are parked"), many("sessão estacionada", "sessões estacionadas")},
@@ -68,7 +69,7 @@ func wordsOfOverview() glossary {
 		"overview.failed_jobs":     {many("failed webhook job", "failed webhook jobs"), many("tarefa de webhook que falhou", "tarefas de webhook que falharam")},
 		"overview.failed_outreach": {many("failed outreach", "failed outreach"), many("engajamento que falhou", "engajamentos que falharam")},
 		"overview.subscriptions":   {many("paused subscription", "paused subscriptions"), many("assinatura pausada", "assinaturas pausadas")},
-		"overview.holds":           {many("person on a safety hold", "people on a safety hold"), many("pessoa em retenção de segurança", "pessoas em retenção de segurança")},
+		"overview.holds":           {many("person on hold: nothing is sent to them", "people on hold: nothing is sent to them"), many("pessoa retida: nada é enviado a ela", "pessoas retidas: nada é enviado a elas")},
 	}
 }
 

@@ -14,6 +14,9 @@ func wordsOfPerson() glossary {
 		"person.change.what":   {"What is left empty stays. While a session is active the number stays: reset it first, then activate.", "O que ficar vazio permanece. Com uma sessão ativa o número permanece: reinicie-a antes, depois ative."},
 		"person.change.done":   {"Changed.", "Mudado."},
 
+		"bubble.went": {"sent at", "enviado em"}, "bubble.came": {"came at", "chegou em"}, "bubble.arrived": {"delivered at", "entregue em"},
+		"bubble.made": {"not sent; recorded at", "não enviado; registrado em"},
+
 		"person.unread": {"This cannot be read now:", "Não dá para ler isto agora:"},
 		"person.due":    {"Due in", "Na vez em"}, "person.late": {"Due, and late by", "Na vez, com atraso de"},
 		"person.zone.guessed": {"a guess", "um palpite"},
@@ -37,20 +40,20 @@ func wordsOfPerson() glossary {
 
 		"person.preferences":       {"Change preferences", "Mudar preferências"},
 		"person.preferences.title": {"Preferences", "Preferências"},
-		"person.preferences.what":  {"What the person has not asked for goes by this from now on. Reminders that are off withdraw what waits. Consent and STOP stay as they are. Reminders that the person switched off only the person switches on again.", "O que a pessoa não pediu segue isto a partir de agora. Lembretes desligados retiram o que espera. Consentimento e STOP ficam como estão. Lembretes que a pessoa desligou só ela liga de novo."},
+		"person.preferences.what":  {"They hold from now on for messages that the person did not ask for, such as reminders and tips. Switching reminders off withdraws those that wait. Consent and STOP stay as they are. Reminders that the person switched off only the person switches on again.", "Valem a partir de agora para mensagens que a pessoa não pediu, como lembretes e dicas. Desligar os lembretes retira os que esperam. Consentimento e STOP ficam como estão. Lembretes que a pessoa desligou só ela liga de novo."},
 		"person.preferences.done":  {"Preferences changed.", "Preferências mudadas."},
 		"wish.reminders":           {"Reminders", "Lembretes"}, "wish.tips": {"Tips", "Dicas"}, "wish.destination": {"Goes to", "Vai para"},
 		"wish.on": {"on", "ligado"}, "wish.off": {"off", "desligado"}, "wish.individual": {"the person", "a pessoa"}, "wish.group": {"all of their household", "todos da casa"},
-		"wish.keep": {"leave it: %s", "deixar como está: %s"},
+		"wish.keep": {"no change (%s)", "sem mudança (%s)"},
 
-		"person.goal":         {"Schedule a goal", "Agendar um lembrete"},
+		"person.goal":         {"Schedule a goal", "Agendar um compromisso"},
 		"person.goal.what":    {"At its time it is sent to the person as a text, or to the device that you choose. The time is read in the person's language and zone (%s), and shown afterwards as it was understood.", "Na hora, é enviado à pessoa como texto, ou ao dispositivo que você escolher. O horário é lido no idioma e no fuso da pessoa (%s), e depois mostrado como foi entendido."},
 		"person.goal.words":   {"What, and when", "O quê, e quando"},
 		"person.goal.such":    {"water the plants tomorrow at 9am", "regar as plantas amanhã às 9h"},
 		"person.goal.where":   {"Where", "Onde"},
 		"person.goal.offline": {"offline", "offline"},
 		"person.goal.done":    {"Scheduled: %s.", "Agendado: %s."}, "person.goal.now": {"Scheduled for now.", "Agendado para agora."}, "person.goal.again": {"It is scheduled already; nothing was added.", "Já está agendado; nada foi acrescentado."},
-		"person.goals.all": {"All goals of this person", "Todos os lembretes desta pessoa"},
-		"why.goals":        {"Where this goal stands, and what comes next", "Como está este lembrete, e o que vem depois"},
+		"person.goals.all": {"All goals of this person", "Todos os compromissos desta pessoa"},
+		"why.goals":        {"Where this goal stands, and what comes next", "Como está este compromisso, e o que vem depois"},
 	}
 }

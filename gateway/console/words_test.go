@@ -1,13 +1,19 @@
 package console
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/message"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 func TestEveryKeyHasWordsInBothLanguages(t *testing.T) {
@@ -44,5 +50,17 @@ func TestOneIsNotMany(t *testing.T) {
 		require.Equal(t, want[1], p.Sprintf("overview.parked", int64(2)))
 		require.NotContains(t, p.Sprintf("engagement.dry.found", int64(1), int64(0)), "EXTRA")
 		require.Contains(t, p.Sprintf("resume.matched", int32(1)), "1 ")
+	}
+}
+
+func TestRefusalsAreSaidInTheReadersLanguageByReasonsOfTheServices(t *testing.T) {
+	t.Parallel()
+	err := (&rpc.Error{Code: codes.FailedPrecondition, Reason: "REASON_OPTED_OUT", Message: "the person has opted out"}).GRPCStatus().Err()
+	require.Equal(t, "refused.REASON_OPTED_OUT", refusal(err))
+	require.Empty(t, refusal(errors.New("another")), "which stays in the service's words")
+	for key := range wordsOfTrouble() {
+		if reason, ok := strings.CutPrefix(key, "refused."); ok {
+			require.Contains(t, onboardingv1.Reason_value, reason)
+		}
 	}
 }

@@ -3,11 +3,11 @@ package console
 // wordsOfTruth are what the pages say of why, of what came of a deed, and of what a service's text leads to.
 func wordsOfTruth() glossary {
 	return glossary{
-		"why.held": {"On hold", "Retida"}, "why.waiting": {"usual wait", "espera normal"}, "why.waits": {"Waits for:", "Espera por:"},
+		"why.held": {"On hold", "Retida"}, "why.waiting": {"usual wait", "espera normal"}, "why.gone": {"sent, and never sent twice", "enviado, e nunca duas vezes"}, "why.waits": {"Waits for:", "Espera por:"},
 		"why.later": {"counts for later texts only", "vale só para textos seguintes"},
 
 		"outcome.sent": {"The text would be sent now", "O texto seria enviado agora"}, "outcome.opened": {"An activation would open a session now", "Uma ativação abriria uma sessão agora"},
-		"outcome.started": {"The goal would start now", "O lembrete começaria agora"}, "outcome.stale": {"Waiting for the person's reply", "Esperando a resposta da pessoa"},
+		"outcome.started": {"The goal would start now", "O compromisso começaria agora"}, "outcome.stale": {"Waiting for the person's reply", "Esperando a resposta da pessoa"},
 		"outcome.paused": {"Waiting: the person asked for later", "Esperando: a pessoa pediu para depois"}, "outcome.not_due": {"Waiting for its time", "Esperando a hora"},
 		"outcome.early": {"Waiting for its time", "Esperando a hora"}, "outcome.quiet_hours": {"Waiting for the end of quiet hours", "Esperando o fim do horário de silêncio"},
 		"outcome.awaiting_delivery": {"Waiting for the delivery of the text before", "Esperando a entrega do texto anterior"}, "outcome.already_sent": {"Twilio has this text already", "A Twilio já tem este texto"},
@@ -48,7 +48,7 @@ func wordsOfTruth() glossary {
 		"bubble.lost": {"did not reach them", "não chegou"}, "bubble.doubtful": {"may not have reached them", "talvez não tenha chegado"},
 		"token.onboarding:awaiting_opening_response":     {"waits for a reply to the opening", "espera resposta à abertura"},
 		"token.onboarding:awaiting_explanation_response": {"waits for a reply to the explanation", "espera resposta à explicação"},
-		"token.onboarding:awaiting_burst":                {"gets the messages in a row", "recebe a sequência de mensagens"},
+		"token.onboarding:awaiting_burst":                {"gets the next messages, one after another", "recebe as próximas mensagens, uma após a outra"},
 		"token.onboarding:awaiting_interview_start":      {"waits for a reply to the last message", "espera resposta à última mensagem"},
 		"token.interview:activity_01":                    {"onboarding is over, the host application goes on", "a integração acabou, o aplicativo continua"},
 		"step.onboarding_message_1":                      {"first message", "primeira mensagem"}, "step.onboarding_message_2": {"second message", "segunda mensagem"},
@@ -59,11 +59,13 @@ func wordsOfTruth() glossary {
 
 		"overview.in_doubt": {"for longer than a minute: the carrier gives no usable answer", "há mais de um minuto: a operadora não dá resposta utilizável"},
 
+		"ref.scheduling": {"resume scheduling", "retome o agendamento"}, "ref.consent": {"write to the ledger", "escreva no registro"},
+		"ref.jobs": {"look at the failed webhook jobs", "veja as tarefas de webhook que falharam"}, "ref.job": {"cancel the webhook job", "cancele a tarefa de webhook"},
 		"ref.person": {"the person's page", "a página da pessoa"}, "ref.release": {"release the person", "libere a pessoa"}, "ref.activate": {"activate the person", "ative a pessoa"},
 		"ref.preferences": {"change the person's preferences", "mude as preferências da pessoa"}, "ref.session": {"this session", "esta sessão"}, "ref.resume": {"resume the session", "retome a sessão"},
 		"ref.reset": {"reset the session", "reinicie a sessão"}, "ref.message": {"this text", "este texto"}, "ref.evidence": {"what is known of the text", "o que se sabe do texto"},
 		"ref.resolve": {"resolve the text", "resolva o texto"}, "ref.not_sent": {"(“Twilio does not have it”)", "(“A Twilio não tem”)"},
-		"ref.goal": {"this goal", "este lembrete"}, "ref.reschedule": {"move the goal", "mude a hora do lembrete"}, "ref.unschedule": {"cancel the goal", "cancele o lembrete"},
+		"ref.goal": {"this goal", "este compromisso"}, "ref.reschedule": {"move the goal", "mude a hora do compromisso"}, "ref.unschedule": {"cancel the goal", "cancele o compromisso"},
 		"ref.outreach": {"cancel the outreach", "cancele o engajamento"}, "ref.outbound": {"cancel the text of the queue", "cancele o texto da fila"},
 	}
 }

@@ -92,13 +92,13 @@ func wordsOfQueues() glossary {
 
 func wordsOfGoals() glossary {
 	return glossary{
-		"goals.title": {"Goals", "Lembretes"}, "goals.all": {"all", "todos"}, "goals.profile": {"Person's phone or id", "Telefone ou id da pessoa"}, "goals.none": {"There are no goals here.", "Não há lembretes aqui."},
+		"goals.title": {"Goals", "Compromissos"}, "goals.all": {"all", "todos"}, "goals.profile": {"Person's phone, name or id", "Telefone, nome ou id da pessoa"}, "goals.none": {"There are no goals here.", "Não há compromissos aqui."},
 		"goals.runs_in": {"Runs in", "Roda em"}, "goals.runs_at": {"Runs at", "Roda às"}, "goals.late": {"Its time has come:", "Chegou a hora:"},
 		"goals.retrying": {"Retrying. Tries that found its device offline: %d", "Tentando de novo. Tentativas com o dispositivo offline: %d"},
 		"goals.waiting":  {"Waiting for its device to be free, since", "Esperando o dispositivo ficar livre, há"},
 		"goals.paused":   {"Scheduling is off.", "O agendamento está desligado."},
 		"goals.cancel":   {"Cancel", "Cancelar"}, "goals.cancelled": {"Cancelled. It can be brought back until its time.", "Cancelado. Dá para trazer de volta até a hora dele."},
-		"goals.undo": {"Undo: bring it back", "Desfazer: trazer de volta"}, "goals.undone": {"It is back, as a new goal.", "Está de volta, como um lembrete novo."},
+		"goals.undo": {"Undo: bring it back", "Desfazer: trazer de volta"}, "goals.undone": {"It is back, as a new goal.", "Está de volta, como um compromisso novo."},
 		"goals.brought_back": {"brought back", "trazido de volta"},
 		"goals.reschedule":   {"Reschedule", "Remarcar"}, "goals.rescheduled": {"Rescheduled.", "Remarcado."}, "goals.when": {"When", "Quando"},
 		"goals.when.such": {"tomorrow at 9am", "amanhã às 9h"},
@@ -143,7 +143,7 @@ func wordsOfScript() glossary {
 		"script.step": {"Then", "Depois"}, "script.later": {"In answer to Later", "Em resposta a Depois"}, "script.after": {"after %s", "após %s"},
 		"script.delivered": {"waits %s at most for the one before to be delivered", "espera no máximo %s pela entrega do anterior"},
 		"script.segments":  {"segments: %d", "segmentos: %d"},
-		"script.others":    {"Texts of engagement and of goals", "Textos de engajamento e de lembretes"},
+		"script.others":    {"Texts of engagement and of goals", "Textos de engajamento e de compromissos"},
 	}
 }
 
@@ -156,7 +156,7 @@ func wordsOfLedger() glossary {
 		"ledger.at":      {"When", "Quando"}, "ledger.state": {"State", "Estado"}, "ledger.source": {"By", "Por"}, "ledger.words": {"Words", "Palavras"}, "ledger.by": {"Operator", "Operador"},
 		"ledger.confirmed": {"Confirmed", "Confirmado"}, "ledger.hash": {"Hash", "Hash"},
 		"consent.opted_in": {"opted in", "aceitou"}, "consent.opted_out": {"opted out", "optou por sair"},
-		"source.first_send": {"consent record at the first message", "registro de consentimento no primeiro envio"}, "source.collected_elsewhere": {"collected elsewhere", "obtido em outro lugar"},
+		"source.first_send": {"consent record at the first message", "registro de consentimento no primeiro envio"}, "source.collected_elsewhere": {"consent that your organisation collected before", "consentimento que a sua organização obteve antes"},
 		"source.inbound": {"the person, by text", "a pessoa, por texto"}, "source.operator": {"an operator", "um operador"}, "source.twilio_21610": {"Twilio refused (21610)", "a Twilio recusou (21610)"},
 		"source.confirmation": {"our confirmation was taken", "nossa confirmação foi aceita"},
 		"confirmed.carrier":   {"by the carrier", "pela operadora"}, "confirmed.paceline": {"by us", "por nós"},

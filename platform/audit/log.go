@@ -79,6 +79,7 @@ type Filter struct {
 	ProfileID string
 	TargetID  string
 	Phone     string
+	Changes   bool      // only calls of methods that change something
 	Since     time.Time // and later
 	Until     time.Time // and not itself
 	Behind    Place     // only what comes behind it
@@ -100,8 +101,8 @@ select id::text, at, subject, role, client_address, request_id, method, coalesce
 from audit
 where org_id = @org::uuid and (@subject::text = '' or subject = @subject) and (@method::text = '' or method = @method)
   and (@profile::text = '' or profile_id = nullif(@profile, '')::uuid) and (@target::text = '' or target_id = nullif(@target, '')::uuid)
-  and (@phone::text = '' or phone = @phone) and (@since::timestamptz is null or at >= @since)
-  and (@until::timestamptz is null or at < @until)
+  and (@phone::text = '' or phone = @phone) and (not @changes::boolean or method = any(@changing::text[]))
+  and (@since::timestamptz is null or at >= @since) and (@until::timestamptz is null or at < @until)
   and (@behind::text = '' or (at, id) < (@behind_at::timestamptz, nullif(@behind, '')::uuid))
 order by at desc, id desc limit @limit`
 
@@ -112,6 +113,7 @@ func (l *Log) List(ctx context.Context, f Filter) (found []*auditv1.AuditEntry, 
 	batch.Queue(sqlList, postgres.Args{
 		"org": f.OrgID, "subject": f.Subject, "method": f.Method, "profile": f.ProfileID, "target": f.TargetID, "phone": f.Phone,
 		"since": orNull(f.Since), "until": orNull(f.Until), "behind": f.Behind.ID, "behind_at": orNull(f.Behind.At), "limit": f.Limit,
+		"changes": f.Changes, "changing": changing(),
 	}).Query(func(rows pgx.Rows) (err error) {
 		found, err = pgx.CollectRows(rows, entry)
 		return err

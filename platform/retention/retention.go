@@ -41,10 +41,10 @@ type Over struct {
 	At   string // the column by whose index they are walked, oldest first: behind org_id, where the rule has a Setting
 	Of   string // the condition of that index; empty for none
 	If   string // which of those that are old enough; empty for all
+	// Still is a table whose rows nobody changes: they are not locked, which the service may not do.
+	Still bool
 	// Do is done with the rows of the CTE free, which are locked, by their ctid. It returns a row for each; empty deletes them.
 	Do string
-	// Unlocked leaves out that lock, of a table that is append-only: the service has no right to it, and nothing changes the rows.
-	Unlocked bool
 }
 
 // sqlOver walks some rows behind the place where the batch before ended, so that what has to stay is passed over once in a pass, and does it to
@@ -76,12 +76,9 @@ select org_id::text from o where org_id is not null`
 func (r Rule) SQL() string { return r.filled(sqlOver) }
 
 func (r Rule) filled(text string) string {
-	org, from, do, lock := "true", r.Over.From, r.Over.Do, "for update skip locked"
+	org, from, do := "true", r.Over.From, r.Over.Do
 	if r.Setting != "" {
 		org = "r.org_id = @org::uuid"
-	}
-	if r.Over.Unlocked {
-		lock = ""
 	}
 	if from == "" {
 		from = r.Table
@@ -95,8 +92,12 @@ func (r Rule) filled(text string) string {
 		}
 		return "(" + condition + ")"
 	}
-	return strings.NewReplacer("{do}", do, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of), "{if}", orTrue(r.Over.If),
-		"{org}", org, "{lock}", lock).Replace(text)
+	lock := "for update skip locked"
+	if r.Over.Still {
+		lock = ""
+	}
+	return strings.NewReplacer("{do}", do, "{lock}", lock, "{from}", from, "{at}", r.Over.At, "{of}", orTrue(r.Over.Of), "{if}", orTrue(r.Over.If),
+		"{org}", org).Replace(text)
 }
 
 // Sweep goes through the rules.

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -75,7 +76,7 @@ func log(logger *slog.Logger, now func() time.Time) layer {
 		err := next(context.WithValue(ctx, eventKey{}, e))
 		code := status.Code(err)
 		reason, _ := Reason(err)
-		logger.LogAttrs(ctx, level(method, code), "rpc.handled", slices.Concat([]slog.Attr{
+		logger.LogAttrs(ctx, levelFor(ctx, method, code), "rpc.handled", slices.Concat([]slog.Attr{
 			slog.String("method", method),
 			slog.String("code", code.String()),
 			slog.String("reason", reason),
@@ -83,6 +84,14 @@ func log(logger *slog.Logger, now func() time.Time) layer {
 		}, e.all())...)
 		return err
 	}
+}
+
+// levelFor is level, but warns of no call whose caller has left it: a page that was closed makes each read behind it fail.
+func levelFor(ctx context.Context, method string, code codes.Code) slog.Level {
+	if l := level(method, code); l != slog.LevelWarn || !errors.Is(ctx.Err(), context.Canceled) {
+		return l
+	}
+	return slog.LevelInfo
 }
 
 // level is Error for what only we can mend, Warn for what should not last, and Info for answers of every other kind. Probes

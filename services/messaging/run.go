@@ -242,7 +242,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
 		send: w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
 		clear: w.loops.Loop("outbound retention",
-			w.forgettingCounts(w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted))).Run),
+			w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted)).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {
 		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
@@ -309,18 +309,6 @@ func (w *wiring) forgettingCodes(db *store.Outbound, r process.Repetition) proce
 		more, err := before(ctx)
 		n, codesErr := db.ForgetCodes(ctx, w.deps.Now().Add(-outbound.CodeValidity), batch)
 		return more || n == batch, errors.Join(err, codesErr)
-	}
-	return r
-}
-
-// forgettingCounts has a retention delete the counters of hours that no cap asks for any more, too.
-func (w *wiring) forgettingCounts(r process.Repetition) process.Repetition {
-	const kept, batch = 48 * time.Hour, 1000
-	db, before := store.NewStore(w.pool), r.Once
-	r.Once = func(ctx context.Context) (bool, error) {
-		more, err := before(ctx)
-		n, countsErr := db.ForgetCounts(ctx, w.deps.Now().Add(-kept), batch)
-		return more || n == batch, errors.Join(err, countsErr)
 	}
 	return r
 }

@@ -72,6 +72,12 @@ func TestAudit(t *testing.T) {
 		require.Empty(t, listed(t, w, &onboardingv1.ListAuditRequest{Until: timestamppb.New(w.clock.Now())}))
 		require.NotEmpty(t, listed(t, w, &onboardingv1.ListAuditRequest{Since: timestamppb.New(w.clock.Now())}))
 
+		for _, e := range listed(t, w, &onboardingv1.ListAuditRequest{Changes: true}) {
+			require.NotContains(t, e.GetMethod(), "/Get")
+		}
+		require.Len(t, listed(t, w, &onboardingv1.ListAuditRequest{Changes: true, ProfileId: p.GetProfileId(), Phone: "+5511987650001"}), 1)
+		require.Empty(t, listed(t, w, &onboardingv1.ListAuditRequest{Changes: true, Method: onboardingMethods + "GetSession"}))
+
 		_, err = w.client.ExplainSession(ctx, &onboardingv1.ExplainSessionRequest{SessionId: s.GetSessionId()})
 		require.NoError(t, err)
 		require.Len(t, listed(t, w, &onboardingv1.ListAuditRequest{ProfileId: p.GetProfileId(), Method: onboardingMethods + "ExplainSession"}), 1)

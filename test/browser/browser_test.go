@@ -306,7 +306,7 @@ func TestAConversationIsWatchedInABrowser(t *testing.T) {
 	p.waits("interview:activity_01")
 
 	p.does(chromedp.Click(`//a[contains(., "What would happen now")]`))
-	p.waits("session_inactive")
+	p.waits("The session is not active")
 	p.looks("why")
 	p.does(chromedp.Navigate(p.origin + "/console/people?lang=pt-BR"))
 	p.waits("Primeiro nome")

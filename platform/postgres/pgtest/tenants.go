@@ -31,8 +31,8 @@ type Tenants struct {
 	Person map[string]string
 	// ReadOnly are those of Person in which a person makes and changes nothing.
 	ReadOnly []string
-	// AppendOnly are tables whose rows the service can neither change nor delete.
-	AppendOnly []string
+	// AppendOnly are tables whose rows the service cannot change, and Kept those whose rows it cannot delete.
+	AppendOnly, Kept []string
 	// Open are tables without a person, which a user's call sees as far as its organisation goes.
 	Open []string
 }
@@ -90,20 +90,21 @@ func CheckTenants(t *testing.T, name string, about Tenants) {
 // sqlGrants is what the two roles of a service may do with a table.
 const sqlGrants = `
 select bool_and(has_table_privilege(r, @table, 'select')), bool_and(has_table_privilege(r, @table, 'insert')),
-    bool_or(has_any_column_privilege(r, @table, 'update') or has_table_privilege(r, @table, 'delete')),
+    bool_or(has_any_column_privilege(r, @table, 'update')), bool_or(has_table_privilege(r, @table, 'delete')),
     bool_or(has_table_privilege(r, @table, 'truncate') or has_table_privilege(r, @table, 'trigger'))
 from unnest(array[@tenant, @worker]) r`
 
 // checkGrants is about the login that serves, which has no more than the two roles have.
 func (about Tenants) checkGrants(t *testing.T, owner postgres.DB, table string) {
 	t.Helper()
-	var reads, adds, changes, more bool
+	var reads, adds, changes, deletes, more bool
 	roles := postgres.RolesOf(about.Service)
 	require.NoError(t, owner.QueryRow(t.Context(), sqlGrants, postgres.Args{
 		"table": quoted(table), "tenant": roles.Tenant, "worker": roles.Worker,
-	}).Scan(&reads, &adds, &changes, &more))
+	}).Scan(&reads, &adds, &changes, &deletes, &more))
 	require.True(t, reads && adds, "grant the two roles what they need of the table in a migration")
-	require.Equal(t, !slices.Contains(about.AppendOnly, table), changes, "what is appended only is neither changed nor deleted")
+	require.Equal(t, !slices.Contains(about.AppendOnly, table), changes, "what is appended only is not changed")
+	require.Equal(t, !slices.Contains(about.Kept, table), deletes, "what is kept is not deleted")
 	require.False(t, more)
 }
 

@@ -1,10 +1,7 @@
 package postgres
 
 import (
-	"context"
 	"time"
-
-	"paceline.internal/platform/postgres"
 )
 
 const day = 24 * time.Hour
@@ -88,13 +85,3 @@ const sqlCount = `, counted as (
 
 // sqlCountLocks keeps the claims of an organisation one after the other, for the counters that they share.
 const sqlCountLocks = `select pg_advisory_xact_lock(hashtextextended('counts of ' || u.org::text, 0)) from unnest(@org::uuid[]) u (org)`
-
-const sqlForgetCounts = `
-delete from sms_counts where ctid = any(array(select ctid from sms_counts where hour < @before limit @limit))`
-
-// ForgetCounts deletes counters of hours before an instant, at most limit, and says how many.
-func (s *Store) ForgetCounts(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	defer mark(&err)
-	tag, err := s.pool.Exec(ctx, sqlForgetCounts, postgres.Args{"before": before, "limit": limit})
-	return int(tag.RowsAffected()), err
-}

@@ -146,8 +146,9 @@ func TestErasePerson(t *testing.T) {
 		t.Parallel()
 		store, pool, p := erasable(t)
 		writes(t, store, p, "STOP", at)
-		_, err := pgtest.Owner(t, pool).Exec(t.Context(), `grant delete on consent_events to messaging_worker; set role messaging_worker;
-			set app.lawful = 'DELETE consent_events'; delete from consent_events`)
+		_, err := pool.Exec(t.Context(), `set role messaging_worker; set app.erasing = 'DELETE consent_events'; delete from consent_events`)
+		require.ErrorContains(t, err, "permission denied")
+		_, err = pgtest.Owner(t, pool).Exec(t.Context(), `delete from consent_events`)
 		require.ErrorContains(t, err, "append-only")
 	})
 }

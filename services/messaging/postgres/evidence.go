@@ -44,6 +44,25 @@ func evidenceItem(row pgx.CollectableRow) (send.EvidenceItem, error) {
 	return item, err
 }
 
+const sqlDeliveries = `
+select message_id::text as id, min(received_at) as at from sms_receipts where message_id = any(@ids::uuid[]) and status = 'delivered'
+group by message_id`
+
+// Deliveries is when the first receipt of the delivery of each message came. One that was found delivered without a receipt has none.
+func (s *Store) Deliveries(ctx context.Context, ids []string) (at map[string]time.Time, err error) {
+	defer mark(&err)
+	type delivery struct {
+		ID string
+		At time.Time
+	}
+	found, err := collect(ctx, s.pool, sqlDeliveries, postgres.Args{"ids": ids}, pgx.RowToStructByName[delivery])
+	at = map[string]time.Time{}
+	for _, d := range found {
+		at[d.ID] = d.At.UTC()
+	}
+	return at, err
+}
+
 func collect[T any](ctx context.Context, c conn, sql string, args postgres.Args, read pgx.RowToFunc[T]) ([]T, error) {
 	rows, err := c.Query(ctx, sql, args)
 	if err != nil {

@@ -22,6 +22,18 @@ select m.at, (select count(*) from (
 from generate_series(@first::timestamptz, @last::timestamptz, interval '1 minute') m (at)
 order by m.at`
 
+// sqlSettledByMinute counts the newest messages up to a limit: their ids go with their age, and no index has the time of what is
+// delivered. Of a minute before the oldest of them there may be more.
+const sqlSettledByMinute = `
+with newest as (
+    select status, coalesce(accepted_at, attempted_at) as at from sms_messages where org_id = @org order by id desc limit @most
+), seen as (select count(*) = @most as many, min(at) as since from newest)
+select count(n) filter (where n.status = 'delivered')::int as delivered, count(n) filter (where n.status = 'rejected')::int as rejected,
+    coalesce(seen.many and m.at <= seen.since, false) as more
+from generate_series(@first::timestamptz, @last::timestamptz, interval '1 minute') m (at) cross join seen
+left join newest n on date_bin('1 minute', n.at, @first) = m.at
+group by m.at, seen.many, seen.since order by m.at`
+
 // sqlInDoubtOf counts by an index what sqlInDoubt counts of all organisations; since when is that of the first that was asked for.
 const sqlInDoubtOf = `
 select (select count(*) from (
@@ -55,6 +67,10 @@ func (s *Store) Overview(ctx context.Context, q send.OverviewQuery) (o send.Over
 	batch.Queue(sqlByIndex)
 	batch.Queue(sqlUndelivered, args).Query(func(rows pgx.Rows) (err error) {
 		o.Undelivered, err = pgx.CollectRows(rows, pgx.RowToStructByName[send.UndeliveredMinute])
+		return err
+	})
+	batch.Queue(sqlSettledByMinute, args).Query(func(rows pgx.Rows) (err error) {
+		o.Settled, err = pgx.CollectRows(rows, pgx.RowToStructByName[send.SettledMinute])
 		return err
 	})
 	batch.Queue(sqlInDoubtOf, args).Query(func(rows pgx.Rows) error {

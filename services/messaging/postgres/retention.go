@@ -21,8 +21,6 @@ const (
 	// sqlForgetLedgers takes ledgers whole, for a chain without its beginning proves nothing.
 	sqlForgetLedgers = `select l from consents r cross join lateral forget_ledger(r.org_id, r.phone, @now) l
     where r.ctid = any (array(select place from free))`
-
-	sqlForgetReceipts = `select forget_receipts(array(select r.id from sms_receipts r where r.ctid = any (array(select place from free))))`
 )
 
 // Rules say how long each table's rows are kept. docs/privacy.md shows them, and a test knows a table without one. A ledger comes before the
@@ -50,7 +48,6 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{Table: "consent_events", Holds: "what a person said about consent, in their words, chained", Kept: "its `consents` row goes"},
-		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of such a ledger: hashes, no number, no words", Kept: "never"},
 		{
 			Table: "sms_messages", Holds: "messages: that there was one, to whom, when, its status and its idempotency key",
 			Kept:     "{for} after it was begun or came, once its words are gone and no line of a ledger and no preference names it",
@@ -62,7 +59,7 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "sms_receipts", Holds: "what Twilio reported, word for word", Kept: "{for} after it came",
-			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at", Do: sqlForgetReceipts, Unlocked: true},
+			Variable: "RECEIPTS_RETENTION", For: kept.Receipts, Over: &retention.Over{At: "received_at", Still: true},
 		},
 		{Table: "sms_looks", Holds: "what was looked up about a message in doubt, and what an operator said", Kept: "its message goes"},
 		{
@@ -70,10 +67,20 @@ func Rules(kept Kept) []retention.Rule {
 			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at", If: "r.due_at is null and r.expires_at < @before"},
 		},
 		{Table: "reminder_preferences", Holds: "who wants no reminders", Kept: person},
+		{Table: "suppressions", Holds: "that an erased person had opted out, under a pseudonym of the number", Kept: "the person texts START"},
+		{Table: "erased_profiles", Holds: "which profiles are erased: ids", Kept: "never"},
+		{Table: "erased_ledgers", Holds: "the seals of what an erasure left of a ledger of consent, under a pseudonym", Kept: "never"},
+		{Table: "erased_consent_lines", Holds: "when consent changed and the chain's hashes, without words and number", Kept: "never"},
+		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a ledger that was too old: hashes, no number, no words", Kept: "never"},
+		{Table: "ledger_anchors", Holds: "which anchors of the ledgers are outside: a hash and a count for each", Kept: "never"},
 		{Table: "holds", Holds: "whom nothing is sent to for now", Kept: person},
 		{
 			Table: "sms_outbound_jobs", Holds: "messages of the outbound queue, with their words", Kept: "{for} after its end",
 			Variable: "OUTBOUND_RETENTION", For: kept.Outbound,
+		},
+		{
+			Table: "sms_counts", Holds: "how much was sent in an hour, by organisation or to a prefix: counts", Kept: "two days after its hour",
+			For: 48 * time.Hour, Over: &retention.Over{At: "hour"},
 		},
 		{Table: "sender_rates", Holds: "how far a sender has used up its rate: one row for each", Kept: "never"},
 		{Table: "event_outbox", Holds: "events for onboarding to fetch: ids and the phone", Kept: "onboarding has it, within seconds; a week at the most"},

@@ -30,14 +30,13 @@ func TestRules(t *testing.T) {
 type kept struct {
 	*testing.T
 
-	db    platform.DB
-	owner platform.DB // makes what is old
+	db, owner platform.DB // the owner makes rows old
 }
 
 func keeps(t *testing.T) kept {
 	t.Helper()
-	pool := pgtest.New(t, postgres.Migrations())
-	return kept{t, pool, pgtest.Owner(t, pool)}
+	db := pgtest.New(t, postgres.Migrations())
+	return kept{t, db, pgtest.Owner(t, db)}
 }
 
 func (k kept) pass() {

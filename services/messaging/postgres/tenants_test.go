@@ -67,13 +67,13 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `insert into sender_rates (sender, arrival) values ('MG1', now())`)
 	require.NoError(t, err)
+	left := []string{"forgotten_ledgers", "erased_ledgers", "erased_consent_lines"}
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,
-		Rows:   map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
-		Shared: []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
-		AppendOnly: []string{
-			"consent_events", "sms_receipts", "sms_looks", "ledger_anchors", "forgotten_ledgers", "erased_ledgers", "erased_consent_lines",
-		},
+		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
+		Shared:     []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
+		AppendOnly: append([]string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"}, left...),
+		Kept:       append([]string{"consents", "consent_events", "sms_looks", "ledger_anchors"}, left...),
 	})
 }

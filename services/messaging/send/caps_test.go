@@ -166,9 +166,6 @@ func TestCapsOfAnOrganisationAndAPrefix(t *testing.T) {
 	require.Contains(t, full.Explanation, "5 messages or 9 segments by the organisation in this hour (SMS_CAP_ORG_HOUR)")
 	b.Clock.Advance(full.RetryAfter)
 	require.Equal(t, send.Accepted, b.sendTo("+5511987654329", "br", nil).Outcome)
-	n, err := b.Store.ForgetCounts(t.Context(), b.Clock.Now(), 10)
-	require.NoError(t, err)
-	require.Equal(t, 3, n)
 }
 
 func TestNumbersThatMayNotBeTexted(t *testing.T) {

@@ -24,6 +24,7 @@ func (q OverviewQuery) LookedFor() (from, until time.Time) {
 // Overview is how the messages of an organisation stand. Nothing is counted beyond a limit.
 type Overview struct {
 	Undelivered     []UndeliveredMinute // oldest first
+	Settled         []SettledMinute     // of the same minutes
 	Unknown, Parked InDoubt
 	Missing         int // messages whose final status has not come in time, as in Gauges
 }
@@ -33,6 +34,12 @@ type UndeliveredMinute struct {
 	At         time.Time
 	OnTheirWay int // accepted, queued or sent
 	Failed     int // or undelivered
+}
+
+// SettledMinute is what Twilio has delivered or refused of a minute, among the newest messages.
+type SettledMinute struct {
+	Delivered, Rejected int
+	More                bool // the newest messages do not reach back to the whole of it
 }
 
 // InDoubt is how many messages are in doubt, and since when the oldest of them.

@@ -30,7 +30,7 @@ func (s *Server) ListMessagingAudit(
 	}
 	found, err := s.Calls.List(ctx, audit.Filter{
 		OrgID: orgID.String(), Subject: r.GetSubject(), Method: r.GetMethod(), ProfileID: r.GetProfileId(), TargetID: r.GetTargetId(),
-		Phone: r.GetPhone(), Since: instant(r.GetSince()), Until: instant(r.GetUntil()),
+		Phone: r.GetPhone(), Changes: r.GetChanges(), Since: instant(r.GetSince()), Until: instant(r.GetUntil()),
 		Behind: audit.Place{At: instant(r.GetBehindAt()), ID: r.GetBehindId()}, Limit: int(r.GetLimit()),
 	})
 	if err != nil {

@@ -51,12 +51,21 @@ func (s *Server) GetMessagingOverview(
 	if gauges.OldestDueSeconds > 0 {
 		answer.Queues[0].OldestDueAt = timestamppb.New(now.Add(-time.Duration(gauges.OldestDueSeconds * float64(time.Second))))
 	}
-	for _, m := range o.Undelivered {
+	for i, m := range o.Undelivered {
+		settled := o.Settled[i]
 		answer.Undelivered = append(answer.Undelivered, &messagingv1.UndeliveredMinute{
 			At: timestamppb.New(m.At), OnTheirWay: counted(m.OnTheirWay, countedOfAMinute), Failed: counted(m.Failed, countedOfAMinute),
+			Delivered: partly(settled.Delivered, settled.More), Rejected: partly(settled.Rejected, settled.More),
 		})
 	}
 	return answer, nil
+}
+
+// partly is what was counted, of which there may be more.
+func partly(n int, more bool) *overviewv1.Count {
+	c := counted(n, countedUpTo)
+	c.More = c.GetMore() || more
+	return c
 }
 
 // counted is what was counted up to one more than a limit.

@@ -23,7 +23,7 @@ select gen_random_uuid(), $1::uuid, 'outbound', '+15005550006', '+14155550123', 
     case when k.accepted then 'SM' || md5($1::uuid::text || k.status || k.ago || g.i) end, 1, 'c', gen_random_uuid(), $2::timestamptz, 1, a.at,
     case when k.accepted then a.at end, case when k.accepted then $2::timestamptz end, a.at, a.at
 from (values (1200, 'sent', '70 s', true), (2, 'accepted', '59 min', true), (5, 'queued', '2 h', true), (3, 'undelivered', '1 min', true),
-        (7, 'delivered', '1 min', true), (1, 'unknown', '5 min', false), (2, 'parked', '3 h', false)) k (n, status, ago, accepted)
+        (7, 'delivered', '1 min', true), (1, 'unknown', '5 min', false), (4, 'rejected', '2 min', false), (2, 'parked', '3 h', false)) k (n, status, ago, accepted)
 cross join lateral (select $2::timestamptz - k.ago::interval as at) a cross join lateral generate_series(1, k.n) g (i)`
 
 func TestOverviewCountsWhatIsNotDeliveredByTheMinute(t *testing.T) {
@@ -46,6 +46,9 @@ func TestOverviewCountsWhatIsNotDeliveredByTheMinute(t *testing.T) {
 		onTheirWay, failed := map[int]int32{0: 2, 58: 1000}[i], map[int]int32{58: 3}[i]
 		require.Equal(t, []int32{onTheirWay, failed}, []int32{m.GetOnTheirWay().GetCount(), m.GetFailed().GetCount()}, i)
 		require.Equal(t, i == 58, m.GetOnTheirWay().GetMore(), i)
+		delivered, rejected := map[int]int32{58: 7}[i], map[int]int32{57: 4}[i]
+		require.Equal(t, []int32{delivered, rejected}, []int32{m.GetDelivered().GetCount(), m.GetRejected().GetCount()}, i)
+		require.False(t, m.GetDelivered().GetMore(), i)
 	}
 	require.Equal(t, []int32{1, 2, 7}, []int32{
 		got.GetUnknown().GetCount(), got.GetParked().GetCount(), got.GetWithoutFinalStatus().GetCount(),
@@ -54,4 +57,11 @@ func TestOverviewCountsWhatIsNotDeliveredByTheMinute(t *testing.T) {
 	require.Equal(t, now.Add(-3*time.Hour), got.GetOldestParkedSince().AsTime())
 	require.Equal(t, "sms_outbound_jobs", got.GetQueues()[0].GetQueue())
 	require.Nil(t, got.GetQueues()[0].GetOldestDueAt())
+
+	few, err := postgres.NewStore(pool).Overview(as(t, rpc.RoleOperator, org.String(), "ada"), send.OverviewQuery{
+		OrgID: org, Now: now, Minutes: 60, Most: 3, MostOfAMinute: 1,
+	})
+	require.NoError(t, err)
+	require.True(t, few.Settled[0].More, "three messages do not reach back an hour")
+	require.False(t, few.Settled[59].More)
 }

@@ -118,7 +118,29 @@ func (s *Server) GetMessage(ctx context.Context, r *messagingv1.GetMessageReques
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return &messagingv1.GetMessageResponse{Message: writeMessage(m)}, nil
+	answer := &messagingv1.GetMessageResponse{Message: writeMessage(m)}
+	if err := s.addDeliveries(ctx, answer.GetMessage()); err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return answer, nil
+}
+
+// addDeliveries adds when each of the messages was delivered.
+func (s *Server) addDeliveries(ctx context.Context, messages ...*messagingv1.Message) error {
+	var ids []string
+	for _, m := range messages {
+		if m.GetStatus() == string(sms.Delivered) {
+			ids = append(ids, m.GetMessageId())
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	at, err := s.Store.Deliveries(ctx, ids)
+	for _, m := range messages {
+		m.DeliveredAt = writeTime(at[m.GetMessageId()])
+	}
+	return err
 }
 
 // message reads a message that the caller may see.
@@ -188,7 +210,11 @@ func (s *Server) ListMessages(ctx context.Context, r *messagingv1.ListMessagesRe
 	if err != nil {
 		return nil, refuse(ctx, err)
 	}
-	return writePage(r, found, size), nil
+	answer := writePage(r, found, size)
+	if err := s.addDeliveries(ctx, answer.GetMessages()...); err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return answer, nil
 }
 
 // GetConsent reads the consent of a number and a page of its ledger, all of which is verified.

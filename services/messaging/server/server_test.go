@@ -592,6 +592,18 @@ func TestRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "undelivered", got.GetMessage().GetStatus())
 	require.EqualValues(t, 30003, got.GetMessage().GetErrorCode())
+	require.Nil(t, got.GetMessage().GetDeliveredAt())
+
+	arrived := sendOne(t, s, ana, "b")
+	_, err = s.RecordStatus(service, &messagingv1.RecordStatusRequest{
+		MessageId: arrived.GetMessageId(), TwilioSid: arrived.GetTwilioSid(), Status: "delivered",
+	})
+	require.NoError(t, err)
+	list, err := s.ListMessages(service, &messagingv1.ListMessagesRequest{ProfileId: ana})
+	require.NoError(t, err)
+	require.Equal(t, arrived.GetMessageId(), list.GetMessages()[0].GetMessageId())
+	require.NotNil(t, list.GetMessages()[0].GetDeliveredAt(), "as its receipt says")
+	require.Nil(t, list.GetMessages()[1].GetDeliveredAt())
 
 	stop, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{TwilioSid: "SM1", From: theirs, To: ours, Body: "STOP", Segments: 1})
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 // leaves out a part of what was done would be believed.
 func (c *Client) Audit(ctx context.Context, f audit.Filter) ([]*auditv1.AuditEntry, error) {
 	answer, err := c.rpc.ListMessagingAudit(ctx, &messagingv1.ListMessagingAuditRequest{
-		OrgId: f.OrgID, Subject: f.Subject, Method: f.Method, ProfileId: f.ProfileID, TargetId: f.TargetID, Phone: f.Phone,
+		OrgId: f.OrgID, Subject: f.Subject, Method: f.Method, ProfileId: f.ProfileID, TargetId: f.TargetID, Phone: f.Phone, Changes: f.Changes,
 		Since: given(f.Since), Until: given(f.Until), BehindAt: given(f.Behind.At), BehindId: f.Behind.ID,
 		Limit: int32(f.Limit), //nolint:gosec // of a page
 	})

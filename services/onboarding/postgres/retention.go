@@ -62,9 +62,9 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "dead_letters", Holds: "alarms that QStash gave up: ids and its last answer",
-			Kept:     "{for} after it came, once it was replayed or its session has ended; until then it waits for an operator",
+			Kept:     "{for} after it came, once it was replayed or handled, or its session has ended; until then it waits for an operator",
 			Variable: "ALARMS_RETENTION", For: kept.Alarms, Over: &retention.Over{
-				At: "created_at", If: `r.replayed_at < @before or r.session_id is null or exists (` + sqlSessionIsOver + `)`,
+				At: "created_at", If: `r.replayed_at < @before or r.handled_at < @before or r.session_id is null or exists (` + sqlSessionIsOver + `)`,
 			},
 		},
 		{
@@ -85,12 +85,13 @@ func Rules(kept Kept) []retention.Rule {
 			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender", Kept: organisation,
 		},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
+		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
 		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
 		{
 			Table: "engagement_state_transitions", Holds: "how a person came to stand where they do",
 			Kept:     "{for} after it; the newest of a person, and one that an outreach or a later one names, stay with those",
 			Variable: "ENGAGEMENT_RETENTION", Setting: KeepsEngagement, For: kept.Engagement, Over: &retention.Over{
-				At: "created_at", If: `not exists (select from user_engagement_states u where u.transition_id = r.id)
+				At: "created_at", Still: true, If: `not exists (select from user_engagement_states u where u.transition_id = r.id)
                     and not exists (select from engagement_outreach o where o.transition_id = r.id)
                     and not exists (select from engagement_state_transitions n where n.supersedes = r.id)`,
 			},

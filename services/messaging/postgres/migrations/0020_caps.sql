@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS sms_counts (
     segments integer     NOT NULL CHECK (segments >= 0),
     PRIMARY KEY (org_id, scope, hour)
 ) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS sms_counts_by_hour ON sms_counts (hour); -- by which they end
 
 ALTER TABLE sms_counts ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS tenant ON sms_counts;

@@ -4,7 +4,9 @@
 -- What is evidence is appended only, by the grants too (docs/adr/0049): the login that serves can add to it and read it, and is not the owner
 -- of the table, so it cannot take the triggers off either. A release that serves as the owner goes on as before. Each statement is its own
 -- transaction; all of them may be run again.
-REVOKE UPDATE, DELETE ON consent_events, sms_receipts, sms_looks FROM messaging_tenant, messaging_worker;
+REVOKE UPDATE, DELETE ON consent_events, sms_looks FROM messaging_tenant, messaging_worker;
+-- What Twilio reported is deleted once its time is over, and never changed.
+REVOKE UPDATE ON sms_receipts FROM messaging_tenant, messaging_worker;
 -- Of a call that is kept only its end is added; what is old is deleted by the service.
 REVOKE UPDATE ON audit FROM messaging_tenant, messaging_worker;
 GRANT UPDATE (outcome, profile_id, target_id) ON audit TO messaging_worker;

@@ -7,8 +7,6 @@ DROP INDEX CONCURRENTLY IF EXISTS sms_messages_with_words;
 CREATE INDEX CONCURRENTLY sms_messages_with_words ON sms_messages (created_at) WHERE body <> '';
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_without_words;
 CREATE INDEX CONCURRENTLY sms_messages_without_words ON sms_messages (created_at) WHERE body = '';
-DROP INDEX CONCURRENTLY IF EXISTS sms_messages_by_recipient;
-CREATE INDEX CONCURRENTLY sms_messages_by_recipient ON sms_messages (org_id, to_number) WHERE direction = 'outbound';
 DROP INDEX CONCURRENTLY IF EXISTS sms_receipts_by_age;
 CREATE INDEX CONCURRENTLY sms_receipts_by_age ON sms_receipts (received_at);
 DROP INDEX CONCURRENTLY IF EXISTS consent_replies_by_age;
@@ -34,11 +32,12 @@ DROP POLICY IF EXISTS worker ON forgotten_ledgers;
 CREATE POLICY worker ON forgotten_ledgers TO messaging_worker USING (true);
 REVOKE UPDATE, DELETE ON forgotten_ledgers FROM messaging_tenant, messaging_worker;
 
--- The append-only tables stay so but for functions of their owner, and only while these say what they do: see app.lawful below.
+-- What is append-only goes through these alone: evidence with its message, and a ledger as a whole. Only the owner of the tables passes, whose
+-- rights the functions have, and only while it says what it does.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION refuse_all_but_ours() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP || ' ' || TG_TABLE_NAME = current_setting('app.lawful', true)
+    IF TG_OP || ' ' || TG_TABLE_NAME = current_setting('app.erasing', true)
         AND current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
         RETURN NULL;
     END IF;
@@ -46,6 +45,12 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+CREATE OR REPLACE TRIGGER consent_events_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_ours();
+CREATE OR REPLACE TRIGGER sms_looks_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_all_but_ours();
 -- What consent.Witnesses says of a ledger.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION consent_witnesses(of_org uuid, of_phone text) RETURNS bytea[] LANGUAGE plpgsql STABLE AS $$
@@ -68,23 +73,15 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
--- What is append-only goes through these alone: evidence with its message, old receipts, and a ledger as a whole.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION forget_messages(gone uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    PERFORM set_config('app.lawful', 'DELETE sms_looks', true);
+    PERFORM set_config('app.erasing', 'DELETE sms_looks', true);
     DELETE FROM sms_looks WHERE message_id = ANY (gone);
-    PERFORM set_config('app.lawful', '', true);
+    PERFORM set_config('app.erasing', '', true);
     DELETE FROM sms_receipts WHERE message_id = ANY (gone);
     DELETE FROM consent_replies WHERE message_id = ANY (gone);
     RETURN QUERY DELETE FROM sms_messages WHERE id = ANY (gone) RETURNING id;
-END
-$$;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION forget_receipts(gone bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-BEGIN
-    RETURN QUERY DELETE FROM sms_receipts WHERE id = ANY (gone) RETURNING id;
 END
 $$;
 -- +goose StatementEnd
@@ -95,34 +92,32 @@ BEGIN
     INSERT INTO forgotten_ledgers (ledger_id, org_id, forgotten_at, witnesses)
     SELECT c.ledger_id, c.org_id, forgotten, consent_witnesses(of_org, of_phone) FROM consents c
     WHERE c.org_id = of_org AND c.phone = of_phone AND c.ledger_id IS NOT NULL;
-    PERFORM set_config('app.lawful', 'DELETE consent_events', true);
+    PERFORM set_config('app.erasing', 'DELETE consent_events', true);
     DELETE FROM consent_events WHERE org_id = of_org AND phone = of_phone;
-    PERFORM set_config('app.lawful', '', true);
+    PERFORM set_config('app.erasing', '', true);
     RETURN QUERY DELETE FROM consents WHERE org_id = of_org AND phone = of_phone RETURNING phone;
 END
 $$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION forget_messages(uuid[]), forget_receipts(bigint[]), forget_ledger(uuid, text, timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION forget_messages(uuid[]), forget_receipts(bigint[]), forget_ledger(uuid, text, timestamptz) TO messaging_worker;
+REVOKE EXECUTE ON FUNCTION forget_messages(uuid[]), forget_ledger(uuid, text, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_messages(uuid[]), forget_ledger(uuid, text, timestamptz) TO messaging_worker;
 
 -- +goose Down
 DROP FUNCTION IF EXISTS forget_ledger(uuid, text, timestamptz);
-DROP FUNCTION IF EXISTS forget_receipts(bigint[]);
 DROP FUNCTION IF EXISTS forget_messages(uuid[]);
 DROP FUNCTION IF EXISTS consent_witnesses(uuid, text);
 DROP TABLE IF EXISTS forgotten_ledgers;
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
-END
-$$;
--- +goose StatementEnd
+CREATE OR REPLACE TRIGGER consent_events_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON consent_events
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE OR REPLACE TRIGGER sms_looks_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON sms_looks
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+DROP FUNCTION IF EXISTS refuse_all_but_ours();
 DROP INDEX CONCURRENTLY IF EXISTS reminder_preferences_by_message;
 DROP INDEX CONCURRENTLY IF EXISTS consent_events_by_message;
 DROP INDEX CONCURRENTLY IF EXISTS consents_by_age;
 DROP INDEX CONCURRENTLY IF EXISTS consent_replies_by_age;
 DROP INDEX CONCURRENTLY IF EXISTS sms_receipts_by_age;
-DROP INDEX CONCURRENTLY IF EXISTS sms_messages_by_recipient;
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_without_words;
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_with_words;

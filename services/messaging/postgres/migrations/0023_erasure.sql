@@ -99,11 +99,11 @@ DECLARE
         UNION
         SELECT id FROM sms_messages WHERE org_id = of_org AND profile_id = of_profile);
 BEGIN
-    PERFORM set_config('app.lawful', 'DELETE consent_events', true);
+    PERFORM set_config('app.erasing', 'DELETE consent_events', true);
     DELETE FROM consent_events WHERE org_id = of_org AND phone = of_phone;
-    PERFORM set_config('app.lawful', 'UPDATE sms_looks', true);
+    PERFORM set_config('app.erasing', 'UPDATE sms_looks', true);
     UPDATE sms_looks SET detail = '' WHERE message_id = ANY (theirs) AND finding IN ('failed', 'resolved'); -- an operator's words
-    PERFORM set_config('app.lawful', '', true);
+    PERFORM set_config('app.erasing', '', true);
     DELETE FROM consents WHERE org_id = of_org AND phone = of_phone;
     DELETE FROM consent_replies WHERE message_id = ANY (theirs) OR org_id = of_org AND phone = of_phone;
     DELETE FROM reminder_preferences WHERE org_id = of_org AND phone = of_phone;

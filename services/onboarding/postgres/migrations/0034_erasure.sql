@@ -4,7 +4,7 @@
 -- Expand only: a release that knows none of this goes on working beside one that does. Each statement is its own transaction; all of them
 -- may be run again.
 
--- A person whose data may not be erased, by an operator's word: nobody erases them, and no retention takes anything of theirs.
+-- A person whose data may not be erased, by an operator's word. Retention goes on.
 ALTER TABLE profiles
     ADD COLUMN IF NOT EXISTS legal_hold_at timestamptz,
     ADD COLUMN IF NOT EXISTS legal_hold_reason text NOT NULL DEFAULT '';

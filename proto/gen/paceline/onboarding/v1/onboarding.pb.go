@@ -4102,7 +4102,9 @@ type ListAuditRequest struct {
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before.
-	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only calls of methods that change something, not those that read.
+	Changes       bool `protobuf:"varint,10,opt,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4198,6 +4200,13 @@ func (x *ListAuditRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListAuditRequest) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
 }
 
 // ListAuditResponse is a page of calls.
@@ -4572,7 +4581,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\btext_key\x18\x01 \x01(\tR\atextKey\x12\x16\n" +
 	"\x06locale\x18\x02 \x01(\tR\x06locale\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x1a\n" +
-	"\bsegments\x18\x04 \x01(\x05R\bsegments\"\xb6\x02\n" +
+	"\bsegments\x18\x04 \x01(\x05R\bsegments\"\xd0\x02\n" +
 	"\x10ListAuditRequest\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1d\n" +
@@ -4584,7 +4593,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1b\n" +
 	"\tpage_size\x18\b \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\t \x01(\tR\tpageToken\"t\n" +
+	"page_token\x18\t \x01(\tR\tpageToken\x12\x18\n" +
+	"\achanges\x18\n" +
+	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xa6\f\n" +
