@@ -203,6 +203,14 @@ func TestAnchors(t *testing.T) {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `' and seq = 2`, rehash}, whole: true,
 			want: []string{"it has 1 lines, and had 2"},
 		},
+		"ARewrittenLedgerIsNotHiddenByTrueHashesOfIt": {
+			deed: []string{
+				`insert into forgotten_ledgers (ledger_id, org_id, forgotten_at, witnesses)
+					select ledger_id, org_id, updated_at, consent_witnesses(org_id, phone) from consents where phone = '` + ada + `'`,
+				guardsOff, rewrite, rehash,
+			}, whole: true,
+			want: []string{"rewritten"},
+		},
 		"ALedgerThatTheOwnerDeletedIsFound": {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `'`, `delete from consents where phone = '` + ada + `'`},
 			want: []string{"deleted, and had 2 lines", "anchor 1 of 2026-11-20T12:00:00Z"},
