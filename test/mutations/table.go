@@ -105,7 +105,7 @@ func mutations() []mutation {
 			old:  "[e.Lines-1] != e.Witness", without: `[e.Lines-1] == ""`,
 		},
 		{
-			guard: "a ledger that is there is held against what was signed, whatever is left of it elsewhere", tests: []string{"./services/messaging/anchor"},
+			guard: "a ledger that is there is held against what was signed, not its remains", tests: []string{"./services/messaging/anchor"},
 			file: "services/messaging/postgres/anchors.go",
 			old:  "slices.Concat(forgotten, erased, there)", without: "slices.Concat(there, erased, forgotten)",
 		},
