@@ -105,6 +105,11 @@ func mutations() []mutation {
 			old:  "[e.Lines-1] != e.Witness", without: `[e.Lines-1] == ""`,
 		},
 		{
+			guard: "a ledger that is there is held against what was signed, not its remains", tests: []string{"./services/messaging/anchor"},
+			file: "services/messaging/postgres/anchors.go",
+			old:  "slices.Concat(forgotten, erased, there)", without: "slices.Concat(there, erased, forgotten)",
+		},
+		{
 			guard: "evidence is appended only by the grants", tests: []string{"./services/messaging/postgres", "-run", "TestTenants"},
 			file: "services/messaging/postgres/migrations/0021_evidence.sql",
 			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_looks", without: "REVOKE UPDATE ON consent_events, sms_looks",

@@ -52,6 +52,7 @@ func anchored(t *testing.T) *evidence {
 	require.NoError(t, err)
 	e := &evidence{t: t, served: pgtest.New(t, postgres.Migrations()), public: public}
 	e.store = postgres.NewStore(e.served)
+	e.store.Pseudonyms = consent.NewPseudonyms("a key of at least thirty-two bytes")
 	e.writer = &anchor.Writer{
 		Due: e.store.AnchorLedgers, Dir: t.TempDir(), Key: key, Now: func() time.Time { return at }, Log: slog.New(slog.NewJSONHandler(&e.logged, nil)),
 	}
@@ -59,6 +60,8 @@ func anchored(t *testing.T) *evidence {
 		e.note(phone, "letter 1")
 		e.note(phone, "letter 2")
 	}
+	e.asOwner(guardsOff, `update consent_events
+		set actor = '{"subject": "ann", "role": "operator", "client_address": "::1", "request_id": "r1"}' where seq = 1`)
 	e.anchor()
 	return e
 }
@@ -87,6 +90,18 @@ func (e *evidence) asOwner(statements ...string) {
 		require.NoError(e.t, err, sql)
 	}
 }
+
+// erase is lawful.
+func (e *evidence) erase(phone string) {
+	e.t.Helper()
+	to, err := sms.StoredPhone(phone)
+	require.NoError(e.t, err)
+	_, err = e.store.ErasePerson(e.t.Context(), inbox.Person{OrgID: org, ProfileID: uuid.New(), Phone: to}, at.Add(time.Hour))
+	require.NoError(e.t, err)
+}
+
+// rewrite is what an owner has a person have said.
+const rewrite = `update consent_events set words = 'letter X' where phone = '` + ada + `' and seq = 2`
 
 const guardsOff = `alter table consent_events disable trigger user`
 
@@ -190,6 +205,14 @@ func TestAnchors(t *testing.T) {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `' and seq = 2`, rehash}, whole: true,
 			want: []string{"it has 1 lines, and had 2"},
 		},
+		"ARewrittenLedgerIsNotHiddenByTrueHashesOfIt": {
+			deed: []string{
+				`insert into forgotten_ledgers (ledger_id, org_id, forgotten_at, witnesses)
+					select ledger_id, org_id, updated_at, consent_witnesses(org_id, phone) from consents where phone = '` + ada + `'`,
+				guardsOff, rewrite, rehash,
+			}, whole: true,
+			want: []string{"rewritten"},
+		},
 		"ALedgerThatTheOwnerDeletedIsFound": {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `'`, `delete from consents where phone = '` + ada + `'`},
 			want: []string{"deleted, and had 2 lines", "anchor 1 of 2026-11-20T12:00:00Z"},
@@ -208,6 +231,68 @@ func TestAnchors(t *testing.T) {
 			e.finds(tt.want...) // and no later anchor covers it
 		})
 	}
+
+	// The ledger of Ada is deleted lawfully; before or after it the owner does what they must not.
+	for name, tt := range map[string]struct {
+		before, after []string
+		forgotten     bool
+		want          []string // none when it is lawful
+	}{
+		"AnErasedLedgerFits":              {},
+		"ALedgerTakenByRetentionFits":     {forgotten: true},
+		"WhatWasRewrittenIsStillErased":   {before: []string{guardsOff, rewrite, rehash}, want: []string{"erased at", "rewritten"}},
+		"WhatWasNotHashedAnewEither":      {before: []string{guardsOff, rewrite}, want: []string{"erased at", "rewritten"}},
+		"WhatWasRewrittenIsStillTaken":    {before: []string{guardsOff, rewrite, rehash}, forgotten: true, want: []string{"retention", "rewritten"}},
+		"AKeptDigestThatIsRewritten":      {after: []string{`update erased_consent_lines set digest = sha256('') where seq = 2`}, want: []string{"rewritten"}},
+		"AKeptActorThatIsRewritten":       {after: []string{`update erased_consent_lines set actor = sha256('') where seq = 1`}, want: []string{"rewritten"}},
+		"AKeptLineThatIsTakenAway":        {after: []string{`delete from erased_consent_lines where seq = 2`}, want: []string{"it has 1 lines, and had 2"}},
+		"KeptWitnessesThatAreRewritten":   {after: []string{`update forgotten_ledgers set witnesses[2] = witnesses[1]`}, forgotten: true, want: []string{"rewritten"}},
+		"ALedgerThatIsInNeitherIsDeleted": {after: []string{`delete from forgotten_ledgers`}, forgotten: true, want: []string{"it is deleted, and had 2 lines"}},
+		"SoIsOneWithoutItsErasedLedger": {
+			after: []string{`delete from erased_consent_lines`, `delete from erased_ledgers`}, want: []string{"it is deleted, and had 2 lines"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := anchored(t)
+			e.asOwner(tt.before...)
+			if tt.forgotten {
+				_, err := e.served.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ada, at.Add(time.Hour))
+				require.NoError(t, err)
+			} else {
+				e.erase(ada)
+			}
+			e.asOwner(tt.after...)
+			if len(tt.want) > 0 {
+				e.finds(tt.want...)
+				return
+			}
+			report, err := e.verify()
+			require.NoError(t, err)
+			require.Empty(t, report.Findings)
+			require.Len(t, report.Lawful, 1)
+			require.Contains(t, report.Lawful[0], "lawfully at 2026-11-20T13:00:00Z: 2 lines, witness fits")
+			e.note(ada, "letter 3") // the number is somebody's again
+			e.anchor()
+			report, err = e.verify()
+			require.NoError(t, err)
+			require.Empty(t, report.Findings)
+		})
+	}
+
+	t.Run("ALedgerFromBeforeThereWereNamesKeepsItsName", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		e.asOwner(`update consents set ledger_id = null, anchored = 0`)
+		require.NoError(t, os.Remove(e.file()))
+		e.asOwner(`delete from ledger_anchors`)
+		e.anchor()
+		e.erase(ada)
+		report, err := e.verify()
+		require.NoError(t, err)
+		require.Empty(t, report.Findings)
+		require.Len(t, report.Lawful, 1)
+	})
 
 	for name, tt := range map[string]struct {
 		edit func(file string) string

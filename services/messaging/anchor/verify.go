@@ -2,15 +2,18 @@ package anchor
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,6 +32,8 @@ type Report struct {
 	Unreadable          int      // lines of which a crash may have left a part; a statement that is missing is a finding of its own
 	Findings            []string // empty when each ledger is what was anchored
 	More                int      // findings beyond those
+	Lawful              []string // ledgers that were deleted lawfully, and what is left of them fits; at most as many
+	MoreLawful          int      // beyond those
 }
 
 func (r *Report) findf(format string, args ...any) {
@@ -37,6 +42,21 @@ func (r *Report) findf(format string, args ...any) {
 		return
 	}
 	r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
+}
+
+// tell adds the ledgers that were deleted lawfully, but for those that are found already.
+func (r *Report) tell(gone map[uuid.UUID]Ledger, wrong map[uuid.UUID]bool) {
+	for _, name := range slices.SortedFunc(maps.Keys(gone), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+		l := gone[name]
+		switch {
+		case wrong[name]:
+		case len(r.Lawful) == most:
+			r.MoreLawful++
+		default:
+			r.Lawful = append(r.Lawful, fmt.Sprintf("ledger %s of organisation %s: %s lawfully at %s: %d lines, witness fits",
+				name, l.OrgID, l.Left.How, stamp(l.Left.At), len(l.Left.Witnesses)))
+		}
+	}
 }
 
 // Check is what is held against the anchors.
@@ -51,14 +71,14 @@ type Check struct {
 // Verify reads all files of the folder and holds the ledgers against them.
 func (c Check) Verify(ctx context.Context) (Report, error) {
 	var r Report
-	hashes, follows, wrong := map[string]bool{}, map[string]int64{}, map[uuid.UUID]bool{}
+	hashes, follows, wrong, gone := map[string]bool{}, map[string]int64{}, map[uuid.UUID]bool{}, map[uuid.UUID]Ledger{}
 	err := statements(c.Dir, c.Keys, &r, func(s *Statement) error {
 		r.Statements++
 		r.Entries += len(s.Ledgers)
 		hashes[s.Hash()] = true
 		follows[s.Previous] = s.Number
 		if s.Previous == "" && s.Number != 1 {
-			r.findf("anchor %d of %s begins anew, as after a loss of the database's own list", s.Number, stamp(s))
+			r.findf("anchor %d of %s begins anew, as after a loss of the database's own list", s.Number, stamp(s.At))
 		}
 		entries := s.Ledgers
 		if c.Only != uuid.Nil {
@@ -75,7 +95,10 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 		for _, e := range entries {
 			if why := e.contradicts(found); why != "" && !wrong[e.Ledger] {
 				wrong[e.Ledger] = true
-				r.findf("ledger %s: %s, as anchor %d of %s holds it", e.Ledger, why, s.Number, stamp(s))
+				r.findf("ledger %s: %s, as anchor %d of %s holds it", e.Ledger, why, s.Number, stamp(s.At))
+			}
+			if l := found[e.Ledger]; l.Left != nil {
+				gone[e.Ledger] = l
 			}
 		}
 		return nil
@@ -83,6 +106,7 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 	if err != nil {
 		return r, err
 	}
+	r.tell(gone, wrong)
 	for previous, number := range follows {
 		if previous != "" && !hashes[previous] {
 			r.findf("the anchor before anchor %d is missing, or was changed", number)
@@ -96,18 +120,23 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-func stamp(s *Statement) string { return s.At.Format("2006-01-02T15:04:05Z07:00") }
+func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z07:00") }
 
 // contradicts says how a ledger differs from an entry; empty when it does not.
 func (e Entry) contradicts(found map[uuid.UUID]Ledger) string {
 	l, there := found[e.Ledger]
-	switch {
-	case !there:
+	if !there {
 		return fmt.Sprintf("it is deleted, and had %d lines", e.Lines)
-	case len(l.Lines) < e.Lines:
-		return fmt.Sprintf("of organisation %s: it has %d lines, and had %d", l.OrgID, len(l.Lines), e.Lines)
-	case e.Lines < 1 || consent.Witnesses(l.Lines[:e.Lines])[e.Lines-1] != e.Witness:
-		return fmt.Sprintf("of organisation %s: it was rewritten: its first %d lines are not those", l.OrgID, e.Lines)
+	}
+	of, witnesses := fmt.Sprintf("of organisation %s: ", l.OrgID), l.witnesses()
+	if l.Left != nil {
+		of += fmt.Sprintf("%s at %s; of what is left, ", l.Left.How, stamp(l.Left.At))
+	}
+	switch {
+	case len(witnesses) < e.Lines:
+		return of + fmt.Sprintf("it has %d lines, and had %d", len(witnesses), e.Lines)
+	case e.Lines < 1 || witnesses[e.Lines-1] != e.Witness:
+		return of + fmt.Sprintf("it was rewritten: its first %d lines are not those", e.Lines)
 	}
 	return ""
 }
@@ -162,7 +191,7 @@ func statementsOf(file string, keys []ed25519.PublicKey, r *Report, each func(*S
 // name is uuid.Nil when none does.
 func OfExport(dir string, keys []ed25519.PublicKey, lines []consent.Line) (name uuid.UUID, newest int, err error) {
 	ours := map[string]bool{}
-	for _, w := range consent.Witnesses(lines) {
+	for _, w := range consent.Witnesses(consent.Traces(lines)) {
 		ours[w] = true
 	}
 	err = statements(dir, keys, &Report{}, func(s *Statement) error {

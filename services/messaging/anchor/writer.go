@@ -18,10 +18,25 @@ import (
 // AtOnce is how many ledgers a statement has at the most.
 const AtOnce = 500
 
-// Ledger is one with its lines, from the first.
+// Ledger is one with its lines, from the first, or with what is left of them.
 type Ledger struct {
 	ID, OrgID uuid.UUID
 	Lines     []consent.Line
+	Left      *Left // nil while the lines are there
+}
+
+// Left is what is kept of a ledger that was deleted lawfully.
+type Left struct {
+	How       string // in words
+	At        time.Time
+	Witnesses []string
+}
+
+func (l Ledger) witnesses() []string {
+	if l.Left != nil {
+		return l.Left.Witnesses
+	}
+	return consent.Witnesses(consent.Traces(l.Lines))
 }
 
 // Last is the newest statement that the database knows; zero when there is none.
@@ -47,7 +62,7 @@ func (w *Writer) Once(ctx context.Context) (more bool, err error) {
 	n, err := w.Due(ctx, AtOnce, func(last Last, due []Ledger) (*Statement, error) {
 		s := &Statement{Number: last.Number + 1, At: w.Now().UTC().Truncate(time.Microsecond), Previous: last.Hash}
 		for _, l := range due {
-			witnesses := consent.Witnesses(l.Lines)
+			witnesses := l.witnesses()
 			s.Ledgers = append(s.Ledgers, Entry{Ledger: l.ID, Lines: len(l.Lines), Witness: witnesses[len(witnesses)-1]})
 		}
 		line, err := w.Key.line(s)

@@ -49,6 +49,7 @@ type ErasedLine struct {
 	State          string
 	Source         string
 	PrevHash, Hash string // in hexadecimal
+	Trace          Trace  // as it was when it was erased: not of Hash where the chain did not hold
 }
 
 // ErasedLedger is what is left of a ledger. What the lines said cannot be hashed again, for the words and the number are gone; so their
@@ -70,10 +71,10 @@ func (p Pseudonyms) Erase(lines []Line, c Chain, state string, at time.Time) Era
 	if broken := Verify(lines, c); broken != nil {
 		e.BrokenAt = broken.Seq
 	}
-	prev := NoHash
-	for _, l := range lines {
+	prev, traces := NoHash, Traces(lines)
+	for i, l := range lines {
 		e.OrgID, e.Pseudonym = l.OrgID, p.Of(l.OrgID, l.Phone)
-		left := ErasedLine{Seq: l.Seq, At: l.At, State: l.State, Source: l.Source, PrevHash: l.PrevHash, Hash: l.Hash}
+		left := ErasedLine{Seq: l.Seq, At: l.At, State: l.State, Source: l.Source, PrevHash: l.PrevHash, Hash: l.Hash, Trace: traces[i]}
 		if l.Hash == "" { // from before there were chains
 			left.PrevHash, left.Hash = prev, l.Digest(prev)
 		}
@@ -89,7 +90,8 @@ func (p Pseudonyms) seal(e ErasedLedger) []byte {
 		strconv.FormatInt(e.BrokenAt, 10), strconv.Itoa(len(e.Lines)),
 	}
 	for _, l := range e.Lines {
-		fields = append(fields, strconv.FormatInt(l.Seq, 10), strconv.FormatInt(l.At.UnixMicro(), 10), l.State, l.Source, l.PrevHash, l.Hash)
+		fields = append(fields, strconv.FormatInt(l.Seq, 10), strconv.FormatInt(l.At.UnixMicro(), 10), l.State, l.Source, l.PrevHash, l.Hash,
+			l.Trace.Digest, l.Trace.Actor)
 	}
 	return p.mac(fields...)
 }

@@ -28,6 +28,8 @@ func TestErasedLedger(t *testing.T) {
 		"LastLineGone":    func(e *consent.ErasedLedger) { e.Lines = e.Lines[:2] },
 		"LineGone":        func(e *consent.ErasedLedger) { e.Lines = slices.Delete(e.Lines, 1, 2) },
 		"HashOfTheLast":   func(e *consent.ErasedLedger) { e.Lines[2].Hash = consent.NoHash },
+		"DigestOfALine":   func(e *consent.ErasedLedger) { e.Lines[1].Trace.Digest = consent.NoHash },
+		"ActorOfALine":    func(e *consent.ErasedLedger) { e.Lines[1].Trace.Actor = consent.NoHash },
 		"StateOfTheWhole": func(e *consent.ErasedLedger) { e.State = "opted_in" },
 		"OfAnother":       func(e *consent.ErasedLedger) { e.Pseudonym = names.Of(firstLine.OrgID, "+14155550199") },
 	} {

@@ -19,16 +19,34 @@ type Actor struct {
 	RequestID     string `json:"request_id"`
 }
 
-// Witnesses are, for each line of a ledger, the hash of everything up to it, actors included: SHA-256 over WitnessVersion, the witness
-// before, the digest of the line and the four fields of its actor, each as a netstring (see Line.Digest). A witness is what a signed
-// anchor holds of a ledger.
-func Witnesses(lines []Line) []string {
-	all := make([]string, len(lines))
-	digest, witness := NoHash, NoHash
+// Digest is SHA-256 over the four fields, each as a netstring.
+func (a Actor) Digest() string {
+	sum := sha256.Sum256([]byte(Netstrings(a.Subject, a.Role, a.ClientAddress, a.RequestID)))
+	return hex.EncodeToString(sum[:])
+}
+
+// Trace is what a witness is made of: the digests of a line and of its actor, which may be kept longer than what they are of.
+type Trace struct{ Digest, Actor string }
+
+// Traces are those of the lines of a ledger, from the first.
+func Traces(lines []Line) []Trace {
+	all := make([]Trace, len(lines))
+	digest := NoHash
 	for i, l := range lines {
 		digest = l.Digest(digest)
-		by := l.Actor
-		sum := sha256.Sum256([]byte(Netstrings(WitnessVersion, witness, digest, by.Subject, by.Role, by.ClientAddress, by.RequestID)))
+		all[i] = Trace{digest, l.Actor.Digest()}
+	}
+	return all
+}
+
+// Witnesses are, for each line of a ledger, the hash of everything up to it, actors included: SHA-256 over WitnessVersion, the witness
+// before, the digest of the line and that of its actor, each as a netstring (see Line.Digest). A witness is what a signed anchor holds of a
+// ledger. Postgres computes the same of a ledger that it forgets (migration 0022).
+func Witnesses(traces []Trace) []string {
+	all := make([]string, len(traces))
+	witness := NoHash
+	for i, t := range traces {
+		sum := sha256.Sum256([]byte(Netstrings(WitnessVersion, witness, t.Digest, t.Actor)))
 		witness = hex.EncodeToString(sum[:])
 		all[i] = witness
 	}

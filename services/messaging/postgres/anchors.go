@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -19,22 +20,27 @@ const sqlAnchorTurn = `select pg_try_advisory_xact_lock(hashtextextended('ledger
 
 const sqlLastAnchor = `select number, hash from ledger_anchors order by number desc limit 1`
 
-// sqlToAnchor locks nothing: a phone that changes meanwhile is due again.
+// sqlNameLedgers names ledgers that are older than names. It is committed before an anchor says the name, so that a crash does not lose it,
+// and an erasure keeps it.
+const sqlNameLedgers = `
+update consents c set ledger_id = gen_random_uuid() from (
+	select org_id, phone from consents where anchored < chain_length order by org_id, phone limit @limit
+) due where c.org_id = due.org_id and c.phone = due.phone and c.ledger_id is null`
+
+// sqlToAnchor locks nothing: a phone that changes meanwhile is due again. One that has no name yet gets it in the next round.
 const sqlToAnchor = `
 with due as materialized (
-	select org_id, phone, coalesce(ledger_id, gen_random_uuid()) as ledger_id
-	from consents where anchored < chain_length order by org_id, phone limit @limit
+	select org_id, phone, ledger_id from consents where anchored < chain_length and ledger_id is not null order by org_id, phone limit @limit
 )
 ` + sqlLines + ` from due d join consent_events e using (org_id, phone) order by d.ledger_id, e.id`
 
 const sqlLines = `
 select d.ledger_id, e.org_id::text, e.phone, e.at, e.state, e.source, e.words, e.sender, coalesce(e.message_id::text, '') as message_id,
-	e.keyword_pack, e.rules_version, e.confirmed_by, e.confirmation, coalesce(e.actor::text, '{}') as actor`
+	e.keyword_pack, e.rules_version, e.confirmed_by, e.confirmation, coalesce(e.actor::text, '') as actor`
 
 const sqlAnchored = `
-update consents c set anchored = greatest(c.anchored, u.lines), ledger_id = coalesce(c.ledger_id, u.ledger)
-from unnest(@org::uuid[], @phone::text[], @ledger::uuid[], @lines::bigint[]) u (org, phone, ledger, lines)
-where c.org_id = u.org and c.phone = u.phone`
+update consents c set anchored = greatest(c.anchored, u.lines)
+from unnest(@ledger::uuid[], @lines::bigint[]) u (ledger, lines) where c.ledger_id = u.ledger`
 
 const sqlKeepAnchor = `insert into ledger_anchors (number, at, ledgers, hash) values (@number, @at, @ledgers, @hash)`
 
@@ -43,6 +49,9 @@ func (s *Store) AnchorLedgers(
 	ctx context.Context, limit int, write func(last anchor.Last, due []anchor.Ledger) (*anchor.Statement, error),
 ) (anchored int, err error) {
 	defer mark(&err)
+	if _, err := s.pool.Exec(ctx, sqlNameLedgers, postgres.Args{"limit": limit}); err != nil {
+		return 0, err
+	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var ours bool
 		if err := tx.QueryRow(ctx, sqlAnchorTurn).Scan(&ours); err != nil || !ours {
@@ -60,16 +69,14 @@ func (s *Store) AnchorLedgers(
 		if err != nil {
 			return err
 		}
-		var orgs, names []uuid.UUID
-		var phones []string
+		var names []uuid.UUID
 		var lines []int64
 		for _, l := range due {
-			orgs, phones = append(orgs, l.OrgID), append(phones, l.Lines[0].Phone)
 			names, lines = append(names, l.ID), append(lines, int64(len(l.Lines)))
 		}
 		anchored = len(due)
 		return errors.Join(
-			exec(ctx, tx, sqlAnchored, postgres.Args{"org": orgs, "phone": phones, "ledger": names, "lines": lines}),
+			exec(ctx, tx, sqlAnchored, postgres.Args{"ledger": names, "lines": lines}),
 			exec(ctx, tx, sqlKeepAnchor, postgres.Args{"number": written.Number, "at": written.At, "ledgers": len(due), "hash": written.Hash()}),
 		)
 	})
@@ -80,14 +87,51 @@ const sqlNamedLedgers = `
 with due as materialized (select org_id, phone, ledger_id from consents where ledger_id = any(@names::uuid[]))
 ` + sqlLines + ` from due d join consent_events e using (org_id, phone) order by d.ledger_id, e.id`
 
-// NamedLedgers is anchor.Find.
+const (
+	sqlNamedErased = `
+select l.id, l.org_id, l.erased_at, array_agg(encode(e.digest, 'hex') order by e.seq), array_agg(encode(e.actor, 'hex') order by e.seq)
+from erased_ledgers l join erased_consent_lines e on e.ledger_id = l.id where l.id = any(@names::uuid[]) group by l.id`
+
+	sqlNamedForgotten = `
+select ledger_id, org_id, forgotten_at, array(select encode(w, 'hex') from unnest(witnesses) with ordinality u (w, n) order by n)
+from forgotten_ledgers where ledger_id = any(@names::uuid[])`
+)
+
+// NamedLedgers is anchor.Find. It looks for what is left of a ledger after the ledger, which may go meanwhile, and where both are believes
+// the ledger.
 func (s *Store) NamedLedgers(ctx context.Context, names []uuid.UUID) (map[uuid.UUID]anchor.Ledger, error) {
-	found, err := ledgers(ctx, s.pool, sqlNamedLedgers, postgres.Args{"names": names})
+	args := postgres.Args{"names": names}
+	there, err := ledgers(ctx, s.pool, sqlNamedLedgers, args)
+	if err != nil {
+		return nil, err
+	}
+	erased, err := collect(ctx, s.pool, sqlNamedErased, args, readNamedErased)
+	if err != nil {
+		return nil, err
+	}
+	forgotten, err := collect(ctx, s.pool, sqlNamedForgotten, args, func(row pgx.CollectableRow) (anchor.Ledger, error) {
+		l := anchor.Ledger{Left: &anchor.Left{How: "taken by retention"}}
+		return l, row.Scan(&l.ID, &l.OrgID, &l.Left.At, &l.Left.Witnesses)
+	})
 	named := map[uuid.UUID]anchor.Ledger{}
-	for _, l := range found {
+	for _, l := range slices.Concat(forgotten, erased, there) {
 		named[l.ID] = l
 	}
 	return named, err
+}
+
+func readNamedErased(row pgx.CollectableRow) (anchor.Ledger, error) {
+	l := anchor.Ledger{Left: &anchor.Left{How: "erased"}}
+	var digests, actors []string
+	if err := row.Scan(&l.ID, &l.OrgID, &l.Left.At, &digests, &actors); err != nil {
+		return l, err
+	}
+	traces := make([]consent.Trace, len(digests))
+	for i := range digests {
+		traces[i] = consent.Trace{Digest: digests[i], Actor: actors[i]}
+	}
+	l.Left.Witnesses = consent.Witnesses(traces)
+	return l, nil
 }
 
 const (
@@ -124,8 +168,8 @@ func ledgers(ctx context.Context, c conn, sql string, args postgres.Args) ([]anc
 		if err != nil {
 			return struct{}{}, err
 		}
-		if err := json.Unmarshal([]byte(actor), &l.Actor); err != nil {
-			return struct{}{}, fmt.Errorf("the actor of a line of ledger %s: %w", name, err)
+		if err := readActor(actor, &l); err != nil {
+			return struct{}{}, fmt.Errorf("ledger %s: %w", name, err)
 		}
 		if len(all) == 0 || all[len(all)-1].ID != name {
 			org, err := uuid.Parse(l.OrgID)
@@ -140,4 +184,15 @@ func ledgers(ctx context.Context, c conn, sql string, args postgres.Args) ([]anc
 		return struct{}{}, nil
 	})
 	return all, err
+}
+
+// readActor reads whose call caused a line; nobody's where it is empty.
+func readActor(stored string, l *consent.Line) error {
+	if stored == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(stored), &l.Actor); err != nil {
+		return fmt.Errorf("the actor of a line: %w", err)
+	}
+	return nil
 }

@@ -107,7 +107,7 @@ func TestErasePerson(t *testing.T) {
 		require.Len(t, left.Ledgers[0].Lines, 2)
 		require.Nil(t, store.Pseudonyms.VerifyErased(left.Ledgers[0]))
 		require.Equal(t, at, left.SuppressedAt.UTC())
-		_, err = pool.Exec(t.Context(), `update erased_consent_lines set state = 'opted_in'`)
+		_, err = pgtest.Owner(t, pool).Exec(t.Context(), `update erased_consent_lines set state = 'opted_in'`)
 		require.NoError(t, err)
 		left, err = store.ErasedConsent(t.Context(), p.OrgID, e.Pseudonym)
 		require.NoError(t, err)

@@ -19,7 +19,7 @@ const (
 	sqlForgetMessages = `select forget_messages(array(select r.id from sms_messages r where r.ctid = any (array(select place from free))))`
 
 	// sqlForgetLedgers takes ledgers whole, for a chain without its beginning proves nothing.
-	sqlForgetLedgers = `select l from consents r cross join lateral forget_ledger(r.org_id, r.phone) l
+	sqlForgetLedgers = `select l from consents r cross join lateral forget_ledger(r.org_id, r.phone, @now) l
     where r.ctid = any (array(select place from free))`
 )
 
@@ -73,6 +73,7 @@ func Rules(kept Kept) []retention.Rule {
 		{Table: "erased_profiles", Holds: "which profiles are erased: ids", Kept: "never"},
 		{Table: "erased_ledgers", Holds: "the seals of what an erasure left of a ledger of consent, under a pseudonym", Kept: "never"},
 		{Table: "erased_consent_lines", Holds: "when consent changed and the chain's hashes, without words and number", Kept: "never"},
+		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a ledger that was too old: hashes, no number, no words", Kept: "never"},
 		{Table: "ledger_anchors", Holds: "which anchors of the ledgers are outside: a hash and a count for each", Kept: "never"},
 		{Table: "holds", Holds: "whom nothing is sent to for now", Kept: person},
 		{

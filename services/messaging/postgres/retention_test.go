@@ -163,9 +163,9 @@ func TestRetention(t *testing.T) {
 		pool, err := platform.OpenFor(t.Context(), "messaging", platform.Config{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
-		_, err = pool.Exec(platform.AcrossOrganisations(t.Context()), `select forget_ledger($1, '')`, uuid.New())
+		_, err = pool.Exec(platform.AcrossOrganisations(t.Context()), `select forget_ledger($1, '', $2)`, uuid.New(), today)
 		require.NoError(t, err)
-		_, err = pool.Exec(platform.ForOrganisation(t.Context(), uuid.NewString()), `select forget_ledger($1, '')`, uuid.New())
+		_, err = pool.Exec(platform.ForOrganisation(t.Context(), uuid.NewString()), `select forget_ledger($1, '', $2)`, uuid.New(), today)
 		require.ErrorContains(t, err, "permission denied")
 	})
 }

@@ -42,8 +42,10 @@ with c as (
     insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, seal)
     values (gen_random_uuid(), @org, 'erased:1', @at, 'opted_out', 1, sha256('')) returning id, org_id
 ), en as (
-    insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash)
-    select id, org_id, 1, @at, 'opted_out', 'inbound', sha256(''), sha256('') from el
+    insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash, digest, actor)
+    select id, org_id, 1, @at, 'opted_out', 'inbound', sha256(''), sha256(''), sha256(''), sha256('') from el
+), fl as (
+    insert into forgotten_ledgers (ledger_id, org_id, forgotten_at, witnesses) values (gen_random_uuid(), @org, @at, array[sha256('')])
 ), a as (
     insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at)
     select id, @org, '+15005550001', 'help', 'Hi', 'consent:help:SM1', @at, @at from m
@@ -65,12 +67,13 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `insert into sender_rates (sender, arrival) values ('MG1', now())`)
 	require.NoError(t, err)
+	left := []string{"forgotten_ledgers", "erased_ledgers", "erased_consent_lines"}
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,
 		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
 		Shared:     []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
-		AppendOnly: []string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"},
-		Kept:       []string{"consents", "consent_events", "sms_looks", "ledger_anchors"},
+		AppendOnly: append([]string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"}, left...),
+		Kept:       append([]string{"consents", "consent_events", "sms_looks", "ledger_anchors"}, left...),
 	})
 }

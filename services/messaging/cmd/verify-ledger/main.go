@@ -116,6 +116,11 @@ func report(ctx context.Context, check anchor.Check, besides string, out io.Writ
 	if err != nil {
 		return err
 	}
+	for _, gone := range r.Lawful {
+		if _, err := fmt.Fprintln(out, "gone:", gone); err != nil {
+			return err
+		}
+	}
 	for _, finding := range r.Findings {
 		if _, err := fmt.Fprintln(out, "found:", finding); err != nil {
 			return err
@@ -124,7 +129,7 @@ func report(ctx context.Context, check anchor.Check, besides string, out io.Writ
 	if n := len(r.Findings) + r.More; n > 0 {
 		return fmt.Errorf("%d findings: the anchors of %s and the ledgers disagree", n, check.Dir)
 	}
-	_, err = fmt.Fprintf(out, "ok: %d anchors with %d entries (%d unreadable lines), and every ledger is what they hold; %s\n",
-		r.Statements, r.Entries, r.Unreadable, besides)
+	_, err = fmt.Fprintf(out, "ok: %d anchors with %d entries (%d unreadable lines), and every ledger is what they hold (%d are gone); %s\n",
+		r.Statements, r.Entries, r.Unreadable, len(r.Lawful)+r.MoreLawful, besides)
 	return err
 }

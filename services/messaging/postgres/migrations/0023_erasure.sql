@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS erased_profiles (
 
 -- What is left of the ledger of an erased person: its links, and a seal over them and over what is left of each line.
 CREATE TABLE IF NOT EXISTS erased_ledgers (
-    id        uuid        PRIMARY KEY,
+    id        uuid        PRIMARY KEY, -- consents.ledger_id: by this name signed anchors know it
     org_id    uuid        NOT NULL,
     pseudonym text        NOT NULL CHECK (pseudonym <> ''),
     erased_at timestamptz NOT NULL,
@@ -61,6 +61,10 @@ CREATE TABLE IF NOT EXISTS erased_consent_lines (
     source    text        NOT NULL,
     prev_hash bytea       NOT NULL,
     hash      bytea       NOT NULL,
+    -- Of these two signed anchors hold a witness: what the line hashed to when it was erased, which is not hash where the chain did not hold,
+    -- and the hash of whose call caused it.
+    digest    bytea       NOT NULL,
+    actor     bytea       NOT NULL,
     PRIMARY KEY (ledger_id, seq)
 );
 
@@ -79,6 +83,9 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+-- What is left is evidence too.
+REVOKE UPDATE, DELETE ON erased_ledgers, erased_consent_lines FROM messaging_tenant, messaging_worker;
 
 -- erase_person takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept.
 -- It runs under the lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before.
