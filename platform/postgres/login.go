@@ -172,7 +172,8 @@ func (p *Pool) Apart(ctx context.Context) error {
 	}
 	return fmt.Errorf("%w: run once as an administrator of the server: create role %s login nosuperuser nocreatedb nocreaterole "+
 		"password '...'; grant %s, %s to %s%s; grant connect on database %s to %s; then give its URL as "+
-		"%[8]s_DATABASE_URL, and that of %[9]s as %[8]s_DATABASE_MIGRATE_URL", ErrOwner, serves, quote(roles.Tenant), quote(roles.Worker), serves, option, quote(database), serves,
+		"%[8]s_DATABASE_URL, and that of %[9]s as %[8]s_DATABASE_MIGRATE_URL",
+		ErrOwner, serves, quote(roles.Tenant), quote(roles.Worker), serves, option, quote(database), serves,
 		strings.ToUpper(p.service), me)
 }
 

@@ -52,7 +52,7 @@ func (s *Server) ListAudit(ctx context.Context, in *onboardingv1.ListAuditReques
 		out.NextPageToken = auditToken(all[wanted-1])
 	}
 	if filter.Changes { // messaging of the release before does not know the filter: its reads make a page shorter, and no more
-		out.Entries = slices.DeleteFunc(out.Entries, func(e *auditv1.AuditEntry) bool { return !audit.Changes(e.GetMethod()) })
+		out.Entries = slices.DeleteFunc(out.GetEntries(), func(e *auditv1.AuditEntry) bool { return !audit.Changes(e.GetMethod()) })
 	}
 	return out, nil
 }
