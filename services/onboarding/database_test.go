@@ -23,7 +23,7 @@ func TestPooler(t *testing.T) {
 
 	subtest(t, "R_20_EveryTenantSeesTheirOwnAndNotificationsWork", newWorld, func(t *testing.T, w *world) {
 		direct := w.environ["ONBOARDING_DATABASE_URL"]
-		_, err := w.pool.Exec(t.Context(), `do $$ begin
+		_, err := pgtest.Owner(t, w.pool).Exec(t.Context(), `do $$ begin
 			execute format('alter database %I set statement_timeout = 60000', current_database());
 			execute format('alter database %I set lock_timeout = 30000', current_database());
 			execute format('alter database %I set idle_in_transaction_session_timeout = 60000', current_database());

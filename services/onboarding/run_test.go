@@ -476,7 +476,11 @@ func TestWhoMayCall(t *testing.T) {
 		for name, call := range calls {
 			t.Run(string(role)+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				err := call(w.as(role, p.GetProfileId(), orgID))
+				subject := p.GetProfileId()
+				if role == rpc.RoleService {
+					subject = rpc.Gateway
+				}
+				err := call(w.as(role, subject, orgID))
 				denied := status.Code(err) == codes.PermissionDenied
 				require.Equal(t, !slices.Contains(may[role], name), denied, "%v", err)
 			})
