@@ -120,7 +120,7 @@ func TestEveryPageIsSeenInABrowser(t *testing.T) {
 		{name: "engagement", path: "/console/engagement?dry=daily", words: "looked at, something would change"},
 		{name: "flow", path: "/console/flow", words: "onboarding_message_4"},
 		{name: "ledger", path: "/console/ledger?phone=%2B14155552001", words: "Verified."},
-		{name: "audit", path: "/console/audit?subject=operator", words: "ActivateProfile"},
+		{name: "audit", path: "/console/audit", words: "ActivateProfile"},
 		{name: "resume", path: "/console/needs/resume?reason=brought+nothing", words: "0 parked sessions"},
 		{name: "needs-pt", path: "/console/needs?lang=pt-BR", words: "Nada precisa de você."},
 		{name: "audit-pt", path: "/console/audit?lang=pt-BR", words: "Quem mudou algo"},

@@ -106,7 +106,7 @@ type OnboardingServiceClient interface {
 	EraseProfile(ctx context.Context, in *EraseProfileRequest, opts ...grpc.CallOption) (*EraseProfileResponse, error)
 	// GetErasure says how far the erasure of a person is, and what is left of their consent once it is done.
 	GetErasure(ctx context.Context, in *GetErasureRequest, opts ...grpc.CallOption) (*GetErasureResponse, error)
-	// SetLegalHold keeps a person's data from being erased, by a request or by age. Setting it again changes its reason. Errors:
+	// SetLegalHold keeps a person's data from being erased by a request. Retention goes on. Setting it again changes its reason. Errors:
 	// FAILED_PRECONDITION while they are being erased (BEING_ERASED).
 	SetLegalHold(ctx context.Context, in *SetLegalHoldRequest, opts ...grpc.CallOption) (*SetLegalHoldResponse, error)
 	// LiftLegalHold lets a person's data be erased again.
@@ -530,7 +530,7 @@ type OnboardingServiceServer interface {
 	EraseProfile(context.Context, *EraseProfileRequest) (*EraseProfileResponse, error)
 	// GetErasure says how far the erasure of a person is, and what is left of their consent once it is done.
 	GetErasure(context.Context, *GetErasureRequest) (*GetErasureResponse, error)
-	// SetLegalHold keeps a person's data from being erased, by a request or by age. Setting it again changes its reason. Errors:
+	// SetLegalHold keeps a person's data from being erased by a request. Retention goes on. Setting it again changes its reason. Errors:
 	// FAILED_PRECONDITION while they are being erased (BEING_ERASED).
 	SetLegalHold(context.Context, *SetLegalHoldRequest) (*SetLegalHoldResponse, error)
 	// LiftLegalHold lets a person's data be erased again.
