@@ -32,7 +32,8 @@ func newScene(t *testing.T) *scene {
 	s := &scene{
 		t: t, at: at, session: uuid.Must(uuid.NewV7()).String(), profile: uuid.Must(uuid.NewV7()).String(), phone: "+14155550001",
 		population: &population{clock: clock.NewSettable(at), began: at, recorder: &recorder{}, flow: session.DefaultFlow(), product: product{
-			onboardingDB: pgtest.New(t, onboarding.Migrations()), messagingDB: pgtest.New(t, messaging.Migrations()),
+			// The owner rigs what the service may not do.
+			onboardingDB: pgtest.Owner(t, pgtest.New(t, onboarding.Migrations())), messagingDB: pgtest.Owner(t, pgtest.New(t, messaging.Migrations())),
 		}},
 	}
 	s.exec(s.onboardingDB, `insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)

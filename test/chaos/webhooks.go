@@ -20,6 +20,7 @@ type Intake struct {
 // sqlRecordEnds writes down every time that a job becomes completed, by any statement, so that a second time would show.
 const sqlRecordEnds = `
 create table soak_ends (job_id uuid not null);
+create index on soak_ends (job_id);
 create function soak_record() returns trigger language plpgsql security definer as $$
 begin
     insert into public.soak_ends
@@ -38,9 +39,6 @@ func (s *sender) examine(ctx context.Context, v *Verdict) error {
 	v.Intake = &Intake{}
 	for answer, times := range s.refusals {
 		v.breakf(nil, "%d times the answer was: %s", times, answer)
-	}
-	if _, err := s.c.onboardingDB.Exec(ctx, "create index on soak_ends (job_id); analyze soak_ends"); err != nil {
-		return err
 	}
 	times := make([]uint8, s.events)
 	var key, status string

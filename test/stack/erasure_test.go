@@ -116,8 +116,10 @@ func TestErasure(t *testing.T) {
 			return count(t, b.onboarding, `select count(*) from erasures where source = 'shopify'`) == 1
 		})
 		p.erased(t)
+		heard := len(p.heard()) // what was on its way when it was asked for
+		require.Less(t, heard, 6)
 		b.rest(t)
-		require.Len(t, p.heard(), 3)
+		require.Len(t, p.heard(), heard)
 		all := everything(t, b.onboarding) + everything(t, b.messaging)
 		for _, word := range []string{p.phone[1:], p.phone[5:], p.name, "zuleika@"} {
 			require.NotContains(t, all, word)

@@ -182,6 +182,9 @@ func TestErasure(t *testing.T) {
 			Session: session.Record{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}, Phone: phone,
 		})
 		require.ErrorIs(t, err, erasure.ErrBegun)
+		was := conversation.Profile{OrgID: b.request.OrgID, ID: b.request.ProfileID, Phone: phone}
+		_, err = b.ports.ChangeProfile(t.Context(), was, was, conversation.Unfinished{}, b.now)
+		require.ErrorIs(t, err, erasure.ErrBegun, "what was said under the number would stay")
 		require.ErrorIs(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now), erasure.ErrBegun)
 	})
 

@@ -504,7 +504,7 @@ type SetLegalHoldRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The person.
 	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
-	// Why, 1 to 200 characters; such as the number of the case.
+	// Why, 1 to 500 characters; such as the number of the case.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
