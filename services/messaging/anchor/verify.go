@@ -34,6 +34,7 @@ type Report struct {
 	More                int      // findings beyond those
 	Lawful              []string // ledgers that were deleted lawfully, and what is left of them fits; at most as many
 	MoreLawful          int      // beyond those
+	Untold              int      // ledgers that were erased, of which nobody can tell more without the key
 }
 
 func (r *Report) findf(format string, args ...any) {
@@ -50,6 +51,8 @@ func (r *Report) tell(gone map[uuid.UUID]Ledger, wrong map[uuid.UUID]bool) {
 		l := gone[name]
 		switch {
 		case wrong[name]:
+		case l.Left.Sealed:
+			r.Untold++
 		case len(r.Lawful) == most:
 			r.MoreLawful++
 		default:
@@ -133,6 +136,10 @@ func (e Entry) contradicts(found map[uuid.UUID]Ledger) string {
 		of += fmt.Sprintf("%s at %s; of what is left, ", l.Left.How, stamp(l.Left.At))
 	}
 	switch {
+	case l.Left != nil && l.Left.Sealed:
+		return ""
+	case l.Left != nil && l.Left.Problem != nil:
+		return of + l.Left.Problem.Error()
 	case len(witnesses) < e.Lines:
 		return of + fmt.Sprintf("it has %d lines, and had %d", len(witnesses), e.Lines)
 	case e.Lines < 1 || witnesses[e.Lines-1] != e.Witness:

@@ -30,6 +30,8 @@ type Left struct {
 	How       string // in words
 	At        time.Time
 	Witnesses []string
+	Sealed    bool  // whether they cannot be read, for want of the key
+	Problem   error // why they cannot be read with it
 }
 
 func (l Ledger) witnesses() []string {

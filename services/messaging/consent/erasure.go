@@ -1,10 +1,14 @@
 package consent
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -44,65 +48,104 @@ func (p Pseudonyms) mac(fields ...string) []byte {
 
 // ErasedLine is what is left of a line whose person was erased.
 type ErasedLine struct {
-	Seq            int64
-	At             time.Time
-	State          string
-	Source         string
-	PrevHash, Hash string // in hexadecimal
-	Trace          Trace  // as it was when it was erased: not of Hash where the chain did not hold
+	Seq      int64     `json:"seq"`
+	At       time.Time `json:"at"`
+	State    string    `json:"state"`
+	Source   string    `json:"source"`
+	PrevHash string    `json:"prev"` // these four in hexadecimal
+	Hash     string    `json:"hash"`
+	Digest   string    `json:"digest"` // as it was when it was erased: not Hash where the chain did not hold
+	Actor    string    `json:"actor"`
 }
 
 // ErasedLedger is what is left of a ledger. What the lines said cannot be hashed again, for the words and the number are gone; so their
-// hashes are kept as links, and a seal under the key of the pseudonyms holds the links, and what is left of the lines, as they were when
-// they were erased. BrokenAt says that the chain did not hold then.
+// hashes are kept as links. A hash beside all else that went into it tells the number to whoever tries them all, so the lines are encrypted
+// under the key of the pseudonyms, which holds them and the other fields as they were.
 type ErasedLedger struct {
+	ID        string // UUID in lower case, as OrgID
 	OrgID     string
 	Pseudonym string
 	ErasedAt  time.Time
 	State     string
 	BrokenAt  int64 // of the first line that did not hold when it was erased; 0 when all did
-	Lines     []ErasedLine
-	Seal      []byte
+	Length    int64
+	Lines     []byte // of ErasedLine in JSON: AES-256-GCM after its nonce
 }
 
-// Erase leaves of a ledger what may be kept, and seals it.
-func (p Pseudonyms) Erase(lines []Line, c Chain, state string, at time.Time) ErasedLedger {
-	e := ErasedLedger{ErasedAt: at.UTC().Truncate(time.Microsecond), State: state} // as Postgres keeps it
+// Erase leaves of the ledger of this name what may be kept.
+func (p Pseudonyms) Erase(id string, lines []Line, c Chain, state string, at time.Time) (ErasedLedger, error) {
+	e := ErasedLedger{ // the time is as Postgres keeps it
+		ID: id, ErasedAt: at.UTC().Truncate(time.Microsecond), State: state, Length: int64(len(lines)),
+	}
 	if broken := Verify(lines, c); broken != nil {
 		e.BrokenAt = broken.Seq
 	}
-	prev, traces := NoHash, Traces(lines)
+	left, prev, traces := make([]ErasedLine, len(lines)), NoHash, Traces(lines)
 	for i, l := range lines {
 		e.OrgID, e.Pseudonym = l.OrgID, p.Of(l.OrgID, l.Phone)
-		left := ErasedLine{Seq: l.Seq, At: l.At, State: l.State, Source: l.Source, PrevHash: l.PrevHash, Hash: l.Hash, Trace: traces[i]}
+		left[i] = ErasedLine{l.Seq, l.At, l.State, l.Source, l.PrevHash, l.Hash, traces[i].Digest, traces[i].Actor}
 		if l.Hash == "" { // from before there were chains
-			left.PrevHash, left.Hash = prev, l.Digest(prev)
+			left[i].PrevHash, left[i].Hash = prev, l.Digest(prev)
 		}
-		e.Lines, prev = append(e.Lines, left), left.Hash
+		prev = left[i].Hash
 	}
-	e.Seal = p.seal(e)
-	return e
+	text, err := json.Marshal(left)
+	if err != nil {
+		return e, err
+	}
+	sealing, err := p.cipher()
+	if err == nil {
+		e.Lines = sealing.Seal(nil, nil, text, e.open()) //nolint:gosec // it draws the nonce itself
+	}
+	return e, err
 }
 
-func (p Pseudonyms) seal(e ErasedLedger) []byte {
-	fields := []string{
-		"paceline-erased-ledger-1", e.OrgID, e.Pseudonym, strconv.FormatInt(e.ErasedAt.UnixMicro(), 10), e.State,
-		strconv.FormatInt(e.BrokenAt, 10), strconv.Itoa(len(e.Lines)),
+// cipher is under a key of its own.
+func (p Pseudonyms) cipher() (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, p.key, nil, "paceline-erased-ledger-1", 32)
+	if err != nil {
+		return nil, err
 	}
-	for _, l := range e.Lines {
-		fields = append(fields, strconv.FormatInt(l.Seq, 10), strconv.FormatInt(l.At.UnixMicro(), 10), l.State, l.Source, l.PrevHash, l.Hash,
-			l.Trace.Digest, l.Trace.Actor)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
 	}
-	return p.mac(fields...)
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// open is what is not encrypted, and held all the same.
+func (e ErasedLedger) open() []byte {
+	return []byte(Netstrings(e.ID, e.OrgID, e.Pseudonym, strconv.FormatInt(e.ErasedAt.UnixMicro(), 10), e.State,
+		strconv.FormatInt(e.BrokenAt, 10), strconv.FormatInt(e.Length, 10)))
+}
+
+// ErrSealed means that the lines of an erased ledger cannot be read.
+var ErrSealed = errors.New("it is not what was sealed under this PSEUDONYM_KEY")
+
+// Left are the lines of an erased ledger; ErrSealed when they, or what is known of the whole, are not as they were under this key.
+func (p Pseudonyms) Left(e ErasedLedger) (lines []ErasedLine, err error) {
+	sealing, err := p.cipher()
+	if err != nil {
+		return nil, err
+	}
+	text, err := sealing.Open(nil, nil, e.Lines, e.open())
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return lines, json.Unmarshal(text, &lines)
 }
 
 // VerifyErased reports where what is left of a ledger does not hold; nil when it does.
 func (p Pseudonyms) VerifyErased(e ErasedLedger) *Break {
-	if e.BrokenAt > 0 {
+	lines, err := p.Left(e)
+	switch {
+	case err != nil:
+		return &Break{e.Length, err.Error()}
+	case e.BrokenAt > 0:
 		return &Break{e.BrokenAt, "the chain did not hold when the person was erased"}
 	}
 	prev := NoHash
-	for i, l := range e.Lines {
+	for i, l := range lines {
 		switch want := int64(i + 1); {
 		case l.Seq != want:
 			return &Break{want, "the line is missing"}
@@ -110,9 +153,6 @@ func (p Pseudonyms) VerifyErased(e ErasedLedger) *Break {
 			return &Break{want, "it does not follow from the line before it"}
 		}
 		prev = l.Hash
-	}
-	if !hmac.Equal(e.Seal, p.seal(e)) {
-		return &Break{int64(len(e.Lines)), fmt.Sprintf("the seal is not that of these %d lines under this PSEUDONYM_KEY", len(e.Lines))}
 	}
 	return nil
 }

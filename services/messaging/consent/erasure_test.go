@@ -11,25 +11,34 @@ import (
 	"paceline.internal/services/messaging/consent"
 )
 
+const ledgerID = "0190a000-0000-7000-8000-0000000000d1"
+
 func TestErasedLedger(t *testing.T) {
 	t.Parallel()
 	names := consent.NewPseudonyms("a key of at least thirty-two bytes")
 	at := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	lines, chain := chained([]consent.Line{firstLine, firstLine, firstLine}, 1) // the first one is from before there were chains
-	erased := names.Erase(lines, chain, "opted_out", at)
+	erased, err := names.Erase(ledgerID, lines, chain, "opted_out", at)
+	require.NoError(t, err)
 	require.Nil(t, names.VerifyErased(erased))
 	require.Equal(t, names.Of(firstLine.OrgID, firstLine.Phone), erased.Pseudonym)
 	require.NotContains(t, erased.Pseudonym, strings.TrimPrefix(firstLine.Phone, "+"))
-	require.Equal(t, chain.Head, erased.Lines[2].Hash)
+	left, err := names.Left(erased)
+	require.NoError(t, err)
+	require.Equal(t, chain.Head, left[2].Hash)
+	require.Equal(t, chain.Head, left[2].Digest)
+	for _, word := range []string{"opted_out", "inbound", chain.Head} { // nor is anything else to try a number by
+		require.NotContains(t, string(erased.Lines), word)
+	}
 
 	for name, tamper := range map[string]func(*consent.ErasedLedger){
-		"StateOfALine":    func(e *consent.ErasedLedger) { e.Lines[1].State = "opted_in" },
-		"TimeOfALine":     func(e *consent.ErasedLedger) { e.Lines[1].At = at },
-		"LastLineGone":    func(e *consent.ErasedLedger) { e.Lines = e.Lines[:2] },
-		"LineGone":        func(e *consent.ErasedLedger) { e.Lines = slices.Delete(e.Lines, 1, 2) },
-		"HashOfTheLast":   func(e *consent.ErasedLedger) { e.Lines[2].Hash = consent.NoHash },
-		"DigestOfALine":   func(e *consent.ErasedLedger) { e.Lines[1].Trace.Digest = consent.NoHash },
-		"ActorOfALine":    func(e *consent.ErasedLedger) { e.Lines[1].Trace.Actor = consent.NoHash },
+		"ABitOfTheLines":  func(e *consent.ErasedLedger) { e.Lines[40] ^= 1 },
+		"TheirEndGone":    func(e *consent.ErasedLedger) { e.Lines = e.Lines[:len(e.Lines)-1] },
+		"AllGone":         func(e *consent.ErasedLedger) { e.Lines = nil },
+		"TimeOfTheWhole":  func(e *consent.ErasedLedger) { e.ErasedAt = at.Add(1e9) },
+		"HowMany":         func(e *consent.ErasedLedger) { e.Length = 2 },
+		"UnderAName":      func(e *consent.ErasedLedger) { e.ID = firstLine.MessageID },
+		"HidesABreak":     func(e *consent.ErasedLedger) { e.BrokenAt = 1 },
 		"StateOfTheWhole": func(e *consent.ErasedLedger) { e.State = "opted_in" },
 		"OfAnother":       func(e *consent.ErasedLedger) { e.Pseudonym = names.Of(firstLine.OrgID, "+14155550199") },
 	} {
@@ -45,7 +54,8 @@ func TestErasedLedger(t *testing.T) {
 	t.Run("AnotherKeyMakesOthers", func(t *testing.T) {
 		t.Parallel()
 		other := consent.NewPseudonyms("another key of at least 32 bytes ..")
-		require.NotNil(t, other.VerifyErased(erased))
+		_, err := other.Left(erased)
+		require.ErrorIs(t, err, consent.ErrSealed)
 		require.NotEqual(t, erased.Pseudonym, other.Of(firstLine.OrgID, firstLine.Phone))
 		require.NotEqual(t, names.KeyID(), other.KeyID())
 		require.Empty(t, consent.Pseudonyms{}.KeyID())
@@ -55,6 +65,10 @@ func TestErasedLedger(t *testing.T) {
 		t.Parallel()
 		broken := slices.Clone(lines)
 		broken[1].Words += "!"
-		require.EqualValues(t, 2, names.VerifyErased(names.Erase(broken, chain, "opted_out", at)).Seq)
+		e, err := names.Erase(ledgerID, broken, chain, "opted_out", at)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, names.VerifyErased(e).Seq)
+		e.BrokenAt = 0
+		require.NotNil(t, names.VerifyErased(e))
 	})
 }

@@ -88,9 +88,7 @@ with due as materialized (select org_id, phone, ledger_id from consents where le
 ` + sqlLines + ` from due d join consent_events e using (org_id, phone) order by d.ledger_id, e.id`
 
 const (
-	sqlNamedErased = `
-select l.id, l.org_id, l.erased_at, array_agg(encode(e.digest, 'hex') order by e.seq), array_agg(encode(e.actor, 'hex') order by e.seq)
-from erased_ledgers l join erased_consent_lines e on e.ledger_id = l.id where l.id = any(@names::uuid[]) group by l.id`
+	sqlNamedErased = `select ` + erasedColumns + ` from erased_ledgers where id = any(@names::uuid[])`
 
 	sqlNamedForgotten = `
 select ledger_id, org_id, forgotten_at, array(select encode(w, 'hex') from unnest(witnesses) with ordinality u (w, n) order by n)
@@ -105,7 +103,7 @@ func (s *Store) NamedLedgers(ctx context.Context, names []uuid.UUID) (map[uuid.U
 	if err != nil {
 		return nil, err
 	}
-	erased, err := collect(ctx, s.pool, sqlNamedErased, args, readNamedErased)
+	erased, err := collect(ctx, s.pool, sqlNamedErased, args, s.readNamedErased)
 	if err != nil {
 		return nil, err
 	}
@@ -120,18 +118,25 @@ func (s *Store) NamedLedgers(ctx context.Context, names []uuid.UUID) (map[uuid.U
 	return named, err
 }
 
-func readNamedErased(row pgx.CollectableRow) (anchor.Ledger, error) {
-	l := anchor.Ledger{Left: &anchor.Left{How: "erased"}}
-	var digests, actors []string
-	if err := row.Scan(&l.ID, &l.OrgID, &l.Left.At, &digests, &actors); err != nil {
+func (s *Store) readNamedErased(row pgx.CollectableRow) (l anchor.Ledger, err error) {
+	e, err := readErased(row)
+	if err != nil {
 		return l, err
 	}
-	traces := make([]consent.Trace, len(digests))
-	for i := range digests {
-		traces[i] = consent.Trace{Digest: digests[i], Actor: actors[i]}
+	l.Left = &anchor.Left{How: "erased", At: e.ErasedAt, Sealed: !s.Pseudonyms.Known()}
+	if !l.Left.Sealed {
+		lines, problem := s.Pseudonyms.Left(e)
+		traces := make([]consent.Trace, len(lines))
+		for i, line := range lines {
+			traces[i] = consent.Trace{Digest: line.Digest, Actor: line.Actor}
+		}
+		l.Left.Witnesses, l.Left.Problem = consent.Witnesses(traces), problem
 	}
-	l.Left.Witnesses = consent.Witnesses(traces)
-	return l, nil
+	l.ID, err = uuid.Parse(e.ID)
+	if err == nil {
+		l.OrgID, err = uuid.Parse(e.OrgID)
+	}
+	return l, err
 }
 
 const (

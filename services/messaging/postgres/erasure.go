@@ -92,20 +92,12 @@ on conflict (org_id, pseudonym) do update set created_at = excluded.created_at`
 
 	sqlUnsuppress = `delete from suppressions where org_id = @org and pseudonym = @pseudonym`
 
-	// sqlKeepLedger keeps the name under which signed anchors know the ledger, and locks it, for it may be getting one.
+	// sqlNameErased is the name under which signed anchors know the ledger; locked, for it may be getting one.
+	sqlNameErased = `select coalesce(ledger_id, @id)::text from consents where org_id = @org and phone = @phone for update`
+
 	sqlKeepLedger = `
-with ledger as materialized (
-	select coalesce(ledger_id, @id) as id from consents where org_id = @org and phone = @phone for update
-), kept as (
-	insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, head, broken_at, seal)
-	select id, @org, @pseudonym, @at, @state, @length, decode(nullif(@head, ''), 'hex'), nullif(@broken::bigint, 0), @seal from ledger
-	returning id, org_id
-)
-insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash, digest, actor)
-select id, org_id, u.seq, u.at, u.state, u.source, decode(u.prev, 'hex'), decode(u.hash, 'hex'),
-	decode(u.digest, 'hex'), decode(u.actor, 'hex')
-from kept, unnest(@seqs::bigint[], @ats::timestamptz[], @states::text[], @sources::text[],
-	@prevs::text[], @hashes::text[], @digests::text[], @actors::text[]) u (seq, at, state, source, prev, hash, digest, actor)`
+insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, broken_at, lines)
+values (@id, @org, @pseudonym, @at, @state, @length, @broken, @lines)`
 
 	sqlErasedNow = `
 update erased_profiles set erased_at = @at where org_id = @org and profile_id = @profile and erased_at is null`
@@ -176,34 +168,25 @@ func (s *Store) keepErased(ctx context.Context, tx pgx.Tx, l inbox.Ledger, args 
 			return err
 		}
 	}
-	erased := s.Pseudonyms.Erase(lines, l.Chain, string(l.State), at)
-	n := len(erased.Lines)
-	seqs, ats, states, sources := make([]int64, n), make([]time.Time, n), make([]string, n), make([]string, n)
-	prevs, hashes, digests, actors := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	for i, line := range erased.Lines {
-		seqs[i], ats[i], states[i], sources[i], prevs[i], hashes[i] = line.Seq, line.At, line.State, line.Source, line.PrevHash, line.Hash
-		digests[i], actors[i] = line.Trace.Digest, line.Trace.Actor
+	args["id"] = uuid.Must(uuid.NewV7())
+	var id string
+	if err := tx.QueryRow(ctx, sqlNameErased, args).Scan(&id); err != nil {
+		return err
+	}
+	erased, err := s.Pseudonyms.Erase(id, lines, l.Chain, string(l.State), at)
+	if err != nil {
+		return err
 	}
 	return exec(ctx, tx, sqlKeepLedger, postgres.Args{
-		"id": uuid.Must(uuid.NewV7()), "org": l.OrgID, "phone": l.Phone.String(), "pseudonym": erased.Pseudonym, "at": at, "state": erased.State,
-		"length": n, "head": l.Chain.Head, "broken": erased.BrokenAt, "seal": erased.Seal, "seqs": seqs, "ats": ats, "states": states,
-		"sources": sources, "prevs": prevs, "hashes": hashes, "digests": digests, "actors": actors,
+		"id": id, "org": l.OrgID, "pseudonym": erased.Pseudonym, "at": at, "state": erased.State, "length": erased.Length,
+		"broken": null(erased.BrokenAt), "lines": erased.Lines,
 	})
 }
 
-const sqlErasedLedgers = `
-select l.id, l.org_id::text, l.pseudonym, l.erased_at, l.state, coalesce(l.broken_at, 0), l.seal, l.length,
-	coalesce(array_agg(e.seq order by e.seq) filter (where e.seq is not null), '{}'),
-	coalesce(array_agg(e.at order by e.seq) filter (where e.seq is not null), '{}'),
-	coalesce(array_agg(e.state order by e.seq) filter (where e.seq is not null), '{}'),
-	coalesce(array_agg(e.source order by e.seq) filter (where e.seq is not null), '{}'),
-	coalesce(array_agg(encode(e.prev_hash, 'hex') order by e.seq) filter (where e.seq is not null), '{}'),
-	coalesce(array_agg(encode(e.hash, 'hex') order by e.seq) filter (where e.seq is not null), '{}'),
-	coalesce(array_agg(encode(e.digest, 'hex') order by e.seq) filter (where e.seq is not null), '{}'),
-	coalesce(array_agg(encode(e.actor, 'hex') order by e.seq) filter (where e.seq is not null), '{}')
-from erased_ledgers l left join erased_consent_lines e on e.ledger_id = l.id
-where l.org_id = @org and l.pseudonym = @pseudonym
-group by l.id order by l.erased_at`
+const (
+	erasedColumns    = `id::text, org_id::text, pseudonym, erased_at, state, length, coalesce(broken_at, 0), lines`
+	sqlErasedLedgers = `select ` + erasedColumns + ` from erased_ledgers where org_id = @org and pseudonym = @pseudonym order by erased_at`
+)
 
 // ErasedConsent is what is left of the consent of a pseudonym.
 func (s *Store) ErasedConsent(ctx context.Context, orgID uuid.UUID, pseudonym string) (left inbox.ErasedConsent, err error) {
@@ -220,21 +203,7 @@ func (s *Store) ErasedConsent(ctx context.Context, orgID uuid.UUID, pseudonym st
 }
 
 func readErased(row pgx.CollectableRow) (e consent.ErasedLedger, err error) {
-	var id uuid.UUID
-	var length int64
-	var seqs []int64
-	var ats []time.Time
-	var states, sources, prevs, hashes, digests, actors []string
-	err = row.Scan(&id, &e.OrgID, &e.Pseudonym, &e.ErasedAt, &e.State, &e.BrokenAt, &e.Seal, &length, &seqs, &ats, &states, &sources, &prevs,
-		&hashes, &digests, &actors)
-	e.Lines = make([]consent.ErasedLine, len(seqs))
-	for i := range seqs {
-		e.Lines[i] = consent.ErasedLine{
-			Seq: seqs[i], At: ats[i], State: states[i], Source: sources[i], PrevHash: prevs[i], Hash: hashes[i],
-			Trace: consent.Trace{Digest: digests[i], Actor: actors[i]},
-		}
-	}
-	return e, err
+	return e, row.Scan(&e.ID, &e.OrgID, &e.Pseudonym, &e.ErasedAt, &e.State, &e.Length, &e.BrokenAt, &e.Lines)
 }
 
 const (

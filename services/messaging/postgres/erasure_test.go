@@ -87,27 +87,32 @@ func TestErasePerson(t *testing.T) {
 		require.NoError(t, err)
 		writes(t, store, p, "please STOP, says Ana", at)
 		writes(t, store, p, "STOP", at)
+		_, err = pool.Exec(t.Context(), `update sms_messages set twilio_sid = 'wamid.' || id where direction = 'inbound'`)
+		require.NoError(t, err)
 		_, err = pool.Exec(t.Context(), `insert into sms_looks (message_id, at, finding, detail, candidates)
 			select id, $1, 'resolved', 'hello Ana', '[]' from sms_messages where direction = 'outbound'`, at)
 		require.NoError(t, err)
 		before := dump(t, pool)
 		require.Contains(t, before, "4155550123")
+		var hash string
+		require.NoError(t, pool.QueryRow(t.Context(), `select encode(hash, 'hex') from consent_events limit 1`).Scan(&hash))
+		require.Contains(t, before, hash)
 
 		e := erase(t, store, p, at)
 		erase(t, store, p, at.Add(time.Hour)) // and again
 		_, err = store.RecordReceipt(t.Context(), receipt("SMx", "delivered"))
 		require.NoError(t, err)
 		after := dump(t, pool)
-		for _, word := range []string{"4155550123", "Ana", "hello"} {
+		for _, word := range []string{"4155550123", "Ana", "hello", "wamid.", hash} {
 			require.NotContains(t, after, word)
 		}
 		left, err := store.ErasedConsent(t.Context(), p.OrgID, e.Pseudonym)
 		require.NoError(t, err)
 		require.Len(t, left.Ledgers, 1)
-		require.Len(t, left.Ledgers[0].Lines, 2)
+		require.EqualValues(t, 2, left.Ledgers[0].Length)
 		require.Nil(t, store.Pseudonyms.VerifyErased(left.Ledgers[0]))
 		require.Equal(t, at, left.SuppressedAt.UTC())
-		_, err = pgtest.Owner(t, pool).Exec(t.Context(), `update erased_consent_lines set state = 'opted_in'`)
+		_, err = pgtest.Owner(t, pool).Exec(t.Context(), `update erased_ledgers set state = 'opted_in'`)
 		require.NoError(t, err)
 		left, err = store.ErasedConsent(t.Context(), p.OrgID, e.Pseudonym)
 		require.NoError(t, err)
@@ -191,6 +196,24 @@ func TestSuppressions(t *testing.T) {
 		claim, err := store.Claim(t.Context(), attempt(t, p.OrgID, p.Phone, "enrolled anew"))
 		require.NoError(t, err)
 		require.True(t, claim.Won)
+	})
+
+	t.Run("NoneIsLeftAfterTheirSTARTToComeBackWithALossOfTheLedger", func(t *testing.T) {
+		t.Parallel()
+		store, pool, p := erasable(t)
+		writes(t, store, p, "STOP", at)
+		e := erase(t, store, p, at)
+		writes(t, store, p, "START", at.Add(time.Hour))
+		left, err := store.ErasedConsent(t.Context(), p.OrgID, e.Pseudonym)
+		require.NoError(t, err)
+		require.Zero(t, left.SuppressedAt)
+		_, err = pool.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, p.OrgID, p.Phone.String(), at.Add(2*time.Hour))
+		require.NoError(t, err)
+		_, err = store.Consent(t.Context(), p.OrgID, p.Phone, inbox.LedgerPage{Limit: 1})
+		require.ErrorIs(t, err, inbox.ErrConsentNotFound)
+		state, err := store.ConsentState(t.Context(), p.OrgID, p.Phone.String())
+		require.NoError(t, err)
+		require.Empty(t, state)
 	})
 
 	t.Run("NoOperatorLiftsThem", func(t *testing.T) {

@@ -55,7 +55,7 @@ func (s *Store) RecordInbound(ctx context.Context, e inbox.Entry) (m send.Messag
 		}
 	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		m, err = record(ctx, tx, e)
+		m, err = s.record(ctx, tx, e)
 		return err
 	})
 	if postgres.IsUniqueViolation(err, "sms_messages_twilio_sid_key") {
@@ -90,7 +90,7 @@ func argsOf(e inbox.Entry) postgres.Args {
 	}
 }
 
-func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error) {
+func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error) {
 	args := argsOf(e)
 	if m, found, err := message(ctx, tx, sqlBySID, args); err != nil || found {
 		return m, err
@@ -113,6 +113,11 @@ func record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Message, error)
 	if follows.Event != nil {
 		if err := change(ctx, tx, consentChange{OrgID: e.OrgID, Phone: m.From, Event: *follows.Event}); err != nil {
 			return send.Message{}, err
+		}
+		if follows.Event.State == consent.OptedIn { // their STOP from before an erasure is over, also when this ledger is lost
+			if err := exec(ctx, tx, sqlUnsuppress, s.named(args, e.OrgID, e.From.String())); err != nil {
+				return send.Message{}, err
+			}
 		}
 	}
 	if follows.Carrier == consent.Blocks || follows.Carrier == consent.Lifts {

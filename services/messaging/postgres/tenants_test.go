@@ -39,11 +39,8 @@ with c as (
 ), ep as (
     insert into erased_profiles (org_id, profile_id, pseudonym, began_at) values (@org, gen_random_uuid(), 'erased:1', @at)
 ), el as (
-    insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, seal)
-    values (gen_random_uuid(), @org, 'erased:1', @at, 'opted_out', 1, sha256('')) returning id, org_id
-), en as (
-    insert into erased_consent_lines (ledger_id, org_id, seq, at, state, source, prev_hash, hash, digest, actor)
-    select id, org_id, 1, @at, 'opted_out', 'inbound', sha256(''), sha256(''), sha256(''), sha256('') from el
+    insert into erased_ledgers (id, org_id, pseudonym, erased_at, state, length, lines)
+    values (gen_random_uuid(), @org, 'erased:1', @at, 'opted_out', 1, sha256(''))
 ), fl as (
     insert into forgotten_ledgers (ledger_id, org_id, forgotten_at, witnesses) values (gen_random_uuid(), @org, @at, array[sha256('')])
 ), a as (
@@ -67,7 +64,7 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `insert into sender_rates (sender, arrival) values ('MG1', now())`)
 	require.NoError(t, err)
-	left := []string{"forgotten_ledgers", "erased_ledgers", "erased_consent_lines"}
+	left := []string{"forgotten_ledgers", "erased_ledgers"}
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,

@@ -118,7 +118,7 @@ func (s *Server) GetErasedLedger(
 	answer := &messagingv1.GetErasedLedgerResponse{SuppressedAt: writeTime(left.SuppressedAt)}
 	for _, l := range left.Ledgers {
 		ledger := &messagingv1.ErasedLedger{
-			ErasedAt: writeTime(l.ErasedAt), State: l.State, Length: int32Of(len(l.Lines)), Verified: true,
+			ErasedAt: writeTime(l.ErasedAt), State: l.State, Length: int32Of(int(l.Length)), Verified: true,
 		}
 		if broken := s.Store.Pseudonyms.VerifyErased(l); broken != nil {
 			ledger.Verified, ledger.Problem = false, fmt.Sprintf("line %d: %s", broken.Seq, broken.Why)

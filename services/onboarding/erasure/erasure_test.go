@@ -112,7 +112,10 @@ with p as (
 	values (@profile, @org, @phone, 'Zuleika', 'en', 'UTC', @at, @at) returning id
 ), j as (
 	insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-	values (gen_random_uuid(), @org, 'k', 'twilio', 'e', @phone, '{"body": "avocado"}', 'pending', @at, @at, @at)
+	values (gen_random_uuid(), @org, 'kapso.message.received:wamid.1', 'kapso', 'e', @phone, '{"body": "avocado"}', 'pending', @at, @at, @at)
+), e as (
+	insert into events (seq, event_id, org_id, type, subject, time, causation_id, data, recorded_at)
+	values (1, gen_random_uuid(), @org, 'message.received', @profile, @at, 'message:1', '{"twilio_sid": "wamid.1"}', @at)
 )
 insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
 select gen_random_uuid(), @org, id, 'onboarding', 'onboarding:awaiting_opening_response', 'active', 'v', @at, @at from p`,
@@ -147,7 +150,7 @@ func TestCrashes(t *testing.T) {
 				e, _, err := b.service.Get(t.Context(), b.request.OrgID, b.request.ProfileID)
 				require.NoError(t, err)
 				require.NotNil(t, e.ErasedAt)
-				for _, word := range []string{phone, "Zuleika", "avocado"} {
+				for _, word := range []string{phone, "Zuleika", "avocado", "wamid."} {
 					require.NotContains(t, b.left(t), word)
 				}
 			})

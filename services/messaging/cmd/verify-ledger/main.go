@@ -1,6 +1,7 @@
 // Command verify-ledger checks consent ledgers. Without a flag it asks nobody: it reads the answers of GET /v1/consents/{phone}, all pages
 // of one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
-// MESSAGING_DATABASE_URL, against what was signed and written outside the database.
+// MESSAGING_DATABASE_URL, against what was signed and written outside the database. What is left of erased ledgers it reads with
+// PSEUDONYM_KEY.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -20,13 +22,13 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Getenv("MESSAGING_DATABASE_URL"), os.Stdin, os.Stdout); err != nil {
+	if err := run(context.Background(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string, database string, export io.Reader, out io.Writer) error {
+func run(ctx context.Context, args []string, getenv func(string) string, export io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("verify-ledger", flag.ContinueOnError)
 	anchors := flags.String("anchors", "", "the folder with the files of LEDGER_ANCHOR_DIR, of all replicas together")
 	publicKey := flags.String("public-key", "", "a file with the public keys of LEDGER_SIGNING_KEY, old ones too, in PEM")
@@ -51,7 +53,7 @@ func run(ctx context.Context, args []string, database string, export io.Reader, 
 	}
 	check := anchor.Check{Dir: *anchors, Keys: keys}
 	if *all {
-		return whole(ctx, database, check, out)
+		return whole(ctx, getenv, check, out)
 	}
 	lines, err := verify(export, out)
 	if err != nil {
@@ -91,7 +93,8 @@ func verify(export io.Reader, out io.Writer) ([]consent.Line, error) {
 }
 
 // whole are all ledgers of a database.
-func whole(ctx context.Context, url string, check anchor.Check, out io.Writer) error {
+func whole(ctx context.Context, getenv func(string) string, check anchor.Check, out io.Writer) error {
+	url := getenv("MESSAGING_DATABASE_URL")
 	if url == "" {
 		return errors.New("MESSAGING_DATABASE_URL is not set")
 	}
@@ -102,6 +105,7 @@ func whole(ctx context.Context, url string, check anchor.Check, out io.Writer) e
 	defer pool.Close()
 	ctx = postgres.AcrossOrganisations(ctx)
 	ledgers := store.NewStore(pool)
+	ledgers.Pseudonyms = consent.NewPseudonyms(strings.TrimSpace(getenv("PSEUDONYM_KEY")))
 	known, unanchored, err := ledgers.Anchors(ctx)
 	if err != nil {
 		return err
@@ -126,10 +130,16 @@ func report(ctx context.Context, check anchor.Check, besides string, out io.Writ
 			return err
 		}
 	}
+	if r.Untold > 0 {
+		const untold = "untold: %d ledgers were erased, as the database says; without PSEUDONYM_KEY nobody can tell\n"
+		if _, err := fmt.Fprintf(out, untold, r.Untold); err != nil {
+			return err
+		}
+	}
 	if n := len(r.Findings) + r.More; n > 0 {
 		return fmt.Errorf("%d findings: the anchors of %s and the ledgers disagree", n, check.Dir)
 	}
-	_, err = fmt.Fprintf(out, "ok: %d anchors with %d entries (%d unreadable lines), and every ledger is what they hold (%d are gone); %s\n",
-		r.Statements, r.Entries, r.Unreadable, len(r.Lawful)+r.MoreLawful, besides)
+	_, err = fmt.Fprintf(out, "ok: %d anchors with %d entries (%d unreadable lines), and every ledger is what they hold "+
+		"(%d are gone, %d untold); %s\n", r.Statements, r.Entries, r.Unreadable, len(r.Lawful)+r.MoreLawful, r.Untold, besides)
 	return err
 }

@@ -81,12 +81,17 @@ func TestAnchors(t *testing.T) {
 		Due: store.AnchorLedgers, Dir: dir, Key: key, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler),
 	}
 	export("letter 1")
+	erased, err := sms.StoredPhone("+14155550124")
+	require.NoError(t, err)
+	_, err = store.SetConsent(t.Context(), inbox.Note{OrgID: org, Phone: erased, State: consent.OptedOut, Reason: "letter", At: at})
+	require.NoError(t, err)
 	_, err = writer.Once(t.Context())
 	require.NoError(t, err)
+	env := map[string]string{"MESSAGING_DATABASE_URL": pool.Config().ConnString()}
 	asks := func(from string, more ...string) (string, error) {
 		var out strings.Builder
 		args := append([]string{"--anchors", dir, "--public-key", keys}, more...)
-		err := run(t.Context(), args, pool.Config().ConnString(), strings.NewReader(from), &out)
+		err := run(t.Context(), args, func(name string) string { return env[name] }, strings.NewReader(from), &out)
 		return out.String(), err
 	}
 
@@ -96,8 +101,23 @@ func TestAnchors(t *testing.T) {
 	require.Contains(t, said, "1 of 2 lines are anchored")
 	said, err = asks("", "--database")
 	require.NoError(t, err)
-	require.Contains(t, said, "ok: 1 anchors with 1 entries")
+	require.Contains(t, said, "ok: 1 anchors with 2 entries")
 	require.Contains(t, said, "1 ledgers have lines that no anchor holds yet")
+
+	const pseudonymKey = "a key of at least thirty-two bytes"
+	gone := inbox.Person{OrgID: org, ProfileID: uuid.New(), Phone: erased}
+	store.Pseudonyms = consent.NewPseudonyms(pseudonymKey)
+	_, err = store.ErasePerson(t.Context(), gone, at)
+	require.NoError(t, err)
+	said, err = asks("", "--database")
+	require.NoError(t, err)
+	require.Contains(t, said, "untold: 1 ledgers were erased")
+	require.Contains(t, said, "(0 are gone, 1 untold)")
+	env["PSEUDONYM_KEY"] = pseudonymKey + "\n"
+	said, err = asks("", "--database")
+	require.NoError(t, err)
+	require.Contains(t, said, "erased lawfully at 2026-11-20T12:00:00Z: 1 lines, witness fits")
+	require.Contains(t, said, "(1 are gone, 0 untold)")
 
 	const guardsOff = "alter table consent_events disable trigger user; update consent_events set words = 'letter X', prev_hash = null, hash = null; " +
 		"update consents set chain_head = null, chain_length = 0"
@@ -110,5 +130,5 @@ func TestAnchors(t *testing.T) {
 	require.ErrorContains(t, err, "the chain breaks at line 1")
 	_, err = asks(`{"consent":{"phone":"+14155550123"},"events":[],"chain":{"org_id":"o","length":0,"head":""}}`)
 	require.ErrorContains(t, err, "no anchor holds any line")
-	require.ErrorContains(t, run(t.Context(), []string{"--anchors", dir}, "", nil, nil), "both")
+	require.ErrorContains(t, run(t.Context(), []string{"--anchors", dir}, nil, nil, nil), "both")
 }

@@ -38,7 +38,9 @@ CREATE TABLE IF NOT EXISTS erased_profiles (
     PRIMARY KEY (org_id, profile_id)
 );
 
--- What is left of the ledger of an erased person: its links, and a seal over them and over what is left of each line.
+-- What is left of the ledger of an erased person. Its hashes would tell the number to whoever tries them all beside the times and the
+-- messages, so they are in lines alone: of each line time, state, source, hashes, its digest and that of its actor, encrypted under
+-- PSEUDONYM_KEY (AES-256-GCM), which holds the other columns too.
 CREATE TABLE IF NOT EXISTS erased_ledgers (
     id        uuid        PRIMARY KEY, -- consents.ledger_id: by this name signed anchors know it
     org_id    uuid        NOT NULL,
@@ -46,34 +48,17 @@ CREATE TABLE IF NOT EXISTS erased_ledgers (
     erased_at timestamptz NOT NULL,
     state     text        NOT NULL,
     length    bigint      NOT NULL CHECK (length >= 0),
-    head      bytea,
     broken_at bigint,     -- where the chain did not hold when it was erased
-    seal      bytea       NOT NULL CHECK (length(seal) = 32)
+    lines     bytea       NOT NULL
 );
 CREATE INDEX IF NOT EXISTS erased_ledgers_by_pseudonym ON erased_ledgers (org_id, pseudonym, erased_at);
-
-CREATE TABLE IF NOT EXISTS erased_consent_lines (
-    ledger_id uuid        NOT NULL REFERENCES erased_ledgers (id),
-    org_id    uuid        NOT NULL,
-    seq       bigint      NOT NULL CHECK (seq > 0),
-    at        timestamptz NOT NULL,
-    state     text        NOT NULL,
-    source    text        NOT NULL,
-    prev_hash bytea       NOT NULL,
-    hash      bytea       NOT NULL,
-    -- Of these two signed anchors hold a witness: what the line hashed to when it was erased, which is not hash where the chain did not hold,
-    -- and the hash of whose call caused it.
-    digest    bytea       NOT NULL,
-    actor     bytea       NOT NULL,
-    PRIMARY KEY (ledger_id, seq)
-);
 
 -- +goose StatementBegin
 DO $$
 DECLARE
     held text;
 BEGIN
-    FOREACH held IN ARRAY ARRAY['suppressions', 'erased_profiles', 'erased_ledgers', 'erased_consent_lines'] LOOP
+    FOREACH held IN ARRAY ARRAY['suppressions', 'erased_profiles', 'erased_ledgers'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', held);
         EXECUTE format('DROP POLICY IF EXISTS tenant ON %I', held);
         EXECUTE format('CREATE POLICY tenant ON %I TO messaging_tenant USING (org_id = current_org_id())', held);
@@ -85,7 +70,7 @@ $$;
 -- +goose StatementEnd
 
 -- What is left is evidence too.
-REVOKE UPDATE, DELETE ON erased_ledgers, erased_consent_lines FROM messaging_tenant, messaging_worker;
+REVOKE UPDATE, DELETE ON erased_ledgers FROM messaging_tenant, messaging_worker;
 
 -- erase_person takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept.
 -- It runs under the lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before.
@@ -109,11 +94,14 @@ BEGIN
     DELETE FROM reminder_preferences WHERE org_id = of_org AND phone = of_phone;
     DELETE FROM sms_outbound_jobs
     WHERE org_id = of_org AND (payload ->> 'to' = of_phone OR payload ? 'profile_id' AND payload ->> 'profile_id' = of_profile::text);
-    UPDATE sms_receipts SET raw = '{}' WHERE message_id = ANY (theirs) AND raw <> '{}';
+    -- WhatsApp's ids hold the number, in base64.
+    UPDATE sms_receipts SET raw = '{}', twilio_sid = CASE WHEN twilio_sid LIKE 'wamid.%' THEN 'erased:' || id ELSE twilio_sid END
+    WHERE message_id = ANY (theirs) AND (raw <> '{}' OR twilio_sid LIKE 'wamid.%');
     UPDATE sms_receipts SET raw = '{}' WHERE message_id IS NULL AND of_phone IN (raw ->> 'To', raw ->> 'From');
     UPDATE sms_messages SET body = '', body_hash = decode(repeat('00', 32), 'hex'), erased_at = coalesce(erased_at, erased),
         from_number = CASE direction WHEN 'inbound' THEN alias ELSE from_number END,
         to_number = CASE direction WHEN 'outbound' THEN alias ELSE to_number END,
+        twilio_sid = CASE WHEN twilio_sid LIKE 'wamid.%' THEN 'erased:' || id ELSE twilio_sid END,
         -- Keys of ours are made of ids; any other is the caller's, who may have put anything into it.
         idempotency_key = CASE WHEN idempotency_key IS NULL OR idempotency_key LIKE 'onboarding:%' OR idempotency_key LIKE 'outbound:%'
             THEN idempotency_key ELSE 'erased:' || id END
@@ -146,7 +134,6 @@ CREATE OR REPLACE TRIGGER sms_receipts_of_erased BEFORE INSERT ON sms_receipts F
 DROP TRIGGER IF EXISTS sms_receipts_of_erased ON sms_receipts;
 DROP FUNCTION IF EXISTS receipt_of_erased();
 DROP FUNCTION IF EXISTS erase_person(uuid, text, uuid, text, timestamptz);
-DROP TABLE IF EXISTS erased_consent_lines;
 DROP TABLE IF EXISTS erased_ledgers;
 DROP TABLE IF EXISTS erased_profiles;
 DROP TABLE IF EXISTS suppressions;

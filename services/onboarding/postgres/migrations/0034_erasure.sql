@@ -35,8 +35,8 @@ DROP INDEX CONCURRENTLY IF EXISTS events_by_subject;
 CREATE INDEX CONCURRENTLY events_by_subject ON events (org_id, subject);
 
 -- erase_profile deletes a person with everything that is theirs. Of rows that others need it takes what is said of them: a job keeps its key,
--- so that a webhook that comes again does nothing, and an event keeps its place in the log. It is false when something of theirs is at work
--- at this moment.
+-- so that a webhook that comes again does nothing, unless it has WhatsApp's id, which holds the number in base64; and an event keeps its
+-- place in the log. It is false when something of theirs is at work at this moment.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_profile(of_org uuid, of_profile uuid, erased timestamptz)
 RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -62,7 +62,8 @@ BEGIN
     DELETE FROM step_alarms WHERE session_id = ANY (sessions);
     DELETE FROM dead_letters WHERE session_id = ANY (sessions);
     DELETE FROM conversation_sessions WHERE id = ANY (sessions);
-    UPDATE webhook_jobs SET payload = '{}', subject = '', error_message = '', next_retry_at = NULL, updated_at = erased,
+    UPDATE webhook_jobs SET idempotency_key = CASE WHEN idempotency_key LIKE '%wamid.%' THEN 'erased:' || id ELSE idempotency_key END,
+        payload = '{}', subject = '', error_message = '', next_retry_at = NULL, updated_at = erased,
         status = CASE WHEN status IN ('pending', 'failed') THEN 'cancelled' ELSE status END,
         processed_at = CASE WHEN status = 'pending' THEN erased ELSE processed_at END
     WHERE id = ANY (theirs) AND status <> 'processing';
@@ -83,11 +84,13 @@ BEGIN
     DELETE FROM devices WHERE profile_id = of_profile;
     DELETE FROM goal_readings WHERE profile_id = of_profile;
 
-    -- Events hold ids; only why a goal has failed is in words.
+    -- Events hold ids, of which WhatsApp's has the number; only why a goal has failed is in words.
     UPDATE event_outbox SET data = data - 'reason' WHERE subject = of_profile::text AND data ? 'reason';
-    UPDATE events SET data = data - 'reason' WHERE org_id = of_org AND subject = of_profile::text AND data ? 'reason';
-    UPDATE event_deliveries SET payload = payload #- '{data,reason}'
-    WHERE org_id = of_org AND payload ->> 'subject' = of_profile::text AND payload -> 'data' ? 'reason';
+    UPDATE events SET data = data - ARRAY['reason', 'twilio_sid']
+    WHERE org_id = of_org AND subject = of_profile::text AND (data ? 'reason' OR data ->> 'twilio_sid' LIKE 'wamid.%');
+    UPDATE event_deliveries SET payload = payload #- '{data,reason}' #- '{data,twilio_sid}'
+    WHERE org_id = of_org AND payload ->> 'subject' = of_profile::text
+        AND (payload -> 'data' ? 'reason' OR payload #>> '{data,twilio_sid}' LIKE 'wamid.%');
     UPDATE audit SET phone = NULL WHERE org_id = of_org AND phone = their_phone;
     DELETE FROM profiles WHERE id = of_profile;
     UPDATE erasures SET erased_at = erased, next_try_at = NULL, waits_for = '' WHERE profile_id = of_profile AND erased_at IS NULL;
