@@ -58,7 +58,7 @@ func anchored(t *testing.T) *evidence {
 	}
 	for _, phone := range []string{ada, bob} {
 		e.note(phone, "letter 1")
-		e.note(phone, "letter 2")
+		e.note(phone, agreed) // what ends with an opt-out is never forgotten
 	}
 	e.asOwner(guardsOff, `update consent_events
 		set actor = '{"subject": "ann", "role": "operator", "client_address": "::1", "request_id": "r1"}' where seq = 1`)
@@ -66,11 +66,18 @@ func anchored(t *testing.T) *evidence {
 	return e
 }
 
+const agreed = "they agreed again"
+
 func (e *evidence) note(phone, reason string) {
 	e.t.Helper()
 	to, err := sms.StoredPhone(phone)
 	require.NoError(e.t, err)
-	_, err = e.store.SetConsent(e.t.Context(), inbox.Note{OrgID: org, Phone: to, State: consent.OptedOut, Reason: reason, At: at})
+	note := inbox.Note{OrgID: org, Phone: to, State: consent.OptedOut, Reason: reason, At: at}
+	if reason == agreed {
+		note.State = consent.OptedIn
+		note.Evidence = &consent.Evidence{Method: "written", CollectedAt: at.Add(time.Second), Reference: "form 7"}
+	}
+	_, err = e.store.SetConsent(e.t.Context(), note)
 	require.NoError(e.t, err)
 }
 
@@ -231,6 +238,20 @@ func TestAnchors(t *testing.T) {
 			e.finds(tt.want...) // and no later anchor covers it
 		})
 	}
+
+	t.Run("AnOptOutIsNeverForgottenNorErasedWithoutWhatKeepsIt", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		e.note(ada, "letter 3")
+		_, err := e.served.Exec(t.Context(), `update consents set state = 'opted_in'`)
+		require.NoError(t, err, "the state beside the ledger is the service's to write")
+		tag, err := e.served.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ada, at.Add(time.Hour))
+		require.NoError(t, err)
+		require.Zero(t, tag.RowsAffected())
+		_, err = e.served.Exec(t.Context(), `select erase_person($1, $2, $3, 'nobody', $4)`, org, ada, org, at)
+		require.ErrorContains(t, err, "is not kept")
+		e.whole(ada)
+	})
 
 	// The ledger of Ada is deleted lawfully; before or after it the owner does what they must not.
 	for name, tt := range map[string]struct {

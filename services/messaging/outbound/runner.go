@@ -76,6 +76,8 @@ type rateStore interface {
 	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
 	// Charge moves it on whatever it is, but not beyond limit ahead of now.
 	Charge(ctx context.Context, from string, cost, limit time.Duration, now time.Time) error
+	// GiveBack moves it back by what was taken for nothing.
+	GiveBack(ctx context.Context, from string, cost time.Duration) error
 }
 
 // Runner sends what is due, at the sender's pace.
@@ -209,9 +211,9 @@ func (r *Runner) paid(id string) {
 
 // pay takes a message's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to its
 // old place in the queue.
-func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, now time.Time) error {
+func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, cost time.Duration, now time.Time) error {
 	r.paying.RLock()
-	wait, err := r.Rates.Take(ctx, r.from, r.Pace.Cost(sms.Segments(string(t.Body)).Count), r.Pace.Slack(t.Purpose.Urgent()), now)
+	wait, err := r.Rates.Take(ctx, r.from, cost, r.Pace.Slack(t.Purpose.Urgent()), now)
 	r.paid(j.ID)
 	r.paying.RUnlock()
 	if err != nil || wait == 0 {
@@ -240,6 +242,7 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	if err != nil {
 		return err
 	}
+	var paid time.Duration
 	switch now := r.Now(); {
 	case !now.Before(t.ExpiresAt):
 		if end := late(t, progress.Message); end != nil {
@@ -252,7 +255,8 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		if until, quiet := t.quiet(now); quiet { // nor does it in quiet hours
 			return awaitHours(t, until, now)
 		}
-		if err := r.pay(ctx, j, t, now); err != nil {
+		paid = r.Pace.Cost(sms.Segments(string(t.Body)).Count)
+		if err := r.pay(ctx, j, t, paid, now); err != nil {
 			return err
 		}
 	}
@@ -262,6 +266,11 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	})
 	if err != nil {
 		return err
+	}
+	if result.Outcome == send.Capped { // it does not pay either: texts to one phone would keep all others from being sent
+		if err := r.Rates.GiveBack(ctx, r.from, paid); err != nil {
+			return err
+		}
 	}
 	return after(result)
 }

@@ -129,6 +129,22 @@ func heldMessagesWait(t *testing.T) {
 		require.Equal(t, outbound.Completed, b.queued(other.ID).Status)
 	})
 
+	t.Run("TextsAboveACapDoNotUseUpTheRateOfOthers", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.rate = 1
+		b.Config.Caps = send.Caps{PhoneHour: send.Cap{Messages: 1, Segments: 3}}
+		b.send = b.Service(nil)
+		b.enqueue(nil)
+		b.pass(2*time.Second, 100*time.Millisecond)
+		for range 20 {
+			b.enqueue(nil)
+		}
+		other := b.enqueue(func(r *outbound.Request) { r.To = sendtest.Phone(t, "+14155550177") })
+		b.pass(5*time.Second, 100*time.Millisecond)
+		require.Equal(t, outbound.Completed, b.queued(other.ID).Status)
+		require.Len(t, b.sent(), 2)
+	})
 	t.Run("R_08_TextThatIsHeldBetweenItsTurnAndItsSendWaits", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

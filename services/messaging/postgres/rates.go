@@ -48,6 +48,14 @@ func (o *Outbound) Charge(ctx context.Context, from string, cost, limit time.Dur
 	return err
 }
 
+// GiveBack moves the sender's arrival back by what was taken for a message that was not sent.
+func (o *Outbound) GiveBack(ctx context.Context, from string, cost time.Duration) (err error) {
+	defer mark(&err)
+	_, err = o.pool.Exec(ctx, `update sender_rates set arrival = arrival - @cost::interval where sender = @sender`,
+		postgres.Args{"sender": from, "cost": cost})
+	return err
+}
+
 // sqlPressure looks at no more than it counts.
 const sqlPressure = `
 select (select arrival from sender_rates where sender = @sender),

@@ -134,6 +134,7 @@ func TestTenants(t *testing.T) {
 			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
 		AppendOnly: []string{"session_transitions", "engagement_state_transitions"},
+		Kept:       []string{"erasures"},
 		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
 		Open:       []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
 	})

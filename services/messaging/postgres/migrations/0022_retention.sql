@@ -89,6 +89,12 @@ $$;
 CREATE OR REPLACE FUNCTION forget_ledger(of_org uuid, of_phone text, forgotten timestamptz) RETURNS SETOF text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
+    -- The last line decides, not the state beside it, which the caller could have written: an opt-out is never forgotten.
+    IF EXISTS (SELECT FROM consents c WHERE c.org_id = of_org AND c.phone = of_phone AND (c.state <> 'opted_in' OR c.carrier_blocks))
+        OR (SELECT e.state FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone ORDER BY e.id DESC LIMIT 1) <> 'opted_in'
+    THEN
+        RETURN;
+    END IF;
     INSERT INTO forgotten_ledgers (ledger_id, org_id, forgotten_at, witnesses)
     SELECT c.ledger_id, c.org_id, forgotten, consent_witnesses(of_org, of_phone) FROM consents c
     WHERE c.org_id = of_org AND c.phone = of_phone AND c.ledger_id IS NOT NULL;

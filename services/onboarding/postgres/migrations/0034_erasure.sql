@@ -30,6 +30,7 @@ DROP POLICY IF EXISTS tenant ON erasures;
 CREATE POLICY tenant ON erasures TO onboarding_tenant USING (org_id = current_org_id() AND current_profile_id() IS NULL);
 DROP POLICY IF EXISTS worker ON erasures;
 CREATE POLICY worker ON erasures TO onboarding_worker USING (true);
+REVOKE DELETE ON erasures FROM onboarding_tenant, onboarding_worker; -- that somebody was erased is kept
 
 DROP INDEX CONCURRENTLY IF EXISTS events_by_subject;
 CREATE INDEX CONCURRENTLY events_by_subject ON events (org_id, subject);
@@ -52,7 +53,8 @@ BEGIN
     END IF;
     sessions := ARRAY(SELECT id FROM conversation_sessions WHERE profile_id = of_profile);
     theirs := ARRAY(SELECT id FROM webhook_jobs WHERE org_id = of_org AND (subject = their_phone
-        OR payload ->> 'session_id' = ANY (sessions::text[]) OR position(their_phone IN payload::text) > 0));
+        OR payload ->> 'session_id' = ANY (sessions::text[])
+        OR position(their_phone IN payload::text) > 0 OR position(of_profile::text IN payload::text) > 0));
     IF EXISTS (SELECT FROM webhook_jobs WHERE id = ANY (theirs) AND status = 'processing' AND subject = their_phone)
         OR EXISTS (SELECT FROM engagement_outreach WHERE org_id = of_org AND (profile_id = of_profile OR member_id = of_profile) AND status = 'processing') THEN
         RETURN false;
