@@ -133,7 +133,10 @@ end $$`
 func (e *evidence) verify() (anchor.Report, error) {
 	known, _, err := e.store.Anchors(e.t.Context())
 	require.NoError(e.t, err)
-	return anchor.Check{Dir: e.writer.Dir, Keys: []ed25519.PublicKey{e.public}, Find: e.store.NamedLedgers, Known: known}.Verify(e.t.Context())
+	return anchor.Check{
+		Dir: e.writer.Dir, Keys: []ed25519.PublicKey{e.public}, Find: e.store.NamedLedgers, Known: known,
+		Claimed: e.store.ClaimedLedgers,
+	}.Verify(e.t.Context())
 }
 
 func (e *evidence) finds(words ...string) {
@@ -219,6 +222,10 @@ func TestAnchors(t *testing.T) {
 				guardsOff, rewrite, rehash,
 			}, whole: true,
 			want: []string{"rewritten"},
+		},
+		"ALedgerThatIsKeptOutOfAnchorsIsFound": {
+			deed: []string{`update consents set anchored = 1000 where phone = '` + ada + `'`},
+			want: []string{"says that 1000 of its lines are anchored, and anchors hold 2"},
 		},
 		"ALedgerThatTheOwnerDeletedIsFound": {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `'`, `delete from consents where phone = '` + ada + `'`},

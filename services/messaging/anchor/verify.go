@@ -69,12 +69,15 @@ type Check struct {
 	Find  Find
 	Only  uuid.UUID        // the one ledger that is looked at; uuid.Nil for all
 	Known map[int64]string // the hashes of the statements that the database says there are, by their numbers; nil without a database
+	// Claimed goes through the ledgers of which the database says that anchors hold some lines, with how many; nil without a database.
+	Claimed func(ctx context.Context, each func(name uuid.UUID, lines int)) error
 }
 
 // Verify reads all files of the folder and holds the ledgers against them.
 func (c Check) Verify(ctx context.Context) (Report, error) {
 	var r Report
 	hashes, follows, wrong, gone := map[string]bool{}, map[string]int64{}, map[uuid.UUID]bool{}, map[uuid.UUID]Ledger{}
+	held := map[uuid.UUID]int{} // the lines of each ledger that an anchor holds
 	err := statements(c.Dir, c.Keys, &r, func(s *Statement) error {
 		r.Statements++
 		r.Entries += len(s.Ledgers)
@@ -89,7 +92,7 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 		}
 		names := make([]uuid.UUID, len(entries))
 		for i, e := range entries {
-			names[i] = e.Ledger
+			names[i], held[e.Ledger] = e.Ledger, max(held[e.Ledger], e.Lines)
 		}
 		found, err := c.Find(ctx, names)
 		if err != nil {
@@ -110,6 +113,9 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 		return r, err
 	}
 	r.tell(gone, wrong)
+	if c.Claimed != nil {
+		err = c.claims(ctx, &r, held)
+	}
 	for previous, number := range follows {
 		if previous != "" && !hashes[previous] {
 			r.findf("the anchor before anchor %d is missing, or was changed", number)
@@ -120,7 +126,33 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 			r.findf("anchor %d, which the database knows, is in no file", number)
 		}
 	}
-	return r, nil
+	return r, err
+}
+
+// claims holds what the database says that anchors hold against what they do. A row that says more keeps new lines of its ledger out of
+// anchors. The files are read again for those, because an anchor may have been written since.
+func (c Check) claims(ctx context.Context, r *Report, held map[uuid.UUID]int) error {
+	more := map[uuid.UUID]int{}
+	err := c.Claimed(ctx, func(name uuid.UUID, lines int) {
+		if lines > held[name] {
+			more[name] = lines
+		}
+	})
+	if err != nil || len(more) == 0 {
+		return err
+	}
+	err = statements(c.Dir, c.Keys, new(Report), func(s *Statement) error {
+		for _, e := range s.Ledgers {
+			held[e.Ledger] = max(held[e.Ledger], e.Lines)
+		}
+		return nil
+	})
+	for name, lines := range more {
+		if lines > held[name] {
+			r.findf("ledger %s: the database says that %d of its lines are anchored, and anchors hold %d", name, lines, held[name])
+		}
+	}
+	return err
 }
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z07:00") }

@@ -144,6 +144,19 @@ const (
 	sqlUnanchored = `select count(*) from consents where anchored < chain_length`
 )
 
+// ClaimedLedgers is anchor.Check.Claimed. A row that says more than the anchors do would keep new lines out of them.
+func (s *Store) ClaimedLedgers(ctx context.Context, each func(name uuid.UUID, lines int)) error {
+	rows, err := s.pool.Query(ctx,
+		`select coalesce(ledger_id, '00000000-0000-0000-0000-000000000000'), anchored from consents where anchored > 0`)
+	if err != nil {
+		return err
+	}
+	var name uuid.UUID
+	var lines int
+	_, err = pgx.ForEachRow(rows, []any{&name, &lines}, func() error { each(name, lines); return nil })
+	return err
+}
+
 // Anchors are the statements that were written, by their numbers, and how many ledgers have lines that none of them holds.
 func (s *Store) Anchors(ctx context.Context) (known map[int64]string, unanchored int, err error) {
 	defer mark(&err)
