@@ -146,6 +146,18 @@ func TestErasePerson(t *testing.T) {
 		require.ErrorIs(t, err, inbox.ErrPseudonymKey)
 	})
 
+	t.Run("TakesAStateWithoutLinesToo", func(t *testing.T) {
+		t.Parallel()
+		store, pool, p := erasable(t)
+		for _, state := range []string{"opted_in", "opted_out"} {
+			_, err := pool.Exec(t.Context(), `insert into consents (org_id, phone, state, updated_at) values ($1, $2, $3, $4)`,
+				p.OrgID, p.Phone.String(), state, at)
+			require.NoError(t, err)
+			erase(t, store, p, at)
+			require.NotContains(t, dump(t, pool), p.Phone.String()[1:])
+		}
+	})
+
 	t.Run("IsTheOnlyWayToTakeALineOutOfTheLedger", func(t *testing.T) {
 		t.Parallel()
 		store, pool, p := erasable(t)

@@ -84,11 +84,11 @@ DECLARE
         UNION
         SELECT id FROM sms_messages WHERE org_id = of_org AND profile_id = of_profile);
 BEGIN
-    -- What is left of the ledger is kept before it goes, and so is an opt-out.
-    IF EXISTS (SELECT FROM consents c WHERE c.org_id = of_org AND c.phone = of_phone)
-        AND (NOT EXISTS (SELECT FROM erased_ledgers l WHERE l.org_id = of_org AND l.pseudonym = alias)
-            OR (SELECT e.state FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone ORDER BY e.id DESC LIMIT 1) = 'opted_out'
-                AND NOT EXISTS (SELECT FROM suppressions s WHERE s.org_id = of_org AND s.pseudonym = alias))
+    -- What is left of the lines is kept before they go, and so is an opt-out.
+    IF EXISTS (SELECT FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone)
+            AND NOT EXISTS (SELECT FROM erased_ledgers l WHERE l.org_id = of_org AND l.pseudonym = alias)
+        OR EXISTS (SELECT FROM consents c WHERE c.org_id = of_org AND c.phone = of_phone AND c.state = 'opted_out')
+            AND NOT EXISTS (SELECT FROM suppressions s WHERE s.org_id = of_org AND s.pseudonym = alias)
     THEN
         RAISE EXCEPTION 'the ledger of the phone is not kept' USING ERRCODE = 'restrict_violation';
     END IF;
