@@ -243,7 +243,7 @@ func (s *deviceStream) down(ctx context.Context, stream upstreamOfDevice, late *
 	}
 }
 
-// write sends one frame of onboarding's within its time, unless the last one has been sent: what comes after it is for nobody.
+// write sends one frame of onboarding's within its time, unless the last one has been sent: what comes after it is dropped.
 func (s *deviceStream) write(ctx context.Context, frame *onboardingv1.ConnectDeviceResponse) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()

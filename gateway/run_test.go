@@ -242,7 +242,7 @@ func TestDoctor(t *testing.T) {
 		require.NoError(t, err, said)
 		require.Equal(t, strings.Join([]string{
 			"ok      configuration  every variable is set and well-formed",
-			"warning service keys   SERVICE_AUTH_SECRET is set: whoever has it can speak as any process",
+			"warning service keys   SERVICE_AUTH_SECRET is set: its holder can speak as any process",
 			"                       to mend: give every process its keys, then leave SERVICE_AUTH_SECRET out; docs/runbooks/key-rotation.md has the order",
 			"ok      settings       not the default: GATEWAY_ADDR=127.0.0.1:0, GATEWAY_OPS_ADDR=127.0.0.1:0, ONBOARDING_ADDR=" + services.addr + ", MESSAGING_ADDR=" + services.addr,
 			"ok      public origin  " + origin + " leads to a gateway with these keys",

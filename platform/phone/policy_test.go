@@ -9,7 +9,7 @@ import (
 	"paceline.internal/platform/phone"
 )
 
-// costly are numbers that exist and that nobody means to text, each with its kind.
+// costly are numbers that exist and are not meant to be texted, each with its kind.
 var costly = map[string]phone.Kind{
 	"+19002345678": phone.Premium, "+449098790123": phone.Premium, "+33891123456": phone.Premium, "+34803123456": phone.Premium,
 	"+448431234567": phone.Premium, "+443331234567": phone.Company, "+447012345678": phone.Personal, "+15002345678": phone.Personal,
@@ -45,7 +45,7 @@ func TestNumbersOfPhonesAreAllowedByCountry(t *testing.T) {
 	t.Parallel()
 	for e164, country := range map[string]string{
 		"+14155550123": "US", "+5511987654321": "BR", "+447400123456": "GB", "+447797712345": "JE", "+18095551234": "DO",
-		"+4930123456": "DE", "+18005551234": "US", "+15551234567": "US", // the last one is assigned to nobody (any more)
+		"+4930123456": "DE", "+18005551234": "US", "+15551234567": "US", // the last one is not assigned (any more)
 	} {
 		found, err := load(t, nil).Check(e164)
 		require.NoError(t, err, e164)
@@ -59,7 +59,7 @@ func TestNumbersOfPhonesAreAllowedByCountry(t *testing.T) {
 	_, err := load(t, map[string]string{"SMS_COUNTRIES": "US", "SMS_NUMBER_TYPES": "international"}).Check("+881612345678")
 	require.NoError(t, err, "what is allowed by its kind is of no country")
 	_, err = load(t, map[string]string{"SMS_COUNTRIES": "US"}).Check("+9991234567")
-	require.ErrorIs(t, err, phone.ErrRefused, "nobody knows its country")
+	require.ErrorIs(t, err, phone.ErrRefused, "its country is not known")
 }
 
 func TestSettingsOfThePolicyAreRead(t *testing.T) {

@@ -155,5 +155,5 @@ func LookAtKeys(keys rpc.Keys) (string, error) {
 		return "each process has a key of its own", nil
 	}
 	return "", Mend("give every process its keys, then leave SERVICE_AUTH_SECRET out; docs/runbooks/key-rotation.md has the order",
-		Warn("SERVICE_AUTH_SECRET is set: whoever has it can speak as any process"))
+		Warn("SERVICE_AUTH_SECRET is set: its holder can speak as any process"))
 }

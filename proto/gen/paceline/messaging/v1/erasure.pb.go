@@ -388,7 +388,7 @@ type ErasedLedger struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// How many lines it had.
 	Length int32 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
-	// Whether its links and its seal hold.
+	// Whether its links hold, and it is what was encrypted.
 	Verified bool `protobuf:"varint,4,opt,name=verified,proto3" json:"verified,omitempty"`
 	// What is wrong, when they do not.
 	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
