@@ -135,16 +135,6 @@ type export struct {
 	} `json:"chain"`
 }
 
-// VerifyExport checks what GET /v1/consents/{phone} has answered, without asking anybody. It reports how many lines there are and where the
-// chain breaks, if it does; ErrExport for what it cannot read.
-func VerifyExport(r io.Reader) (length int, broken *Break, err error) {
-	lines, chain, err := ReadExport(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	return len(lines), Verify(lines, chain), nil
-}
-
 // ReadExport reads the answers of GET /v1/consents/{phone}: one page after the other, in any order. ErrExport for what it cannot read.
 func ReadExport(r io.Reader) (lines []Line, chain Chain, err error) {
 	pages := 0

@@ -750,12 +750,13 @@ func TestConsentExport(t *testing.T) {
 		pages.Write(text)
 	}
 	require.Empty(t, token)
-	n, broken, err := consent.VerifyExport(strings.NewReader(pages.String()))
+	lines, head, err := consent.ReadExport(strings.NewReader(pages.String()))
 	require.NoError(t, err)
-	require.Nil(t, broken)
-	require.Equal(t, 2, n)
-	_, broken, err = consent.VerifyExport(strings.NewReader(strings.Replace(pages.String(), "texting", "calling", 1)))
+	require.Nil(t, consent.Verify(lines, head))
+	require.Len(t, lines, 2)
+	lines, head, err = consent.ReadExport(strings.NewReader(strings.Replace(pages.String(), "texting", "calling", 1)))
 	require.NoError(t, err)
+	broken := consent.Verify(lines, head)
 	require.NotNil(t, broken)
 	require.EqualValues(t, 2, broken.Seq)
 
