@@ -1,4 +1,4 @@
-# syntax=docker/dockerfile:1
+# syntax=docker/dockerfile:1@sha256:87999aa3d42bdc6bea60565083ee17e86d1f3339802f543c0d03998580f9cb89
 # check=error=true
 
 # One image per process, all of them from this file, with the repository as the context:
@@ -7,7 +7,7 @@
 #
 # SERVICE is gateway, onboarding, messaging, or paceline (the emulators and the tools of staging).
 
-FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
+FROM --platform=$BUILDPLATFORM golang:1.26-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 ARG SERVICE
 ARG TARGETOS
 ARG TARGETARCH
@@ -31,7 +31,7 @@ SH
 
 # No shell, no package manager: certificates of the internet, time zones, and a user who is not root. The number is what Kubernetes
 # compares with runAsNonRoot. Nothing is ever written, so the root file system may be read-only.
-FROM gcr.io/distroless/static-debian12:nonroot
+FROM gcr.io/distroless/static-debian12:nonroot@sha256:afa5c872c891853ca7fcf1f12c3edb23f7eeef36189728842dd51042ff57f7ab
 COPY --from=build /out/service /service
 USER 65532:65532
 ENTRYPOINT ["/service"]
