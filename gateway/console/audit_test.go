@@ -17,7 +17,6 @@ import (
 func TestAuditPage(t *testing.T) {
 	t.Parallel()
 	b, s := meets(t, string(rpc.RoleOperator))
-	s.says("ListProfiles", &onboardingv1.ListProfilesResponse{Profiles: []*onboardingv1.Profile{ana()}})
 	s.says("ListAudit", &onboardingv1.ListAuditResponse{NextPageToken: "two", Entries: []*auditv1.AuditEntry{{
 		At: at(-time.Hour), Actor: &auditv1.Actor{Subject: hostile, Role: "operator", ClientAddress: "192.0.2.7"},
 		Method: "paceline.onboarding.v1.OnboardingService/HoldProfile", ProfileId: anasID, TargetId: sessionID,

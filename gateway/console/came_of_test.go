@@ -42,7 +42,7 @@ func TestWhatCameOfADeed(t *testing.T) {
 		require.Contains(t, b.acts(root+"/needs/messages/"+messageID, form), "Resolved. No session waits for it.")
 		stuck := ana()
 		stuck.State.Status = "stuck"
-		s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: stuck})
+		s.knows(stuck)
 		require.Contains(t, b.acts(root+"/needs/messages/"+messageID, form), "Resolved. Now "+resume)
 	})
 }
@@ -60,7 +60,7 @@ func TestWhatNeedsAnOperatorNamesWhoseItIs(t *testing.T) {
 	require.Contains(t, page, `/console/people?q=%2b12025550144">`)
 	require.Contains(t, page, ">resume the session</a>")
 	require.NotContains(t, page, hostile)
-	require.LessOrEqual(t, len(calls[*onboardingv1.GetProfileRequest](s, "GetProfile")), 2, "each person is read once for each list")
+	require.Len(t, calls[*onboardingv1.ListProfilesRequest](s, "ListProfiles"), 1, "all are read at once")
 	httpStatus, page = b.page(root + "/do?deed=reset-session." + sessionID)
 	require.Equal(t, http.StatusOK, httpStatus, page)
 	require.Contains(t, page, person)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -18,10 +19,19 @@ const (
 
 // profilesOf reads people by their ids, at most maxNamed. One who cannot be read has no name on the page, and is not there.
 func (c *Console) profilesOf(ctx context.Context, ids []string) map[string]*onboardingv1.Profile {
-	return c.readEach(ctx, "profiles", ids, func(ctx context.Context, id string) (*onboardingv1.Profile, error) {
-		got, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: id})
-		return got.GetProfile(), err
-	})
+	found := map[string]*onboardingv1.Profile{}
+	ids = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ids))), func(id string) bool { return id == "" })
+	if ids = ids[:min(len(ids), maxNamed)]; len(ids) == 0 {
+		return found
+	}
+	got, err := c.services.Onboarding.ListProfiles(ctx, &onboardingv1.ListProfilesRequest{ProfileId: ids, PageSize: maxNamed})
+	if err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "console.part_failed", "part", "profiles", "error", err)
+	}
+	for _, p := range got.GetProfiles() {
+		found[p.GetProfileId()] = p
+	}
+	return found
 }
 
 // peopleOfSessions reads whose sessions these are, at most maxNamed.

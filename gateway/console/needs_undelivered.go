@@ -14,7 +14,7 @@ import (
 func (c *Console) undeliveredTexts(ctx context.Context, most int32) (needs []need, next string, err error) {
 	var lost []*messagingv1.Message
 	for _, at := range []string{"undelivered", "failed"} {
-		out, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{Status: at, PageSize: most})
+		out, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{Status: at, PageSize: (most + 1) / 2})
 		if err != nil {
 			return nil, "", err
 		}

@@ -70,7 +70,7 @@ func TestHoldingTwice(t *testing.T) {
 			b, s := meets(t, string(rpc.RoleOperator))
 			p := ana()
 			p.Hold = tt.held
-			s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: p})
+			s.knows(p)
 			require.Contains(t, b.acts(root+"/people/"+anasID+"/"+tt.deed, url.Values{"reason": {"another"}}), tt.want)
 		})
 	}

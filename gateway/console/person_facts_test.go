@@ -61,7 +61,7 @@ func TestATextThatDidNotReachThePerson(t *testing.T) {
 		s.answers["ListMessages"] = lost
 		closed := ana()
 		closed.State.Status = "closed"
-		s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: closed})
+		s.knows(closed)
 		_, page = b.page(root + "/needs")
 		require.NotContains(t, page, "Text did not reach the person", "nothing waits for a reply")
 	})
@@ -190,7 +190,7 @@ func TestEvidenceSaysTheCodeAndOffersOnlyWhatIsTaken(t *testing.T) {
 	require.Contains(t, page, `name="resolution"`)
 	stuck := ana()
 	stuck.State.Status, m.Status = "stuck", "throttled"
-	s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: stuck})
+	s.knows(stuck)
 	_, page = b.page(root + "/needs/messages/" + messageID)
 	require.Contains(t, page, "is sent again once its session is resumed")
 	require.NotContains(t, page, `name="resolution"`)
@@ -200,7 +200,7 @@ func TestEvidenceSaysTheCodeAndOffersOnlyWhatIsTaken(t *testing.T) {
 func TestConversationGoesByWhenTwilioTookEachText(t *testing.T) {
 	t.Parallel()
 	b, s := meets(t, string(rpc.RoleOperator))
-	s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: ana()})
+	s.knows(ana())
 	s.says("ListMessages", &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{
 		{MessageId: "2", Body: "her reply", Direction: "inbound", Status: "received", CreatedAt: at(5 * time.Second)},
 		{

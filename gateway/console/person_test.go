@@ -81,7 +81,7 @@ func at(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Ad
 func meets(t *testing.T, role string) (*site, *scripted) {
 	t.Helper()
 	s := &scripted{answers: map[string]func(proto.Message) (proto.Message, error){}, asked: map[string][]proto.Message{}}
-	s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: ana()})
+	s.knows(ana())
 	s.says("GetSession", &onboardingv1.GetSessionResponse{Session: &onboardingv1.Session{
 		SessionId: sessionID, ProfileId: anasID, Status: "active", NextStepId: "onboarding_message_2", NextDueAt: at(8 * time.Second),
 	}})
@@ -95,6 +95,12 @@ func meets(t *testing.T, role string) (*site, *scripted) {
 	})
 	require.Equal(t, http.StatusOK, b.post(pathSignIn, url.Values{fieldToken: {"good " + role}}).StatusCode)
 	return b, s
+}
+
+// knows has onboarding know this person alone.
+func (s *scripted) knows(p *onboardingv1.Profile) {
+	s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: p})
+	s.says("ListProfiles", &onboardingv1.ListProfilesResponse{Profiles: []*onboardingv1.Profile{p}})
 }
 
 func ana() *onboardingv1.Profile {
@@ -183,7 +189,7 @@ func TestPersonPage(t *testing.T) {
 		require.Empty(t, calls[*onboardingv1.ListAuditRequest](s, "ListAudit"), "who is not held is not asked for")
 		held := ana()
 		held.Hold, held.State.HoldReason, held.State.HeldSince = true, "under review "+hostile, at(-time.Hour)
-		s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: held})
+		s.knows(held)
 		s.says("ListAudit", &onboardingv1.ListAuditResponse{Entries: []*auditv1.AuditEntry{{Actor: &auditv1.Actor{Subject: "bea"}}}})
 		require.Regexp(t, `under review &lt;script.*2026-11-24 11:00:00 UTC.*<bdi>bea</bdi>`, b.anas())
 		asked := calls[*onboardingv1.ListAuditRequest](s, "ListAudit")[0]

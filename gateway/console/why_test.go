@@ -44,7 +44,7 @@ func TestWhyPage(t *testing.T) {
 		b, s := meets(t, "operator")
 		held := ana()
 		held.Hold, held.State.HoldReason = true, "under review "+hostile
-		s.says("GetProfile", &onboardingv1.GetProfileResponse{Profile: held})
+		s.knows(held)
 		s.says("ExplainSession", session(step, &explainv1.Gate{
 			Name: "hold", Fact: "replies that wait for its end: 2", Since: at(-time.Hour), Change: "POST /v1/profiles/" + anasID + ":release",
 		}))

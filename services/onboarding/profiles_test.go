@@ -1,6 +1,7 @@
 package onboarding_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -174,6 +175,8 @@ func TestListProfiles(t *testing.T) {
 			name: "ByLanguageAndState", in: &onboardingv1.ListProfilesRequest{Locale: "en", State: "active", PageSize: 1},
 			want: []string{"Ben_%", "Ana"},
 		},
+		{name: "ByIDsOfWhichOneIsNobodys", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, newID(), held.ID}}, want: []string{"Dora", "Ana"}},
+		{name: "ByIDAndState", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, held.ID}, State: "active"}, want: []string{"Ana"}},
 		{name: "ByPhoneAndAnotherState", in: &onboardingv1.ListProfilesRequest{State: "stopped", Phone: active.Phone}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -203,6 +206,7 @@ func TestListProfiles(t *testing.T) {
 	for name, in := range map[string]*onboardingv1.ListProfilesRequest{
 		"a national phone": {Phone: "11987654321"}, "a state that is none": {State: "away"}, "a language of nobody": {Locale: "fr"}, "a name of spaces": {Name: "  "},
 		"a name that cannot be seen": {Name: "a\x00"}, "a page too large": {PageSize: 501}, "a token that is not ours": {PageToken: "x"},
+		"an id that is none": {ProfileId: []string{"ana"}}, "too many of them": {ProfileId: slices.Repeat([]string{active.ID}, 101)},
 	} {
 		_, err := asks(b, b.current().server.ListProfiles, in)
 		refusal, _ := rpc.ErrorFrom(err)

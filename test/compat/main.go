@@ -53,7 +53,7 @@ type judge func(ctx context.Context, s *site) ([]result, error)
 
 // judges are run one after the other, and stand on the page in this order.
 func judges() []judge {
-	return []judge{judgeQStash, judgeTwilio, judgeRedocly, judgeSpectral, judgeTypeScript, judgeGo, judgeNginx}
+	return []judge{judgeQStash, judgeTwilio, judgeRedocly, judgeSpectral, judgeTypeScript, judgeGo, judgeContents, judgeNginx}
 }
 
 func main() {

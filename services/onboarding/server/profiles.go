@@ -72,7 +72,18 @@ const maxName = 60
 // notActivated is where a person stands who never had a session.
 const notActivated = "none"
 
+// maxOfThese is how many people can be asked for by their ids at once.
+const maxOfThese = 100
+
 func profileFilter(in *onboardingv1.ListProfilesRequest) (f postgres.ProfileFilter, err error) {
+	if f.IDs = in.GetProfileId(); len(f.IDs) > maxOfThese {
+		return f, invalid("profile_id must be given at most %d times", maxOfThese)
+	}
+	for _, id := range f.IDs {
+		if err := validID("profile_id", id); err != nil {
+			return f, err
+		}
+	}
 	if given := in.GetPhone(); given != "" {
 		if f.Phone, err = conversation.ParsePhone(plus(given)); err != nil {
 			return f, answer(err)

@@ -1289,7 +1289,9 @@ type ListProfilesRequest struct {
 	// Only those who are on a safety hold.
 	Held bool `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
 	// Only those who have opted out, as messaging told it last.
-	OptedOut      bool `protobuf:"varint,8,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
+	OptedOut bool `protobuf:"varint,8,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
+	// Only these people, at most 100; none for all. One who is not there is left out. A query has it once for each.
+	ProfileId     []string `protobuf:"bytes,9,rep,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1378,6 +1380,13 @@ func (x *ListProfilesRequest) GetOptedOut() bool {
 		return x.OptedOut
 	}
 	return false
+}
+
+func (x *ListProfilesRequest) GetProfileId() []string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return nil
 }
 
 // ListProfilesResponse is one page.
@@ -4357,7 +4366,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\"l\n" +
 	"\x15CreateProfileResponse\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\xda\x01\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\xf9\x01\n" +
 	"\x13ListProfilesRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -4367,7 +4376,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x16\n" +
 	"\x06locale\x18\x06 \x01(\tR\x06locale\x12\x12\n" +
 	"\x04held\x18\a \x01(\bR\x04held\x12\x1b\n" +
-	"\topted_out\x18\b \x01(\bR\boptedOut\"{\n" +
+	"\topted_out\x18\b \x01(\bR\boptedOut\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\t \x03(\tR\tprofileId\"{\n" +
 	"\x14ListProfilesResponse\x12;\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x1f.paceline.onboarding.v1.ProfileR\bprofiles\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x01\n" +
