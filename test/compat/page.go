@@ -47,7 +47,7 @@ func render(results []result) []byte {
 	line("")
 	line("Official SDKs and others' tools, pinned in [package.json](../%s/package.json) and", folder)
 	line("[go.mod](../%s/%s/go.mod),", folder, goClient)
-	line("judge the emulators and the gateway. `go run ./%s -update` runs them and writes this page; `.ci/run` compares it with its", folder)
+	line("judge the emulators, the gateway and the list of what is in an image. `go run ./%s -update` runs them and writes this page; `.ci/run` compares it with its", folder)
 	line("own run, where npm answers. What is not played is refused with an error that says so, never ignored; those calls are listed")
 	line("with what they are told. nginx is Debian's, with [our configuration](../deploy/proxy/nginx.conf) in front of a whole product.")
 	line("Before there was this judge (2026-11-24), 93 of the 129 calls of @upstash/qstash and 40 of the 67 of twilio failed or were ignored.")
