@@ -22,7 +22,7 @@ $$;
 -- How old a row is, the database's own clock decides in what follows: a time that the caller names would be no floor. A row that is too young
 -- stays without an error: the clocks of the service and of the database may differ by a moment, and the next pass takes it.
 
--- Rows of audit younger than 30 days, the least of AUDIT_RETENTION. The release before may have it shorter: its pass leaves those rows.
+-- Rows of audit younger than 30 days, the least of AUDIT_RETENTION. The pass of a replica that has it shorter leaves those rows.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION keep_young_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -11,7 +11,7 @@ GRANT INSERT (session_id, at, kind, from_state_token, to_state_token, trigger, s
 
 -- Rows of audit younger than 30 days, the least of AUDIT_RETENTION and of an organisation's own, stay. The database's own clock decides: a time
 -- that the caller names would be no floor. There is no error: the clocks of the service and of the database may differ by a moment, and the next
--- pass takes the row. The release before may have it shorter: its pass leaves those rows.
+-- pass takes the row. The pass of a replica that has it shorter leaves those rows.
 -- +goose StatementBegin
 CREATE FUNCTION keep_young_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
