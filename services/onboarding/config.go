@@ -100,7 +100,7 @@ const (
 	maxDelay = 365 * 24 * time.Hour
 	// minRunLease leaves a device time for several signs of life.
 	minRunLease = 10 * time.Second
-	// minRetention is more than any step is delayed, and than a repeat of what is forgotten may take. The database keeps younger rows of audit.
+	// minRetention is more than any step is delayed, and than a repeat of what is forgotten may take. The database keeps younger audit.
 	minRetention = 30 * 24 * time.Hour
 	// minGoalsRetention is for how long what was said by text is undone by a bare word, and counted.
 	minGoalsRetention = 24 * time.Hour

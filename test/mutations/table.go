@@ -140,6 +140,11 @@ func mutations() []mutation {
 			old:  "AND e.at > year_ago", without: "AND false",
 		},
 		{
+			guard: "a ledger is kept for a year after the last message", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "AND m.attempted_at > year_ago", without: "AND false",
+		},
+		{
 			guard: "receipts of WhatsApp that match no message are emptied by an erasure", tests: erasureSuite,
 			file: "services/messaging/postgres/migrations/0024_floors.sql",
 			old:  "whatsapp_account(twilio_sid) = ANY (accounts)", without: "whatsapp_account(twilio_sid) = digits",
@@ -187,7 +192,7 @@ func mutations() []mutation {
 		{
 			guard: "a message is not in its own way", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
 			file: "services/messaging/postgres/caps.go",
-			old:  "\n\t\t\t\t\tand m.idempotency_key <> u.key", without: "",
+			old:  "\n\t\t\t\t\t\tand m.idempotency_key <> u.key", without: "",
 		},
 		{
 			guard: "what an organisation sends is counted", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},

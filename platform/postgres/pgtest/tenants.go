@@ -195,7 +195,8 @@ func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scope
 	require.NoError(t, owner.QueryRow(t.Context(), sqlMade, name, postgres.RolesOf(about.Service).Tenant).Scan(&made))
 	read := "select to_json(" + name + ") from " + name + " where " + where + " limit 1"
 	require.NoError(t, owner.QueryRow(t.Context(), read, other).Scan(&row))
-	forge := "insert into " + name + " (" + made + ") overriding system value select " + made + " from json_populate_record(null::" + name + ", $1)"
+	forge := "insert into " + name + " (" + made + ") overriding system value select " + made +
+		" from json_populate_record(null::" + name + ", $1)"
 	_, err := scoped.Exec(ctx, forge, row)
 	require.ErrorContains(t, err, "row-level security", "it cannot make a row that is not its own")
 }

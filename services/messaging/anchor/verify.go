@@ -54,13 +54,13 @@ func (r *Report) tell(gone map[uuid.UUID]Ledger, wrong map[uuid.UUID]bool) {
 		case l.Left.Sealed:
 			r.Untold++
 		default:
-			r.gone("ledger %s of organisation %s: %s lawfully at %s: %d lines, witness fits",
+			r.tellf("ledger %s of organisation %s: %s lawfully at %s: %d lines, witness fits",
 				name, l.OrgID, l.Left.How, stamp(l.Left.At), len(l.Left.Witnesses))
 		}
 	}
 }
 
-func (r *Report) gone(format string, args ...any) {
+func (r *Report) tellf(format string, args ...any) {
 	if len(r.Lawful) == most {
 		r.MoreLawful++
 		return
@@ -171,7 +171,7 @@ func (c Check) beyond(ctx context.Context, r *Report, held map[uuid.UUID]int) er
 	}
 	maps.DeleteFunc(gone, func(name uuid.UUID, _ Ledger) bool { return held[name] > 0 })
 	for _, name := range sorted(gone) {
-		r.gone("ledger %s of organisation %s: %s at %s, and no anchor ever held it", name, gone[name].OrgID, gone[name].Left.How,
+		r.tellf("ledger %s of organisation %s: %s at %s, and no anchor ever held it", name, gone[name].OrgID, gone[name].Left.How,
 			stamp(gone[name].Left.At))
 	}
 	return err

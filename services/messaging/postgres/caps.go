@@ -6,11 +6,11 @@ import (
 
 const day = 24 * time.Hour
 
-// Caps are counted in the statement of the claim. What was sent to a phone is counted from its newest messages, which an index has, also from
-// those that an erasure has left under the phone's pseudonym: a person who is erased and enrolled again has the caps of before. What
-// was sent by an organisation or to a prefix is counted up in sms_counts by the claim itself. Claims of one phone, and where there are such
-// counters of one organisation, wait for each other (sqlLocks, sqlCountLocks). Those that run in the same statement do not see each other,
-// so each adds what the ones before it may send (sqlBefore): one that is refused for that is tried again, and counts exactly.
+// Caps are counted in the statement of the claim. What was sent to a phone is counted from its newest messages, which an index has, and
+// from those that an erasure has left under the phone's pseudonym: a person who is erased and enrolled again has the caps of before. What
+// was sent by an organisation or to a prefix is counted up in sms_counts by the claim itself. Claims of one phone, and where there are
+// such counters of one organisation, wait for each other (sqlLocks, sqlCountLocks). Those that run in the same statement do not see each
+// other, so each adds what the ones before it may send (sqlBefore): one that is refused for that is tried again, and counts exactly.
 
 // sqlLimits are the caps of one attempt, as the columns that those of many have.
 const sqlLimits = `@segments::int as segments, @hour_since::timestamptz as hour_since, @hour_messages::int as hour_messages,
@@ -45,8 +45,8 @@ var sqlCapped = phoneFull("hour", "1 hour") + ` is not null or ` + phoneFull("da
 	or ` + beforeFull("hour", "phone") + ` or ` + beforeFull("day", "phone") + ` or ` + beforeFull("org", "org") + `
 	or ` + beforeFull("prefix", "prefix")
 
-// phoneFull is until when the cap of a phone holds. The message's own row does not count: it may be renewed. Of either name of the phone no more
-// rows are read than the cap has messages.
+// phoneFull is until when the cap of a phone holds. The message's own row does not count: it may be renewed. Of either name of the phone no
+// more rows are read than the cap has messages.
 func phoneFull(limit, within string) string {
 	return `(select max(b.attempted_at) + interval '` + within + `'
 		from (

@@ -171,6 +171,21 @@ func TestRetention(t *testing.T) {
 		}
 	})
 
+	t.Run("TheServiceForgetsNoLedgerWithinAYearOfAMessage", func(t *testing.T) {
+		t.Parallel()
+		k, org := keeps(t), uuid.New()
+		k.message(org, "k", "delivered", ago(4000))
+		k.does(`alter table consent_events disable trigger consent_events_append_only`)
+		k.does(`update consent_events set at = $1`, ago(4000))
+		k.does(`alter table consent_events enable trigger consent_events_append_only`)
+		for _, after := range []struct{ days, left int }{{364, 1}, {366, 0}} {
+			k.does(`update sms_messages set attempted_at = now() - make_interval(days => $1)`, after.days)
+			_, err := k.db.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ofWhom, today)
+			require.NoError(t, err)
+			require.Equal(t, after.left, k.count(`consents`), after.days)
+		}
+	})
+
 	t.Run("TheServiceForgetsNoCallOfLessThanAMonth", func(t *testing.T) {
 		t.Parallel()
 		k := keeps(t)
