@@ -139,7 +139,7 @@ func readsOfMessaging(pool *pgxpool.Pool) []read {
 }
 
 // TestPlans holds what the console asks to indexes and to a number of blocks, beside people who were seeded, as the role and in the scope of an
-// operator. docs/performance.md has how long it takes beside a million.
+// operator, and likewise the claim of a send. docs/performance.md has how long it takes beside a million.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	_, urls := seeded(t, 20_000)
@@ -162,7 +162,30 @@ func TestPlans(t *testing.T) {
 			require.NotContains(t, plan, "Seq Scan on", "%s: %s", service, r.name)
 			require.LessOrEqual(t, blocks, r.most, "%s: %s\n%s", service, r.name, plan)
 		}
+		if service == "messaging" {
+			l.heard = nil
+			require.NoError(t, claim(t.Context(), messages.NewStore(pool)))
+			blocks, plan := explained(t, pool, asked{`select set_config('role', 'messaging_worker', true)`, nil}, l.heard)
+			require.Contains(t, plan, "sms_messages_to_phone")
+			require.NotContains(t, plan, "Seq Scan on sms_messages")
+			require.LessOrEqual(t, blocks, 300, plan)
+		}
 	}
+}
+
+// claim is that of a message under the caps of its phone, which are counted beside all messages there are.
+func claim(ctx context.Context, store *messages.Store) error {
+	to, err := sms.ParsePhone("+12015550042")
+	if err != nil {
+		return err
+	}
+	ten := send.Cap{Messages: 10, Segments: 30}
+	_, err = store.Claim(ctx, send.Attempt{
+		Request:   send.Request{OrgID: uuid.MustParse(org), To: to, Body: "Hi", Key: "plans", UnknownPolicy: send.ConfirmAbsentThenResend},
+		MessageID: uuid.Must(uuid.NewV7()), From: "+15005550006", Segments: 1, Token: uuid.New(), At: now, LeaseUntil: now,
+		Limits: send.Limits{PhoneHour: ten, PhoneDay: ten},
+	})
+	return err
 }
 
 var sharedBuffers = regexp.MustCompile(`(?m)^  Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?`)

@@ -119,7 +119,7 @@ func TestAudit(t *testing.T) {
 
 	t.Run("WhatIsOldIsForgotten", func(t *testing.T) {
 		t.Parallel()
-		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		at := time.Date(2020, 11, 20, 12, 0, 0, 0, time.UTC) // past the floor of the database
 		db := pgtest.New(t, messaging.Migrations())
 		calls := audit.New(db, func() time.Time { return at })
 		for range 3 {

@@ -137,7 +137,7 @@ func (c *Config) Validate() error {
 	slow, fast := 0.01, 1000.0
 	report(!(c.SegmentsPerSecond >= slow && c.SegmentsPerSecond <= fast), "SMS_SEGMENTS_PER_SECOND", "must be 0.01 to 1000")
 	report(c.OutboundPoll <= 0, "OUTBOUND_POLL", "must be more than 0")
-	report(c.AuditRetention < 24*time.Hour, "AUDIT_RETENTION", "must be 24h or more") // a slip in a unit would delete everything
+	report(c.AuditRetention < minRetention, "AUDIT_RETENTION", "must be 720h or more") // the database keeps what is younger
 	report(c.MessagesRetention < minRetention, "MESSAGES_RETENTION", "must be 720h or more")
 	report(c.ReceiptsRetention < minRetention, "RECEIPTS_RETENTION", "must be 720h or more")
 	report(c.ConsentRetention < max(minConsentRetention, c.MessagesRetention), "CONSENT_RETENTION",

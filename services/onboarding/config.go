@@ -100,9 +100,7 @@ const (
 	maxDelay = 365 * 24 * time.Hour
 	// minRunLease leaves a device time for several signs of life.
 	minRunLease = 10 * time.Second
-	// minAuditRetention keeps a slip in a unit from deleting everything.
-	minAuditRetention = 24 * time.Hour
-	// minRetention is more than any step is delayed, and than a repeat of what is forgotten may take.
+	// minRetention is more than any step is delayed, and than a repeat of what is forgotten may take. The database keeps younger audit.
 	minRetention = 30 * 24 * time.Hour
 	// minGoalsRetention is for how long what was said by text is undone by a bare word, and counted.
 	minGoalsRetention = 24 * time.Hour
@@ -179,11 +177,9 @@ func (c *Config) Validate() error {
 	if c.GoalsRetention < minGoalsRetention {
 		problems = append(problems, &config.Problem{Variable: "GOALS_RETENTION", Reason: "must be 24h or more", Help: "such as 2160h"})
 	}
-	if c.AuditRetention < minAuditRetention {
-		problems = append(problems, &config.Problem{Variable: "AUDIT_RETENTION", Reason: "must be 24h or more", Help: "such as 9600h"})
-	}
 	for variable, kept := range map[string]time.Duration{
 		"TIMELINE_RETENTION": c.TimelineRetention, "ALARMS_RETENTION": c.AlarmsRetention, "ENGAGEMENT_RETENTION": c.EngagementRetention,
+		"AUDIT_RETENTION": c.AuditRetention,
 	} {
 		if kept < minRetention {
 			problems = append(problems, &config.Problem{Variable: variable, Reason: "must be 720h or more", Help: "such as 9600h"})

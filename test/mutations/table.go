@@ -115,6 +115,66 @@ func mutations() []mutation {
 			old:  "REVOKE UPDATE, DELETE ON consent_events, sms_looks", without: "REVOKE UPDATE ON consent_events, sms_looks",
 		},
 		{
+			guard: "the number of a line of a ledger is the database's", tests: []string{"./services/messaging/postgres", "-run", "TestTenants"},
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "REVOKE INSERT ON consent_events, sms", without: "REVOKE INSERT ON sms",
+		},
+		{
+			guard: "a message is kept for a year", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  " AND created_at < now() - interval '365 days'", without: "",
+		},
+		{
+			guard: "a message does not become older", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "WHEN (NEW.created_at IS DISTINCT FROM OLD.created_at)", without: "WHEN (false)",
+		},
+		{
+			guard: "a call is kept for a month", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "WHEN (OLD.at > now() - interval '30 days')", without: "WHEN (false)",
+		},
+		{
+			guard: "a ledger is kept for a year after its last line", tests: []string{"./services/messaging/anchor"},
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "AND e.at > year_ago", without: "AND false",
+		},
+		{
+			guard: "a ledger is kept for a year after the last message", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "AND m.attempted_at > year_ago", without: "AND false",
+		},
+		{
+			guard: "receipts of WhatsApp that match no message are emptied by an erasure", tests: erasureSuite,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "whatsapp_account(twilio_sid) = ANY (accounts)", without: "whatsapp_account(twilio_sid) = digits",
+		},
+		{
+			guard: "a ledger that was gone before its first anchor is listed", tests: []string{"./services/messaging/anchor"},
+			file: "services/messaging/anchor/verify.go",
+			old:  "if held[l.ID] == 0 {", without: "if false {",
+		},
+		{
+			guard: "a call is kept for a month by onboarding", tests: alarmsRetention,
+			file: "services/onboarding/postgres/migrations/0037_floors.sql",
+			old:  "WHEN (OLD.at > now() - interval '30 days')", without: "WHEN (false)",
+		},
+		{
+			guard: "the service cannot say that somebody was erased", tests: []string{"./services/onboarding/postgres", "-run", "TestErasures"},
+			file: "services/onboarding/postgres/migrations/0037_floors.sql",
+			old:  "REVOKE INSERT, UPDATE, DELETE ON erasures", without: "REVOKE DELETE ON erasures",
+		},
+		{
+			guard: "the caps of a phone outlive its erasure", tests: erasureSuite,
+			file: "services/messaging/postgres/caps.go",
+			old:  "array[u.recipient, u.pseudonym]", without: "array[u.recipient]",
+		},
+		{
+			guard: "a turn of outreach that a cap refuses is given back", tests: []string{"./services/messaging/send", "-run", "TestOutreach"},
+			file: "services/messaging/send/send.go",
+			old:  "\t\t\tpaid = true\n", without: "\t\t\tpaid = false\n",
+		},
+		{
 			guard: "the caps inside a claim", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
 			file: "services/messaging/postgres/send.go",
 			old:  "\n		and not (` + sqlCapped + `)\n", without: "\n",
@@ -132,7 +192,7 @@ func mutations() []mutation {
 		{
 			guard: "a message is not in its own way", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},
 			file: "services/messaging/postgres/caps.go",
-			old:  "\n\t\t\t\t\tand m.idempotency_key <> u.key", without: "",
+			old:  "\n\t\t\t\t\t\tand m.idempotency_key <> u.key", without: "",
 		},
 		{
 			guard: "what an organisation sends is counted", tests: []string{"./services/messaging/send", "-run", "TestCaps|TestNumbersThat|TestExplain$"},

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
-var org, at = uuid.MustParse("0190a000-0000-7000-8000-000000000001"), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var org, at = uuid.MustParse("0190a000-0000-7000-8000-000000000001"), time.Date(2020, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // evidence is a database with the ledgers of two phones, of two lines each, and what anchors them.
 type evidence struct {
@@ -135,7 +135,7 @@ func (e *evidence) verify() (anchor.Report, error) {
 	require.NoError(e.t, err)
 	return anchor.Check{
 		Dir: e.writer.Dir, Keys: []ed25519.PublicKey{e.public}, Find: e.store.NamedLedgers, Known: known,
-		Claimed: e.store.ClaimedLedgers,
+		Claimed: e.store.ClaimedLedgers, Gone: e.store.GoneLedgers,
 	}.Verify(e.t.Context())
 }
 
@@ -161,7 +161,7 @@ func (e *evidence) whole(phone string) {
 }
 
 func (e *evidence) file() string {
-	return filepath.Join(e.writer.Dir, "anchors-2026-11-20.jsonl")
+	return filepath.Join(e.writer.Dir, "anchors-2020-11-20.jsonl")
 }
 
 func TestAnchors(t *testing.T) {
@@ -205,7 +205,7 @@ func TestAnchors(t *testing.T) {
 	}{
 		"ALedgerThatTheOwnerRewroteAndHashedAnewIsFound": {
 			deed: []string{guardsOff, `update consent_events set words = 'letter X' where phone = '` + ada + `' and seq = 2`, rehash}, whole: true,
-			want: []string{"rewritten", "its first 2 lines", "anchor 1 of 2026-11-20T12:00:00Z", org.String()},
+			want: []string{"rewritten", "its first 2 lines", "anchor 1 of 2020-11-20T12:00:00Z", org.String()},
 		},
 		"AnActorWhoWasReplacedIsFound": {
 			deed: []string{guardsOff, `update consent_events set actor = '{"subject": "eve", "role": "operator"}' where phone = '` + ada + `' and seq = 1`}, whole: true,
@@ -229,7 +229,7 @@ func TestAnchors(t *testing.T) {
 		},
 		"ALedgerThatTheOwnerDeletedIsFound": {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `'`, `delete from consents where phone = '` + ada + `'`},
-			want: []string{"deleted, and had 2 lines", "anchor 1 of 2026-11-20T12:00:00Z"},
+			want: []string{"deleted, and had 2 lines", "anchor 1 of 2020-11-20T12:00:00Z"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestAnchors(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, report.Findings)
 			require.Len(t, report.Lawful, 1)
-			require.Contains(t, report.Lawful[0], "lawfully at 2026-11-20T13:00:00Z: 2 lines, witness fits")
+			require.Contains(t, report.Lawful[0], "lawfully at 2020-11-20T13:00:00Z: 2 lines, witness fits")
 			e.note(ada, "letter 3") // the number is somebody's again
 			e.anchor()
 			report, err = e.verify()
@@ -307,6 +307,34 @@ func TestAnchors(t *testing.T) {
 			require.Empty(t, report.Findings)
 		})
 	}
+
+	t.Run("LedgersThatWereGoneBeforeTheirFirstAnchorAreListed", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		for _, phone := range []string{"+14155550125", "+14155550126"} {
+			e.note(phone, "letter 1")
+			e.note(phone, agreed)
+		}
+		e.erase("+14155550125")
+		_, err := e.served.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, "+14155550126", at.Add(time.Hour))
+		require.NoError(t, err)
+		report, err := e.verify()
+		require.NoError(t, err)
+		require.Empty(t, report.Findings)
+		require.Len(t, report.Lawful, 2)
+		listed := strings.Join(report.Lawful, "\n")
+		require.Contains(t, listed, "erased at 2020-11-20T13:00:00Z, and no anchor ever held it")
+		require.Contains(t, listed, "taken by retention at 2020-11-20T13:00:00Z, and no anchor ever held it")
+	})
+
+	t.Run("AYoungLedgerIsNotForgotten", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		e.asOwner(guardsOff, `update consent_events set at = now() - interval '364 days' where phone = '`+ada+`' and seq = 2`)
+		tag, err := e.served.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ada, at.Add(time.Hour))
+		require.NoError(t, err)
+		require.Zero(t, tag.RowsAffected())
+	})
 
 	t.Run("WithoutTheKeyNobodyTellsWhatIsLeftOfAnErasedLedger", func(t *testing.T) {
 		t.Parallel()

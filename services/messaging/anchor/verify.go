@@ -32,7 +32,7 @@ type Report struct {
 	Unreadable          int      // lines of which a crash may have left a part; a statement that is missing is a finding of its own
 	Findings            []string // empty when each ledger is what was anchored
 	More                int      // findings beyond those
-	Lawful              []string // ledgers that were deleted lawfully, and what is left of them fits; at most as many
+	Lawful              []string // ledgers that were deleted lawfully, as what is left of them says; at most as many
 	MoreLawful          int      // beyond those
 	Untold              int      // ledgers that were erased, of which nobody can tell more without the key
 }
@@ -47,19 +47,29 @@ func (r *Report) findf(format string, args ...any) {
 
 // tell adds the ledgers that were deleted lawfully, but for those that are found already.
 func (r *Report) tell(gone map[uuid.UUID]Ledger, wrong map[uuid.UUID]bool) {
-	for _, name := range slices.SortedFunc(maps.Keys(gone), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+	for _, name := range sorted(gone) {
 		l := gone[name]
 		switch {
 		case wrong[name]:
 		case l.Left.Sealed:
 			r.Untold++
-		case len(r.Lawful) == most:
-			r.MoreLawful++
 		default:
-			r.Lawful = append(r.Lawful, fmt.Sprintf("ledger %s of organisation %s: %s lawfully at %s: %d lines, witness fits",
-				name, l.OrgID, l.Left.How, stamp(l.Left.At), len(l.Left.Witnesses)))
+			r.tellf("ledger %s of organisation %s: %s lawfully at %s: %d lines, witness fits",
+				name, l.OrgID, l.Left.How, stamp(l.Left.At), len(l.Left.Witnesses))
 		}
 	}
+}
+
+func (r *Report) tellf(format string, args ...any) {
+	if len(r.Lawful) == most {
+		r.MoreLawful++
+		return
+	}
+	r.Lawful = append(r.Lawful, fmt.Sprintf(format, args...))
+}
+
+func sorted(ledgers map[uuid.UUID]Ledger) []uuid.UUID {
+	return slices.SortedFunc(maps.Keys(ledgers), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 }
 
 // Check is what is held against the anchors.
@@ -71,6 +81,8 @@ type Check struct {
 	Known map[int64]string // the hashes of the statements that the database says there are, by their numbers; nil without a database
 	// Claimed goes through the ledgers of which the database says that anchors hold some lines, with how many; nil without a database.
 	Claimed func(ctx context.Context, each func(name uuid.UUID, lines int)) error
+	// Gone goes through the ledgers that the database says were deleted lawfully; nil without a database.
+	Gone func(ctx context.Context, each func(Ledger)) error
 }
 
 // Verify reads all files of the folder and holds the ledgers against them.
@@ -114,7 +126,7 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 	}
 	r.tell(gone, wrong)
 	if c.Claimed != nil {
-		err = c.claims(ctx, &r, held)
+		err = c.beyond(ctx, &r, held)
 	}
 	for previous, number := range follows {
 		if previous != "" && !hashes[previous] {
@@ -129,16 +141,21 @@ func (c Check) Verify(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// claims holds what the database says that anchors hold against what they do. A row that says more keeps new lines of its ledger out of
-// anchors. The files are read again for those, because an anchor may have been written since.
-func (c Check) claims(ctx context.Context, r *Report, held map[uuid.UUID]int) error {
-	more := map[uuid.UUID]int{}
-	err := c.Claimed(ctx, func(name uuid.UUID, lines int) {
+// beyond holds what the database says that anchors hold against what they do: a row that says more keeps new lines of its ledger out of
+// anchors. And it tells of the ledgers that were gone before their first anchor, of which no anchor can say whether that was lawful. The
+// files are read again for those, because an anchor may have been written since.
+func (c Check) beyond(ctx context.Context, r *Report, held map[uuid.UUID]int) error {
+	more, gone := map[uuid.UUID]int{}, map[uuid.UUID]Ledger{}
+	err := errors.Join(c.Claimed(ctx, func(name uuid.UUID, lines int) {
 		if lines > held[name] {
 			more[name] = lines
 		}
-	})
-	if err != nil || len(more) == 0 {
+	}), c.Gone(ctx, func(l Ledger) {
+		if held[l.ID] == 0 {
+			gone[l.ID] = l
+		}
+	}))
+	if err != nil || len(more)+len(gone) == 0 {
 		return err
 	}
 	err = statements(c.Dir, c.Keys, new(Report), func(s *Statement) error {
@@ -151,6 +168,11 @@ func (c Check) claims(ctx context.Context, r *Report, held map[uuid.UUID]int) er
 		if lines > held[name] {
 			r.findf("ledger %s: the database says that %d of its lines are anchored, and anchors hold %d", name, lines, held[name])
 		}
+	}
+	maps.DeleteFunc(gone, func(name uuid.UUID, _ Ledger) bool { return held[name] > 0 })
+	for _, name := range sorted(gone) {
+		r.tellf("ledger %s of organisation %s: %s at %s, and no anchor ever held it", name, gone[name].OrgID, gone[name].Left.How,
+			stamp(gone[name].Left.At))
 	}
 	return err
 }

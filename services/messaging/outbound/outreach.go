@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,4 +40,13 @@ func (o *Outreach) Turn(ctx context.Context, orgID uuid.UUID, segments int, now 
 		return wait, err
 	}
 	return o.Rates.Take(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)
+}
+
+// GiveBack gives back a turn that was taken for a message that was not sent.
+func (o *Outreach) GiveBack(ctx context.Context, orgID uuid.UUID, segments int) error {
+	from, err := o.Sender.Of(orgID)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.Rates.GiveBack(ctx, outreachOf(orgID), o.Interval), o.Rates.GiveBack(ctx, from, o.Pace.Cost(segments)))
 }

@@ -157,6 +157,27 @@ func (s *Store) ClaimedLedgers(ctx context.Context, each func(name uuid.UUID, li
 	return err
 }
 
+const sqlGone = `
+select id, org_id, erased_at, 'erased' from erased_ledgers
+union all
+select ledger_id, org_id, forgotten_at, 'taken by retention' from forgotten_ledgers`
+
+// GoneLedgers is anchor.Check.Gone. What is left of them it does not read.
+func (s *Store) GoneLedgers(ctx context.Context, each func(anchor.Ledger)) error {
+	rows, err := s.pool.Query(ctx, sqlGone)
+	if err != nil {
+		return err
+	}
+	var l anchor.Ledger
+	var left anchor.Left
+	_, err = pgx.ForEachRow(rows, []any{&l.ID, &l.OrgID, &left.At, &left.How}, func() error {
+		was := left
+		each(anchor.Ledger{ID: l.ID, OrgID: l.OrgID, Left: &was})
+		return nil
+	})
+	return err
+}
+
 // Anchors are the statements that were written, by their numbers, and how many ledgers have lines that none of them holds.
 func (s *Store) Anchors(ctx context.Context) (known map[int64]string, unanchored int, err error) {
 	defer mark(&err)

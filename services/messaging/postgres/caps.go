@@ -6,18 +6,19 @@ import (
 
 const day = 24 * time.Hour
 
-// Caps are counted in the statement of the claim. What was sent to a phone is counted from its newest messages, which an index has; what
-// was sent by an organisation or to a prefix is counted up in sms_counts by the claim itself. Claims of one phone, and where there are such
-// counters of one organisation, wait for each other (sqlLocks, sqlCountLocks). Those that run in the same statement do not see each other,
-// so each adds what the ones before it may send (sqlBefore): one that is refused for that is tried again, and counts exactly.
+// Caps are counted in the statement of the claim. What was sent to a phone is counted from its newest messages, which an index has, and
+// from those that an erasure has left under the phone's pseudonym: a person who is erased and enrolled again has the caps of before. What
+// was sent by an organisation or to a prefix is counted up in sms_counts by the claim itself. Claims of one phone, and where there are
+// such counters of one organisation, wait for each other (sqlLocks, sqlCountLocks). Those that run in the same statement do not see each
+// other, so each adds what the ones before it may send (sqlBefore): one that is refused for that is tried again, and counts exactly.
 
 // sqlLimits are the caps of one attempt, as the columns that those of many have.
 const sqlLimits = `@segments::int as segments, @hour_since::timestamptz as hour_since, @hour_messages::int as hour_messages,
 	@hour_segments::int as hour_segments, @day_since::timestamptz as day_since, @day_messages::int as day_messages,
 	@day_segments::int as day_segments, @hour::timestamptz as hour, @org_messages::int as org_messages, @org_segments::int as org_segments,
 	@prefix::text as prefix, @prefix_messages::int as prefix_messages, @prefix_segments::int as prefix_segments,
-	0 as phone_before, 0 as phone_segments_before, 0 as org_before, 0 as org_segments_before, 0 as prefix_before,
-	0 as prefix_segments_before`
+	@pseudonym::text as pseudonym, 0 as phone_before, 0 as phone_segments_before, 0 as org_before, 0 as org_segments_before,
+	0 as prefix_before, 0 as prefix_segments_before`
 
 // sqlBefore is what comes before each attempt in the same statement.
 const sqlBefore = `count(*) over of_phone as phone_before, coalesce(sum(u.segments) over of_phone, 0) as phone_segments_before,
@@ -44,16 +45,20 @@ var sqlCapped = phoneFull("hour", "1 hour") + ` is not null or ` + phoneFull("da
 	or ` + beforeFull("hour", "phone") + ` or ` + beforeFull("day", "phone") + ` or ` + beforeFull("org", "org") + `
 	or ` + beforeFull("prefix", "prefix")
 
-// phoneFull is until when the cap of a phone holds. The message's own row does not count: it may be renewed.
+// phoneFull is until when the cap of a phone holds. The message's own row does not count: it may be renewed. Of either name of the phone no
+// more rows are read than the cap has messages.
 func phoneFull(limit, within string) string {
 	return `(select max(b.attempted_at) + interval '` + within + `'
 		from (
 			select l.attempted_at, count(*) over newest as messages, sum(l.segments) over newest as segments
 			from (
-				select m.attempted_at, m.segments, m.id from sms_messages m
-				where m.org_id = u.org and m.to_number = u.recipient and m.direction = 'outbound' and m.attempted_at > u.` + limit + `_since
-					and m.idempotency_key <> u.key
-				order by m.attempted_at desc limit u.` + limit + `_messages
+				select m.attempted_at, m.segments, m.id
+				from unnest(array[u.recipient, u.pseudonym]) phone (name) cross join lateral (
+					select m.attempted_at, m.segments, m.id from sms_messages m
+					where m.org_id = u.org and m.to_number = phone.name and m.direction = 'outbound' and m.attempted_at > u.` + limit + `_since
+						and m.idempotency_key <> u.key
+					order by m.attempted_at desc limit u.` + limit + `_messages
+				) m
 			) l window newest as (order by l.attempted_at desc, l.id desc rows unbounded preceding)
 		) b where b.messages + u.phone_before >= u.` + limit + `_messages
 			or b.segments + u.phone_segments_before + least(u.segments, u.` + limit + `_segments) > u.` + limit + `_segments)`

@@ -67,7 +67,7 @@ func (k kept) message(org uuid.UUID, key, status string, at time.Time) {
 	if status == "throttled" || status == "unknown" || status == "rejected" {
 		sid = nil
 	}
-	k.does(`update sms_messages set status = $2, created_at = $3, lease_until = $3, twilio_sid = $4, next_look_at = null,
+	k.does(`update sms_messages set status = $2, created_at = $3, attempted_at = $3, lease_until = $3, twilio_sid = $4, next_look_at = null,
 		accepted_at = case when $4::text is not null then $3::timestamptz end where idempotency_key = $1`, key, status, at, sid)
 	k.does(`insert into sms_receipts (message_id, twilio_sid, status, error_code, raw, received_at)
 		select id, 'SM' || $1, 'sent', 0, '{}', $2 from sms_messages where idempotency_key = $1`, key, at)
@@ -156,6 +156,45 @@ func TestRetention(t *testing.T) {
 			require.Equal(t, 1, k.count(`consent_events`))
 		})
 	}
+
+	t.Run("TheServiceForgetsNoRecordOfLessThanAYearAndMakesNoneOlder", func(t *testing.T) {
+		t.Parallel()
+		k, org := keeps(t), uuid.New()
+		k.message(org, "k", "delivered", ago(4000))
+		_, err := k.db.Exec(t.Context(), `update sms_messages set created_at = $1`, ago(4001))
+		require.ErrorContains(t, err, "created_at of sms_messages does not change")
+		k.does(`update sms_messages set created_at = now() - interval '364 days'`)
+		_, err = k.db.Exec(t.Context(), `select forget_messages(array(select id from sms_messages))`)
+		require.NoError(t, err)
+		for _, table := range []string{"sms_messages", "sms_receipts", "sms_looks"} {
+			require.Equal(t, 1, k.count(table), table)
+		}
+	})
+
+	t.Run("TheServiceForgetsNoLedgerWithinAYearOfAMessage", func(t *testing.T) {
+		t.Parallel()
+		k, org := keeps(t), uuid.New()
+		k.message(org, "k", "delivered", ago(4000))
+		k.does(`alter table consent_events disable trigger consent_events_append_only`)
+		k.does(`update consent_events set at = $1`, ago(4000))
+		k.does(`alter table consent_events enable trigger consent_events_append_only`)
+		for _, after := range []struct{ days, left int }{{364, 1}, {366, 0}} {
+			k.does(`update sms_messages set attempted_at = now() - make_interval(days => $1)`, after.days)
+			_, err := k.db.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ofWhom, today)
+			require.NoError(t, err)
+			require.Equal(t, after.left, k.count(`consents`), after.days)
+		}
+	})
+
+	t.Run("TheServiceForgetsNoCallOfLessThanAMonth", func(t *testing.T) {
+		t.Parallel()
+		k := keeps(t)
+		k.does(`insert into audit (id, at, org_id, subject, role, client_address, request_id, method)
+			select gen_random_uuid(), now() - make_interval(days => d), gen_random_uuid(), 's', 'operator', '', '', 'm' from unnest(array[29, 31]) d`)
+		_, err := k.db.Exec(t.Context(), `delete from audit`)
+		require.NoError(t, err)
+		require.Equal(t, 1, k.count(`audit`))
+	})
 
 	t.Run("TheWorkerOfTheServiceMayForgetAndATenantMayNot", func(t *testing.T) {
 		t.Parallel()

@@ -42,11 +42,12 @@ with permitted as (
 		@token::uuid[], @at::timestamptz[], @lease::timestamptz[], @confirms::uuid[], @despite_hold::boolean[],
 		@hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
 		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
-		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[], @prefix_segments::int[])
+		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[],
+		@prefix_segments::int[], @pseudonym::text[])
 		with ordinality
 		as u (id, org, profile, sender, recipient, body, hash, key, segments, correlation, policy, token, at, lease, confirms, despite_hold,
 		hold_version, reminds, hour_since, hour_messages, hour_segments, day_since, day_messages, day_segments, hour, org_messages,
-		org_segments, prefix, prefix_messages, prefix_segments, n)` + sqlWindows + `) u`
+		org_segments, prefix, prefix_messages, prefix_segments, pseudonym, n)` + sqlWindows + `) u`
 
 // sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
 // has read that it is lifted.
@@ -138,7 +139,7 @@ where not exists (
 // that row, and whether the recipient has opted out, is held or wants no reminders, and which caps are full.
 func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, err error) {
 	defer mark(&err)
-	args, permitted := claimArgs(a), sqlPermitted
+	args, permitted := s.claimArgs(a), sqlPermitted
 	switch {
 	case a.Confirms != uuid.Nil:
 		permitted = sqlPermittedConfirmation
@@ -226,14 +227,13 @@ func (s *Store) claimed(ctx context.Context, a send.Attempt, sql string, args po
 // Look is what a claim would find, without making one.
 func (s *Store) Look(ctx context.Context, a send.Attempt) (found send.Standing, err error) {
 	defer mark(&err)
-	found, _, err = s.lookUp(ctx, a, claimArgs(a))
+	found, _, err = s.lookUp(ctx, a, s.claimArgs(a))
 	return found, err
 }
 
 // lookUp is why a claim was not won. The state is empty when nothing is recorded about the recipient. That the recipient has opted out
 // does not stand in the way of the confirmation of just that; without a row it may not be sent, for whatever reason.
 func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) (standing send.Standing, state consent.State, err error) {
-	s.named(args, a.OrgID, a.To.String())
 	m, found, err := message(ctx, s.pool, sqlByKey, args)
 	if err != nil {
 		return send.Standing{}, "", err
@@ -258,13 +258,13 @@ func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) 
 	return standing, state, nil
 }
 
-func claimArgs(a send.Attempt) postgres.Args {
+func (s *Store) claimArgs(a send.Attempt) postgres.Args {
 	source, words := inbox.FromElsewhere, a.Consent.Words()
 	if words != "" {
 		source = inbox.FromFirstSend
 	}
 	l := a.Limits
-	return postgres.Args{
+	return s.named(postgres.Args{
 		"source": string(source), "words": words,
 		"id": a.MessageID, "org": a.OrgID, "profile": null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
 		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
@@ -274,7 +274,7 @@ func claimArgs(a send.Attempt) postgres.Args {
 		"day_since": a.At.Add(-day), "day_messages": l.PhoneDay.Messages, "day_segments": l.PhoneDay.Segments,
 		"hour": a.At.UTC().Truncate(time.Hour), "org_messages": l.OrgHour.Messages, "org_segments": l.OrgHour.Segments,
 		"prefix": l.PrefixHour.Prefix, "prefix_messages": l.PrefixHour.Messages, "prefix_segments": l.PrefixHour.Segments,
-	}
+	}, a.OrgID, a.To.String())
 }
 
 // sqlExpire makes an abandoned row unknown, and due to be checked at once; but not before it is quiet, because a STOP waits for what is

@@ -10,6 +10,7 @@ import (
 
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
 )
@@ -30,6 +31,22 @@ type turnsFunc func() time.Duration
 // Turn implements the port.
 func (f turnsFunc) Turn(context.Context, uuid.UUID, int, time.Time) (time.Duration, error) {
 	return f(), nil
+}
+
+// GiveBack implements the port.
+func (turnsFunc) GiveBack(context.Context, uuid.UUID, int) error { return nil }
+
+// overtaken are turns between which and the claim something happens.
+type overtaken struct {
+	*outbound.Outreach
+
+	meanwhile func()
+}
+
+// Turn implements the port.
+func (o overtaken) Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
+	defer o.meanwhile()
+	return o.Outreach.Turn(ctx, orgID, segments, now)
 }
 
 func TestOutreach(t *testing.T) {
@@ -91,6 +108,10 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 		}, "", send.Throttled},
 		{"OptedOut", func(b *bundle) { b.Receive("SM1", "STOP") }, "", send.OptedOut},
 		{"Held", func(b *bundle) { b.Hold(true, 1) }, "", send.Held},
+		{"Capped", func(b *bundle) {
+			b.Config.Caps.PhoneHour = send.Cap{Messages: 1, Segments: 9}
+			b.Send("another")
+		}, "", send.Capped},
 		{"RemindersOff", func(b *bundle) { b.Receive("SM1", "stop reminders") }, "goodbye", send.RemindersOff},
 	} {
 		t.Run(tt.name+"TakesNoTurn", func(t *testing.T) {
@@ -124,6 +145,17 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, send.RemindersOff, result.Outcome)
 		require.Empty(t, b.Sent())
+	})
+
+	t.Run("OneThatACapRefusesAfterItsTurnGivesTheTurnBack", func(t *testing.T) {
+		t.Parallel()
+		b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 1, Segments: 9}})
+		turns := b.Turns()
+		turns.Pace = outbound.NewPace(1) // of the sender too
+		b.Config.Turns = overtaken{turns, func() { b.Send("quicker") }}
+		require.Equal(t, send.Capped, b.outreach("1").Outcome)
+		b.Config.Turns = turns
+		require.Equal(t, send.Accepted, b.sendTo("+14155550199", "2", func(r *send.Request) { r.Outreach = true }).Outcome)
 	})
 
 	t.Run("ReusedKeyIsRefusedAndTakesNoTurn", func(t *testing.T) {

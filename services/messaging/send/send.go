@@ -162,11 +162,12 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 
 // inTurn makes the attempt, which of outreach is made in its turn only. The turn is taken before the row is claimed: a claim is held by
 // nobody who waits. It is asked for only if an attempt seems to be needed, so that all other answers cost none; an attempt that
-// is refused after all, because something has changed between the two, has taken one that is lost.
+// is refused after all, because a cap is full by now or something else has changed between the two, gives it back.
 func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 	if a.Refused != nil {
 		return s.refuse(ctx, a)
 	}
+	paid := false
 	if a.Outreach {
 		seen, err := s.Store.Look(ctx, a)
 		if err != nil {
@@ -180,6 +181,7 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 			if wait > 0 {
 				return Result{Outcome: Paced, Message: seen.Message, RetryAfter: wait}, nil
 			}
+			paid = true
 		}
 	}
 	claim, err := s.claim(ctx, a)
@@ -188,6 +190,10 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 		return Result{}, err
 	case claim.Won:
 		return s.transmit(ctx, *claim.Message)
+	case paid:
+		if err := s.Turns.GiveBack(ctx, a.OrgID, a.Segments); err != nil {
+			return Result{}, fmt.Errorf("give a turn back: %w", err)
+		}
 	}
 	return resultOf(claim, a), nil
 }

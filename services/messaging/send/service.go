@@ -121,6 +121,8 @@ type evidenceStore interface {
 type turns interface {
 	// Turn takes the turn of a message, or says how long until there may be one.
 	Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error)
+	// GiveBack gives back the turn of a message that was not sent.
+	GiveBack(ctx context.Context, orgID uuid.UUID, segments int) error
 }
 
 // carrier hands one message to Twilio, which always has an outcome, and says what Twilio has; twilio.Client implements it.

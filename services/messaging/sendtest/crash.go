@@ -106,6 +106,11 @@ func (p *Process) Turn(ctx context.Context, orgID uuid.UUID, segments int, now t
 	return called(p, "Turn", func() (time.Duration, error) { return p.turns.Turn(ctx, orgID, segments, now) })
 }
 
+// GiveBack is a call of a port.
+func (p *Process) GiveBack(ctx context.Context, orgID uuid.UUID, segments int) error {
+	return p.call("GiveBack", func() error { return p.turns.GiveBack(ctx, orgID, segments) })
+}
+
 // Settle is a call of a port.
 func (p *Process) Settle(ctx context.Context, claimed send.Message, a send.Answer) (send.Message, error) {
 	return called(p, "Settle", func() (send.Message, error) { return p.store.Settle(ctx, claimed, a) })

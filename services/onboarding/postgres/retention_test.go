@@ -22,7 +22,7 @@ var (
 	retained = postgres.Kept{
 		Timeline: 400 * day, Alarms: 90 * day, Engagement: 400 * day, Goals: 90 * day, Jobs: 30 * day, Events: 7 * day, Audit: 400 * day,
 	}
-	today = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	today = time.Date(2024, 11, 20, 12, 0, 0, 0, time.UTC) // so long ago that the database's clock keeps nothing
 )
 
 func TestRules(t *testing.T) {
@@ -158,6 +158,17 @@ func TestRetention(t *testing.T) {
 		for _, table := range []string{"session_transitions", "step_alarms", "audit", "engagement_state_transitions", "engagement_runs"} {
 			require.Equal(t, left[table], was[table], table)
 		}
+	})
+
+	t.Run("TheServiceDeletesNoCallOfLessThanAMonth", func(t *testing.T) {
+		t.Parallel()
+		db, _ := setup(t)
+		_, err := db.Exec(t.Context(), `insert into audit (id, at, org_id, subject, role, client_address, request_id, method)
+			select gen_random_uuid(), now() - make_interval(days => d), gen_random_uuid(), 's', 'operator', '', '', 'm' from unnest(array[29, 31]) d`)
+		require.NoError(t, err)
+		tag, err := db.Exec(t.Context(), `delete from audit`)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, tag.RowsAffected())
 	})
 
 	t.Run("NothingWaitsForARowThatIsInUseAndTheRestIsDeleted", func(t *testing.T) {

@@ -140,6 +140,23 @@ func TestTenants(t *testing.T) {
 	})
 }
 
+// TestErasuresAreEndedByTheFunctionAlone: the service cannot say that somebody was erased, nor change who asked for it.
+func TestErasuresAreEndedByTheFunctionAlone(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, postgres.Migrations())
+	_, err := db.Exec(t.Context(), `insert into erasures (profile_id, org_id, pseudonym, source, requested_at, next_try_at)
+		values (gen_random_uuid(), gen_random_uuid(), 'erased:1', 'operator', now(), now())`)
+	require.NoError(t, err)
+	for _, sql := range []string{
+		`update erasures set erased_at = now(), next_try_at = null`, `update erasures set requested_by = null`, `update erasures set pseudonym = 'x'`,
+		`insert into erasures (profile_id, org_id, pseudonym, source, requested_at, erased_at)
+			values (gen_random_uuid(), gen_random_uuid(), 'erased:2', 'operator', now(), now())`,
+	} {
+		_, err = db.Exec(t.Context(), sql)
+		require.ErrorContains(t, err, "permission denied", sql)
+	}
+}
+
 // TestScopeOfCallers is about what the database shows to a call, by who makes it.
 func TestScopeOfCallers(t *testing.T) {
 	t.Parallel()

@@ -110,7 +110,7 @@ func whole(ctx context.Context, getenv func(string) string, check anchor.Check, 
 	if err != nil {
 		return err
 	}
-	check.Find, check.Known, check.Claimed = ledgers.NamedLedgers, known, ledgers.ClaimedLedgers
+	check.Find, check.Known, check.Claimed, check.Gone = ledgers.NamedLedgers, known, ledgers.ClaimedLedgers, ledgers.GoneLedgers
 	return report(ctx, check, fmt.Sprintf("%d ledgers have lines that no anchor holds yet", unanchored), out)
 }
 
