@@ -18,7 +18,9 @@ var (
 	// ErrLegalHold means that an operator has said that a person's data may not be erased.
 	ErrLegalHold = errors.New("the person is on legal hold: lift it first (POST /v1/profiles/{id}:lift-legal-hold), if you may")
 	// ErrBegun means that a person is being erased.
-	ErrBegun = errors.New("the person is being erased; that is not taken back")
+	ErrBegun = errors.New("the person is being erased, which is not taken back; try again when GET /v1/profiles/{id}/erasure says erased")
+	// ErrErased means that a person is not there any more.
+	ErrErased = errors.New("the person was erased: GET /v1/profiles/{id}/erasure says when, and what is left of their consent")
 	// ErrNoErasure means that nobody has asked to erase a person.
 	ErrNoErasure = errors.New("nobody has asked to erase this person")
 	// ErrNoKey means that messaging has no PSEUDONYM_KEY, or another one than it had.

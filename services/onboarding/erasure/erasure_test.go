@@ -17,6 +17,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -188,6 +189,17 @@ func TestErasure(t *testing.T) {
 		was := conversation.Profile{OrgID: b.request.OrgID, ID: b.request.ProfileID, Phone: phone}
 		_, err = b.ports.ChangeProfile(t.Context(), was, was, conversation.Unfinished{}, b.now)
 		require.ErrorIs(t, err, erasure.ErrBegun, "what was said under the number would stay")
+		_, err = b.ports.CreateProfile(t.Context(), conversation.Profile{
+			ID: uuid.NewString(), OrgID: b.request.OrgID, Phone: phone, FirstName: "Zuleika", Locale: "en", TimeZone: "UTC", CreatedAt: b.now,
+		})
+		require.ErrorIs(t, err, erasure.ErrBegun, "they would be gone in a moment")
+		of := goals.Goal{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID, Key: "k"}
+		_, _, err = b.ports.Goals().Insert(t.Context(), of, goals.Alarm{})
+		require.ErrorIs(t, err, erasure.ErrBegun)
+		device := goals.Device{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}
+		require.ErrorIs(t, b.ports.Goals().RegisterDevice(t.Context(), device, nil), erasure.ErrBegun)
+		_, err = b.ports.QuietHours(t.Context(), b.request.OrgID, phone, "")
+		require.ErrorIs(t, err, erasure.ErrBegun, "a text that is queued would be deleted")
 		require.ErrorIs(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now), erasure.ErrBegun)
 	})
 

@@ -139,6 +139,18 @@ update profiles set legal_hold_at = null, legal_hold_reason = '', updated_at = @
 	sqlBeingErased = `select exists (select from erasures where profile_id = @profile)`
 )
 
+// notBegun refuses what is new of a person who is being erased: it would go with them, or never be sent. erasure.ErrBegun.
+func notBegun(ctx context.Context, db postgres.DB, profileID string) error {
+	var begun bool
+	if err := db.QueryRow(ctx, sqlBeingErased, postgres.Args{"profile": profileID}).Scan(&begun); err != nil {
+		return fmt.Errorf("read an erasure: %w", err)
+	}
+	if begun {
+		return erasure.ErrBegun
+	}
+	return nil
+}
+
 // SetLegalHold keeps a person's data, for a reason, or lifts that with an empty one. conversation.ErrNoProfile, erasure.ErrBegun.
 func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason string, at time.Time) error {
 	args := postgres.Args{"org": orgID, "profile": profileID, "reason": reason, "at": at}
@@ -148,7 +160,7 @@ func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason strin
 	}
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var phone string
-		var held, begun bool
+		var held bool
 		err := tx.QueryRow(ctx, sqlLockPerson, args).Scan(&phone, &held)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return conversation.ErrNoProfile
@@ -156,11 +168,8 @@ func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason strin
 		if err != nil {
 			return fmt.Errorf("lock a person: %w", err)
 		}
-		if err := tx.QueryRow(ctx, sqlBeingErased, args).Scan(&begun); err != nil {
-			return fmt.Errorf("read an erasure: %w", err)
-		}
-		if begun {
-			return erasure.ErrBegun
+		if err := notBegun(ctx, tx, profileID); err != nil {
+			return err
 		}
 		if _, err := tx.Exec(ctx, sql, args); err != nil {
 			return fmt.Errorf("set a legal hold: %w", err)
