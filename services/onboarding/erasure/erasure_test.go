@@ -217,13 +217,40 @@ func TestErasure(t *testing.T) {
 	t.Run("AJobAtWorkIsWaitedFor", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.pool.Exec(t.Context(), `update webhook_jobs set status = 'processing', next_retry_at = null, lease_token = gen_random_uuid(), lease_until = now()`)
+		_, err := b.pool.Exec(t.Context(), `update webhook_jobs set subject = 'another', payload = jsonb_build_object('from', subject),
+			status = 'processing', next_retry_at = null, lease_token = gen_random_uuid(), lease_until = now()`)
 		require.NoError(t, err)
 		b.run(t)
 		e, _, err := b.service.Get(t.Context(), b.request.OrgID, b.request.ProfileID)
 		require.NoError(t, err)
 		require.Nil(t, e.ErasedAt)
 		require.Contains(t, e.WaitsFor, "at work")
+	})
+
+	t.Run("JobsThatNameThemAreEmptied", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for _, tt := range []struct{ key, payload, left string }{
+			{key: "to " + phone, payload: `{}`, left: "erased:"},
+			{key: "ref 1", payload: `{"call": "+1 (500) 555-0001 today"}`, left: "erased:"},
+			{key: "shopify:w1", payload: `{"phone": "001 500 555 0001"}`, left: "shopify:w1"},
+			{key: "ref 2", payload: `{"of": "` + b.request.ProfileID + `"}`, left: "erased:"},
+			{key: "ref 3", payload: `{"of": "somebody else", "phone": "+15005550002"}`, left: "ref 3"},
+		} {
+			id := uuid.NewString()
+			_, err := b.pool.Exec(t.Context(), `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, created_at, updated_at)
+values ($1, $2, $3, 'internal', 'internal.e', 'another', $4, 'completed', $5, $5, $5)`, id, b.request.OrgID, tt.key, tt.payload, b.now)
+			require.NoError(t, err)
+			defer func() {
+				var key, payload string
+				require.NoError(t, b.pool.QueryRow(t.Context(), `select idempotency_key, payload from webhook_jobs where id = $1`, id).Scan(&key, &payload))
+				require.Contains(t, key, tt.left)
+				require.Equal(t, tt.left == tt.key && tt.key == "ref 3", payload != "{}", tt.key)
+			}()
+		}
+		b.run(t)
+		require.NotContains(t, b.left(t), "555-0001")
 	})
 
 	t.Run("NobodyElsesPersonIsErased", func(t *testing.T) {
