@@ -195,21 +195,3 @@ func (s *Service) settle(ctx context.Context, e Erasure) error {
 	next := s.Now().Add(min(interval<<min(e.Tries, 10), longest))
 	return errors.Join(err, s.Requests.ErasureWaits(ctx, e.ProfileID, waits, next))
 }
-
-// Export is everything that both services keep about a person, as one JSON object. conversation.ErrNoProfile, ErrTooLarge.
-func (s *Service) Export(ctx context.Context, orgID, profileID string) (map[string]json.RawMessage, error) {
-	p, err := s.People.Profile(ctx, orgID, profileID)
-	if err != nil {
-		return nil, err
-	}
-	ours, err := s.People.ExportProfile(ctx, orgID, profileID)
-	if err != nil {
-		return nil, err
-	}
-	theirs, err := s.Carrier.ExportPerson(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	at, err := json.Marshal(s.Now().UTC())
-	return map[string]json.RawMessage{"exported_at": at, "onboarding": ours, "messaging": theirs}, err
-}

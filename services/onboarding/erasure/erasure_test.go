@@ -81,7 +81,7 @@ func (p *ports) Erase(_ context.Context, e erasure.Erasure) (waitsFor string, er
 }
 
 func (p *ports) ExportPerson(context.Context, conversation.Profile) (json.RawMessage, error) {
-	return nil, nil
+	return json.RawMessage(`{"consent": {"events": [{"actor": {"subject": "olga", "role": "operator"}}]}, "queued_texts": [{"actor": null}]}`), nil
 }
 
 func (p *ports) ErasedConsent(context.Context, string, string) (erasure.Consent, error) {
@@ -230,6 +230,7 @@ func TestErasure(t *testing.T) {
 	t.Run("JobsThatNameThemAreEmptied", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
+		want := map[string]string{}
 		for _, tt := range []struct{ key, payload, left string }{
 			{key: "to " + phone, payload: `{}`, left: "erased:"},
 			{key: "ref 1", payload: `{"call": "+1 (500) 555-0001 today"}`, left: "erased:"},
@@ -242,15 +243,50 @@ func TestErasure(t *testing.T) {
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, created_at, updated_at)
 values ($1, $2, $3, 'internal', 'internal.e', 'another', $4, 'completed', $5, $5, $5)`, id, b.request.OrgID, tt.key, tt.payload, b.now)
 			require.NoError(t, err)
-			defer func() {
-				var key, payload string
-				require.NoError(t, b.pool.QueryRow(t.Context(), `select idempotency_key, payload from webhook_jobs where id = $1`, id).Scan(&key, &payload))
-				require.Contains(t, key, tt.left)
-				require.Equal(t, tt.left == tt.key && tt.key == "ref 3", payload != "{}", tt.key)
-			}()
+			want[id] = tt.left
 		}
 		b.run(t)
+		for id, left := range want {
+			var key, payload string
+			require.NoError(t, b.pool.QueryRow(t.Context(), `select idempotency_key, payload from webhook_jobs where id = $1`, id).Scan(&key, &payload))
+			require.Contains(t, key, left)
+			require.Equal(t, left == "ref 3", payload != "{}", left)
+		}
 		require.NotContains(t, b.left(t), "555-0001")
+	})
+
+	t.Run("AnExportHasNothingOfOperators", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.pool.Exec(t.Context(), `
+with d as (
+	insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at) values (gen_random_uuid(), @org, @profile, 'phone', 'phone', @at, @at)
+	returning id
+), g as (
+	insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, scheduled_for, scheduled_delay, created_by,
+		created_at, updated_at)
+	select gen_random_uuid(), @org, @profile, id, 'rest', 'k', 's', 'g', 'en', 'scheduled', @at, 0, 'operator:olga', @at, @at from d
+), a as (
+	insert into audit (id, at, org_id, subject, role, client_address, request_id, method, profile_id)
+	select gen_random_uuid(), @at, @org, who, role, '192.0.2.' || length(role), 'r-' || who, 'm', @profile
+	from (values ('olga', 'operator'), (@profile::text, 'user')) by (who, role)
+), l as (
+	insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, payload, status, response, retried, created_at)
+	select gen_random_uuid(), @org, 'm', 'd', id, '{"step":1}', 500, 'no', 5, @at from conversation_sessions
+)
+insert into session_transitions (session_id, at, kind, trigger, actor)
+select id, @at, 'held', 'operator', '{"subject": "olga", "role": "operator", "client_address": "192.0.2.8"}' from conversation_sessions`,
+			pgx.NamedArgs{"org": b.request.OrgID, "profile": b.request.ProfileID, "at": b.now})
+		require.NoError(t, err)
+		export, err := b.service.Export(t.Context(), b.request.OrgID, b.request.ProfileID)
+		require.NoError(t, err)
+		all := string(export["onboarding"]) + string(export["messaging"])
+		for _, theirs := range []string{"Zuleika", "avocado", `{\"step\":1}`, `"role":"operator"`, `"created_by":"operator"`, "192.0.2.4", "r-" + b.request.ProfileID} {
+			require.Contains(t, all, theirs)
+		}
+		for _, ofStaff := range []string{"olga", "192.0.2.8"} {
+			require.NotContains(t, all, ofStaff)
+		}
 	})
 
 	t.Run("NobodyElsesPersonIsErased", func(t *testing.T) {

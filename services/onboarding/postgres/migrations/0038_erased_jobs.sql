@@ -45,7 +45,9 @@ BEGIN
     number := substr(their_phone, 2);
     names := ARRAY[number, '00' || number, of_profile::text] || sessions::text[];
     theirs := ARRAY(
-        SELECT id FROM webhook_jobs WHERE org_id = of_org AND processed_at IS NOT NULL AND names_in(idempotency_key, subject, payload) && names
+        WITH over AS MATERIALIZED ( -- so that no index of the organisation's jobs, which may be all, is taken for it
+            SELECT id, org_id FROM webhook_jobs WHERE processed_at IS NOT NULL AND names_in(idempotency_key, subject, payload) && names)
+        SELECT id FROM over WHERE org_id = of_org
         UNION
         SELECT id FROM webhook_jobs WHERE org_id = of_org AND status IN ('pending', 'processing')
             AND names_in(idempotency_key, subject, payload) && names);
