@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -231,12 +232,16 @@ func TestErasure(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		want := map[string]string{}
+		var long strings.Builder // no phone, and too long for an index
+		for i := range 5000 {
+			fmt.Fprint(&long, i*i)
+		}
 		for _, tt := range []struct{ key, payload, left string }{
 			{key: "to " + phone, payload: `{}`, left: "erased:"},
 			{key: "ref 1", payload: `{"call": "+1 (500) 555-0001 today"}`, left: "erased:"},
-			{key: "shopify:w1", payload: `{"phone": "001 500 555 0001"}`, left: "shopify:w1"},
+			{key: "shopify:w1", payload: `{"phone": "0015005550001"}`, left: "shopify:w1"},
 			{key: "ref 2", payload: `{"of": "` + b.request.ProfileID + `"}`, left: "erased:"},
-			{key: "ref 3", payload: `{"of": "somebody else", "phone": "+15005550002"}`, left: "ref 3"},
+			{key: "ref 3", payload: `{"of": "somebody else", "phone": "+15005550002", "long": "` + long.String() + `+` + long.String() + `"}`, left: "ref 3"},
 		} {
 			id := uuid.NewString()
 			_, err := b.pool.Exec(t.Context(), `

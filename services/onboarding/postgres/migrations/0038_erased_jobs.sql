@@ -4,18 +4,17 @@
 -- Expand only, and beside the running service: each statement is its own transaction, and all of them may be run again. A release that knows
 -- none of this erases by the new function too.
 
--- names_in is what a job says of people: every id, and every number of 7 to 15 digits, with the marks between them or without. So a phone is
--- found in whatever spelling that has its country code.
+-- names_in is what a job says of people: its ids, its numbers of 7 digits and more, and those that begin with + without the marks between their
+-- digits. So a phone is found as 15005550001, 0015005550001 and +1 (500) 555-0001. The patterns are plain: each job is read once, when it ends.
+-- What is longer is no phone, and would not fit into an index.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION names_in(key text, subject text, payload jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT ARRAY(
-        SELECT lower(m[1]) FROM regexp_matches(said.all_of_it, '([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})', 'g') m
-        UNION SELECT m[1] FROM regexp_matches(said.all_of_it, '(?<![0-9])([0-9]{7,15})(?![0-9])', 'g') m
-        UNION SELECT regexp_replace(m[1], '[^0-9]', '', 'g')
-            FROM regexp_matches(said.all_of_it, '(?:\+|00) ?([1-9][0-9 ().\/-]{5,24}[0-9])', 'g') m
-        ORDER BY 1)
-    FROM (SELECT key || ' ' || subject || ' ' || payload::text) said (all_of_it);
+        SELECT lower(m[1]) FROM regexp_matches(words, '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}', 'g') m
+        UNION ALL SELECT m[1] FROM regexp_matches(words, '[0-9]{7,}', 'g') m WHERE length(m[1]) <= 40
+        UNION ALL SELECT regexp_replace(m[1], '[^0-9]', '', 'g') FROM regexp_matches(words, '[+][0-9 ().\/-]+', 'g') m WHERE length(m[1]) <= 40)
+    FROM (SELECT key || ' ' || subject || ' ' || payload::text) said (words);
 END;
 -- +goose StatementEnd
 
@@ -24,8 +23,8 @@ DROP INDEX CONCURRENTLY IF EXISTS webhook_jobs_by_name;
 CREATE INDEX CONCURRENTLY webhook_jobs_by_name ON webhook_jobs USING gin (names_in(idempotency_key, subject, payload))
     WHERE processed_at IS NOT NULL;
 
--- As 0034 has it, but for jobs: they are found by that index, and the key of a job that names the person is replaced when a caller has chosen it. One that is
--- at work is waited for, whatever its subject.
+-- As 0034 has it, but for jobs: they are found by that index; the key of one is replaced when a caller has chosen it; and one that is at work
+-- is waited for, whatever its subject.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_profile(of_org uuid, of_profile uuid, erased timestamptz)
 RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
