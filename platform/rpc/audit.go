@@ -136,8 +136,8 @@ func (a *About) read(m protoreflect.Message) {
 	}
 }
 
-// phoneIn is a phone number in E.164, however it is spelled; empty for what is none, or has no country. So an erasure finds it: what is kept is
-// the number that a profile has, or nothing. A space before it is the + of a query that was not escaped.
+// phoneIn is a phone number in E.164, however it is spelled; empty for what is none, or has no country. So an erasure finds it: what is
+// kept is the number that a profile has, or nothing. A space before it is the + of a query that was not escaped.
 func phoneIn(text string) string {
 	if !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, " ") {
 		return ""

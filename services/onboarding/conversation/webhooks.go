@@ -110,10 +110,10 @@ type customer struct {
 const (
 	redactByHand = "erase what is kept about the customer in the payload (DELETE /v1/profiles/{id}), as far as the law does not have it " +
 		"kept; then cancel this job"
-	redactStranger = "no profile has the customer's phone; if they were texted by POST /v1/outbound alone, or wrote, that is still kept: enrol the " +
-		"phone in the payload (POST /v1/profiles) and erase that profile (DELETE /v1/profiles/{id}), which ends this job, too"
-	showStranger = "no profile has the customer's phone; if they were texted by POST /v1/outbound alone, or wrote, that is kept: enrol the phone in " +
-		"the payload (POST /v1/profiles), give the shop its export (GET /v1/profiles/{id}:export); then cancel this job"
+	stranger = "no profile has the customer's phone; if they were texted by POST /v1/outbound alone, or wrote, that is kept: " +
+		"enrol the phone in the payload (POST /v1/profiles) and "
+	redactStranger = stranger + "erase that profile (DELETE /v1/profiles/{id}), which ends this job, too"
+	showStranger   = stranger + "give the shop its export (GET /v1/profiles/{id}:export); then cancel this job"
 	showByHand     = "give the shop what is kept about the customer in the payload; then cancel this job"
 	redactShopHand = "erase what is kept for the shop in the payload; here that is the jobs of its webhooks"
 )

@@ -192,19 +192,20 @@ with p as (
     select s.id, to_jsonb(s) as line from conversation_sessions s where s.profile_id = @profile
 ), names as (
     select array[substr(p.phone, 2), '00' || substr(p.phone, 2), @profile::uuid::text] || array(select id::text from s) as of from p
-), named as materialized (
-    select * from webhook_jobs where processed_at is not null and names_in(idempotency_key, subject, payload) && (select of from names)
+), named as materialized ( -- as erase_profile finds them
+    select j.id, j.org_id, to_jsonb(j) - 'lease_token' as line from webhook_jobs j
+    where j.processed_at is not null and names_in(j.idempotency_key, j.subject, j.payload) && (select of from names)
 ), j as (
-    select * from named where org_id = @org
+    select id, line from named where org_id = @org
     union all
-    select * from webhook_jobs where org_id = @org and status in ('pending', 'processing')
-        and names_in(idempotency_key, subject, payload) && (select of from names)
+    select j.id, to_jsonb(j) - 'lease_token' from webhook_jobs j where j.org_id = @org and j.status in ('pending', 'processing')
+        and names_in(j.idempotency_key, j.subject, j.payload) && (select of from names)
 ), kinds (kind, lines) as (values
     ('sessions', array(select s.line from s order by s.id limit @most + 1)),
     ('timeline', array(select to_jsonb(t) from session_transitions t join s on s.id = t.session_id order by t.id limit @most + 1)),
     ('alarms', array(select to_jsonb(a) - 'lease_token' from step_alarms a join s on s.id = a.session_id order by a.id limit @most + 1)),
     ('held_replies', array(select to_jsonb(h) from held_replies h join s on s.id = h.session_id order by h.received_at limit @most + 1)),
-    ('jobs', array(select to_jsonb(j) - 'lease_token' from j order by j.id limit @most + 1)),
+    ('jobs', array(select j.line from j order by j.id limit @most + 1)),
     ('engagement', array(select to_jsonb(e) from user_engagement_states e where e.profile_id = @profile limit @most + 1)),
     ('engagement_transitions', array(select to_jsonb(e) from engagement_state_transitions e where e.profile_id = @profile
         order by e.id limit @most + 1)),
@@ -213,9 +214,10 @@ with p as (
     ('actions', array(select to_jsonb(a) from engagement_actions a where a.org_id = @org and a.profile_id = @profile
         order by a.id limit @most + 1)),
     ('goal_readings', array(select to_jsonb(r) from goal_readings r where r.profile_id = @profile order by r.created_at limit @most + 1)),
-    ('goal_alarms', array(select to_jsonb(a) - 'lease_token' from goal_alarms a join goals g on g.id = a.goal_id where g.profile_id = @profile
-        order by a.id limit @most + 1)),
-    ('dead_letters', array(select to_jsonb(d) || jsonb_build_object('payload', encode(d.payload, 'escape'), 'response', encode(d.response, 'escape'))
+    ('goal_alarms', array(select to_jsonb(a) - 'lease_token' from goal_alarms a join goals g on g.id = a.goal_id
+        where g.profile_id = @profile order by a.id limit @most + 1)),
+    ('dead_letters', array(select to_jsonb(d)
+            || jsonb_build_object('payload', encode(d.payload, 'escape'), 'response', encode(d.response, 'escape'))
         from dead_letters d join s on s.id = d.session_id order by d.id limit @most + 1)),
     ('household', array(select to_jsonb(h) from household_members h where h.profile_id = @profile limit @most + 1)),
     ('goals', array(select to_jsonb(g) from goals g where g.profile_id = @profile order by g.id limit @most + 1)),
