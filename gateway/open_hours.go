@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -12,8 +13,12 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// oneTimeCode is the purpose of texts that are sent in quiet hours too.
-const oneTimeCode = "otp"
+const (
+	// oneTimeCode is the purpose of texts that are sent in quiet hours too.
+	oneTimeCode = "otp"
+	// askForCode bounds how long a one-time code waits for onboarding, which it does not need.
+	askForCode = time.Second
+)
 
 // withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent. Onboarding knows the
 // organisation's quiet hours and the person's clock, messaging sends, and neither calls the other for it.
@@ -24,6 +29,7 @@ type withOpenHours struct {
 }
 
 // Invoke implements grpc.ClientConnInterface. Where onboarding cannot be asked, no text is taken: one sent at night cannot be taken back.
+// A one-time code is: the erasure that onboarding would name deletes it again. Onboarding refuses a text to a person who is being erased.
 func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	text, ok := args.(*messagingv1.EnqueueTextRequest)
 	if !ok {
@@ -33,14 +39,20 @@ func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply an
 		return refuse(codes.InvalidArgument, reasonInvalid,
 			"open_hours must be left out: they are what the organisation has decided, see PUT /v1/settings")
 	}
-	if text.GetPurpose() != oneTimeCode {
-		caller, _ := rpc.PrincipalFrom(ctx)
-		open, err := c.of(ctx, caller.OrgID, text.GetTo())
-		if err != nil {
+	caller, _ := rpc.PrincipalFrom(ctx)
+	if text.GetPurpose() == oneTimeCode {
+		asking, cancel := context.WithTimeout(ctx, askForCode)
+		defer cancel()
+		if _, err := c.of(asking, caller.OrgID, text.GetTo()); status.Code(err) == codes.FailedPrecondition {
 			return err
 		}
-		text.OpenHours = open
+		return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
 	}
+	open, err := c.of(ctx, caller.OrgID, text.GetTo())
+	if err != nil {
+		return err
+	}
+	text.OpenHours = open
 	return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
 }
 

@@ -102,7 +102,7 @@ func TestRules(t *testing.T) {
 			for _, c := range cases {
 				path, _, _ := strings.Cut(c.Request.Path, "?")
 				reached = reached || c.Request.Method == method && matches(template, path) && c.Want.Status/100 == 2 &&
-					len(c.Want.Calls) == 1 && c.Want.Calls[0].RPC == rpcName
+					len(c.Want.Calls) > 0 && c.Want.Calls[len(c.Want.Calls)-1].RPC == rpcName // a text of the queue asks for its hours first
 			}
 			require.True(t, reached, "%s has no golden case", route)
 		}

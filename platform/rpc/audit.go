@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"paceline.internal/platform/phone"
 )
 
 // Audit is what a method does, as far as it decides which of its calls are kept.
@@ -134,19 +136,26 @@ func (a *About) read(m protoreflect.Message) {
 	}
 }
 
-// phoneIn is a phone number in the shape of E.164, however it is spelled; empty for what is none. A number without its country stays
-// without.
+// phoneIn is a phone number in E.164, however it is spelled; empty for what is none, or has no country. So an erasure finds it: what is
+// kept is the number that a profile has, or nothing. A space before it is the + of a query that was not escaped.
 func phoneIn(text string) string {
+	if !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, " ") {
+		return ""
+	}
 	digits := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return r
 		}
 		return -1
 	}, text)
-	if phone := "+" + digits; len(text) <= 3*len(digits) && looksLikePhone(phone) {
-		return phone
+	if len(text) > 3*len(digits) {
+		return ""
 	}
-	return ""
+	e164, err := phone.Parse("+" + digits)
+	if err != nil {
+		return ""
+	}
+	return e164
 }
 
 // looksLikePhone is the shape of E.164.

@@ -121,6 +121,17 @@ func TestGauges(t *testing.T) {
 		require.Zero(t, gauge(t, reader, "sessions_parked", attribute.String("status", "undeliverable")))
 	})
 
+	t.Run("AnErasureIsOpenUntilItIsDone", func(t *testing.T) {
+		t.Parallel()
+		b, reader := setup(t)
+		require.Zero(t, gauge(t, reader, "erasures_open_oldest_seconds"))
+		b.exec(`insert into erasures (profile_id, org_id, pseudonym, source, requested_at, next_try_at)
+			values (gen_random_uuid(), gen_random_uuid(), 'erased:1', 'operator', $1, $1)`, b.clock.Now().Add(-time.Hour))
+		require.InDelta(t, 3600, gauge(t, reader, "erasures_open_oldest_seconds"), .001)
+		b.exec(`update erasures set erased_at = $1, next_try_at = null`, b.clock.Now())
+		require.Zero(t, gauge(t, reader, "erasures_open_oldest_seconds"))
+	})
+
 	t.Run("ADeadLetterIsOpenUntilItIsReplayed", func(t *testing.T) {
 		t.Parallel()
 		b, reader := setup(t)

@@ -100,6 +100,41 @@ func mutations() []mutation {
 			old:  "		case held:\n", without: "		case held && false:\n",
 		},
 		{
+			guard: "nothing new begins of a person who is being erased", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/erasure.go",
+			old:  "	if begun {\n", without: "	if begun && false {\n",
+		},
+		{
+			guard: "no text is queued for a person who is being erased", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/settings.go",
+			old:  "	case erasing:\n", without: "	case erasing && false:\n",
+		},
+		{
+			guard: "no one-time code is queued for a person who is being erased", tests: []string{"./gateway", "-run", "TestOutbound"},
+			file: "gateway/open_hours.go",
+			old:  "status.Code(err) == codes.FailedPrecondition {", without: "status.Code(err) == codes.FailedPrecondition && false {",
+		},
+		{
+			guard: "an erasure waits for a job that names the person", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/migrations/0038_erased_jobs.sql",
+			old:  "AND status = 'processing')\n        OR EXISTS", without: "AND status = 'processing' AND false)\n        OR EXISTS",
+		},
+		{
+			guard: "no key that a caller chose outlives the person whom its job names", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/migrations/0038_erased_jobs.sql",
+			old:  "THEN idempotency_key ELSE 'erased:' || id END", without: "THEN idempotency_key ELSE idempotency_key END",
+		},
+		{
+			guard: "an export has nothing of operators", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/erasure/export.go",
+			old:  "\t\t\tdelete(row, column)\n", without: "\t\t\t_ = column\n",
+		},
+		{
+			guard: "the audit keeps no number that an erasure would not find", tests: []string{"./platform/rpc", "-run", "TestWhomACall"},
+			file: "platform/rpc/audit.go",
+			old:  "!strings.HasPrefix(text, \" \") {", without: "!strings.HasPrefix(text, \" \") && false {",
+		},
+		{
 			guard: "an anchored ledger is held against what was signed", tests: []string{"./services/messaging/anchor"},
 			file: "services/messaging/anchor/verify.go",
 			old:  "[e.Lines-1] != e.Witness", without: `[e.Lines-1] == ""`,

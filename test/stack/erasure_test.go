@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+
+	"paceline.internal/test/stack"
 )
 
 const shopifySecret = "shopify-secret-of-this-stack"
@@ -96,6 +98,31 @@ func TestErasure(t *testing.T) {
 		activate := "/v1/profiles/" + again.Profile.ProfileID + ":activate"
 		require.Equal(t, "REASON_OPTED_OUT", b.refused(t, b.operator, http.MethodPost, activate, struct{}{}, http.StatusBadRequest))
 		require.Len(t, p.heard(), heard)
+	})
+
+	t.Run("APersonWithoutAProfileIsEnrolledAndErased", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.queue(t, map[string]any{"to": someone, "body": "your avocado is ready", "purpose": "transactional", "idempotency_key": "to " + someone})
+		b.rest(t)
+		_, err := b.vendors.Twilio.Receive(t.Context(), someone, stack.FromNumber, "which avocado?")
+		require.NoError(t, err)
+		b.rest(t)
+		var p person
+		var enrolled struct {
+			Profile profileJSON `json:"profile"`
+		}
+		b.call(t, http.MethodPost, "/v1/profiles", map[string]string{"phone": someone, "first_name": "Someone"}, &enrolled)
+		p.b, p.id = b, enrolled.Profile.ProfileID
+		b.call(t, http.MethodDelete, "/v1/profiles/"+p.id, nil, nil)
+		p.erased(t)
+		all := everything(t, b.onboarding) + everything(t, b.messaging)
+		for _, word := range []string{someone[1:], "avocado"} {
+			require.NotContains(t, all, word)
+		}
+		require.Equal(t, "REASON_PROFILE_NOT_FOUND", b.refused(t, b.operator, http.MethodGet, "/v1/profiles/"+p.id, nil, http.StatusNotFound))
+		_, answer := b.try(t, b.operator, http.MethodGet, "/v1/profiles/"+p.id, nil)
+		require.Contains(t, string(answer), "was erased: GET /v1/profiles/{id}/erasure")
 	})
 
 	t.Run("InTheMiddleOfAConversationAndByShopify", func(t *testing.T) {

@@ -199,6 +199,10 @@ func TestAlertsFire(t *testing.T) {
 		{name: "OutreachThatWaitsForItsTurn", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="engagement_outreach"} 0+10x120`}, fires: never},
 		{name: "AJobThatWaits", alert: "BacklogGrowsOld", series: []string{`jobs_oldest_due_seconds{queue="webhook_jobs"} 0+60x20 0x60`}, fires: 8, clears: 21},
 		{name: "AJobThatFailedForGood", alert: "JobsFailed", series: []string{`jobs_failed{queue="outbound"} 0x5 1x30 0x60`}, fires: 21, clears: 37},
+		{name: "AnErasureThatIsDoneWithinADay", alert: "ErasureStaysOpen", series: []string{`erasures_open_oldest_seconds 83000+60x55 0x60`}, fires: never},
+		{name: "AnErasureThatStaysOpen", alert: "ErasureStaysOpen", series: []string{`erasures_open_oldest_seconds 86100+60x40 0x60`}, fires: 21, clears: 41},
+		{name: "ABacklogThatRetentionClears", alert: "RetentionLate", series: []string{`retention_late_seconds{table="audit"} 0x5 7200x300 0x500`}, fires: never},
+		{name: "RetentionThatFallsBehind", alert: "RetentionLate", series: []string{`retention_late_seconds{table="audit"} 0x5 7200x400 0x400`}, fires: 366, clears: 407},
 		{name: "TooFewConnections", alert: "PoolExhausted", series: []string{`postgres_connection_wait_seconds_total{instance="a"} 0+120x30 3600x60`}, fires: 8, clears: 32},
 		{
 			name: "ALoopOfOneInstance", alert: "LoopStandsStill", fires: 8, clears: 21,
@@ -287,14 +291,14 @@ func alertOf(t *testing.T, name string) rulefmt.Rule {
 	return rulefmt.Rule{}
 }
 
-// burns evaluates a rule every minute for two hours, and says in which minute any of its alerts has first been pending for its time, and in
+// burns evaluates a rule every minute for two hours, and for twice its time, and says in which minute any of its alerts has first been pending for its time, and in
 // which none is any more; -1 for what does not happen.
 func burns(t *testing.T, rule rulefmt.Rule, series storage.Queryable) (fires, clears int) {
 	t.Helper()
 	fires = -1
 	ng := engine.NewEngine(engine.EngineOpts{MaxSamples: 1e6, Timeout: longest, Parser: promql})
 	pending := map[string]int{}
-	for minute := range 120 {
+	for minute := range 120 + 2*int(time.Duration(rule.For)/time.Minute) {
 		at := begin.Add(time.Duration(minute) * time.Minute)
 		query, err := ng.NewInstantQuery(t.Context(), series, nil, rule.Expr, at)
 		require.NoError(t, err)

@@ -223,14 +223,18 @@ with m as (
 	limit @most + 1
 ), r as (
 	select s.* from sms_receipts s join m on m.id = s.message_id limit @most + 1
+), l as (
+	select s.* from sms_looks s join m on m.id = s.message_id limit @most + 1
 ), a as (
 	select * from audit where org_id = @org and (profile_id = @profile or phone = @phone) limit @most + 1
 ), counted as (
-	select greatest((select count(*) from m), (select count(*) from q), (select count(*) from r), (select count(*) from a)) as n
+	select greatest((select count(*) from m), (select count(*) from q), (select count(*) from r), (select count(*) from l),
+		(select count(*) from a)) as n
 )
 select counted.n, case when counted.n <= @most then jsonb_build_object(
 	'messages', (select coalesce(jsonb_agg(to_jsonb(m) - array['attempt_token', 'body_hash'] order by m.id), '[]') from m),
 	'receipts', (select coalesce(jsonb_agg(to_jsonb(r) order by r.id), '[]') from r),
+	'looks', (select coalesce(jsonb_agg(to_jsonb(l) order by l.id), '[]') from l),
 	'queued_texts', (select coalesce(jsonb_agg(to_jsonb(q) - 'lease_token' order by q.id), '[]') from q),
 	'consent_replies', (select coalesce(jsonb_agg(to_jsonb(c) order by c.created_at), '[]') from consent_replies c
 		where c.org_id = @org and c.phone = @phone),

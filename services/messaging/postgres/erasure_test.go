@@ -249,6 +249,18 @@ func TestErasePerson(t *testing.T) {
 	})
 }
 
+// TestExport: a table that is new is in the export of a person, or says here why not.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	const noPerson, gone = "no person", "what an erasure has left, of a person who cannot be exported any more"
+	pgtest.CheckExport(t, postgres.Migrations(), postgres.SQLExport, map[string]string{
+		"consents": "the ledger, as GET /v1/consents/{phone} has it", "consent_events": "the ledger",
+		"event_outbox": "onboarding has it within seconds, and exports it",
+		"suppressions": gone, "erased_profiles": gone, "erased_ledgers": gone, "forgotten_ledgers": "hashes",
+		"ledger_anchors": noPerson, "sms_counts": noPerson, "sender_rates": noPerson, "event_types": noPerson, "goose_db_version": noPerson,
+	})
+}
+
 func requireRefused(t *testing.T, store *postgres.Store, a send.Attempt) {
 	t.Helper()
 	claim, err := store.Claim(t.Context(), a)

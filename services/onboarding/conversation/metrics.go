@@ -102,6 +102,8 @@ type Gauges struct {
 	OldestAlarm time.Duration // how long ago the oldest of them was written
 	DeadLetters int           // dead letters that were neither replayed nor handled
 	Pauses      int           // organisations that an operator has paused
+	// OldestErasure is how long ago the oldest erasure was asked for that is not done; zero for none.
+	OldestErasure time.Duration
 }
 
 // observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
@@ -124,7 +126,9 @@ func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 		metric.WithDescription("Dead letters of steps that are neither replayed nor over."))
 	pauses, pausesErr := meter.Int64ObservableGauge("organisations_paused",
 		metric.WithDescription("Organisations whose scheduling an operator has paused: what they keep counts in no other gauge of lateness."))
-	if err := errors.Join(pausesErr, inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, deadLettersErr); err != nil {
+	erasure, erasureErr := meter.Float64ObservableGauge("erasures_open_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("How long ago the oldest erasure was asked for that is not done; 0 for none."))
+	if err := errors.Join(pausesErr, erasureErr, inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, deadLettersErr); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -140,6 +144,7 @@ func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 		o.ObserveFloat64(oldest, s.OldestAlarm.Seconds())
 		o.ObserveInt64(deadLetters, int64(s.DeadLetters))
 		o.ObserveInt64(pauses, int64(s.Pauses))
+		o.ObserveFloat64(erasure, s.OldestErasure.Seconds())
 		counted, err := c.Store.Parked(ctx)
 		if err != nil {
 			return err
@@ -148,6 +153,6 @@ func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 			o.ObserveInt64(parked, int64(counted[status]), metric.WithAttributes(attribute.String("status", string(status))))
 		}
 		return nil
-	}, inBurst, lag, parked, unpublished, oldest, deadLetters, pauses)
+	}, inBurst, lag, parked, unpublished, oldest, deadLetters, pauses, erasure)
 	return err
 }

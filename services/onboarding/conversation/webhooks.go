@@ -110,12 +110,16 @@ type customer struct {
 const (
 	redactByHand = "erase what is kept about the customer in the payload (DELETE /v1/profiles/{id}), as far as the law does not have it " +
 		"kept; then cancel this job"
+	stranger = "no profile has the customer's phone; if they were texted by POST /v1/outbound alone, or wrote, that is kept: " +
+		"enrol the phone in the payload (POST /v1/profiles) and "
+	redactStranger = stranger + "erase that profile (DELETE /v1/profiles/{id}), which ends this job, too"
+	showStranger   = stranger + "give the shop its export (GET /v1/profiles/{id}:export); then cancel this job"
 	showByHand     = "give the shop what is kept about the customer in the payload; then cancel this job"
 	redactShopHand = "erase what is kept for the shop in the payload; here that is the jobs of its webhooks"
 )
 
 // redact erases the customer whose phone a person of ours has. Once that is kept the payload of the job is empty, and a repeat does
-// nothing. Without a phone it is an operator's to find them; one whom we do not know has nothing here.
+// nothing. Without a phone, or a profile that has it, it is an operator's to find them: texts can be here without a profile.
 func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	if string(j.Payload) == "{}" {
 		return nil
@@ -124,8 +128,10 @@ func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	switch {
 	case errors.Is(err, ErrInvalid):
 		return forOperator(redactByHand)
-	case err != nil || profileID == "":
+	case err != nil:
 		return err
+	case profileID == "":
+		return forOperator(redactStranger)
 	}
 	err = c.Erase(ctx, j.OrgID, profileID, j.ID)
 	switch {
@@ -146,7 +152,7 @@ func (c *Service) dataRequested(ctx context.Context, j queue.Job, r customer) er
 	case err != nil:
 		return err
 	case profileID == "":
-		return forOperator("tell the shop that nothing is kept about the customer in the payload; then cancel this job")
+		return forOperator(showStranger)
 	}
 	return forOperator("give the shop the export of the customer: GET /v1/profiles/%s:export; then cancel this job", profileID)
 }

@@ -23,11 +23,16 @@ func (r receipts) RecordStatus(context.Context, KapsoStatus) (bool, error) {
 	return r.err == nil, r.err
 }
 
+// strangers is a store that knows none of the phones.
+type strangers struct{ store }
+
+func (strangers) Conversation(context.Context, string, string) (View, error) { return View{}, nil }
+
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	handle := func(err error, event, payload string) error {
 		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-		c := New(Config{Carrier: receipts{err: err}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+		c := New(Config{Carrier: receipts{err: err}, Store: strangers{}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 		handler, ok := c.Handlers()[event]
 		require.True(t, ok, event)
 		return handler(t.Context(), queue.Job{EventType: event, Payload: []byte(payload), CreatedAt: now})
@@ -75,6 +80,10 @@ func TestWebhooks(t *testing.T) {
 			err := handle(nil, "shopify."+topic, `{"body":{"customer":{"email":"a@example.com"}}}`)
 			require.ErrorAs(t, err, &permanent)
 			require.ErrorContains(t, err, "needs an operator")
+		}
+		for _, topic := range []string{"customers/data_request", "customers/redact"} {
+			err := handle(nil, "shopify."+topic, `{"body":{"customer":{"phone":"+1 202 555 0143"}}}`)
+			require.ErrorContains(t, err, "needs an operator: no profile has the customer's phone", "but texts may be here all the same")
 		}
 		require.NoError(t, handle(nil, "shopify.app/uninstalled", `{"topic":"app/uninstalled","shop_domain":"x","webhook_id":"1","body":{}}`))
 	})

@@ -18,7 +18,9 @@ var (
 	// ErrLegalHold means that an operator has said that a person's data may not be erased.
 	ErrLegalHold = errors.New("the person is on legal hold: lift it first (POST /v1/profiles/{id}:lift-legal-hold), if you may")
 	// ErrBegun means that a person is being erased.
-	ErrBegun = errors.New("the person is being erased; that is not taken back")
+	ErrBegun = errors.New("the person is being erased, which is not taken back; try again when GET /v1/profiles/{id}/erasure says erased")
+	// ErrErased means that a person is not there any more.
+	ErrErased = errors.New("the person was erased: GET /v1/profiles/{id}/erasure says when, and what is left of their consent")
 	// ErrNoErasure means that nobody has asked to erase a person.
 	ErrNoErasure = errors.New("nobody has asked to erase this person")
 	// ErrNoKey means that messaging has no PSEUDONYM_KEY, or another one than it had.
@@ -192,22 +194,4 @@ func (s *Service) settle(ctx context.Context, e Erasure) error {
 	}
 	next := s.Now().Add(min(interval<<min(e.Tries, 10), longest))
 	return errors.Join(err, s.Requests.ErasureWaits(ctx, e.ProfileID, waits, next))
-}
-
-// Export is everything that both services keep about a person, as one JSON object. conversation.ErrNoProfile, ErrTooLarge.
-func (s *Service) Export(ctx context.Context, orgID, profileID string) (map[string]json.RawMessage, error) {
-	p, err := s.People.Profile(ctx, orgID, profileID)
-	if err != nil {
-		return nil, err
-	}
-	ours, err := s.People.ExportProfile(ctx, orgID, profileID)
-	if err != nil {
-		return nil, err
-	}
-	theirs, err := s.Carrier.ExportPerson(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	at, err := json.Marshal(s.Now().UTC())
-	return map[string]json.RawMessage{"exported_at": at, "onboarding": ours, "messaging": theirs}, err
 }

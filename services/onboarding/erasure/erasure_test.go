@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -80,7 +82,7 @@ func (p *ports) Erase(_ context.Context, e erasure.Erasure) (waitsFor string, er
 }
 
 func (p *ports) ExportPerson(context.Context, conversation.Profile) (json.RawMessage, error) {
-	return nil, nil
+	return json.RawMessage(`{"consent": {"events": [{"actor": {"subject": "olga", "role": "operator"}}]}, "queued_texts": [{"actor": null}]}`), nil
 }
 
 func (p *ports) ErasedConsent(context.Context, string, string) (erasure.Consent, error) {
@@ -188,6 +190,17 @@ func TestErasure(t *testing.T) {
 		was := conversation.Profile{OrgID: b.request.OrgID, ID: b.request.ProfileID, Phone: phone}
 		_, err = b.ports.ChangeProfile(t.Context(), was, was, conversation.Unfinished{}, b.now)
 		require.ErrorIs(t, err, erasure.ErrBegun, "what was said under the number would stay")
+		_, err = b.ports.CreateProfile(t.Context(), conversation.Profile{
+			ID: uuid.NewString(), OrgID: b.request.OrgID, Phone: phone, FirstName: "Zuleika", Locale: "en", TimeZone: "UTC", CreatedAt: b.now,
+		})
+		require.ErrorIs(t, err, erasure.ErrBegun, "they would be gone in a moment")
+		of := goals.Goal{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID, Key: "k"}
+		_, _, err = b.ports.Goals().Insert(t.Context(), of, goals.Alarm{})
+		require.ErrorIs(t, err, erasure.ErrBegun)
+		device := goals.Device{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}
+		require.ErrorIs(t, b.ports.Goals().RegisterDevice(t.Context(), device, nil), erasure.ErrBegun)
+		_, err = b.ports.QuietHours(t.Context(), b.request.OrgID, phone, "")
+		require.ErrorIs(t, err, erasure.ErrBegun, "a text that is queued would be deleted")
 		require.ErrorIs(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now), erasure.ErrBegun)
 	})
 
@@ -205,13 +218,80 @@ func TestErasure(t *testing.T) {
 	t.Run("AJobAtWorkIsWaitedFor", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.pool.Exec(t.Context(), `update webhook_jobs set status = 'processing', next_retry_at = null, lease_token = gen_random_uuid(), lease_until = now()`)
+		_, err := b.pool.Exec(t.Context(), `update webhook_jobs set subject = 'another', payload = jsonb_build_object('from', subject),
+			status = 'processing', next_retry_at = null, lease_token = gen_random_uuid(), lease_until = now()`)
 		require.NoError(t, err)
 		b.run(t)
 		e, _, err := b.service.Get(t.Context(), b.request.OrgID, b.request.ProfileID)
 		require.NoError(t, err)
 		require.Nil(t, e.ErasedAt)
 		require.Contains(t, e.WaitsFor, "at work")
+	})
+
+	t.Run("JobsThatNameThemAreEmptied", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		want := map[string]string{}
+		var long strings.Builder // no phone, and too long for an index
+		for i := range 5000 {
+			fmt.Fprint(&long, i*i)
+		}
+		for _, tt := range []struct{ key, payload, left string }{
+			{key: "to " + phone, payload: `{}`, left: "erased:"},
+			{key: "ref 1", payload: `{"call": "+1 (500) 555-0001 today"}`, left: "erased:"},
+			{key: "shopify:w1", payload: `{"phone": "0015005550001"}`, left: "shopify:w1"},
+			{key: "ref 2", payload: `{"of": "` + b.request.ProfileID + `"}`, left: "erased:"},
+			{key: "ref 3", payload: `{"of": "somebody else", "phone": "+15005550002", "long": "` + long.String() + `+` + long.String() + `"}`, left: "ref 3"},
+		} {
+			id := uuid.NewString()
+			_, err := b.pool.Exec(t.Context(), `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, created_at, updated_at)
+values ($1, $2, $3, 'internal', 'internal.e', 'another', $4, 'completed', $5, $5, $5)`, id, b.request.OrgID, tt.key, tt.payload, b.now)
+			require.NoError(t, err)
+			want[id] = tt.left
+		}
+		b.run(t)
+		for id, left := range want {
+			var key, payload string
+			require.NoError(t, b.pool.QueryRow(t.Context(), `select idempotency_key, payload from webhook_jobs where id = $1`, id).Scan(&key, &payload))
+			require.Contains(t, key, left)
+			require.Equal(t, left == "ref 3", payload != "{}", left)
+		}
+		require.NotContains(t, b.left(t), "555-0001")
+	})
+
+	t.Run("AnExportHasNothingOfOperators", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.pool.Exec(t.Context(), `
+with d as (
+	insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at) values (gen_random_uuid(), @org, @profile, 'phone', 'phone', @at, @at)
+	returning id
+), g as (
+	insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, scheduled_for, scheduled_delay, created_by,
+		created_at, updated_at)
+	select gen_random_uuid(), @org, @profile, id, 'rest', 'k', 's', 'g', 'en', 'scheduled', @at, 0, 'operator:olga', @at, @at from d
+), a as (
+	insert into audit (id, at, org_id, subject, role, client_address, request_id, method, profile_id)
+	select gen_random_uuid(), @at, @org, who, role, '192.0.2.' || length(role), 'r-' || who, 'm', @profile
+	from (values ('olga', 'operator'), (@profile::text, 'user')) by (who, role)
+), l as (
+	insert into dead_letters (id, org_id, source_message_id, dlq_id, session_id, payload, status, response, retried, created_at)
+	select gen_random_uuid(), @org, 'm', 'd', id, '{"step":1}', 500, 'no', 5, @at from conversation_sessions
+)
+insert into session_transitions (session_id, at, kind, trigger, actor)
+select id, @at, 'held', 'operator', '{"subject": "olga", "role": "operator", "client_address": "192.0.2.8"}' from conversation_sessions`,
+			pgx.NamedArgs{"org": b.request.OrgID, "profile": b.request.ProfileID, "at": b.now})
+		require.NoError(t, err)
+		export, err := b.service.Export(t.Context(), b.request.OrgID, b.request.ProfileID)
+		require.NoError(t, err)
+		all := string(export["onboarding"]) + string(export["messaging"])
+		for _, theirs := range []string{"Zuleika", "avocado", `{\"step\":1}`, `"role":"operator"`, `"created_by":"operator"`, "192.0.2.4", "r-" + b.request.ProfileID} {
+			require.Contains(t, all, theirs)
+		}
+		for _, ofStaff := range []string{"olga", "192.0.2.8"} {
+			require.NotContains(t, all, ofStaff)
+		}
 	})
 
 	t.Run("NobodyElsesPersonIsErased", func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -106,6 +107,9 @@ func (t *Texts) schedule(ctx context.Context, h heard, said string) error {
 			OrgID: h.OrgID, ProfileID: h.person.Session.ProfileID, Said: said, Source: SourceText, Key: MessageKey(h.MessageID), SaidAt: h.At,
 			By: "text",
 		})
+		if errors.Is(err, erasure.ErrBegun) { // it would go with them, and they are answered nothing any more
+			return nil
+		}
 		if err != nil {
 			key, params, asks := askedBack(err)
 			if !asks {

@@ -58,7 +58,7 @@ insert into devices (id, org_id, profile_id, name, kind, token_hash, configurati
 values (@device, @org, @profile, @name, 'stream', @hash, @configuration, @at, @at)`
 )
 
-// RegisterDevice stores a device. goals.ErrNoOwner, goals.ErrExists, and goals.ErrInvalid for one too many.
+// RegisterDevice stores a device. goals.ErrNoOwner, erasure.ErrBegun, goals.ErrExists, and goals.ErrInvalid for one too many.
 func (s *Goals) RegisterDevice(ctx context.Context, d goals.Device, tokenHash []byte) error {
 	args := postgres.Args{
 		"device": d.ID, "org": d.OrgID, "profile": d.ProfileID, "name": d.Name, "hash": tokenHash, "configuration": []byte(d.Configuration),
@@ -71,6 +71,9 @@ func (s *Goals) RegisterDevice(ctx context.Context, d goals.Device, tokenHash []
 			return fmt.Errorf("lock a device's owner: %w", err)
 		case tag.RowsAffected() == 0:
 			return goals.ErrNoOwner
+		}
+		if err := notBegun(ctx, tx, d.ProfileID); err != nil {
+			return err
 		}
 		var count int
 		if err := tx.QueryRow(ctx, sqlCountDevices, args).Scan(&count); err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -93,12 +92,8 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) 
 	if phone != o.Phone { // it was changed since it was asked whether the person may be written to there
 		return existing, false, conversation.ErrConflict
 	}
-	var erasing bool
-	if err := tx.QueryRow(ctx, sqlBeingErased, postgres.Args{"profile": o.Session.ProfileID}).Scan(&erasing); err != nil {
-		return existing, false, fmt.Errorf("read an erasure: %w", err)
-	}
-	if erasing {
-		return existing, false, erasure.ErrBegun
+	if err := notBegun(ctx, tx, o.Session.ProfileID); err != nil {
+		return existing, false, err
 	}
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
 	view, err := s.collectView(rows, err)

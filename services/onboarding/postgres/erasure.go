@@ -139,6 +139,18 @@ update profiles set legal_hold_at = null, legal_hold_reason = '', updated_at = @
 	sqlBeingErased = `select exists (select from erasures where profile_id = @profile)`
 )
 
+// notBegun refuses what is new of a person who is being erased: it would go with them, or never be sent. erasure.ErrBegun.
+func notBegun(ctx context.Context, db postgres.DB, profileID string) error {
+	var begun bool
+	if err := db.QueryRow(ctx, sqlBeingErased, postgres.Args{"profile": profileID}).Scan(&begun); err != nil {
+		return fmt.Errorf("read an erasure: %w", err)
+	}
+	if begun {
+		return erasure.ErrBegun
+	}
+	return nil
+}
+
 // SetLegalHold keeps a person's data, for a reason, or lifts that with an empty one. conversation.ErrNoProfile, erasure.ErrBegun.
 func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason string, at time.Time) error {
 	args := postgres.Args{"org": orgID, "profile": profileID, "reason": reason, "at": at}
@@ -148,7 +160,7 @@ func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason strin
 	}
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var phone string
-		var held, begun bool
+		var held bool
 		err := tx.QueryRow(ctx, sqlLockPerson, args).Scan(&phone, &held)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return conversation.ErrNoProfile
@@ -156,11 +168,8 @@ func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason strin
 		if err != nil {
 			return fmt.Errorf("lock a person: %w", err)
 		}
-		if err := tx.QueryRow(ctx, sqlBeingErased, args).Scan(&begun); err != nil {
-			return fmt.Errorf("read an erasure: %w", err)
-		}
-		if begun {
-			return erasure.ErrBegun
+		if err := notBegun(ctx, tx, profileID); err != nil {
+			return err
 		}
 		if _, err := tx.Exec(ctx, sql, args); err != nil {
 			return fmt.Errorf("set a legal hold: %w", err)
@@ -181,14 +190,22 @@ with p as (
     select p.org_id, p.phone, to_jsonb(p) as line from profiles p where p.org_id = @org and p.id = @profile
 ), s as (
     select s.id, to_jsonb(s) as line from conversation_sessions s where s.profile_id = @profile
+), names as (
+    select array[substr(p.phone, 2), '00' || substr(p.phone, 2), @profile::uuid::text] || array(select id::text from s) as of from p
+), named as materialized ( -- as erase_profile finds them
+    select j.id, j.org_id, to_jsonb(j) - 'lease_token' as line from webhook_jobs j
+    where j.processed_at is not null and names_in(j.idempotency_key, j.subject, j.payload) && (select of from names)
+), j as (
+    select id, line from named where org_id = @org
+    union all
+    select j.id, to_jsonb(j) - 'lease_token' from webhook_jobs j where j.org_id = @org and j.status in ('pending', 'processing')
+        and names_in(j.idempotency_key, j.subject, j.payload) && (select of from names)
 ), kinds (kind, lines) as (values
     ('sessions', array(select s.line from s order by s.id limit @most + 1)),
     ('timeline', array(select to_jsonb(t) from session_transitions t join s on s.id = t.session_id order by t.id limit @most + 1)),
     ('alarms', array(select to_jsonb(a) - 'lease_token' from step_alarms a join s on s.id = a.session_id order by a.id limit @most + 1)),
     ('held_replies', array(select to_jsonb(h) from held_replies h join s on s.id = h.session_id order by h.received_at limit @most + 1)),
-    ('jobs', array(select to_jsonb(j) - 'lease_token' from webhook_jobs j join p on j.org_id = p.org_id
-        and (j.subject = p.phone or j.payload ->> 'session_id' in (select id::text from s) or position(p.phone in j.payload::text) > 0)
-        order by j.id limit @most + 1)),
+    ('jobs', array(select j.line from j order by j.id limit @most + 1)),
     ('engagement', array(select to_jsonb(e) from user_engagement_states e where e.profile_id = @profile limit @most + 1)),
     ('engagement_transitions', array(select to_jsonb(e) from engagement_state_transitions e where e.profile_id = @profile
         order by e.id limit @most + 1)),
@@ -196,6 +213,12 @@ with p as (
         order by o.id limit @most + 1)),
     ('actions', array(select to_jsonb(a) from engagement_actions a where a.org_id = @org and a.profile_id = @profile
         order by a.id limit @most + 1)),
+    ('goal_readings', array(select to_jsonb(r) from goal_readings r where r.profile_id = @profile order by r.created_at limit @most + 1)),
+    ('goal_alarms', array(select to_jsonb(a) - 'lease_token' from goal_alarms a join goals g on g.id = a.goal_id
+        where g.profile_id = @profile order by a.id limit @most + 1)),
+    ('dead_letters', array(select to_jsonb(d)
+            || jsonb_build_object('payload', encode(d.payload, 'escape'), 'response', encode(d.response, 'escape'))
+        from dead_letters d join s on s.id = d.session_id order by d.id limit @most + 1)),
     ('household', array(select to_jsonb(h) from household_members h where h.profile_id = @profile limit @most + 1)),
     ('goals', array(select to_jsonb(g) from goals g where g.profile_id = @profile order by g.id limit @most + 1)),
     ('goal_transitions', array(select to_jsonb(t) from goal_transitions t join goals g on g.id = t.goal_id where g.profile_id = @profile

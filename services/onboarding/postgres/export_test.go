@@ -17,6 +17,8 @@ const (
 	SQLOverdueGoals = sqlOverdueGoals
 	SQLPlannedNow   = sqlPlannedNow
 	OverdueReach    = overdueReach
+	// SQLExportProfile shows tests which tables an export reads.
+	SQLExportProfile = sqlExportProfile
 )
 
 // AnsweredBehind makes a move, and behind it in the same transaction, as an execution that shares it would, answers the reply that is held in

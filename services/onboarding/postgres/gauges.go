@@ -48,7 +48,8 @@ select
     (select min(a.created_at) from step_alarms a
      where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses))) as written_at,
     (select count(*) from (select from dead_letters d where ` + letterOpen + ` limit @most) d) as dead_letters,
-    (select count(*) from scheduling_pauses) as pauses`
+    (select count(*) from scheduling_pauses) as pauses,
+    (select min(e.requested_at) from erasures e where e.next_try_at is not null) as erasing_since`
 
 // Gauges are how the conversations stand of all organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (conversation.Gauges, error) {
@@ -59,14 +60,15 @@ func (s *Store) Gauges(ctx context.Context, now time.Time) (conversation.Gauges,
 func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int, kept bool) (conversation.Gauges, error) {
 	var found struct {
 		InBurst, Overdue, Unpublished, DeadLetters, Pauses int
-		WaitingSince, WrittenAt                            *time.Time
+		WaitingSince, WrittenAt, ErasingSince              *time.Time
 	}
 	var batch pgx.Batch
 	batch.Queue(sqlPlannedNow)
 	args := postgres.Args{"now": now, "overdue": now.Add(-overdueAfter), "most": most, "kept": kept}
 	batch.Queue(sqlGauges, args).QueryRow(func(row pgx.Row) error {
 		return row.Scan(
-			&found.InBurst, &found.Overdue, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters, &found.Pauses)
+			&found.InBurst, &found.Overdue, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters, &found.Pauses,
+			&found.ErasingSince)
 	})
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return conversation.Gauges{}, fmt.Errorf("see how the conversations stand: %w", err)
@@ -74,7 +76,7 @@ func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int, kept bo
 	return conversation.Gauges{
 		InBurst: found.InBurst, Overdue: found.Overdue, Lag: since(found.WaitingSince, now), Unpublished: found.Unpublished,
 		OldestAlarm: since(found.WrittenAt, now), DeadLetters: found.DeadLetters,
-		Pauses: found.Pauses,
+		Pauses: found.Pauses, OldestErasure: since(found.ErasingSince, now),
 	}, nil
 }
 

@@ -68,7 +68,7 @@ var goalCreated = goalChange{
 }
 
 // Insert stores a goal with its alarm, its line of the timeline and its event. A goal that the key has meanwhile is returned, and nothing
-// stored. goals.ErrNoOwner, goals.ErrNoDevice, goals.ErrTooMany, goals.ErrUndone.
+// stored. goals.ErrNoOwner, erasure.ErrBegun, goals.ErrNoDevice, goals.ErrTooMany, goals.ErrUndone.
 func (s *Goals) Insert(ctx context.Context, g goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		stored, duplicate, err = insertGoal(ctx, tx, g, a)
@@ -92,6 +92,9 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (st
 		return g, false, fmt.Errorf("lock a goal's owner: %w", err)
 	case tag.RowsAffected() == 0:
 		return g, false, goals.ErrNoOwner
+	}
+	if err := notBegun(ctx, tx, g.ProfileID); err != nil {
+		return g, false, err
 	}
 	stored, err = oneGoal(ctx, tx, `g.profile_id = @profile and g.idempotency_key = @key`, args)
 	if !errors.Is(err, goals.ErrNoGoal) {

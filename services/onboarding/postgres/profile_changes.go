@@ -9,7 +9,6 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/erasure"
 )
 
 // sqlLockProfile keeps out whatever begins for the person: an activation locks them, and a row that names them waits for this by its
@@ -53,12 +52,8 @@ func (s *Store) ChangeProfile(
 		if err != nil {
 			return err
 		}
-		var erasing bool
-		if err := tx.QueryRow(ctx, sqlBeingErased, postgres.Args{"profile": was.ID}).Scan(&erasing); err != nil {
-			return fmt.Errorf("read an erasure: %w", err)
-		}
-		if erasing { // of the number that the erasure knows
-			return erasure.ErrBegun
+		if err := notBegun(ctx, tx, was.ID); err != nil { // of the number that the erasure knows
+			return err
 		}
 		if now.Phone != was.Phone || now.FirstName != was.FirstName || now.Locale != was.Locale || now.TimeZone != was.TimeZone {
 			return conversation.ErrConflict

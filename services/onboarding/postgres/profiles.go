@@ -27,7 +27,7 @@ on conflict (org_id, phone) do nothing`
 
 const sqlProfileByPhone = `select ` + profileColumns + ` from profiles where org_id = @org_id and phone = @phone`
 
-// CreateProfile stores a profile, or returns the one that its phone has in the organisation already.
+// CreateProfile stores a profile, or returns the one that its phone has in the organisation already. erasure.ErrBegun of one that goes.
 func (s *Store) CreateProfile(ctx context.Context, p conversation.Profile) (conversation.Profile, error) {
 	args := postgres.Args{
 		"id": p.ID, "org_id": p.OrgID, "phone": p.Phone, "first_name": p.FirstName, "locale": p.Locale,
@@ -36,7 +36,11 @@ func (s *Store) CreateProfile(ctx context.Context, p conversation.Profile) (conv
 	if _, err := s.pool.Exec(ctx, sqlCreateProfile, args); err != nil {
 		return conversation.Profile{}, fmt.Errorf("create profile: %w", err)
 	}
-	return collectProfile(s.pool.Query(ctx, sqlProfileByPhone, args))
+	there, err := collectProfile(s.pool.Query(ctx, sqlProfileByPhone, args))
+	if err != nil || there.ID == p.ID {
+		return there, err
+	}
+	return there, notBegun(ctx, s.pool, there.ID)
 }
 
 const sqlProfile = `select ` + profileColumns + ` from profiles where org_id = @org_id and id = @id`

@@ -100,6 +100,7 @@ var table = []struct {
 	{erasure.ErrBegun, codes.FailedPrecondition, onboardingv1.Reason_REASON_BEING_ERASED},
 	{erasure.ErrNoKey, codes.FailedPrecondition, onboardingv1.Reason_REASON_NOT_CONFIGURED},
 	{erasure.ErrTooLarge, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
+	{erasure.ErrErased, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{erasure.ErrNoErasure, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{queue.ErrNoJob, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND},
 	{queue.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"unicode"
@@ -13,6 +14,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -36,6 +38,11 @@ func (s *Server) GetProfile(ctx context.Context, in *onboardingv1.GetProfileRequ
 		return nil, err
 	}
 	p, err := s.Store.StandingProfile(ctx, org(ctx), in.GetProfileId())
+	if errors.Is(err, conversation.ErrNoProfile) {
+		if e, gone := s.Store.Erasure(ctx, org(ctx), in.GetProfileId()); gone == nil && e.ErasedAt != nil {
+			err = erasure.ErrErased
+		}
+	}
 	if err != nil {
 		return nil, answer(err)
 	}

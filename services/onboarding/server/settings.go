@@ -84,7 +84,11 @@ func (s *Server) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHou
 	if err := validID("org_id", in.GetOrgId()); err != nil {
 		return nil, err
 	}
-	found, err := s.Store.QuietHours(ctx, in.GetOrgId(), in.GetPhone(), phone.Zone(in.GetPhone()))
+	to := in.GetPhone()
+	if e164, err := conversation.ParsePhone(to); err == nil { // as it was typed; messaging takes other spellings too
+		to = e164
+	}
+	found, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, phone.Zone(to))
 	if err != nil {
 		return nil, answer(err)
 	}

@@ -226,7 +226,7 @@ func (x *ExportPersonRequest) GetPhone() string {
 // ExportPersonResponse is what messaging keeps about them.
 type ExportPersonResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One JSON object: messages, receipts, queued texts, consent with its ledger, preferences, hold and audit.
+	// One JSON object: messages, receipts, looks at those in doubt, queued texts, consent with its ledger, preferences, hold and audit.
 	Document      []byte `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

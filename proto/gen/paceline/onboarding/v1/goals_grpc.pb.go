@@ -43,8 +43,8 @@ const (
 type GoalServiceClient interface {
 	// CreateGoal reads when a goal is meant, and schedules it for one device. The same key again answers with the goal that there is. Errors:
 	// INVALID_ARGUMENT naming the field (TIME_UNCLEAR with what was read, TIME_PAST, TIME_TOO_FAR, TIME_MISSING), NOT_FOUND (DEVICE_NOT_FOUND,
-	// PROFILE_NOT_FOUND, GOAL_NOT_FOUND of undo_of), ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED), FAILED_PRECONDITION (GOAL_STATUS of undo_of),
-	// RESOURCE_EXHAUSTED (TOO_MANY_GOALS).
+	// PROFILE_NOT_FOUND, GOAL_NOT_FOUND of undo_of), ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED), FAILED_PRECONDITION (GOAL_STATUS of undo_of,
+	// BEING_ERASED), RESOURCE_EXHAUSTED (TOO_MANY_GOALS).
 	CreateGoal(ctx context.Context, in *CreateGoalRequest, opts ...grpc.CallOption) (*CreateGoalResponse, error)
 	// GetGoal reads a goal with its timeline. NOT_FOUND (GOAL_NOT_FOUND).
 	GetGoal(ctx context.Context, in *GetGoalRequest, opts ...grpc.CallOption) (*GetGoalResponse, error)
@@ -65,7 +65,8 @@ type GoalServiceClient interface {
 	// RecordGoalFailure takes QStash's failure callback of such an alarm. It counts only if it is about the goal's newest alarm.
 	RecordGoalFailure(ctx context.Context, in *RecordGoalFailureRequest, opts ...grpc.CallOption) (*RecordGoalFailureResponse, error)
 	// RegisterDevice makes a device known, and answers with its token, which is shown once. Errors: INVALID_ARGUMENT naming the field,
-	// NOT_FOUND (PROFILE_NOT_FOUND), ALREADY_EXISTS (DEVICE_EXISTS) for a name that the owner has.
+	// NOT_FOUND (PROFILE_NOT_FOUND), ALREADY_EXISTS (DEVICE_EXISTS) for a name that the owner has, FAILED_PRECONDITION
+	// (BEING_ERASED).
 	RegisterDevice(ctx context.Context, in *RegisterDeviceRequest, opts ...grpc.CallOption) (*RegisterDeviceResponse, error)
 	// ListDevices lists devices that the caller may see, newest first, without their tokens and configurations.
 	ListDevices(ctx context.Context, in *ListDevicesRequest, opts ...grpc.CallOption) (*ListDevicesResponse, error)
@@ -237,8 +238,8 @@ type GoalService_ConnectDeviceClient = grpc.BidiStreamingClient[ConnectDeviceReq
 type GoalServiceServer interface {
 	// CreateGoal reads when a goal is meant, and schedules it for one device. The same key again answers with the goal that there is. Errors:
 	// INVALID_ARGUMENT naming the field (TIME_UNCLEAR with what was read, TIME_PAST, TIME_TOO_FAR, TIME_MISSING), NOT_FOUND (DEVICE_NOT_FOUND,
-	// PROFILE_NOT_FOUND, GOAL_NOT_FOUND of undo_of), ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED), FAILED_PRECONDITION (GOAL_STATUS of undo_of),
-	// RESOURCE_EXHAUSTED (TOO_MANY_GOALS).
+	// PROFILE_NOT_FOUND, GOAL_NOT_FOUND of undo_of), ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED), FAILED_PRECONDITION (GOAL_STATUS of undo_of,
+	// BEING_ERASED), RESOURCE_EXHAUSTED (TOO_MANY_GOALS).
 	CreateGoal(context.Context, *CreateGoalRequest) (*CreateGoalResponse, error)
 	// GetGoal reads a goal with its timeline. NOT_FOUND (GOAL_NOT_FOUND).
 	GetGoal(context.Context, *GetGoalRequest) (*GetGoalResponse, error)
@@ -259,7 +260,8 @@ type GoalServiceServer interface {
 	// RecordGoalFailure takes QStash's failure callback of such an alarm. It counts only if it is about the goal's newest alarm.
 	RecordGoalFailure(context.Context, *RecordGoalFailureRequest) (*RecordGoalFailureResponse, error)
 	// RegisterDevice makes a device known, and answers with its token, which is shown once. Errors: INVALID_ARGUMENT naming the field,
-	// NOT_FOUND (PROFILE_NOT_FOUND), ALREADY_EXISTS (DEVICE_EXISTS) for a name that the owner has.
+	// NOT_FOUND (PROFILE_NOT_FOUND), ALREADY_EXISTS (DEVICE_EXISTS) for a name that the owner has, FAILED_PRECONDITION
+	// (BEING_ERASED).
 	RegisterDevice(context.Context, *RegisterDeviceRequest) (*RegisterDeviceResponse, error)
 	// ListDevices lists devices that the caller may see, newest first, without their tokens and configurations.
 	ListDevices(context.Context, *ListDevicesRequest) (*ListDevicesResponse, error)

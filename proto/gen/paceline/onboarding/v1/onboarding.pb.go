@@ -144,7 +144,7 @@ const (
 	Reason_REASON_SEND_CAPPED Reason = 53
 	// The person is on legal hold: their data may not be erased.
 	Reason_REASON_LEGAL_HOLD Reason = 55
-	// The person is being erased; that is not taken back.
+	// The person is being erased, which is not taken back: nothing new of them is taken until they are.
 	Reason_REASON_BEING_ERASED Reason = 56
 	// An environment variable is not set that this needs; the message names it.
 	Reason_REASON_NOT_CONFIGURED Reason = 57

@@ -75,9 +75,10 @@ type OnboardingServiceClient interface {
 	// ListProfiles finds and lists people of the caller's organisation, newest first.
 	ListProfiles(ctx context.Context, in *ListProfilesRequest, opts ...grpc.CallOption) (*ListProfilesResponse, error)
 	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged. Over HTTP a new one
-	// is answered 201 with its Location, and one that was there 200.
+	// is answered 201 with its Location, and one that was there 200. Errors: FAILED_PRECONDITION while the person of the phone is being erased
+	// (BEING_ERASED).
 	CreateProfile(ctx context.Context, in *CreateProfileRequest, opts ...grpc.CallOption) (*CreateProfileResponse, error)
-	// GetProfile reads one profile.
+	// GetProfile reads one profile. Errors: NOT_FOUND (PROFILE_NOT_FOUND), whose message says of a person who was erased that they were.
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*GetProfileResponse, error)
 	// UpdateProfile changes what is known of a person: the fields that the request has, and no other. The new values count from the next
 	// message on. Errors: INVALID_ARGUMENT when it has none; FAILED_PRECONDITION (PROFILE_BUSY) for a first name or a locale while a message is
@@ -135,7 +136,8 @@ type OnboardingServiceClient interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
-	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue but one-time codes.
+	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
+	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED).
 	GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
@@ -499,9 +501,10 @@ type OnboardingServiceServer interface {
 	// ListProfiles finds and lists people of the caller's organisation, newest first.
 	ListProfiles(context.Context, *ListProfilesRequest) (*ListProfilesResponse, error)
 	// CreateProfile enrols a person. The profile that a phone already has in this organisation is returned unchanged. Over HTTP a new one
-	// is answered 201 with its Location, and one that was there 200.
+	// is answered 201 with its Location, and one that was there 200. Errors: FAILED_PRECONDITION while the person of the phone is being erased
+	// (BEING_ERASED).
 	CreateProfile(context.Context, *CreateProfileRequest) (*CreateProfileResponse, error)
-	// GetProfile reads one profile.
+	// GetProfile reads one profile. Errors: NOT_FOUND (PROFILE_NOT_FOUND), whose message says of a person who was erased that they were.
 	GetProfile(context.Context, *GetProfileRequest) (*GetProfileResponse, error)
 	// UpdateProfile changes what is known of a person: the fields that the request has, and no other. The new values count from the next
 	// message on. Errors: INVALID_ARGUMENT when it has none; FAILED_PRECONDITION (PROFILE_BUSY) for a first name or a locale while a message is
@@ -559,7 +562,8 @@ type OnboardingServiceServer interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
-	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue but one-time codes.
+	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
+	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED).
 	GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
