@@ -236,7 +236,8 @@ func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Tim
 	return m, err
 }
 
-const sqlHeldNow = `select exists (select from holds where org_id = @org and phone = @phone and held)`
+const sqlHeldNow = `
+select exists (select from holds where org_id = @org and phone = @phone and (held or unjudged_id is not null))`
 
 // Progress is what Send has made of a message so far, and whether its recipient is on a safety hold, in one round trip.
 func (o *Outbound) Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (p outbound.Progress, err error) {
