@@ -15,8 +15,9 @@ import (
 // oneTimeCode is the purpose of texts that are sent in quiet hours too.
 const oneTimeCode = "otp"
 
-// withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent. Onboarding knows the
-// organisation's quiet hours and the person's clock, messaging sends, and neither calls the other for it.
+// withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent, and whether that takes a
+// consent record. Onboarding knows what the organisation has decided and the person's clock, messaging sends, and neither calls the other for
+// it.
 type withOpenHours struct {
 	grpc.ClientConnInterface
 
@@ -33,25 +34,30 @@ func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply an
 		return refuse(codes.InvalidArgument, reasonInvalid,
 			"open_hours must be left out: they are what the organisation has decided, see PUT /v1/settings")
 	}
+	if text.GetRequiresConsentRecord() {
+		return refuse(codes.InvalidArgument, reasonInvalid,
+			"requires_consent_record must be left out: it is what the organisation has decided, see PUT /v1/settings")
+	}
 	if text.GetPurpose() != oneTimeCode {
 		caller, _ := rpc.PrincipalFrom(ctx)
-		open, err := c.of(ctx, caller.OrgID, text.GetTo())
-		if err != nil {
+		if err := c.decide(ctx, caller.OrgID, text); err != nil {
 			return err
 		}
-		text.OpenHours = open
 	}
 	return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
 }
 
-// of is when a text to a phone may be sent; nil at any hour, which is what an onboarding of the release before has for it.
-func (c withOpenHours) of(ctx context.Context, orgID, phone string) (*messagingv1.OpenHours, error) {
-	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service), &onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: phone})
+// decide adds to a text what its organisation has decided: nothing, as an onboarding of the release before has it.
+func (c withOpenHours) decide(ctx context.Context, orgID string, text *messagingv1.EnqueueTextRequest) error {
+	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service), &onboardingv1.GetQuietHoursRequest{
+		OrgId: orgID, Phone: text.GetTo(),
+	})
 	if status.Code(err) == codes.Unimplemented {
-		return nil, nil //nolint:nilnil // there are none
+		return nil
 	}
+	text.RequiresConsentRecord = found.GetRequireConsentRecord()
 	if hours := found.GetQuietHours(); err == nil && hours.GetEnabled() {
-		return &messagingv1.OpenHours{Open: hours.GetOpen(), Close: hours.GetClose(), TimeZone: found.GetTimeZone()}, nil
+		text.OpenHours = &messagingv1.OpenHours{Open: hours.GetOpen(), Close: hours.GetClose(), TimeZone: found.GetTimeZone()}
 	}
-	return nil, err
+	return err
 }

@@ -84,11 +84,11 @@ func (s *Server) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHou
 	if err := validID("org_id", in.GetOrgId()); err != nil {
 		return nil, err
 	}
-	found, err := s.Store.QuietHours(ctx, in.GetOrgId(), in.GetPhone(), phone.Zone(in.GetPhone()))
+	found, required, err := s.Store.QuietHours(ctx, in.GetOrgId(), in.GetPhone(), phone.Zone(in.GetPhone()))
 	if err != nil {
 		return nil, answer(err)
 	}
-	out := &onboardingv1.GetQuietHoursResponse{QuietHours: &onboardingv1.QuietHours{}}
+	out := &onboardingv1.GetQuietHoursResponse{QuietHours: &onboardingv1.QuietHours{}, RequireConsentRecord: required}
 	if !found.Window.Always() {
 		out.QuietHours = quietHours(true, found.Window)
 		out.TimeZone = found.Zone.String()

@@ -70,6 +70,8 @@ const (
 	Reason_REASON_PSEUDONYM_KEY Reason = 18
 	// More is kept about the person than fits into one export.
 	Reason_REASON_EXPORT_TOO_LARGE Reason = 19
+	// The organisation's settings require a consent record, and none is known of the number.
+	Reason_REASON_CONSENT_RECORD_REQUIRED Reason = 20
 )
 
 // Enum value maps for Reason.
@@ -93,6 +95,7 @@ var (
 		15: "REASON_SEND_CAPPED",
 		18: "REASON_PSEUDONYM_KEY",
 		19: "REASON_EXPORT_TOO_LARGE",
+		20: "REASON_CONSENT_RECORD_REQUIRED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -113,6 +116,7 @@ var (
 		"REASON_SEND_CAPPED":                 15,
 		"REASON_PSEUDONYM_KEY":               18,
 		"REASON_EXPORT_TOO_LARGE":            19,
+		"REASON_CONSENT_RECORD_REQUIRED":     20,
 	}
 )
 
@@ -4759,7 +4763,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05limit\x18\v \x01(\x05R\x05limit\x12\x18\n" +
 	"\achanges\x18\f \x01(\bR\achanges\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
-	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\x8c\x04\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xb0\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -4779,7 +4783,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x15REASON_NUMBER_REFUSED\x10\x0e\x12\x16\n" +
 	"\x12REASON_SEND_CAPPED\x10\x0f\x12\x18\n" +
 	"\x14REASON_PSEUDONYM_KEY\x10\x12\x12\x1b\n" +
-	"\x17REASON_EXPORT_TOO_LARGE\x10\x13*\x9d\x02\n" +
+	"\x17REASON_EXPORT_TOO_LARGE\x10\x13\x12\"\n" +
+	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x14*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
