@@ -42,7 +42,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "help texts", Look: about(lookAtHelp),
-			Mend: "set SMS_BRAND_NAME to the name that your campaign is registered under; docs/copy.md, What carriers ask for",
+			Mend: "set SMS_BRAND_NAME to the name that your campaign is registered under; docs/deployment.md, What carriers ask of the texts",
 		},
 		process.Check{
 			Name: "erasure", Look: about(lookAtErasure),

@@ -42,7 +42,7 @@ type Opening struct {
 	Agreed  bool // a consent record comes with it
 	// Unjudged says that messaging holds the person by words that may be an opt-out: no new session is opened.
 	Unjudged bool
-	PerDay  int  // how many may be begun within 24 hours; 0 for any number
+	PerDay   int // how many may be begun within 24 hours; 0 for any number
 }
 
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
