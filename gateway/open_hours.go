@@ -15,9 +15,9 @@ import (
 // oneTimeCode is the purpose of texts that are sent in quiet hours too.
 const oneTimeCode = "otp"
 
-// withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent, and whether that takes a
-// consent record. Onboarding knows what the organisation has decided and the person's clock, messaging sends, and neither calls the other for
-// it.
+// withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent, and whether that
+// takes a consent record. Onboarding knows what the organisation has decided and the person's clock, messaging sends, and neither calls the
+// other for it.
 type withOpenHours struct {
 	grpc.ClientConnInterface
 

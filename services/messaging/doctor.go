@@ -161,8 +161,8 @@ const claimed = 5 * 365 * 24 * time.Hour
 
 func lookAtConsentKept(_ context.Context, cfg Config) (string, error) {
 	if cfg.ConsentRetention < claimed {
-		return "", process.Warn("CONSENT_RETENTION is %s, shorter than five years: a claim under the TCPA can be made for four years after a text, "+
-			"and the evidence of consent would be gone", cfg.ConsentRetention)
+		return "", process.Warn("CONSENT_RETENTION is %s, shorter than five years: a claim under the TCPA can be made for four years after "+
+			"a text, and the evidence of consent would be gone", cfg.ConsentRetention)
 	}
 	return "the ledger of consent is kept for " + cfg.ConsentRetention.String() + " after its last line and the last text", nil
 }

@@ -280,8 +280,8 @@ func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool
 	return translate(err)
 }
 
-// JudgeWords ends the hold by words of a person that may be an opt-out. A messaging service of a release that keeps no such hold has none to
-// end. conversation.ErrUnavailable.
+// JudgeWords ends the hold by words of a person that may be an opt-out. A messaging service of a release that keeps no such hold has none
+// to end. conversation.ErrUnavailable.
 func (c *Client) JudgeWords(ctx context.Context, orgID, phone string) error {
 	_, err := c.rpc.JudgeWords(ctx, &messagingv1.JudgeWordsRequest{OrgId: orgID, Phone: phone})
 	if status.Code(err) == codes.Unimplemented {

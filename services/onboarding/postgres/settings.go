@@ -124,8 +124,8 @@ select coalesce(nullif(p.time_zone, ''), nullif(@told, ''), o.time_zone, 'UTC'),
 from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
-// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone; and
-// whether the organisation texts nobody of whom there is no consent record.
+// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone;
+// and whether the organisation texts nobody of whom there is no consent record.
 func (s *Store) QuietHours(ctx context.Context, orgID, phone, told string) (quiet hours.Quiet, consentRequired bool, err error) {
 	var zone string
 	var decided bool
