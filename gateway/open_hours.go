@@ -20,8 +20,9 @@ const (
 	askForCode = time.Second
 )
 
-// withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent. Onboarding knows the
-// organisation's quiet hours and the person's clock, messaging sends, and neither calls the other for it.
+// withOpenHours is the connection to messaging on which a text of the outbound queue takes along when it may be sent, and whether that
+// takes a consent record. Onboarding knows what the organisation has decided and the person's clock, messaging sends, and neither calls the
+// other for it.
 type withOpenHours struct {
 	grpc.ClientConnInterface
 
@@ -39,31 +40,35 @@ func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply an
 		return refuse(codes.InvalidArgument, reasonInvalid,
 			"open_hours must be left out: they are what the organisation has decided, see PUT /v1/settings")
 	}
+	if text.GetRequiresConsentRecord() {
+		return refuse(codes.InvalidArgument, reasonInvalid,
+			"requires_consent_record must be left out: it is what the organisation has decided, see PUT /v1/settings")
+	}
 	caller, _ := rpc.PrincipalFrom(ctx)
 	if text.GetPurpose() == oneTimeCode {
 		asking, cancel := context.WithTimeout(ctx, askForCode)
 		defer cancel()
-		if _, err := c.of(asking, caller.OrgID, text.GetTo()); status.Code(err) == codes.FailedPrecondition {
+		if _, err := c.decided(asking, caller.OrgID, text.GetTo()); status.Code(err) == codes.FailedPrecondition {
 			return err
 		}
 		return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
 	}
-	open, err := c.of(ctx, caller.OrgID, text.GetTo())
+	found, err := c.decided(ctx, caller.OrgID, text.GetTo())
 	if err != nil {
 		return err
 	}
-	text.OpenHours = open
+	text.RequiresConsentRecord = found.GetRequireConsentRecord()
+	if hours := found.GetQuietHours(); hours.GetEnabled() {
+		text.OpenHours = &messagingv1.OpenHours{Open: hours.GetOpen(), Close: hours.GetClose(), TimeZone: found.GetTimeZone()}
+	}
 	return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
 }
 
-// of is when a text to a phone may be sent; nil at any hour, which is what an onboarding of the release before has for it.
-func (c withOpenHours) of(ctx context.Context, orgID, phone string) (*messagingv1.OpenHours, error) {
-	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service), &onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: phone})
+// decided is what the organisation has decided of texts to a phone: nothing, as an onboarding of the release before has it.
+func (c withOpenHours) decided(ctx context.Context, orgID, to string) (*onboardingv1.GetQuietHoursResponse, error) {
+	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service), &onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: to})
 	if status.Code(err) == codes.Unimplemented {
-		return nil, nil //nolint:nilnil // there are none
+		return &onboardingv1.GetQuietHoursResponse{}, nil
 	}
-	if hours := found.GetQuietHours(); err == nil && hours.GetEnabled() {
-		return &messagingv1.OpenHours{Open: hours.GetOpen(), Close: hours.GetClose(), TimeZone: found.GetTimeZone()}, nil
-	}
-	return nil, err
+	return found, err
 }

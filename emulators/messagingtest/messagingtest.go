@@ -74,6 +74,7 @@ type Service struct {
 	stopped map[string]bool                              // phones that have opted out
 	decided map[string]time.Time                         // of a phone, when the word about consent was said that counts
 	holds   map[string]*messagingv1.SetHoldRequest
+	words   map[string]string                           // by phone: the message that may be an opt-out and that nobody has judged
 	silent  map[string]*messagingv1.SetRemindersRequest // by phone: what was said last about reminders
 	heard   []*messagingv1.InboundText
 	pages   int // of heard that were read
@@ -104,7 +105,7 @@ func New(orgID, ours string, now func() time.Time) *Service {
 	return &Service{
 		orgID: orgID, ours: ours, now: now,
 		rows: map[string]*row{}, inbound: map[string]*messagingv1.RecordInboundResponse{}, stopped: map[string]bool{},
-		decided: map[string]time.Time{}, holds: map[string]*messagingv1.SetHoldRequest{},
+		decided: map[string]time.Time{}, holds: map[string]*messagingv1.SetHoldRequest{}, words: map[string]string{},
 		silent: map[string]*messagingv1.SetRemindersRequest{}, last: map[string]*messagingv1.RecordInboundRequest{},
 	}
 }
@@ -337,7 +338,7 @@ func (s *Service) unasked(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 		}
 	case s.paced && !known && in.GetMessageClass() == messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH:
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(RetryAfter)}, nil
-	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion():
+	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion(), s.words[in.GetTo()] != "":
 		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_HELD) {
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_HELD, RetryAfter: durationpb.New(RetryAfter)}, nil
 		}
@@ -391,11 +392,25 @@ func (s *Service) SetHold(ctx context.Context, in *messagingv1.SetHoldRequest) (
 	return &messagingv1.SetHoldResponse{}, nil
 }
 
-// Held reports whether a phone is on hold.
+// Held reports whether a phone is on hold, or held by words that may be an opt-out.
 func (s *Service) Held(phone string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.holds[phone].GetHeld()
+	return s.holds[phone].GetHeld() || s.words[phone] != ""
+}
+
+// JudgeWords ends the hold by words that may be an opt-out.
+func (s *Service) JudgeWords(ctx context.Context, in *messagingv1.JudgeWordsRequest) (*messagingv1.JudgeWordsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down:
+		return nil, unavailable()
+	case s.older:
+		return s.UnimplementedMessagingServiceServer.JudgeWords(ctx, in)
+	}
+	delete(s.words, in.GetPhone())
+	return &messagingv1.JudgeWordsResponse{}, nil
 }
 
 // attempt calls the carrier, with the key in flight and the lock released meanwhile.
@@ -510,6 +525,7 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 		s.decided[in.GetFrom()] = said
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_IN
 		delete(s.stopped, in.GetFrom())
+		delete(s.words, in.GetFrom())
 		if word == "STOP" {
 			effect = messagingv1.ConsentEffect_CONSENT_EFFECT_OPT_OUT
 			s.stopped[in.GetFrom()] = true
@@ -526,6 +542,9 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 			MessageId: uuid.Must(uuid.NewV7()).String(), Direction: "inbound", From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(),
 			TwilioSid: in.GetTwilioSid(), Status: "received", CreatedAt: timestamppb.New(s.now()),
 		},
+	}
+	if effect == messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL && asked == [2]messagingv1.Switch{} && !s.older {
+		s.words[in.GetFrom()] = answer.GetMessage().GetMessageId()
 	}
 	s.inbound[in.GetTwilioSid()] = answer
 	return s.inForce(answer, in), nil
@@ -572,7 +591,11 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 	case in.GetOrgId() != s.orgID:
 		return nil, refuse(codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 	}
-	return &messagingv1.CheckSenderResponse{Sender: s.ours, OptedOut: !s.older && s.stopped[in.GetTo()]}, nil
+	answer := &messagingv1.CheckSenderResponse{Sender: s.ours}
+	if !s.older {
+		answer.OptedOut, answer.UnjudgedMessageId = s.stopped[in.GetTo()], s.words[in.GetTo()]
+	}
+	return answer, nil
 }
 
 // GetUnfinished finds a message that is on its way or in doubt; it keeps no queue of texts.

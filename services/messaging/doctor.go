@@ -41,6 +41,18 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "make the folder of LEDGER_ANCHOR_DIR, and let messaging write to it; docs/security.md, Evidence",
 		},
 		process.Check{
+			Name: "help texts", Look: about(lookAtHelp),
+			Mend: "set SMS_BRAND_NAME to the name that your campaign is registered under; docs/deployment.md, What carriers ask of the texts",
+		},
+		process.Check{
+			Name: "erasure", Look: about(lookAtErasure),
+			Mend: "openssl rand -hex 32, as PSEUDONYM_KEY of messaging; keep it for good, beside the backups; docs/privacy.md",
+		},
+		process.Check{
+			Name: "consent kept", Look: about(lookAtConsentKept),
+			Mend: "set CONSENT_RETENTION=43800h or longer; docs/privacy.md",
+		},
+		process.Check{
 			Name: "clock", Look: about(lookAtClock),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
@@ -112,7 +124,6 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, 0)
 }
 
-// lookAtClock compares the database's clock with ours.
 // lookAtEvidence looks at what keeps the owner of the database from rewriting a consent ledger unseen.
 func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
 	if cfg.LedgerKey.IsZero() {
@@ -126,6 +137,37 @@ func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
 	return "the consent ledgers are anchored every " + cfg.AnchorInterval.String() + " in " + cfg.AnchorDir, err
 }
 
+// lookAtHelp looks at what the answers to HELP have to name.
+func lookAtHelp(_ context.Context, cfg Config) (string, error) {
+	if cfg.Brand == "" && cfg.APIURL.IsZero() {
+		return "", process.Warn("SMS_BRAND_NAME is not set, so the answers to HELP and STOP do not say who texts; carriers ask for it")
+	}
+	if cfg.Brand == "" {
+		return "the answers to HELP and STOP name no brand, which the real Twilio's carriers ask for", nil
+	}
+	return "the answers to HELP and STOP begin with " + cfg.Brand, nil
+}
+
+func lookAtErasure(_ context.Context, cfg Config) (string, error) {
+	if cfg.PseudonymKey.IsZero() {
+		return "", process.Warn("PSEUDONYM_KEY is not set: no person can be erased, for their STOP would be forgotten with them")
+	}
+	return "people can be erased, and their STOP outlasts it", nil
+}
+
+// claimed is how long the evidence of consent has to be had: a claim under the TCPA can be made for four years (28 U.S.C. 1658), and be
+// served some months later.
+const claimed = 5 * 365 * 24 * time.Hour
+
+func lookAtConsentKept(_ context.Context, cfg Config) (string, error) {
+	if cfg.ConsentRetention < claimed {
+		return "", process.Warn("CONSENT_RETENTION is %s, shorter than five years: a claim under the TCPA can be made for four years after "+
+			"a text, and the evidence of consent would be gone", cfg.ConsentRetention)
+	}
+	return "the ledger of consent is kept for " + cfg.ConsentRetention.String() + " after its last line and the last text", nil
+}
+
+// lookAtClock compares the database's clock with ours.
 func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {

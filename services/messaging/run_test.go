@@ -310,12 +310,13 @@ func TestDoctor(t *testing.T) {
 		given := environ(pgtest.URL(t, messaging.Migrations()), carrier)
 		given["MESSAGING_ADDR"], given["SMS_COUNTRIES"] = "127.0.0.1:9002", "US"
 		given["LEDGER_SIGNING_KEY"], given["LEDGER_ANCHOR_DIR"] = signingKey, t.TempDir()
+		given["PSEUDONYM_KEY"], given["SMS_BRAND_NAME"] = signingKey, "Acme"
 		delete(given, "SERVICE_AUTH_SECRET")
 		delete(given, "TWILIO_AUTH_TOKEN") // which is the gateway's
 		given["SERVICE_PUBLIC_KEYS"], given["TWILIO_API_KEY_SID"], given["TWILIO_API_KEY_SECRET"] = publicKeys, apiKey, apiKeySecret
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "ok      database       reachable, schema version 24")
+		require.Contains(t, said, "ok      database       reachable, schema version 25")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
 		require.Contains(t, said, "ok      evidence       the consent ledgers are anchored every 1h0m0s in ")
 		require.Contains(t, said, "ok      clock          the database's clock is ")
@@ -334,10 +335,14 @@ func TestDoctor(t *testing.T) {
 		"ANumberOfSomebodyElse":     {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
 		"ATwilioThatIsOutOfReach":   {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
 		"LedgersThatAreNotAnchored": {variable: "LEDGER_SIGNING_KEY", want: []string{"warning evidence  ", "LEDGER_ANCHOR_DIR"}, well: true},
-		"AHostThatTwilioRefuses":    {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
-		"AnIntervalThatIsTooShort":  {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
-		"AnAPIKeyThatIsDeleted":     {variable: "TWILIO_API_KEY_SID", value: "SK" + strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
-		"TheSharedSecret":           {variable: "SERVICE_AUTH_SECRET", value: secret, want: []string{"warning service keys   SERVICE_AUTH_SECRET is set"}, well: true},
+		"ThatNobodyCanBeErased":     {variable: "PSEUDONYM_KEY", want: []string{"warning erasure ", "no person can be erased"}, well: true},
+		"ConsentThatIsForgottenTooSoon": {
+			variable: "CONSENT_RETENTION", value: "43799h", want: []string{"warning consent kept ", "shorter than five years"}, well: true,
+		},
+		"AHostThatTwilioRefuses":   {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
+		"AnIntervalThatIsTooShort": {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
+		"AnAPIKeyThatIsDeleted":    {variable: "TWILIO_API_KEY_SID", value: "SK" + strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"TheSharedSecret":          {variable: "SERVICE_AUTH_SECRET", value: secret, want: []string{"warning service keys   SERVICE_AUTH_SECRET is set"}, well: true},
 	} {
 		t.Run("Sees"+name, func(t *testing.T) {
 			t.Parallel()
@@ -377,6 +382,7 @@ func TestDoctor(t *testing.T) {
 			var report bytes.Buffer
 			require.Error(t, messaging.Doctor(ctx, cfg).Report(&report, false))
 			require.Contains(t, report.String(), want)
+			require.Contains(t, report.String(), "warning help texts     SMS_BRAND_NAME is not set")
 		}
 	})
 }

@@ -3,6 +3,7 @@ package onboarding_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,7 @@ ok +engagement +engagement 2026-11 with 9 actions, texts in \[en pt-BR\]
 ok +goal words +a text that begins so says a goal: .*
 ok +quiet hours +texts are sent within 08:00-21:00 by each person's clock, unless .*
 ok +database +schema version \d+
+ok +time zones +the newest people have one, or their organisation has
 ok +connections +2 processes have up to \d+ connections each, and the server has \d+ for them
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
@@ -183,6 +185,24 @@ ok +tls +off: .*
 		var report strings.Builder
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false), "off is a choice")
 		require.Regexp(t, `(?m)^warning +quiet hours +texts are sent at any hour.*\n +to mend: set QUIET_HOURS_DEFAULT`, report.String())
+	})
+
+	subtest(t, "WarnsOfPeopleWhoseQuietHoursGoByUTC", newWorld, func(t *testing.T, w *world) {
+		ctx := platform.AcrossOrganisations(t.Context())
+		_, err := w.pool.Exec(ctx, `insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+			values (gen_random_uuid(), $1, '+18005550143', 'Ana', 'en', '', $2, $2)`, orgID, time.Unix(0, 0))
+		require.NoError(t, err)
+		warning := regexp.MustCompile(`(?m)^warning +time zones +1 of the newest 1 people, of 1 organisations, have no time zone`)
+		for _, zone := range []string{"UTC", "America/Chicago"} {
+			_, err := w.pool.Exec(ctx, `insert into organisation_settings (org_id, time_zone, updated_at) values ($1, $2, $3)
+				on conflict (org_id) do update set time_zone = excluded.time_zone`, orgID, zone, time.Unix(0, 0))
+			require.NoError(t, err)
+			cfg, err := onboarding.LoadConfig(w.environ)
+			require.NoError(t, err)
+			var report strings.Builder
+			require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
+			require.Equal(t, zone == "UTC", warning.MatchString(report.String()), report.String())
+		}
 	})
 
 	subtest(t, "ChecksRedisWhenThereIsOne", newWorld, func(t *testing.T, w *world) {

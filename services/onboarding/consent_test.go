@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -43,6 +44,35 @@ func TestAmbiguousWords(t *testing.T) {
 		b.executes(b.session(r.ID))
 		require.Len(t, b.sequence(p), said+1)
 	})
+
+	// Messaging holds the person from the words on; that is TestWordsThatMayBeAnOptOut there.
+	subtest(t, "ResumingTheSessionJudgesThemAndEndsTheirHold", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.reply(p, "leave me alone")
+		service := b.current().service
+		_, err := service.Release(t.Context(), orgID, p.ID)
+		require.NoError(t, err)
+		require.True(t, b.messaging.Held(p.Phone), "a release of the profile is no judgement while the session waits for one")
+		b.messaging.SetDown(true)
+		_, err = service.Resume(t.Context(), orgID, r.ID)
+		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		require.Equal(t, session.Stuck, b.session(r.ID).Status, "asked again, it is resumed")
+		b.messaging.SetDown(false)
+		b.resumed(r)
+		require.False(t, b.messaging.Held(p.Phone))
+	})
+
+	subtest(t, "ResettingTheSessionJudgesNothingAndTheProfileIsReleased", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.reply(p, "leave me alone")
+		b.resets(r)
+		_, err := b.activates(p, nil)
+		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR)
+		require.ErrorContains(t, err, ":release")
+		_, err = b.current().service.Release(t.Context(), orgID, p.ID)
+		require.NoError(t, err)
+		b.activate(p)
+	})
 }
 
 // TestAmbiguousWordsWithoutASession: where no session can wait for an operator, a job asks them, once.
@@ -66,6 +96,11 @@ func TestAmbiguousWordsWithoutASession(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
 		require.Equal(t, 3, b.count(`select count(*) from webhook_jobs where status = 'completed'`))
 		require.Empty(t, b.messaging.Attempts())
+		require.True(t, b.messaging.Held(stranger.Phone))
+		var job string
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select id from webhook_jobs where status = 'failed'`).Scan(&job))
+		require.NoError(t, b.cancels(job))
+		require.False(t, b.messaging.Held(stranger.Phone), "cancelling it judges the words")
 	})
 
 	subtest(t, "SoIsAPersonWhoseSessionHasEnded", setup, func(t *testing.T, b *bundle) {
@@ -144,8 +179,10 @@ func TestConsentThatIsWorkedLate(t *testing.T) {
 
 	subtest(t, "R_05_OldWordsThatMayBeAnOptOutParkNoNewSessionAndAreLeftToAnOperator", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
+		b.messaging.SetOlder(true) // which holds nobody for them: else the activation were refused
 		job := b.leave(p, "leave me alone")
 		opened := again(b, p, r)
+		b.messaging.SetOlder(false)
 		b.quiet()
 		require.Equal(t, session.Active, b.session(opened.ID).Status)
 		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where id = $1 and status = 'failed' and error_message like 'needs an operator%'`, job))

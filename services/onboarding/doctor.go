@@ -46,6 +46,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "check ONBOARDING_DATABASE_URL and that Postgres runs; if the schema is behind, run: onboarding migrate",
 		},
 		{
+			Name: "time zones", Look: about(lookAtTimeZones),
+			Mend: "give people a time_zone (PATCH /v1/profiles/{id}), or the organisation one (PUT /v1/settings); docs/deployment.md, Quiet hours",
+		},
+		{
 			Name: "connections", Look: about(lookAtConnections),
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deployment.md, Connections",
 		},
@@ -109,6 +113,30 @@ func lookAtQuietHours(_ context.Context, cfg Config) (string, error) {
 		return "", process.Warn("texts are sent at any hour, also at night, unless an organisation has decided otherwise")
 	}
 	return "texts are sent within " + window.String() + " by each person's clock, unless an organisation has decided otherwise", nil
+}
+
+// sqlWithoutZone looks at the newest people only: they are as the others, and a table may have millions.
+const sqlWithoutZone = `
+select count(*), count(*) filter (where p.time_zone = '' and coalesce(o.time_zone, 'UTC') = 'UTC'),
+    count(distinct p.org_id) filter (where p.time_zone = '' and coalesce(o.time_zone, 'UTC') = 'UTC')
+from (select org_id, time_zone from profiles order by id desc limit 1000) p left join organisation_settings o on o.org_id = p.org_id`
+
+// lookAtTimeZones finds people whose quiet hours go by UTC because nothing says where they are.
+func lookAtTimeZones(ctx context.Context, cfg Config) (string, error) {
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
+	if err != nil {
+		return "", process.AfterDatabase(err)
+	}
+	defer pool.Close()
+	var people, without, organisations int
+	if err := pool.QueryRow(ctx, sqlWithoutZone).Scan(&people, &without, &organisations); err != nil {
+		return "", process.AfterDatabase(err)
+	}
+	if without > 0 {
+		return "", process.Warn("%d of the newest %d people, of %d organisations, have no time zone, and their organisation has none either: "+
+			"their quiet hours go by UTC", without, people, organisations)
+	}
+	return "the newest people have one, or their organisation has", nil
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {

@@ -273,6 +273,10 @@ func (p *ports) ForwardHold(ctx context.Context, org, phone string, held bool, v
 	return act(p, "ForwardHold", func() error { return p.carrier.ForwardHold(ctx, org, phone, held, version) })
 }
 
+func (p *ports) JudgeWords(ctx context.Context, org, phone string) error {
+	return act(p, "JudgeWords", func() error { return p.carrier.JudgeWords(asItself(ctx), org, phone) })
+}
+
 func (p *ports) HoldForwarded(ctx context.Context, profileID string, version int64) error {
 	return act(p, "HoldForwarded", func() error { return p.Store.HoldForwarded(ctx, profileID, version) })
 }

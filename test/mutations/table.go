@@ -12,6 +12,7 @@ type mutation struct {
 // Where the tests are that have to notice.
 var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
+	unjudgedSuite   = []string{"./services/messaging/inbox", "-run", "TestWordsThatMayBeAnOptOut"}
 	erasureSuite    = []string{"./services/messaging/postgres", "-run", "TestErasePerson|TestSuppressions"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
@@ -290,9 +291,24 @@ func mutations() []mutation {
 			old:  "return o.Rates.Take(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)", without: "return 0, nil",
 		},
 		{
+			guard: "words that may be an opt-out hold the person inside a claim", tests: unjudgedSuite,
+			file: "services/messaging/postgres/send.go",
+			old:  " or h.unjudged_id is not null))`", without: "))`",
+		},
+		{
+			guard: "words that may be an opt-out are kept together with their hold", tests: unjudgedSuite,
+			file: "services/messaging/postgres/inbound.go",
+			old:  "exec(ctx, tx, sqlHoldByWords, args)", without: "nil",
+		},
+		{
+			guard: "a text needs a consent record where the settings require one", tests: []string{"./services/messaging/outbound", "-run", "TestConsentRecord"},
+			file: "services/messaging/postgres/outbound.go",
+			old:  "source in ('operator', 'inbound') or", without: "source <> '' or",
+		},
+		{
 			guard: "whoever has read that a hold is lifted is not held by it, but by a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
-			old:  "h.held and h.version > u.hold_version)", without: "h.held and u.hold_version = 0)",
+			old:  "h.held and h.version > u.hold_version or", without: "h.held and u.hold_version = 0 or",
 		},
 		{
 			guard: "an older word about a hold does not undo a later one", tests: messagingSuite,

@@ -19,6 +19,12 @@ type Hold struct {
 	At      time.Time
 }
 
+// JudgeWords ends the hold by words of a person that may be an opt-out: an operator has read them, and they are none. A hold of an operator
+// stays.
+func (s *Service) JudgeWords(ctx context.Context, orgID uuid.UUID, phone sms.Phone) error {
+	return s.Notes.JudgeWords(ctx, orgID, phone)
+}
+
 // SetHold keeps a hold, or that it is lifted. Like an opt-out it is answered once nothing is on its way to the person any more:
 // send.ErrUnavailable, with the hold in force, when that takes too long.
 func (s *Service) SetHold(ctx context.Context, h Hold) error {

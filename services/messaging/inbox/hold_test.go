@@ -105,6 +105,78 @@ func nothingIsSentWhileHeld(t *testing.T) {
 	})
 }
 
+// TestWordsThatMayBeAnOptOut holds the person who said them, until somebody has judged them.
+func TestWordsThatMayBeAnOptOut(t *testing.T) {
+	t.Parallel()
+	key := func(k string) func(*send.Request) { return func(r *send.Request) { r.Key = k } }
+	judge := func(b *bundle) {
+		require.NoError(b.T, b.inbox(nil).JudgeWords(b.T.Context(), b.Config.Sender.OrgID, sendtest.Phone(b.T, theirs)))
+	}
+	t.Run("NothingButAnswersToWordsAboutConsentIsSentUntilTheyAreJudged", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, consent.Ambiguous, b.Receive("SM1", "leave me alone").ConsentEffect)
+		require.Equal(t, send.Held, b.ask(nil).Outcome)
+		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.HoldVersion = 9 }).Outcome, "it is no version of an operator's hold")
+		b.says("SM2", "ajuda")
+		b.respond()
+		require.Len(t, b.Sent(), 1, "the help")
+		judge(b)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
+	})
+	t.Run("HoldOfAnOperatorStandsBesideThem", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Hold(true, 1)
+		b.Receive("SM1", "leave me alone")
+		judge(b)
+		require.Equal(t, send.Held, b.ask(nil).Outcome, "judging releases no operator's hold")
+		b.Receive("SM2", "go away")
+		b.Hold(false, 2)
+		require.Equal(t, send.Held, b.ask(nil).Outcome, "a release judges no words")
+		judge(b)
+		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
+	})
+	t.Run("TheirOwnWordsAfterThemOrAnOptOutByAnOperatorLeaveNothingToJudge", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Receive("SM1", "leave me alone")
+		b.Receive("SM2", "START")
+		require.Equal(t, send.Accepted, b.ask(key("theirs")).Outcome)
+		b.Receive("SM3", "leave me alone")
+		_, err := b.inbox(nil).SetConsent(t.Context(), inbox.Note{
+			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "judged", At: b.Clock.Now(),
+		})
+		require.NoError(t, err)
+		require.Equal(t, send.OptedOut, b.ask(key("judged")).Outcome)
+		b.Receive("SM4", "START")
+		require.Equal(t, send.Accepted, b.ask(key("back")).Outcome)
+	})
+	t.Run("ExplanationNamesThemAndTheWayToTheJudgement", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m := b.Receive("SM1", "leave me alone")
+		e, err := b.Service(nil).Explain(t.Context(), b.Request())
+		require.NoError(t, err)
+		require.Equal(t, send.Held, e.Outcome)
+		require.Contains(t, e.Advice, "GET /v1/messages/"+m.ID.String())
+	})
+	t.Run("CrashMatrixTheMessageIsNotKeptWithoutItsHold", func(t *testing.T) {
+		t.Parallel()
+		sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
+			b := setup(t)
+			sendtest.Within(func() { _, _ = b.InboxOn(p).RecordInbound(t.Context(), b.Inbound("SM1", "leave me alone")) })
+			kept, err := b.Store.RecordedSIDs(t.Context(), []string{"SM1"})
+			require.NoError(t, err)
+			want := send.Accepted
+			if len(kept) > 0 {
+				want = send.Held
+			}
+			require.Equal(t, want, b.ask(nil).Outcome)
+		})
+	})
+}
+
 func holdIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 	t.Helper()
 	t.Run("R_08_HoldIsAnsweredAfterWhatIsOnItsWay", func(t *testing.T) {

@@ -53,6 +53,8 @@ type noteStore interface {
 	SetReminders(ctx context.Context, r Reminders) (Reminders, error)
 	// SetHold keeps the version of a hold, unless a later one is kept already.
 	SetHold(ctx context.Context, h Hold) error
+	// JudgeWords ends the hold by words of the person that may be an opt-out.
+	JudgeWords(ctx context.Context, orgID uuid.UUID, phone sms.Phone) error
 }
 
 // replyStore keeps the replies. Every method is one transaction; postgres.Store implements it.
@@ -171,6 +173,17 @@ func (e Entry) Decide(current consent.State, last LastWords) Consequences {
 		c.Event.ConfirmedBy = ByCarrier
 	}
 	return c
+}
+
+// Hold reports whether nothing may be sent to the person until an operator has judged the words: they may be an opt-out. Words about
+// reminders are understood.
+func (c Consequences) Hold() bool {
+	return c.Effect == consent.Ambiguous && !c.Preferences.Any()
+}
+
+// EndHold reports whether the person has said in so many words what they want, which leaves nothing to be judged.
+func (c Consequences) EndHold() bool {
+	return c.Effect == consent.OptOut || c.Effect == consent.OptIn
 }
 
 // Plain reports whether nothing follows from the message, whatever the state of consent is and whatever was said before: it is only kept.

@@ -23,13 +23,13 @@ func (c ReplyCopy) Stopped(l consent.Locale) string {
 	return c.signed("You are unsubscribed and will get no more texts from this number. Reply START to get them again.")
 }
 
-// Help tells a person why they get messages and how to get no more.
+// Help tells a person why they get messages and how to get no more, and what carriers (CTIA) ask of it: how often and at what cost.
 func (c ReplyCopy) Help(l consent.Locale) string {
 	text := "You get these texts because you signed up for them."
-	contact, ending := " Help: ", " Reply STOP to get no more. Msg & data rates may apply."
+	contact, ending := " Help: ", " Reply STOP to get no more. Msg frequency varies. Msg & data rates may apply."
 	if l == consent.Portuguese {
 		text, contact = "Você recebe estas mensagens porque se inscreveu.", " Ajuda: "
-		ending = " Responda PARAR para não receber mais. Tarifas da operadora podem ser cobradas."
+		ending = " Responda PARAR para não receber mais. A frequência varia. Tarifas da operadora podem ser cobradas."
 	}
 	if c.Contact != "" {
 		text += contact + strings.TrimSuffix(c.Contact, ".") + "."

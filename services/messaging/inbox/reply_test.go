@@ -489,7 +489,7 @@ func TestHelp(t *testing.T) {
 		b.respond()
 		require.Equal(t, []string{
 			"Paceline: Você recebe estas mensagens porque se inscreveu. Ajuda: help@example.com. Responda PARAR para não receber mais. " +
-				"Tarifas da operadora podem ser cobradas.",
+				"A frequência varia. Tarifas da operadora podem ser cobradas.",
 		}, b.heard())
 		require.Len(t, b.Ledger().Events, 1)
 	})
@@ -499,7 +499,9 @@ func TestHelp(t *testing.T) {
 		b := enrolled(t)
 		b.says("SM1", "help, please")
 		b.respond()
-		require.Equal(t, []string{"You get these texts because you signed up for them. Reply STOP to get no more. Msg & data rates may apply."}, b.heard())
+		require.Equal(t, []string{
+			"You get these texts because you signed up for them. Reply STOP to get no more. Msg frequency varies. Msg & data rates may apply.",
+		}, b.heard())
 	})
 
 	for _, c := range []struct {

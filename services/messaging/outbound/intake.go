@@ -25,7 +25,8 @@ type Intake struct {
 
 // intakeStore keeps the messages; postgres.Outbound implements it.
 type intakeStore interface {
-	// Enqueue stores a message under an id, or finds the one that has its key. ErrKeyReused when that one is another.
+	// Enqueue stores a message under an id, or finds the one that has its key. ErrKeyReused when that one is another,
+	// ErrConsentRequired.
 	Enqueue(ctx context.Context, r Request, id uuid.UUID, now time.Time) (stored Queued, duplicate bool, err error)
 	// Cancel takes a message back unless Twilio has it or may have it; ErrNotFound, ErrNotCancellable.
 	Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (Queued, error)

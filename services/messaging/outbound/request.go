@@ -24,6 +24,9 @@ var (
 	ErrNotFound = errors.New("there is no such text in the queue")
 	// ErrNotCancellable is wrapped by every reason why a message cannot be taken back.
 	ErrNotCancellable = errors.New("not cancellable")
+	// ErrConsentRequired means that the organisation texts nobody of whom there is no consent record.
+	ErrConsentRequired = errors.New("the settings of the organisation require a consent record, and none is known of this number: " +
+		"activate the profile with consent {source, words_shown, collected_at}, or PUT /v1/consents/{phone} with opted_in and evidence")
 )
 
 // Purpose is what a message is for. It decides what overtakes what, and how long a message is worth sending.
@@ -95,6 +98,8 @@ type Request struct {
 	// Hours are when it may be sent, by the recipient's clock; zero is at any hour, and so is every hour for a one-time code. They are not
 	// part of what is asked for: a repeat under the same key may come with others, and changes nothing.
 	Hours hours.Quiet
+	// ConsentRequired has it refused without a record of how the recipient agreed. It is no part of what is asked for either.
+	ConsentRequired bool
 	// UnknownPolicy is what may be done when the outcome stays unknown. By default every purpose, a one-time code as well, is sent again once
 	// Twilio's list has not had it twice: an operator's time costs more than a second copy would, if there ever was one.
 	UnknownPolicy send.UnknownPolicy

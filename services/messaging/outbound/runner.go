@@ -280,7 +280,8 @@ var (
 	errUnknown = errors.New("it may have been sent; the reconciler is finding out")
 	errNotTook = errors.New("not taken yet by Twilio")
 	errHeld    = errors.New("the recipient is on a safety hold; it is sent when that is lifted, unless it expires before; " +
-		"to do: POST /v1/profiles/{profile_id}:release when the person may be texted again, or cancel it")
+		"to do: POST /v1/profiles/{profile_id}:release when the person may be texted again, or cancel it; " +
+		"words of theirs that may be an opt-out hold them until an operator has judged those: docs/runbooks/consent-request.md")
 )
 
 // awaitHours has a message wait for the end of quiet hours, or for its own end, if that comes first.

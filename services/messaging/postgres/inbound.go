@@ -120,6 +120,15 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 			}
 		}
 	}
+	switch {
+	case follows.Hold():
+		err = exec(ctx, tx, sqlHoldByWords, args)
+	case follows.EndHold():
+		err = exec(ctx, tx, sqlJudgeWords, args)
+	}
+	if err != nil {
+		return send.Message{}, err
+	}
 	if follows.Carrier == consent.Blocks || follows.Carrier == consent.Lifts {
 		args["blocks"] = follows.Carrier == consent.Blocks
 		if err := exec(ctx, tx, sqlCarrierBlocks, args); err != nil {

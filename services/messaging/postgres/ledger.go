@@ -151,6 +151,11 @@ func (s *Store) SetConsent(ctx context.Context, n inbox.Note) (ledger inbox.Ledg
 		if err := exec(ctx, tx, sqlNote, args); err != nil {
 			return err
 		}
+		if n.State == consent.OptedOut { // which is what words that may be one were judged to be
+			if err := exec(ctx, tx, sqlJudgeWords, args); err != nil {
+				return err
+			}
+		}
 		ledger, err = readLedger(ctx, tx, n.OrgID, n.Phone, inbox.LedgerPage{After: -1, Limit: inbox.LargestLedgerPage})
 		return err
 	})
@@ -190,6 +195,34 @@ func (s *Store) SetHold(ctx context.Context, h inbox.Hold) (err error) {
 		}
 		return exec(ctx, tx, sqlSetHold, args)
 	})
+}
+
+// sqlHoldByWords holds a person by a message of theirs, and leaves a hold of an operator, and its version, as they are.
+const sqlHoldByWords = `
+insert into holds as h (org_id, phone, held, version, updated_at, unjudged_id, unjudged_at) values (@org, @phone, false, 0, @at, @id, @at)
+on conflict (org_id, phone) do update set unjudged_id = excluded.unjudged_id, unjudged_at = excluded.unjudged_at`
+
+// sqlJudgeWords ends such a hold, and none of an operator.
+const sqlJudgeWords = `
+update holds set unjudged_id = null, unjudged_at = null where org_id = @org and phone = @phone and unjudged_id is not null`
+
+// JudgeWords ends the hold by words of the person that may be an opt-out.
+func (s *Store) JudgeWords(ctx context.Context, orgID uuid.UUID, phone sms.Phone) (err error) {
+	defer mark(&err)
+	_, err = s.pool.Exec(ctx, sqlJudgeWords, postgres.Args{"org": orgID, "phone": phone.String()})
+	return err
+}
+
+const sqlUnjudged = `select unjudged_id from holds where org_id = @org and phone = @phone and unjudged_id is not null`
+
+// Unjudged is the last message of a person that may be an opt-out and that no operator has judged; uuid.Nil when there is none.
+func (s *Store) Unjudged(ctx context.Context, orgID uuid.UUID, phone string) (messageID uuid.UUID, err error) {
+	defer mark(&err)
+	err = s.pool.QueryRow(ctx, sqlUnjudged, postgres.Args{"org": orgID, "phone": phone}).Scan(&messageID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return uuid.Nil, nil
+	}
+	return messageID, err
 }
 
 // Consent is the ledger of a number, all of it verified, and a page of its lines; inbox.ErrConsentNotFound when nothing is

@@ -35,11 +35,32 @@ func NewOutbound(pool postgres.DB) *Outbound {
 // Jobs is the queue as its runner sees it.
 func (o *Outbound) Jobs() *queue.Queue { return o.jobs }
 
-// Enqueue stores a message under an id, or finds the one that has its key; outbound.ErrKeyReused when that one is another.
+// sqlMayQueue is whether it is known how a person agreed: by a record that came with an activation, which releases before 0011 stored
+// without, by an operator's evidence, or by their own START; or whether the message is queued already. Whether they have opted out since is
+// asked when it is sent.
+const sqlMayQueue = `
+select exists (
+	select from consent_events
+	where org_id = @org and phone = @phone and state = 'opted_in'
+		and (source in ('operator', 'inbound') or source = 'first_send' and words <> '')
+) or exists (select from sms_outbound_jobs where org_id = @org and idempotency_key = @key)`
+
+// Enqueue stores a message under an id, or finds the one that has its key; outbound.ErrKeyReused when that one is another,
+// outbound.ErrConsentRequired.
 func (o *Outbound) Enqueue(
 	ctx context.Context, r outbound.Request, id uuid.UUID, now time.Time,
 ) (stored outbound.Queued, duplicate bool, err error) {
 	defer mark(&err)
+	if r.ConsentRequired {
+		var may bool
+		args := postgres.Args{"org": r.OrgID, "phone": r.To.String(), "key": r.Key}
+		if err := o.pool.QueryRow(ctx, sqlMayQueue, args).Scan(&may); err != nil {
+			return outbound.Queued{}, false, err
+		}
+		if !may {
+			return outbound.Queued{}, false, outbound.ErrConsentRequired
+		}
+	}
 	payload, err := r.Payload()
 	if err != nil {
 		return outbound.Queued{}, false, err
@@ -236,7 +257,8 @@ func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Tim
 	return m, err
 }
 
-const sqlHeldNow = `select exists (select from holds where org_id = @org and phone = @phone and held)`
+const sqlHeldNow = `
+select exists (select from holds where org_id = @org and phone = @phone and (held or unjudged_id is not null))`
 
 // Progress is what Send has made of a message so far, and whether its recipient is on a safety hold, in one round trip.
 func (o *Outbound) Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (p outbound.Progress, err error) {

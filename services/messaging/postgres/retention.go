@@ -74,7 +74,7 @@ func Rules(kept Kept) []retention.Rule {
 		{Table: "erased_ledgers", Holds: "what an erasure left of a ledger under a pseudonym, its lines encrypted", Kept: "never"},
 		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a ledger that was too old: hashes, no number, no words", Kept: "never"},
 		{Table: "ledger_anchors", Holds: "which anchors of the ledgers are outside: a hash and a count for each", Kept: "never"},
-		{Table: "holds", Holds: "whom nothing is sent to for now", Kept: person},
+		{Table: "holds", Holds: "whom nothing is sent to for now, and which message of theirs may be an opt-out", Kept: person},
 		{
 			Table: "sms_outbound_jobs", Holds: "messages of the outbound queue, with their words", Kept: "{for} after its end",
 			Variable: "OUTBOUND_RETENTION", For: kept.Outbound,

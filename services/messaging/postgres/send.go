@@ -49,10 +49,11 @@ with permitted as (
 		hold_version, reminds, hour_since, hour_messages, hour_segments, day_since, day_messages, day_segments, hour, org_messages,
 		org_segments, prefix, prefix_messages, prefix_segments, pseudonym, n)` + sqlWindows + `) u`
 
-// sqlHeld is whether the recipient is held, as far as the caller does not know better: one that has read a later version of the hold
-// has read that it is lifted.
+// sqlHeld is whether the recipient is held: by an operator, as far as the caller does not know better, for one that has read a later
+// version of the hold has read that it is lifted; or by words of theirs that may be an opt-out.
 const sqlHeld = `not u.despite_hold and exists (
-	select from holds h where h.org_id = u.org and h.phone = u.recipient and h.held and h.version > u.hold_version)`
+	select from holds h where h.org_id = u.org and h.phone = u.recipient
+		and (h.held and h.version > u.hold_version or h.unjudged_id is not null))`
 
 // sqlRemindersOff is whether the message is a reminder to a recipient who wants none.
 const sqlRemindersOff = `u.reminds and exists (
@@ -104,7 +105,8 @@ const sqlByKey = `select ` + columns + ` from sms_messages where org_id = @org a
 var sqlRefused = `
 select case when ` + sqlErased + ` then 'opted_out' else coalesce(c.state, case when f.since is not null then 'opted_out' end, '') end,
 	` + sqlHeld + `, ` + sqlRemindersOff + `, coalesce(c.updated_at, f.since),
-	(select h.updated_at from holds h where h.org_id = u.org and h.phone = u.recipient),
+	(select coalesce(h.unjudged_at, h.updated_at) from holds h where h.org_id = u.org and h.phone = u.recipient),
+	(select h.unjudged_id from holds h where h.org_id = u.org and h.phone = u.recipient),
 	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient),
 	` + sqlFull + `
 from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold,
@@ -246,13 +248,15 @@ func (s *Store) lookUp(ctx context.Context, a send.Attempt, args postgres.Args) 
 		return standing, "", nil
 	}
 	var consented, held, reminded, hour, ofDay, org, prefix, newest *time.Time
-	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &standing.Held, &standing.RemindersOff, &consented, &held, &reminded,
+	var unjudged *uuid.UUID
+	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &standing.Held, &standing.RemindersOff, &consented, &held, &unjudged,
+		&reminded,
 		&hour, &ofDay, &org, &prefix, &newest)
 	if err != nil {
 		return send.Standing{}, "", err
 	}
 	standing.Full = send.Full{PhoneHour: value(hour), PhoneDay: value(ofDay), OrgHour: value(org), PrefixHour: value(prefix)}
-	standing.NewestAt = value(newest)
+	standing.NewestAt, standing.Unjudged = value(newest), value(unjudged)
 	standing.ConsentSince, standing.HoldSince, standing.RemindersSince = value(consented), value(held), value(reminded)
 	standing.OptedOut = state == consent.OptedOut
 	return standing, state, nil

@@ -109,10 +109,7 @@ func (f Standing) gates(a Attempt) []Gate {
 		})
 	}
 	if waits {
-		gates = append(gates, Gate{
-			Name: "hold", Outcome: Held, Passed: !f.Held, Fact: pick(f.Held, "the person is on a safety hold", "no hold"), Since: f.HoldSince,
-			Change: pick(f.Held, "POST /v1/profiles/"+a.profile(m)+":release", ""),
-		})
+		gates = append(gates, f.hold(a.profile(m)))
 	}
 	if m != nil && (m.Status == sms.Undelivered || m.Status == sms.Failed) {
 		gates = append(gates, m.undelivered())
@@ -195,6 +192,25 @@ func (f Standing) accepted() Gate {
 	return Gate{
 		Name: "not_accepted", Outcome: AlreadyAccepted, Since: f.Message.AcceptedAt,
 		Fact: "Twilio has it; its status is " + string(f.Message.Status), Change: "nothing: it is never sent twice",
+	}
+}
+
+// hold asks whether an operator holds the person, or their own words do.
+func (f Standing) hold(profile string) Gate {
+	switch {
+	case !f.Held:
+		return Gate{Name: "hold", Passed: true, Fact: "no hold", Since: f.HoldSince}
+	case f.Unjudged != uuid.Nil:
+		return Gate{
+			Name: "hold", Outcome: Held, Since: f.HoldSince,
+			Fact: "held by paceline: words of the person may be an opt-out, and no operator has judged them; message " + f.Unjudged.String(),
+			Change: "read GET /v1/messages/" + f.Unjudged.String() + "; if they want no more, PUT /v1/consents/{their number} with opted_out; " +
+				"if not, resume the session or cancel the failed job that waits for it; without either, POST /v1/profiles/" + profile + ":release",
+		}
+	}
+	return Gate{
+		Name: "hold", Outcome: Held, Fact: "the person is on a safety hold", Since: f.HoldSince,
+		Change: "POST /v1/profiles/" + profile + ":release",
 	}
 }
 

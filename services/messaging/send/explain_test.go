@@ -28,7 +28,8 @@ func TestExplain(t *testing.T) {
 		prefix := fmt.Sprint("explain:", said, ":")
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			said++
-			switch rapid.SampledFrom([]string{"hold", "release", "stop", "start", "silent", "spoken", "time", "settle", "nothing"}).Draw(rt, "what") {
+			what := []string{"hold", "release", "stop", "start", "ambiguous", "silent", "spoken", "time", "settle", "nothing"}
+			switch rapid.SampledFrom(what).Draw(rt, "what") {
 			case "hold", "release":
 				version++
 				b.Hold(rapid.Bool().Draw(rt, "held"), version)
@@ -36,6 +37,8 @@ func TestExplain(t *testing.T) {
 				b.Receive(fmt.Sprint("SM", said), "STOP")
 			case "start":
 				b.Receive(fmt.Sprint("SM", said), "START")
+			case "ambiguous":
+				b.Receive(fmt.Sprint("SM", said), "leave me alone")
 			case "silent":
 				b.Receive(fmt.Sprint("SM", said), "stop reminders")
 			case "spoken":

@@ -109,6 +109,7 @@ type Claim struct {
 type Standing struct {
 	Claim
 
+	Unjudged                                uuid.UUID // words of the person that hold them until an operator has judged them
 	ConsentSince, HoldSince, RemindersSince time.Time
 	NewestAt                                time.Time // when the newest message to the phone was tried
 }

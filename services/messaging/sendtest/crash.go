@@ -16,6 +16,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
 
@@ -158,6 +159,11 @@ func (p *Process) SetConsent(ctx context.Context, n inbox.Note) (inbox.Ledger, e
 // SetReminders is a call of a port.
 func (p *Process) SetReminders(ctx context.Context, r inbox.Reminders) (inbox.Reminders, error) {
 	return called(p, "SetReminders", func() (inbox.Reminders, error) { return p.store.SetReminders(ctx, r) })
+}
+
+// JudgeWords is a call of a port.
+func (p *Process) JudgeWords(ctx context.Context, orgID uuid.UUID, phone sms.Phone) error {
+	return p.call("JudgeWords", func() error { return p.store.JudgeWords(ctx, orgID, phone) })
 }
 
 // SetHold is a call of a port.

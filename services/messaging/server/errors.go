@@ -51,6 +51,7 @@ func refusals() []refusal {
 		{outbound.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, outbound.ErrKeyReused.Error()},
 		{outbound.ErrNotFound, codes.NotFound, messagingv1.Reason_REASON_QUEUED_TEXT_NOT_FOUND, outbound.ErrNotFound.Error()},
 		{outbound.ErrNotCancellable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_CANCELLABLE, ""},
+		{outbound.ErrConsentRequired, codes.FailedPrecondition, messagingv1.Reason_REASON_CONSENT_RECORD_REQUIRED, ""},
 		{send.ErrNotResolvable, codes.FailedPrecondition, messagingv1.Reason_REASON_NOT_RESOLVABLE, ""},
 		{inbox.ErrOwnOptOut, codes.FailedPrecondition, messagingv1.Reason_REASON_OPTED_OUT_BY_PERSON, ""},
 		{inbox.ErrOldEvidence, codes.FailedPrecondition, messagingv1.Reason_REASON_EVIDENCE_TOO_OLD, ""},

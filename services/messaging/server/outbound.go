@@ -143,6 +143,7 @@ func readEnqueue(v view, r *messagingv1.EnqueueTextRequest) (outbound.Request, e
 	return outbound.Request{
 		OrgID: v.orgID, ProfileID: profileID, Key: r.GetIdempotencyKey(), To: to, Body: body, Purpose: outbound.Purpose(r.GetPurpose()),
 		SendAt: sendAt, ExpiresAt: expiresAt, UnknownPolicy: policy, Hours: open,
+		ConsentRequired: r.GetRequiresConsentRecord(),
 	}, err
 }
 

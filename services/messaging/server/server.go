@@ -271,6 +271,22 @@ func (s *Server) SetHold(ctx context.Context, r *messagingv1.SetHoldRequest) (*m
 	return &messagingv1.SetHoldResponse{}, nil
 }
 
+// JudgeWords ends the hold by words of a person that may be an opt-out.
+func (s *Server) JudgeWords(ctx context.Context, r *messagingv1.JudgeWordsRequest) (*messagingv1.JudgeWordsResponse, error) {
+	orgID, err := readID("org_id", r.GetOrgId())
+	if err != nil {
+		return nil, refuse(ctx, err)
+	}
+	phone, err := sms.StoredPhone(r.GetPhone()) // see readHold
+	if err != nil {
+		return nil, refuse(ctx, fmt.Errorf("phone: %w", err))
+	}
+	if err := s.Inbox.JudgeWords(ctx, orgID, phone); err != nil {
+		return nil, refuse(ctx, err)
+	}
+	return &messagingv1.JudgeWordsResponse{}, nil
+}
+
 // SetReminders records what was said about a person's reminders elsewhere than in a message.
 func (s *Server) SetReminders(ctx context.Context, r *messagingv1.SetRemindersRequest) (*messagingv1.SetRemindersResponse, error) {
 	said, err := readReminders(r, s.Now())
@@ -337,6 +353,11 @@ func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequ
 			return nil, refuse(ctx, err)
 		}
 		answer.OptedOut = state == consent.OptedOut
+		unjudged, err := s.Store.Unjudged(ctx, orgID, phone.String())
+		if err != nil {
+			return nil, refuse(ctx, err)
+		}
+		answer.UnjudgedMessageId = writeID(unjudged)
 	}
 	return answer, nil
 }

@@ -658,6 +658,28 @@ func TestOptOutTellsWhatIsInForce(t *testing.T) {
 	require.Equal(t, "opted_in", again.GetConsentState())
 }
 
+func TestUnjudgedWords(t *testing.T) {
+	t.Parallel()
+	s, service := setup(t), as(t, rpc.RoleService, "", "onboarding")
+	recorded, err := s.RecordInbound(service, &messagingv1.RecordInboundRequest{
+		TwilioSid: "SM1", From: theirs, To: ours, Body: "leave me alone", Segments: 1,
+	})
+	require.NoError(t, err)
+	unjudged := func() string {
+		checked, err := s.CheckSender(service, &messagingv1.CheckSenderRequest{OrgId: orgA, To: theirs})
+		require.NoError(t, err)
+		return checked.GetUnjudgedMessageId()
+	}
+	require.Equal(t, recorded.GetMessage().GetMessageId(), unjudged(), "no session is opened then")
+	_, err = s.JudgeWords(service, &messagingv1.JudgeWordsRequest{OrgId: orgA, Phone: "x"})
+	requireRefused(t, err, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+	for range 2 {
+		_, err = s.JudgeWords(service, &messagingv1.JudgeWordsRequest{OrgId: orgA, Phone: theirs})
+		require.NoError(t, err)
+		require.Empty(t, unjudged())
+	}
+}
+
 func TestOptInByAnOperator(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

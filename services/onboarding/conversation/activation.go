@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +40,9 @@ type Opening struct {
 	Phone   string
 	Job     queue.New
 	Agreed  bool // a consent record comes with it
-	PerDay  int  // how many may be begun within 24 hours; 0 for any number
+	// Unjudged says that messaging holds the person by words that may be an opt-out: no new session is opened.
+	Unjudged bool
+	PerDay   int // how many may be begun within 24 hours; 0 for any number
 }
 
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
@@ -61,13 +64,15 @@ func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent
 	if _, err := c.Numbers.Check(profile.Phone); err != nil {
 		return session.Record{}, err
 	}
-	if err := c.Carrier.CheckSender(ctx, orgID, profile.Phone); err != nil {
-		return session.Record{}, err
+	sender := c.Carrier.CheckSender(ctx, orgID, profile.Phone)
+	if sender != nil && !errors.Is(sender, ErrAwaitsOperator) {
+		return session.Record{}, sender
 	}
 	opening, err := c.opening(profile, consent)
 	if err != nil {
 		return session.Record{}, err
 	}
+	opening.Unjudged = sender != nil
 	opened, err := c.Store.OpenSession(ctx, opening)
 	if err != nil {
 		return session.Record{}, err

@@ -98,9 +98,10 @@ var (
 	ErrOnHold       = errors.New("the person is on a safety hold; release the profile first")
 	ErrOptedOut     = errors.New("the person has opted out; they opt in again by texting START")
 	ErrNoSender     = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
-	// ErrAwaitsOperator is a person whose words have failed a job until an operator has judged them.
+	// ErrAwaitsOperator is a person whose words hold them, or have failed a job, until an operator has judged them.
 	ErrAwaitsOperator = errors.New("words of the person that may be an opt-out wait for an operator; find them with " +
-		"GET /v1/webhook-jobs?status=failed, do what the job says and POST /v1/webhook-jobs/{job_id}:cancel, then activate again")
+		"GET /v1/webhook-jobs?status=failed, do what the job says and POST /v1/webhook-jobs/{job_id}:cancel, then activate again; " +
+		"if no job names them, read GET /v1/messages and, if they are no opt-out, POST /v1/profiles/{profile_id}:release")
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
 		"give consent {source, words_shown, collected_at}")
 	ErrEnded     = errors.New("the session has ended; activate the profile to begin a new one (after STOP the person texts START first)")

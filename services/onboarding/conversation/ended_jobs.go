@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/session"
@@ -26,7 +27,8 @@ func (c *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 }
 
 // Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same
-// transaction: it would wait for ever, and be found in no list. Errors: queue.ErrNoJob, a *queue.StatusError.
+// transaction: it would wait for ever, and be found in no list. Cancelling a job that waits for the judgement of words that may be an
+// opt-out judges that they are none. Errors: queue.ErrNoJob, a *queue.StatusError, ErrUnavailable.
 func (c *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
 	found, err := c.Store.Job(ctx, orgID, id)
 	if err != nil {
@@ -43,6 +45,11 @@ func (c *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, erro
 		}
 		if parked {
 			return c.Store.Job(ctx, orgID, id)
+		}
+	}
+	if found.Status == queue.StatusFailed && strings.HasPrefix(found.ErrorMessage, NeedsOperator+ambiguousReason) {
+		if err := c.Carrier.JudgeWords(ctx, orgID, found.Subject); err != nil {
+			return queue.Row{}, err
 		}
 	}
 	return c.Store.CancelJob(ctx, orgID, id, c.Now())

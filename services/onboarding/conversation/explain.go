@@ -320,7 +320,7 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 		return e, "", err
 	}
 	sender := c.Carrier.CheckSender(ctx, orgID, p.Phone)
-	if sender != nil && !errors.Is(sender, ErrNoSender) && !errors.Is(sender, ErrOptedOut) {
+	if sender != nil && !errors.Is(sender, ErrNoSender) && !errors.Is(sender, ErrOptedOut) && !errors.Is(sender, ErrAwaitsOperator) {
 		return e, "", sender
 	}
 	return explained(view, activationGates(view, also, sender), outcomeOpened), "", nil
@@ -329,6 +329,7 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 // activationGates are what Activate and OpenSession ask.
 func activationGates(v View, also Circumstances, sender error) []Gate {
 	r, noSender, optedOut := v.Session, errors.Is(sender, ErrNoSender), errors.Is(sender, ErrOptedOut)
+	unjudged := also.AwaitsOperator || errors.Is(sender, ErrAwaitsOperator)
 	gates := []Gate{
 		{
 			Name: "sender", Outcome: outcomeNoSender, Passed: !noSender,
@@ -341,8 +342,8 @@ func activationGates(v View, also Circumstances, sender error) []Gate {
 		{Name: "hold", Outcome: string(session.SkipSafetyHold), Passed: !v.Hold, Fact: held(v.Hold), Since: HeldSince(v.HoldVersion)},
 		{Name: "session", Outcome: "session_parked", Passed: !r.Status.Parked(), Fact: "no session waits for an operator"},
 		{
-			Name: "words", Outcome: "awaits_operator", Passed: !also.AwaitsOperator,
-			Fact: pick(also.AwaitsOperator, "words of the person wait for an operator", "no words wait for an operator"),
+			Name: "words", Outcome: "awaits_operator", Passed: !unjudged,
+			Fact: pick(unjudged, "words of the person wait for an operator", "no words wait for an operator"),
 		},
 		{
 			Name: "consent_record", Outcome: "consent_record_required", Passed: !also.ConsentRequired,

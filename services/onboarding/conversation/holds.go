@@ -35,13 +35,30 @@ func (c *Service) Hold(ctx context.Context, orgID, profileID, reason string) (Pr
 }
 
 // Release lifts a hold. A step that came due meanwhile gets an alarm at once, and the last reply that was held and still
-// answers something is answered. Releasing a person who is not held changes nothing. ErrNoProfile, ErrHoldNotForwarded.
+// answers something is answered. Releasing a person who is not held changes nothing. It also ends the hold by words that may be an opt-out,
+// unless a session or a failed job waits for their judgement. ErrNoProfile, ErrHoldNotForwarded.
 func (c *Service) Release(ctx context.Context, orgID, profileID string) (Profile, error) {
 	p, err := c.Store.Release(ctx, orgID, profileID, c.Now())
 	if err != nil {
 		return Profile{}, err
 	}
-	return p, c.forwardNow(ctx, p)
+	if err := c.forwardNow(ctx, p); err != nil {
+		return p, err
+	}
+	return p, c.judgeLeft(ctx, p)
+}
+
+// judgeLeft judges words that nothing waits for, such as those of a session that was reset: nothing else would end their hold.
+func (c *Service) judgeLeft(ctx context.Context, p Profile) error {
+	view, err := c.Store.Conversation(ctx, p.OrgID, p.Phone)
+	if err != nil || awaitsJudgement(view.Session) {
+		return err
+	}
+	asked, err := c.Store.AwaitsOperator(ctx, p.OrgID, p.Phone)
+	if err != nil || asked {
+		return err
+	}
+	return c.Carrier.JudgeWords(ctx, p.OrgID, p.Phone)
 }
 
 // forwardNow forwards a hold in the time of an operator's call. A messaging service of the release before holds what that release held.

@@ -103,7 +103,7 @@ type carrier interface {
 	Record(ctx context.Context, m Inbound, profileID string, received time.Time) (Recorded, error)
 	// RecordStatus merges what a provider says of a message of ours, and reports whether there is such a message.
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
-	// CheckSender is nil when the organisation can message the phone; ErrNoSender, ErrOptedOut.
+	// CheckSender is nil when the organisation can message the phone; ErrNoSender, ErrOptedOut, ErrAwaitsOperator.
 	CheckSender(ctx context.Context, orgID, phone string) error
 	// Unfinished is what is not at its end of a person there; ErrUnavailable, also for a messaging service that cannot say.
 	Unfinished(ctx context.Context, orgID, profileID, phone string) (Unfinished, error)
@@ -113,4 +113,6 @@ type carrier interface {
 	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (InboundPage, error)
 	// ForwardHold is ErrKeepsNoHolds for a messaging service that does not know them, ErrUnavailable for one that cannot be reached.
 	ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error
+	// JudgeWords ends the hold by words of a person that may be an opt-out; ErrUnavailable.
+	JudgeWords(ctx context.Context, orgID, phone string) error
 }

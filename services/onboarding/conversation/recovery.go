@@ -37,9 +37,16 @@ type Unresumed struct {
 
 // Resume makes a parked session active again, where it was: a step that is due gets an alarm again, not before it would have, and
 // the reply or the opening that was under way is taken up again with the key that it had, so that nothing is sent twice.
-// Replies that came meanwhile are considered. An active session is returned as it is. Errors: ErrNoSession, ErrEnded,
-// ErrOtherOpen.
+// Replies that came meanwhile are considered. An active session is returned as it is. One that waits for the judgement of words that may be
+// an opt-out is judged so: they are none. Errors: ErrNoSession, ErrEnded, ErrOtherOpen, ErrUnavailable.
 func (c *Service) Resume(ctx context.Context, orgID, sessionID string) (session.Record, error) {
+	view, err := c.Store.LoadSession(ctx, sessionID)
+	if err == nil && view.Session.OrgID == orgID && awaitsJudgement(view.Session) {
+		err = c.Carrier.JudgeWords(ctx, orgID, view.Phone)
+	}
+	if err != nil {
+		return session.Record{}, err
+	}
 	return c.Store.Resume(ctx, orgID, sessionID, c.Now())
 }
 

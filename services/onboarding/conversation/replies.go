@@ -124,7 +124,7 @@ func (c *Service) consent(ctx context.Context, view View, cause Cause, m reply, 
 		park.Entries = append([]session.Entry{c.replied(m, recorded, "may be an opt-out")}, park.Entries...)
 		return c.Store.Move(ctx, park, &cause)
 	}
-	if waits := s.Status.Parked() && strings.HasPrefix(s.Reason, ambiguousReason); !waits { // else an operator is about to judge such words
+	if !awaitsJudgement(s) { // else an operator is about to judge such words
 		err := c.unattended(ctx, cause.Job, recorded)
 		if _, asks := errors.AsType[*queue.Permanent](err); asks {
 			cause.Failure = err.Error()
@@ -155,12 +155,17 @@ func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded
 	case asked:
 		return errNothingToDo
 	}
-	return forOperator("the person may want no more texts; read GET /v1/messages/%s; "+
+	return forOperator(ambiguousReason+"; read GET /v1/messages/%s; "+
 		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job", recorded.MessageID)
 }
 
 // ambiguousReason begins the reason of a session that is parked for such words.
 const ambiguousReason = "the person may want no more texts"
+
+// awaitsJudgement reports whether a session is parked for such words.
+func awaitsJudgement(s session.Record) bool {
+	return s.Status.Parked() && strings.HasPrefix(s.Reason, ambiguousReason)
+}
 
 // ambiguous is the reason that says what an operator has to judge, and what to do either way. Nothing is sent before.
 func ambiguous(s session.Record, recorded Recorded) string {

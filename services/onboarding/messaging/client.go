@@ -242,15 +242,18 @@ func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID s
 // bounded keeps a count within what any message can have.
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
-// CheckSender is nil when the organisation can message the phone, conversation.ErrNoSender when it has no sender, and
-// conversation.ErrOptedOut when the person has opted out.
+// CheckSender is nil when the organisation can message the phone, conversation.ErrNoSender when it has no sender,
+// conversation.ErrOptedOut when the person has opted out, and conversation.ErrAwaitsOperator when words of theirs may be an opt-out.
 func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
 		return conversation.ErrNoSender
 	}
-	if answer.GetOptedOut() {
+	switch {
+	case answer.GetOptedOut():
 		return conversation.ErrOptedOut
+	case answer.GetUnjudgedMessageId() != "":
+		return conversation.ErrAwaitsOperator
 	}
 	return translate(err)
 }
@@ -273,6 +276,16 @@ func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool
 	_, err := c.rpc.SetHold(ctx, &messagingv1.SetHoldRequest{OrgId: orgID, Phone: phone, Held: held, Version: version})
 	if status.Code(err) == codes.Unimplemented {
 		return conversation.ErrKeepsNoHolds
+	}
+	return translate(err)
+}
+
+// JudgeWords ends the hold by words of a person that may be an opt-out. A messaging service of a release that keeps no such hold has none
+// to end. conversation.ErrUnavailable.
+func (c *Client) JudgeWords(ctx context.Context, orgID, phone string) error {
+	_, err := c.rpc.JudgeWords(ctx, &messagingv1.JudgeWordsRequest{OrgId: orgID, Phone: phone})
+	if status.Code(err) == codes.Unimplemented {
+		return nil
 	}
 	return translate(err)
 }

@@ -110,7 +110,7 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o conversation.Opening) 
 		return existing, false, fmt.Errorf("read what an operator was asked: %w", err)
 	}
 	switch {
-	case asked:
+	case asked || o.Unjudged:
 		return existing, false, conversation.ErrAwaitsOperator
 	case consentRequired && !o.Agreed:
 		return existing, false, conversation.ErrConsentRequired

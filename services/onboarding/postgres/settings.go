@@ -121,23 +121,24 @@ const zoneOf = `coalesce(nullif(p.time_zone, ''), (select o.time_zone from organ
 const sqlQuietHours = `
 select coalesce(nullif(p.time_zone, ''), nullif(@told, ''), o.time_zone, 'UTC'), o.org_id is not null,
     case when o.quiet_hours then o.quiet_until end, case when o.quiet_hours then o.quiet_from end,
-    exists (select from erasures e where e.profile_id = p.id)
+    exists (select from erasures e where e.profile_id = p.id), coalesce(o.require_consent_record, false)
 from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
-// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone.
-// erasure.ErrBegun of a person who is being erased: such a text would be deleted, not sent.
-func (s *Store) QuietHours(ctx context.Context, orgID, phone, told string) (hours.Quiet, error) {
+// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone;
+// and whether the organisation texts nobody of whom there is no consent record. erasure.ErrBegun of a person who is being erased: such a
+// text would be deleted, not sent.
+func (s *Store) QuietHours(ctx context.Context, orgID, phone, told string) (quiet hours.Quiet, consentRequired bool, err error) {
 	var zone string
 	var decided, erasing bool
 	var opens, closes *string
-	err := s.pool.QueryRow(ctx, sqlQuietHours, postgres.Args{"org_id": orgID, "phone": phone, "told": told}).
-		Scan(&zone, &decided, &opens, &closes, &erasing)
+	err = s.pool.QueryRow(ctx, sqlQuietHours, postgres.Args{"org_id": orgID, "phone": phone, "told": told}).
+		Scan(&zone, &decided, &opens, &closes, &erasing, &consentRequired)
 	switch {
 	case err != nil:
-		return hours.Quiet{}, fmt.Errorf("quiet hours: %w", err)
+		return hours.Quiet{}, false, fmt.Errorf("quiet hours: %w", err)
 	case erasing:
-		return hours.Quiet{}, erasure.ErrBegun
+		return hours.Quiet{}, false, erasure.ErrBegun
 	}
-	return s.quietHours(decided, opens, closes, zone), nil
+	return s.quietHours(decided, opens, closes, zone), consentRequired, nil
 }

@@ -88,11 +88,11 @@ func (s *Server) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHou
 	if e164, err := conversation.ParsePhone(to); err == nil { // as it was typed; messaging takes other spellings too
 		to = e164
 	}
-	found, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, phone.Zone(to))
+	found, required, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, phone.Zone(to))
 	if err != nil {
 		return nil, answer(err)
 	}
-	out := &onboardingv1.GetQuietHoursResponse{QuietHours: &onboardingv1.QuietHours{}}
+	out := &onboardingv1.GetQuietHoursResponse{QuietHours: &onboardingv1.QuietHours{}, RequireConsentRecord: required}
 	if !found.Window.Always() {
 		out.QuietHours = quietHours(true, found.Window)
 		out.TimeZone = found.Zone.String()

@@ -70,6 +70,8 @@ const (
 	Reason_REASON_PSEUDONYM_KEY Reason = 18
 	// More is kept about the person than fits into one export.
 	Reason_REASON_EXPORT_TOO_LARGE Reason = 19
+	// The organisation's settings require a consent record, and none is known of the number.
+	Reason_REASON_CONSENT_RECORD_REQUIRED Reason = 20
 )
 
 // Enum value maps for Reason.
@@ -93,6 +95,7 @@ var (
 		15: "REASON_SEND_CAPPED",
 		18: "REASON_PSEUDONYM_KEY",
 		19: "REASON_EXPORT_TOO_LARGE",
+		20: "REASON_CONSENT_RECORD_REQUIRED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -113,6 +116,7 @@ var (
 		"REASON_SEND_CAPPED":                 15,
 		"REASON_PSEUDONYM_KEY":               18,
 		"REASON_EXPORT_TOO_LARGE":            19,
+		"REASON_CONSENT_RECORD_REQUIRED":     20,
 	}
 )
 
@@ -3445,6 +3449,98 @@ func (*SetHoldResponse) Descriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
 }
 
+// JudgeWordsRequest names a person.
+type JudgeWordsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// E.164.
+	Phone         string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JudgeWordsRequest) Reset() {
+	*x = JudgeWordsRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JudgeWordsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JudgeWordsRequest) ProtoMessage() {}
+
+func (x *JudgeWordsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JudgeWordsRequest.ProtoReflect.Descriptor instead.
+func (*JudgeWordsRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *JudgeWordsRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *JudgeWordsRequest) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+// JudgeWordsResponse is empty.
+type JudgeWordsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JudgeWordsResponse) Reset() {
+	*x = JudgeWordsResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JudgeWordsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JudgeWordsResponse) ProtoMessage() {}
+
+func (x *JudgeWordsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JudgeWordsResponse.ProtoReflect.Descriptor instead.
+func (*JudgeWordsResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
+}
+
 // GetUnfinishedRequest names a person.
 type GetUnfinishedRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3460,7 +3556,7 @@ type GetUnfinishedRequest struct {
 
 func (x *GetUnfinishedRequest) Reset() {
 	*x = GetUnfinishedRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3568,7 @@ func (x *GetUnfinishedRequest) String() string {
 func (*GetUnfinishedRequest) ProtoMessage() {}
 
 func (x *GetUnfinishedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3581,7 @@ func (x *GetUnfinishedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUnfinishedRequest.ProtoReflect.Descriptor instead.
 func (*GetUnfinishedRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetUnfinishedRequest) GetOrgId() string {
@@ -3524,7 +3620,7 @@ type GetUnfinishedResponse struct {
 
 func (x *GetUnfinishedResponse) Reset() {
 	*x = GetUnfinishedResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3536,7 +3632,7 @@ func (x *GetUnfinishedResponse) String() string {
 func (*GetUnfinishedResponse) ProtoMessage() {}
 
 func (x *GetUnfinishedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3549,7 +3645,7 @@ func (x *GetUnfinishedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUnfinishedResponse.ProtoReflect.Descriptor instead.
 func (*GetUnfinishedResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetUnfinishedResponse) GetMessageId() string {
@@ -3586,7 +3682,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +3694,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +3707,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -3634,14 +3730,16 @@ type CheckSenderResponse struct {
 	// The number or messaging service it sends from.
 	Sender string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
 	// Whether the person with the phone asked about has opted out.
-	OptedOut      bool `protobuf:"varint,2,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OptedOut bool `protobuf:"varint,2,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
+	// A message of theirs that may be an opt-out and that no operator has judged; empty when there is none. Nothing is sent to them until then.
+	UnjudgedMessageId string `protobuf:"bytes,3,opt,name=unjudged_message_id,json=unjudgedMessageId,proto3" json:"unjudged_message_id,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3751,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3764,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -3681,6 +3779,13 @@ func (x *CheckSenderResponse) GetOptedOut() bool {
 		return x.OptedOut
 	}
 	return false
+}
+
+func (x *CheckSenderResponse) GetUnjudgedMessageId() string {
+	if x != nil {
+		return x.UnjudgedMessageId
+	}
+	return ""
 }
 
 // ListEventsRequest asks for what was not handed over yet.
@@ -3698,7 +3803,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +3815,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +3828,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListEventsRequest) GetDone() []int64 {
@@ -3758,7 +3863,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3770,7 +3875,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3783,7 +3888,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{43}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -3820,7 +3925,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3832,7 +3937,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3845,7 +3950,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Event) GetRow() int64 {
@@ -3920,7 +4025,7 @@ type GetMessagingOverviewRequest struct {
 
 func (x *GetMessagingOverviewRequest) Reset() {
 	*x = GetMessagingOverviewRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4037,7 @@ func (x *GetMessagingOverviewRequest) String() string {
 func (*GetMessagingOverviewRequest) ProtoMessage() {}
 
 func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4050,7 @@ func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewRequest.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
 }
 
 // GetMessagingOverviewResponse is how messages stand.
@@ -3973,7 +4078,7 @@ type GetMessagingOverviewResponse struct {
 
 func (x *GetMessagingOverviewResponse) Reset() {
 	*x = GetMessagingOverviewResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3985,7 +4090,7 @@ func (x *GetMessagingOverviewResponse) String() string {
 func (*GetMessagingOverviewResponse) ProtoMessage() {}
 
 func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3998,7 +4103,7 @@ func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewResponse.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetMessagingOverviewResponse) GetAt() *timestamppb.Timestamp {
@@ -4076,7 +4181,7 @@ type UndeliveredMinute struct {
 
 func (x *UndeliveredMinute) Reset() {
 	*x = UndeliveredMinute{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +4193,7 @@ func (x *UndeliveredMinute) String() string {
 func (*UndeliveredMinute) ProtoMessage() {}
 
 func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4206,7 @@ func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeliveredMinute.ProtoReflect.Descriptor instead.
 func (*UndeliveredMinute) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UndeliveredMinute) GetAt() *timestamppb.Timestamp {
@@ -4172,7 +4277,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4289,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4302,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -4295,7 +4400,7 @@ type ListMessagingAuditResponse struct {
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +4412,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +4425,7 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -4586,7 +4691,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05phone\x18\x02 \x01(\tR\x05phone\x12\x12\n" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x03R\aversion\"\x11\n" +
-	"\x0fSetHoldResponse\"b\n" +
+	"\x0fSetHoldResponse\"@\n" +
+	"\x11JudgeWordsRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
+	"\x05phone\x18\x02 \x01(\tR\x05phone\"\x14\n" +
+	"\x12JudgeWordsResponse\"b\n" +
 	"\x14GetUnfinishedRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
 	"\n" +
@@ -4599,10 +4708,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\atext_id\x18\x03 \x01(\tR\x06textId\";\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"J\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"z\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
-	"\topted_out\x18\x02 \x01(\bR\boptedOut\"S\n" +
+	"\topted_out\x18\x02 \x01(\bR\boptedOut\x12.\n" +
+	"\x13unjudged_message_id\x18\x03 \x01(\tR\x11unjudgedMessageId\"S\n" +
 	"\x11ListEventsRequest\x12\x12\n" +
 	"\x04done\x18\x01 \x03(\x03R\x04done\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x14\n" +
@@ -4653,7 +4763,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05limit\x18\v \x01(\x05R\x05limit\x12\x18\n" +
 	"\achanges\x18\f \x01(\bR\achanges\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
-	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\x8c\x04\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xb0\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -4673,7 +4783,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x15REASON_NUMBER_REFUSED\x10\x0e\x12\x16\n" +
 	"\x12REASON_SEND_CAPPED\x10\x0f\x12\x18\n" +
 	"\x14REASON_PSEUDONYM_KEY\x10\x12\x12\x1b\n" +
-	"\x17REASON_EXPORT_TOO_LARGE\x10\x13*\x9d\x02\n" +
+	"\x17REASON_EXPORT_TOO_LARGE\x10\x13\x12\"\n" +
+	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x14*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +
@@ -4714,7 +4825,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\x96\x14\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x84\x15\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
@@ -4745,6 +4856,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12c\n" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x06\x10\x01\x12l\n" +
+	"\n" +
+	"JudgeWords\x12(.paceline.messaging.v1.JudgeWordsRequest\x1a).paceline.messaging.v1.JudgeWordsResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
 	"\fSetReminders\x12*.paceline.messaging.v1.SetRemindersRequest\x1a+.paceline.messaging.v1.SetRemindersResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12l\n" +
@@ -4779,7 +4893,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
@@ -4826,106 +4940,108 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*SetConsentResponse)(nil),           // 42: paceline.messaging.v1.SetConsentResponse
 	(*SetHoldRequest)(nil),               // 43: paceline.messaging.v1.SetHoldRequest
 	(*SetHoldResponse)(nil),              // 44: paceline.messaging.v1.SetHoldResponse
-	(*GetUnfinishedRequest)(nil),         // 45: paceline.messaging.v1.GetUnfinishedRequest
-	(*GetUnfinishedResponse)(nil),        // 46: paceline.messaging.v1.GetUnfinishedResponse
-	(*CheckSenderRequest)(nil),           // 47: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),          // 48: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),            // 49: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),           // 50: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                        // 51: paceline.messaging.v1.Event
-	(*GetMessagingOverviewRequest)(nil),  // 52: paceline.messaging.v1.GetMessagingOverviewRequest
-	(*GetMessagingOverviewResponse)(nil), // 53: paceline.messaging.v1.GetMessagingOverviewResponse
-	(*UndeliveredMinute)(nil),            // 54: paceline.messaging.v1.UndeliveredMinute
-	(*ListMessagingAuditRequest)(nil),    // 55: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil),   // 56: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                  // 57: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),        // 58: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),          // 59: google.protobuf.Duration
-	(*v1.Explanation)(nil),               // 60: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                    // 61: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                    // 62: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),              // 63: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),               // 64: paceline.audit.v1.AuditEntry
-	(*ErasePersonRequest)(nil),           // 65: paceline.messaging.v1.ErasePersonRequest
-	(*ExportPersonRequest)(nil),          // 66: paceline.messaging.v1.ExportPersonRequest
-	(*GetErasedLedgerRequest)(nil),       // 67: paceline.messaging.v1.GetErasedLedgerRequest
-	(*ErasePersonResponse)(nil),          // 68: paceline.messaging.v1.ErasePersonResponse
-	(*ExportPersonResponse)(nil),         // 69: paceline.messaging.v1.ExportPersonResponse
-	(*GetErasedLedgerResponse)(nil),      // 70: paceline.messaging.v1.GetErasedLedgerResponse
+	(*JudgeWordsRequest)(nil),            // 45: paceline.messaging.v1.JudgeWordsRequest
+	(*JudgeWordsResponse)(nil),           // 46: paceline.messaging.v1.JudgeWordsResponse
+	(*GetUnfinishedRequest)(nil),         // 47: paceline.messaging.v1.GetUnfinishedRequest
+	(*GetUnfinishedResponse)(nil),        // 48: paceline.messaging.v1.GetUnfinishedResponse
+	(*CheckSenderRequest)(nil),           // 49: paceline.messaging.v1.CheckSenderRequest
+	(*CheckSenderResponse)(nil),          // 50: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),            // 51: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),           // 52: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                        // 53: paceline.messaging.v1.Event
+	(*GetMessagingOverviewRequest)(nil),  // 54: paceline.messaging.v1.GetMessagingOverviewRequest
+	(*GetMessagingOverviewResponse)(nil), // 55: paceline.messaging.v1.GetMessagingOverviewResponse
+	(*UndeliveredMinute)(nil),            // 56: paceline.messaging.v1.UndeliveredMinute
+	(*ListMessagingAuditRequest)(nil),    // 57: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),   // 58: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                  // 59: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),        // 60: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),          // 61: google.protobuf.Duration
+	(*v1.Explanation)(nil),               // 62: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 63: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 64: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 65: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),               // 66: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 67: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 68: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 69: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 70: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 71: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 72: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	58, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	58, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	58, // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
+	60, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	60, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	60, // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
 	4,  // 3: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 4: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 5: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 6: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	58, // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	60, // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 8: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 9: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	59, // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	59, // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	59, // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	57, // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	58, // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	61, // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	61, // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	61, // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	59, // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	60, // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 15: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 16: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 19: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	58, // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	60, // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 21: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	58, // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	58, // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	58, // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	60, // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	60, // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	60, // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	60, // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 26: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 27: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	60, // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	62, // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
 	8,  // 29: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
-	60, // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	58, // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	58, // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	62, // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	60, // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	60, // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	27, // 33: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	58, // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	60, // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,  // 35: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	28, // 36: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	29, // 37: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	58, // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	60, // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,  // 39: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,  // 40: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,  // 41: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	58, // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	58, // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	61, // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	60, // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	60, // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	63, // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
 	35, // 45: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37, // 46: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36, // 47: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	41, // 48: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	58, // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	60, // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	35, // 50: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37, // 51: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36, // 52: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	51, // 53: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	58, // 54: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	58, // 55: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	54, // 56: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
-	62, // 57: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
-	58, // 58: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
-	62, // 59: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
-	58, // 60: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
-	62, // 61: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
-	63, // 62: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	58, // 63: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
-	62, // 64: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
-	62, // 65: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
-	62, // 66: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
-	62, // 67: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
-	58, // 68: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 69: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	58, // 70: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	64, // 71: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	53, // 53: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	60, // 54: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	60, // 55: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	56, // 56: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
+	64, // 57: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
+	60, // 58: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
+	64, // 59: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
+	60, // 60: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
+	64, // 61: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
+	65, // 62: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	60, // 63: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
+	64, // 64: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
+	64, // 65: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
+	64, // 66: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
+	64, // 67: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
+	60, // 68: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	60, // 69: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	60, // 70: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	66, // 71: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
 	8,  // 72: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
 	11, // 73: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
 	13, // 74: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
@@ -4939,39 +5055,41 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	38, // 82: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
 	40, // 83: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
 	43, // 84: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	15, // 85: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	49, // 86: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	45, // 87: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	47, // 88: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	65, // 89: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	66, // 90: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	67, // 91: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	52, // 92: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	55, // 93: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10, // 94: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 95: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 96: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 97: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 98: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23, // 99: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25, // 100: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30, // 101: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32, // 102: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34, // 103: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39, // 104: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42, // 105: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44, // 106: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	16, // 107: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	50, // 108: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	46, // 109: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	48, // 110: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	68, // 111: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	69, // 112: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	70, // 113: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	53, // 114: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	56, // 115: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	94, // [94:116] is the sub-list for method output_type
-	72, // [72:94] is the sub-list for method input_type
+	45, // 85: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15, // 86: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	51, // 87: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	47, // 88: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	49, // 89: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	67, // 90: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	68, // 91: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	69, // 92: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	54, // 93: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	57, // 94: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10, // 95: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 96: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 97: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 98: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 99: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23, // 100: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25, // 101: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30, // 102: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32, // 103: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34, // 104: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39, // 105: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42, // 106: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44, // 107: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46, // 108: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16, // 109: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	52, // 110: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	48, // 111: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	50, // 112: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	70, // 113: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	71, // 114: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	72, // 115: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	55, // 116: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	58, // 117: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	95, // [95:118] is the sub-list for method output_type
+	72, // [72:95] is the sub-list for method input_type
 	72, // [72:72] is the sub-list for extension type_name
 	72, // [72:72] is the sub-list for extension extendee
 	0,  // [0:72] is the sub-list for field type_name
@@ -4991,7 +5109,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   51,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,7 @@ const (
 	MessagingService_GetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/GetConsent"
 	MessagingService_SetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/SetConsent"
 	MessagingService_SetHold_FullMethodName              = "/paceline.messaging.v1.MessagingService/SetHold"
+	MessagingService_JudgeWords_FullMethodName           = "/paceline.messaging.v1.MessagingService/JudgeWords"
 	MessagingService_SetReminders_FullMethodName         = "/paceline.messaging.v1.MessagingService/SetReminders"
 	MessagingService_ListEvents_FullMethodName           = "/paceline.messaging.v1.MessagingService/ListEvents"
 	MessagingService_GetUnfinished_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetUnfinished"
@@ -89,6 +90,9 @@ type MessagingServiceClient interface {
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error)
+	// JudgeWords ends the hold by words of a person that may be an opt-out: an operator has judged that they are none. It lifts no hold of an
+	// operator; repeating it changes nothing.
+	JudgeWords(ctx context.Context, in *JudgeWordsRequest, opts ...grpc.CallOption) (*JudgeWordsResponse, error)
 	// SetReminders records that a person wants no reminders, or wants them again, when that was not said in a message: on the web, or to an
 	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force, but an
 	// operator changes nothing that the person has switched off; repeating it changes nothing. It is narrower than consent, which it leaves
@@ -255,6 +259,16 @@ func (c *messagingServiceClient) SetHold(ctx context.Context, in *SetHoldRequest
 	return out, nil
 }
 
+func (c *messagingServiceClient) JudgeWords(ctx context.Context, in *JudgeWordsRequest, opts ...grpc.CallOption) (*JudgeWordsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(JudgeWordsResponse)
+	err := c.cc.Invoke(ctx, MessagingService_JudgeWords_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) SetReminders(ctx context.Context, in *SetRemindersRequest, opts ...grpc.CallOption) (*SetRemindersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetRemindersResponse)
@@ -388,6 +402,9 @@ type MessagingServiceServer interface {
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error)
+	// JudgeWords ends the hold by words of a person that may be an opt-out: an operator has judged that they are none. It lifts no hold of an
+	// operator; repeating it changes nothing.
+	JudgeWords(context.Context, *JudgeWordsRequest) (*JudgeWordsResponse, error)
 	// SetReminders records that a person wants no reminders, or wants them again, when that was not said in a message: on the web, or to an
 	// operator. Messages of the purposes that SendRequest.purpose names are then refused. What was said last is in force, but an
 	// operator changes nothing that the person has switched off; repeating it changes nothing. It is narrower than consent, which it leaves
@@ -462,6 +479,9 @@ func (UnimplementedMessagingServiceServer) SetConsent(context.Context, *SetConse
 }
 func (UnimplementedMessagingServiceServer) SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
+}
+func (UnimplementedMessagingServiceServer) JudgeWords(context.Context, *JudgeWordsRequest) (*JudgeWordsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method JudgeWords not implemented")
 }
 func (UnimplementedMessagingServiceServer) SetReminders(context.Context, *SetRemindersRequest) (*SetRemindersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetReminders not implemented")
@@ -745,6 +765,24 @@ func _MessagingService_SetHold_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_JudgeWords_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JudgeWordsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).JudgeWords(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_JudgeWords_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).JudgeWords(ctx, req.(*JudgeWordsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_SetReminders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetRemindersRequest)
 	if err := dec(in); err != nil {
@@ -965,6 +1003,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetHold",
 			Handler:    _MessagingService_SetHold_Handler,
+		},
+		{
+			MethodName: "JudgeWords",
+			Handler:    _MessagingService_JudgeWords_Handler,
 		},
 		{
 			MethodName: "SetReminders",

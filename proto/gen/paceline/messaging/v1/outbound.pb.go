@@ -256,9 +256,12 @@ type EnqueueTextRequest struct {
 	UnknownPolicy UnknownPolicy `protobuf:"varint,8,opt,name=unknown_policy,json=unknownPolicy,proto3,enum=paceline.messaging.v1.UnknownPolicy" json:"unknown_policy,omitempty"`
 	// When it may be sent; absent means at any hour. Of a repeat under the same key only what came first counts. The gateway sets it for every
 	// purpose but otp, to what the recipient's organisation has decided, and refuses a request over /v1 that has it.
-	OpenHours     *OpenHours `protobuf:"bytes,9,opt,name=open_hours,json=openHours,proto3" json:"open_hours,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OpenHours *OpenHours `protobuf:"bytes,9,opt,name=open_hours,json=openHours,proto3" json:"open_hours,omitempty"`
+	// Whether it is refused without a record of how the recipient agreed, or came back. The gateway sets it for every purpose but otp, to what
+	// the organisation has decided, and refuses a request over /v1 that has it.
+	RequiresConsentRecord bool `protobuf:"varint,10,opt,name=requires_consent_record,json=requiresConsentRecord,proto3" json:"requires_consent_record,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *EnqueueTextRequest) Reset() {
@@ -352,6 +355,13 @@ func (x *EnqueueTextRequest) GetOpenHours() *OpenHours {
 		return x.OpenHours
 	}
 	return nil
+}
+
+func (x *EnqueueTextRequest) GetRequiresConsentRecord() bool {
+	if x != nil {
+		return x.RequiresConsentRecord
+	}
+	return false
 }
 
 // OpenHours are the part of the day in which a text may be sent, by the recipient's clock.
@@ -835,7 +845,7 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"created_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12.\n" +
 	"\x05actor\x18\x13 \x01(\v2\x18.paceline.audit.v1.ActorR\x05actorB\r\n" +
-	"\v_error_code\"\x98\x03\n" +
+	"\v_error_code\"\xd0\x03\n" +
 	"\x12EnqueueTextRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
@@ -848,7 +858,9 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12K\n" +
 	"\x0eunknown_policy\x18\b \x01(\x0e2$.paceline.messaging.v1.UnknownPolicyR\runknownPolicy\x12?\n" +
 	"\n" +
-	"open_hours\x18\t \x01(\v2 .paceline.messaging.v1.OpenHoursR\topenHours\"R\n" +
+	"open_hours\x18\t \x01(\v2 .paceline.messaging.v1.OpenHoursR\topenHours\x126\n" +
+	"\x17requires_consent_record\x18\n" +
+	" \x01(\bR\x15requiresConsentRecord\"R\n" +
 	"\tOpenHours\x12\x12\n" +
 	"\x04open\x18\x01 \x01(\tR\x04open\x12\x14\n" +
 	"\x05close\x18\x02 \x01(\tR\x05close\x12\x1b\n" +

@@ -34,7 +34,8 @@ const (
 type OutboundServiceClient interface {
 	// EnqueueText stores one text, which is sent at its time and at most once. The same key and request is answered with the text
 	// that is stored already. Errors: INVALID_ARGUMENT; ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) when the key was used for another
-	// request; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER; over HTTP BEING_ERASED too, while the person of the phone is being erased).
+	// request; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER; CONSENT_RECORD_REQUIRED where the organisation's settings require a
+	// consent record and none is known of the number; over HTTP BEING_ERASED too, while the person of the phone is being erased).
 	EnqueueText(ctx context.Context, in *EnqueueTextRequest, opts ...grpc.CallOption) (*EnqueueTextResponse, error)
 	// GetQueuedText reads one text and what became of it. NOT_FOUND (QUEUED_TEXT_NOT_FOUND).
 	GetQueuedText(ctx context.Context, in *GetQueuedTextRequest, opts ...grpc.CallOption) (*GetQueuedTextResponse, error)
@@ -102,7 +103,8 @@ func (c *outboundServiceClient) CancelQueuedText(ctx context.Context, in *Cancel
 type OutboundServiceServer interface {
 	// EnqueueText stores one text, which is sent at its time and at most once. The same key and request is answered with the text
 	// that is stored already. Errors: INVALID_ARGUMENT; ALREADY_EXISTS (IDEMPOTENCY_KEY_REUSED) when the key was used for another
-	// request; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER; over HTTP BEING_ERASED too, while the person of the phone is being erased).
+	// request; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER; CONSENT_RECORD_REQUIRED where the organisation's settings require a
+	// consent record and none is known of the number; over HTTP BEING_ERASED too, while the person of the phone is being erased).
 	EnqueueText(context.Context, *EnqueueTextRequest) (*EnqueueTextResponse, error)
 	// GetQueuedText reads one text and what became of it. NOT_FOUND (QUEUED_TEXT_NOT_FOUND).
 	GetQueuedText(context.Context, *GetQueuedTextRequest) (*GetQueuedTextResponse, error)

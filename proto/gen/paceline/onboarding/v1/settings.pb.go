@@ -408,9 +408,11 @@ type GetQuietHoursResponse struct {
 	// What holds for the organisation now.
 	QuietHours *QuietHours `protobuf:"bytes,1,opt,name=quiet_hours,json=quietHours,proto3" json:"quiet_hours,omitempty"`
 	// IANA name: the person's, else the one that the number tells, else the organisation's.
-	TimeZone      string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TimeZone string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// Whether the organisation texts nobody of whom there is no consent record.
+	RequireConsentRecord bool `protobuf:"varint,3,opt,name=require_consent_record,json=requireConsentRecord,proto3" json:"require_consent_record,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *GetQuietHoursResponse) Reset() {
@@ -455,6 +457,13 @@ func (x *GetQuietHoursResponse) GetTimeZone() string {
 		return x.TimeZone
 	}
 	return ""
+}
+
+func (x *GetQuietHoursResponse) GetRequireConsentRecord() bool {
+	if x != nil {
+		return x.RequireConsentRecord
+	}
+	return false
 }
 
 // UpdateSettingsRequest decides the settings of the caller's organisation.
@@ -586,11 +595,12 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"C\n" +
 	"\x14GetQuietHoursRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
-	"\x05phone\x18\x02 \x01(\tR\x05phone\"y\n" +
+	"\x05phone\x18\x02 \x01(\tR\x05phone\"\xaf\x01\n" +
 	"\x15GetQuietHoursResponse\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x12\x1b\n" +
-	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\"U\n" +
+	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x124\n" +
+	"\x16require_consent_record\x18\x03 \x01(\bR\x14requireConsentRecord\"U\n" +
 	"\x15UpdateSettingsRequest\x12<\n" +
 	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"V\n" +
 	"\x16UpdateSettingsResponse\x12<\n" +
