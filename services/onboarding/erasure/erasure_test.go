@@ -263,7 +263,7 @@ values ($1, $2, $3, 'internal', 'internal.e', 'another', $4, 'completed', $5, $5
 	t.Run("AnExportHasNothingOfOperators", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.pool.Exec(t.Context(), `
+		_, err := pgtest.Owner(t, b.pool).Exec(t.Context(), `
 with d as (
 	insert into devices (id, org_id, profile_id, name, kind, created_at, updated_at) values (gen_random_uuid(), @org, @profile, 'phone', 'phone', @at, @at)
 	returning id
