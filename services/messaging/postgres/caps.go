@@ -33,35 +33,37 @@ const sqlWindows = `
 // sqlFull is until when each cap holds an attempt u, null where it does not, and when the newest message to its phone was tried. Of the
 // messages to the phone, newest first, it is the first one that there is no room beside for this one: when that is so old that it does not
 // count any more, there is. A message that is longer than a whole cap is sent when nothing else counts.
-var sqlFull = phoneFull("hour", "1 hour") + `,
-	` + phoneFull("day", "24 hours") + `,
+var sqlFull = `(select max(b.attempted_at) + interval '1 hour' from ` + sqlSentToPhone + ` where ` + phoneFull("hour") + `),
+	(select max(b.attempted_at) + interval '24 hours' from ` + sqlSentToPhone + ` where ` + phoneFull("day") + `),
 	` + countFull("org", "''") + `,
 	` + countFull("prefix", "u.prefix") + `,
 	(select max(m.attempted_at) from sms_messages m where m.org_id = u.org and m.to_number = u.recipient and m.direction = 'outbound')`
 
 // sqlCapped is whether any cap holds an attempt u of many.
-var sqlCapped = phoneFull("hour", "1 hour") + ` is not null or ` + phoneFull("day", "24 hours") + ` is not null
+var sqlCapped = `exists (select from ` + sqlSentToPhone + ` where ` + phoneFull("hour") + ` or ` + phoneFull("day") + `)
 	or ` + countFull("org", "''") + ` is not null or ` + countFull("prefix", "u.prefix") + ` is not null
 	or ` + beforeFull("hour", "phone") + ` or ` + beforeFull("day", "phone") + ` or ` + beforeFull("org", "org") + `
 	or ` + beforeFull("prefix", "prefix")
 
-// phoneFull is until when the cap of a phone holds. The message's own row does not count: it may be renewed. Of either name of the phone no
-// more rows are read than the cap has messages.
-func phoneFull(limit, within string) string {
-	return `(select max(b.attempted_at) + interval '` + within + `'
+// sqlSentToPhone are the messages to the phone that count for an attempt u, each with how many there are from it on and of how many segments.
+// The message's own row does not count: it may be renewed. Of either name of the phone no more rows are read than a cap has messages.
+const sqlSentToPhone = `(
+		select l.attempted_at, count(*) over newest as messages, sum(l.segments) over newest as segments
 		from (
-			select l.attempted_at, count(*) over newest as messages, sum(l.segments) over newest as segments
-			from (
-				select m.attempted_at, m.segments, m.id
-				from unnest(array[u.recipient, u.pseudonym]) phone (name) cross join lateral (
-					select m.attempted_at, m.segments, m.id from sms_messages m
-					where m.org_id = u.org and m.to_number = phone.name and m.direction = 'outbound' and m.attempted_at > u.` + limit + `_since
-						and m.idempotency_key <> u.key
-					order by m.attempted_at desc limit u.` + limit + `_messages
-				) m
-			) l window newest as (order by l.attempted_at desc, l.id desc rows unbounded preceding)
-		) b where b.messages + u.phone_before >= u.` + limit + `_messages
-			or b.segments + u.phone_segments_before + least(u.segments, u.` + limit + `_segments) > u.` + limit + `_segments)`
+			select m.attempted_at, m.segments, m.id
+			from unnest(array[u.recipient, u.pseudonym]) phone (name) cross join lateral (
+				select m.attempted_at, m.segments, m.id from sms_messages m
+				where m.org_id = u.org and m.to_number = phone.name and m.direction = 'outbound' and m.attempted_at > u.day_since
+					and m.idempotency_key <> u.key
+				order by m.attempted_at desc limit greatest(u.hour_messages, u.day_messages)
+			) m
+		) l window newest as (order by l.attempted_at desc, l.id desc rows unbounded preceding)
+	) b`
+
+// phoneFull is whether a cap of the phone has no room for an attempt u beside a message b and those after it.
+func phoneFull(limit string) string {
+	return `u.` + limit + `_messages > 0 and b.attempted_at > u.` + limit + `_since and (b.messages + u.phone_before >= u.` + limit + `_messages
+		or b.segments + u.phone_segments_before + least(u.segments, u.` + limit + `_segments) > u.` + limit + `_segments)`
 }
 
 // countFull is until when the cap of a counter holds.
