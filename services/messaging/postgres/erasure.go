@@ -79,7 +79,7 @@ where org_id = @org and status = 'pending'
 	sqlErasureWaits = `
 select coalesce((
 	select m.id from sms_messages m
-	where m.org_id = @org and (case m.direction when 'inbound' then m.from_number else m.to_number end) = @phone and m.direction = 'outbound'
+	where m.org_id = @org and m.to_number = @phone and m.direction = 'outbound'
 		and (m.status in ('sending', 'unknown') or m.status in ('accepted', 'queued', 'sent') and m.next_look_at is not null)
 	limit 1), (
 	select j.id from sms_outbound_jobs j where j.org_id = @org and j.status = 'processing' and j.payload ->> 'to' = @phone limit 1))`
@@ -213,7 +213,9 @@ const (
 	// sqlExport has one row more of a kind than there may be, so that it is seen when there are too many.
 	sqlExport = `
 with m as (
-	select * from sms_messages where org_id = @org and (case direction when 'inbound' then from_number else to_number end) = @phone
+	select * from sms_messages where org_id = @org and to_number = @phone and direction = 'outbound'
+	union
+	select * from sms_messages where org_id = @org and from_number = @phone and direction = 'inbound'
 	union
 	select * from sms_messages where org_id = @org and profile_id = @profile
 	limit @most + 1

@@ -103,6 +103,12 @@ END
 $$;
 -- +goose StatementEnd
 
+-- What a person wrote is found by this index, and what was sent to them by that of the caps: one of both is one more to write for each change of
+-- a message.
+DROP INDEX CONCURRENTLY IF EXISTS sms_messages_from_phone;
+CREATE INDEX CONCURRENTLY sms_messages_from_phone ON sms_messages (org_id, from_number) WHERE direction = 'inbound';
+DROP INDEX CONCURRENTLY IF EXISTS sms_messages_by_person;
+
 -- What an erasure finds besides messages: texts of the queue, and receipts of messages that are none of ours.
 DROP INDEX CONCURRENTLY IF EXISTS sms_outbound_jobs_to;
 CREATE INDEX CONCURRENTLY sms_outbound_jobs_to ON sms_outbound_jobs (org_id, (payload ->> 'to'));
@@ -114,15 +120,17 @@ DROP INDEX CONCURRENTLY IF EXISTS sms_receipts_unmatched_whatsapp;
 CREATE INDEX CONCURRENTLY sms_receipts_unmatched_whatsapp ON sms_receipts (whatsapp_account(twilio_sid))
     WHERE message_id IS NULL AND twilio_sid LIKE 'wamid.%';
 
--- erase_person as 0023 has it, but for receipts of messages that are none of ours. It takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept.
--- It runs under the lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before.
+-- erase_person as 0023 has it, but for these indexes and for receipts of messages that are none of ours. It takes a person's words and number out
+-- of everything but the ledger, and deletes the ledger, whose links the caller has kept. It runs under the lock on the phone. Messages are of the
+-- phone, or of the profile: so are those of a number that the person had before.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_person(of_org uuid, of_phone text, of_profile uuid, alias text, erased timestamptz)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     theirs uuid[] := ARRAY(
-        SELECT id FROM sms_messages
-        WHERE org_id = of_org AND (CASE direction WHEN 'inbound' THEN from_number ELSE to_number END) = of_phone
+        SELECT id FROM sms_messages WHERE org_id = of_org AND to_number = of_phone AND direction = 'outbound'
+        UNION
+        SELECT id FROM sms_messages WHERE org_id = of_org AND from_number = of_phone AND direction = 'inbound'
         UNION
         SELECT id FROM sms_messages WHERE org_id = of_org AND profile_id = of_profile);
     digits text := substr(of_phone, 2);
@@ -171,6 +179,9 @@ $$;
 
 -- +goose Down
 
+CREATE INDEX CONCURRENTLY IF NOT EXISTS sms_messages_by_person
+    ON sms_messages (org_id, (CASE direction WHEN 'inbound' THEN from_number ELSE to_number END));
+DROP INDEX CONCURRENTLY IF EXISTS sms_messages_from_phone;
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_person(of_org uuid, of_phone text, of_profile uuid, alias text, erased timestamptz)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
