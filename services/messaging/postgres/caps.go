@@ -42,11 +42,11 @@ var sqlFull = `(select max(b.attempted_at) + interval '1 hour' from ` + sqlSentT
 // sqlCapped is whether any cap holds an attempt u of many.
 var sqlCapped = `exists (select from ` + sqlSentToPhone + ` where ` + phoneFull("hour") + ` or ` + phoneFull("day") + `)
 	or ` + countFull("org", "''") + ` is not null or ` + countFull("prefix", "u.prefix") + ` is not null
-	or ` + beforeFull("hour", "phone") + ` or ` + beforeFull("day", "phone") + ` or ` + beforeFull("org", "org") + `
-	or ` + beforeFull("prefix", "prefix")
+	or ` + beforeFull("org", "org") + ` or ` + beforeFull("prefix", "prefix")
 
 // sqlSentToPhone are the messages to the phone that count for an attempt u, each with how many there are from it on and of how many segments.
-// The message's own row does not count: it may be renewed. Of either name of the phone no more rows are read than a cap has messages.
+// The message's own row does not count: it may be renewed. Of either name of the phone no more rows are read than a cap has messages. The last
+// one is none, for what comes before in the same statement to a phone that was sent nothing.
 const sqlSentToPhone = `(
 		select l.attempted_at, count(*) over newest as messages, sum(l.segments) over newest as segments
 		from (
@@ -58,6 +58,7 @@ const sqlSentToPhone = `(
 				order by m.attempted_at desc limit greatest(u.hour_messages, u.day_messages)
 			) m
 		) l window newest as (order by l.attempted_at desc, l.id desc rows unbounded preceding)
+		union all select 'infinity', 0, 0
 	) b`
 
 // phoneFull is whether a cap of the phone has no room for an attempt u beside a message b and those after it.
