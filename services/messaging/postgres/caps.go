@@ -33,7 +33,8 @@ const sqlWindows = `
 // sqlFull is until when each cap holds an attempt u, null where it does not, and when the newest message to its phone was tried. Of the
 // messages to the phone, newest first, it is the first one that there is no room beside for this one: when that is so old that it does not
 // count any more, there is. A message that is longer than a whole cap is sent when nothing else counts.
-var sqlFull = `(select max(b.attempted_at) + interval '1 hour' from ` + sqlSentToPhone + ` where ` + phoneFull("hour") + `),
+var sqlFull = `
+	(select max(b.attempted_at) + interval '1 hour' from ` + sqlSentToPhone + ` where ` + phoneFull("hour") + `),
 	(select max(b.attempted_at) + interval '24 hours' from ` + sqlSentToPhone + ` where ` + phoneFull("day") + `),
 	` + countFull("org", "''") + `,
 	` + countFull("prefix", "u.prefix") + `,
@@ -44,9 +45,9 @@ var sqlCapped = `exists (select from ` + sqlSentToPhone + ` where ` + phoneFull(
 	or ` + countFull("org", "''") + ` is not null or ` + countFull("prefix", "u.prefix") + ` is not null
 	or ` + beforeFull("org", "org") + ` or ` + beforeFull("prefix", "prefix")
 
-// sqlSentToPhone are the messages to the phone that count for an attempt u, each with how many there are from it on and of how many segments.
-// The message's own row does not count: it may be renewed. Of either name of the phone no more rows are read than a cap has messages. The last
-// one is none, for what comes before in the same statement to a phone that was sent nothing.
+// sqlSentToPhone are the messages to the phone that count for an attempt u, each with how many there are from it on and of how many
+// segments. The message's own row does not count: it may be renewed. Of either name of the phone no more rows are read than a cap has
+// messages. The last one is none, for what comes before in the same statement to a phone that was sent nothing.
 const sqlSentToPhone = `(
 		select l.attempted_at, count(*) over newest as messages, sum(l.segments) over newest as segments
 		from (
@@ -63,7 +64,8 @@ const sqlSentToPhone = `(
 
 // phoneFull is whether a cap of the phone has no room for an attempt u beside a message b and those after it.
 func phoneFull(limit string) string {
-	return `u.` + limit + `_messages > 0 and b.attempted_at > u.` + limit + `_since and (b.messages + u.phone_before >= u.` + limit + `_messages
+	return `u.` + limit + `_messages > 0 and b.attempted_at > u.` + limit + `_since
+		and (b.messages + u.phone_before >= u.` + limit + `_messages
 		or b.segments + u.phone_segments_before + least(u.segments, u.` + limit + `_segments) > u.` + limit + `_segments)`
 }
 

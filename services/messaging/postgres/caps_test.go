@@ -63,5 +63,5 @@ func TestMessagesToOnePhoneThatAreClaimedInOneStatementCountEachOther(t *testing
 	require.Eventually(t, func() bool { return store.Waited()+int(answered.Load()) >= 24 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, tx.Rollback(ctx))
 	require.NoError(t, group.Wait())
-	require.EqualValues(t, []int32{2, 3, 2}, []int32{first.Load(), byMessages.Load(), bySegments.Load()})
+	require.Equal(t, []int32{2, 3, 2}, []int32{first.Load(), byMessages.Load(), bySegments.Load()})
 }
