@@ -255,7 +255,7 @@ func TestAnchors(t *testing.T) {
 		tag, err := e.served.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ada, at.Add(time.Hour))
 		require.NoError(t, err)
 		require.Zero(t, tag.RowsAffected())
-		_, err = e.served.Exec(t.Context(), `select erase_person($1, $2, $3, 'nobody', $4)`, org, ada, org, at)
+		_, err = e.served.Exec(t.Context(), `select erase_person($1, $2, $3, 'nobody', $4, '{}', '{}')`, org, ada, org, at)
 		require.ErrorContains(t, err, "is not kept")
 		e.whole(ada)
 	})

@@ -84,7 +84,12 @@ select coalesce((
 	limit 1), (
 	select j.id from sms_outbound_jobs j where j.org_id = @org and j.status = 'processing' and j.payload ->> 'to' = @phone limit 1))`
 
-	sqlErasePerson = `select erase_person(@org, @phone, @profile, @pseudonym, @at)`
+	// sqlOthers are numbers that the person's messages went to or came from, and that are not theirs now.
+	sqlOthers = `
+select distinct case direction when 'inbound' then from_number else to_number end from sms_messages
+where org_id = @org and profile_id = @profile and erased_at is null and @phone not in (from_number, to_number)`
+
+	sqlErasePerson = `select erase_person(@org, @phone, @profile, @pseudonym, @at, @others, @aliases)`
 
 	sqlSuppress = `
 insert into suppressions (org_id, pseudonym, key_id, created_at) values (@org, @pseudonym, @key_id, @at)
@@ -146,6 +151,15 @@ func (s *Store) eraseLocked(ctx context.Context, tx pgx.Tx, p inbox.Person, args
 			return err
 		}
 	}
+	others, err := collect(ctx, tx, sqlOthers, args, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	aliases := make([]string, len(others))
+	for i, number := range others {
+		aliases[i] = s.Pseudonyms.Of(p.OrgID.String(), number)
+	}
+	args["others"], args["aliases"] = others, aliases
 	for _, sql := range []string{sqlErasePerson, sqlErasedNow} {
 		if err := exec(ctx, tx, sql, args); err != nil {
 			return err

@@ -137,25 +137,30 @@ func TestErasePerson(t *testing.T) {
 		requireRefused(t, store, b)
 	})
 
-	t.Run("LeavesTheCapsOfThePhoneAsFullAsTheyWere", func(t *testing.T) {
+	t.Run("LeavesTheCapsOfThePhoneAsFullAsTheyWereAlsoOfOneThatTheyHadBefore", func(t *testing.T) {
 		t.Parallel()
-		store, pool, p := erasable(t)
-		capped := func(key string) send.Claim {
-			a := attempt(t, p.OrgID, p.Phone, key)
-			a.Limits.PhoneHour, a.Limits.PhoneDay = send.Cap{Messages: 9, Segments: 9}, send.Cap{Messages: 2, Segments: 9}
-			claim, err := store.Claim(t.Context(), a)
+		for _, now := range []string{"+14155550123", "+14155550124"} {
+			store, pool, p := erasable(t)
+			capped := func(key string, profile uuid.UUID) send.Claim {
+				a := attempt(t, p.OrgID, p.Phone, key)
+				a.ProfileID = profile
+				a.Limits.PhoneHour, a.Limits.PhoneDay = send.Cap{Messages: 9, Segments: 9}, send.Cap{Messages: 2, Segments: 9}
+				claim, err := store.Claim(t.Context(), a)
+				require.NoError(t, err)
+				return claim
+			}
+			require.True(t, capped("before", p.ProfileID).Won)
+			_, err := pool.Exec(t.Context(), `update sms_messages set status = 'delivered', twilio_sid = 'SMx', accepted_at = $1`, at)
 			require.NoError(t, err)
-			return claim
+			erased := p
+			erased.Phone = phone(t, now)
+			erase(t, store, erased, at)
+			require.True(t, capped("enrolled anew", uuid.New()).Won)
+			full := capped("one more", uuid.New())
+			require.False(t, full.Won)
+			require.Equal(t, at.Add(24*time.Hour), full.Full.PhoneDay.UTC())
+			require.Zero(t, full.Full.PhoneHour)
 		}
-		require.True(t, capped("before").Won)
-		_, err := pool.Exec(t.Context(), `update sms_messages set status = 'delivered', twilio_sid = 'SMx', accepted_at = $1`, at)
-		require.NoError(t, err)
-		erase(t, store, p, at)
-		require.True(t, capped("enrolled anew").Won)
-		full := capped("one more")
-		require.False(t, full.Won)
-		require.Equal(t, at.Add(24*time.Hour), full.Full.PhoneDay.UTC())
-		require.Zero(t, full.Full.PhoneHour)
 	})
 
 	t.Run("EmptiesReceiptsOfMessagesThatAreNoneOfOurs", func(t *testing.T) {
@@ -209,8 +214,11 @@ func TestErasePerson(t *testing.T) {
 		conn, err := pool.Acquire(t.Context())
 		require.NoError(t, err)
 		defer conn.Release()
+		_, err = conn.Exec(t.Context(), `insert into erased_profiles (org_id, profile_id, pseudonym, began_at) values ($1, $2, 'erased:1', $3)`,
+			p.OrgID, p.ProfileID, at)
+		require.NoError(t, err)
 		for range 2 { // the first one reads the catalogue too
-			require.NoError(t, conn.QueryRow(t.Context(), `explain (analyze, buffers, format json) select erase_person($1, $2, $3, 'erased:1', $4)`,
+			require.NoError(t, conn.QueryRow(t.Context(), `explain (analyze, buffers, format json) select erase_person($1, $2, $3, 'erased:1', $4, '{}', '{}')`,
 				p.OrgID, p.Phone.String(), p.ProfileID, at).Scan(&plan))
 		}
 		require.Less(t, plan[0].Plan.Hit+plan[0].Plan.Read, 250)

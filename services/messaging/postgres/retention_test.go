@@ -191,10 +191,44 @@ func TestRetention(t *testing.T) {
 		k := keeps(t)
 		k.does(`insert into audit (id, at, org_id, subject, role, client_address, request_id, method)
 			select gen_random_uuid(), now() - make_interval(days => d), gen_random_uuid(), 's', 'operator', '', '', 'm' from unnest(array[29, 31]) d`)
-		_, err := k.db.Exec(t.Context(), `delete from audit`)
-		require.NoError(t, err)
-		require.Equal(t, 1, k.count(`audit`))
+		k.does(`insert into sms_receipts (twilio_sid, status, error_code, raw, received_at)
+			select 'SM' || d, 'sent', 0, '{}', now() - make_interval(days => d) from unnest(array[29, 31]) d`)
+		for _, table := range []string{"audit", "sms_receipts"} {
+			_, err := k.db.Exec(t.Context(), `delete from `+table)
+			require.NoError(t, err)
+			require.Equal(t, 1, k.count(table))
+		}
 	})
+
+	for name, tt := range map[string]struct{ before, deed, refused string }{
+		"TheEndOfACallIsAddedOnce": {
+			before: `insert into audit (id, at, org_id, subject, role, client_address, request_id, method, outcome)
+				values (gen_random_uuid(), now(), gen_random_uuid(), 's', 'operator', '', '', 'm', 'OK')`,
+			deed: `update audit set outcome = 'NOT_FOUND', target_id = gen_random_uuid()`, refused: "in audit already",
+		},
+		"AnActorIsReadable": {
+			before: `insert into consents (org_id, phone, state, updated_at) values ('` + uuid.Nil.String() + `', '+14155550100', 'opted_in', now())`,
+			deed: `set app.current_actor = '{"subject": ["olga"]}';
+				insert into consent_events (org_id, phone, at, state, source, words, sender) values ('` + uuid.Nil.String() + `', '+14155550100', now(), 'opted_in', 'first_send', '', '')`,
+			refused: "actor_is_of_strings",
+		},
+		"NoAnchorSkipsANumber":       {deed: `insert into ledger_anchors (number, at, ledgers, hash) values (5, now(), 1, repeat('0', 64))`, refused: "not the next one"},
+		"AMessageIsNotSimplyDeleted": {deed: `delete from sms_messages`, refused: "permission denied"},
+		"NobodyIsErasedWithoutARecordOfIt": {
+			deed:    `select erase_person(gen_random_uuid(), '+14155550100', gen_random_uuid(), 'none', now(), '{}', '{}')`,
+			refused: "is not kept",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := keeps(t)
+			if tt.before != "" {
+				k.does(tt.before)
+			}
+			_, err := k.db.Exec(t.Context(), tt.deed)
+			require.ErrorContains(t, err, tt.refused)
+		})
+	}
 
 	t.Run("TheWorkerOfTheServiceMayForgetAndATenantMayNot", func(t *testing.T) {
 		t.Parallel()

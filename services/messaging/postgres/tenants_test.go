@@ -71,6 +71,6 @@ func TestTenants(t *testing.T) {
 		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
 		Shared:     []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
 		AppendOnly: append([]string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"}, left...),
-		Kept:       append([]string{"consents", "consent_events", "sms_looks", "ledger_anchors"}, left...),
+		Kept:       append([]string{"sms_messages", "consents", "consent_events", "sms_looks", "ledger_anchors"}, left...),
 	})
 }

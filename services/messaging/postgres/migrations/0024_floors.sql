@@ -24,14 +24,54 @@ $$;
 
 -- Rows of audit younger than 30 days, the least of AUDIT_RETENTION. The pass of a replica that has it shorter leaves those rows.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION keep_young_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION keep_young_rows() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RETURN CASE WHEN current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN OLD END;
 END
 $$;
 -- +goose StatementEnd
 CREATE OR REPLACE TRIGGER audit_is_kept BEFORE DELETE ON audit FOR EACH ROW
-    WHEN (OLD.at > now() - interval '30 days') EXECUTE FUNCTION keep_young_audit();
+    WHEN (OLD.at > now() - interval '30 days') EXECUTE FUNCTION keep_young_rows();
+
+-- Receipts likewise, 30 days being the least of RECEIPTS_RETENTION. What forgets a message runs as the owner and takes its receipts along.
+CREATE OR REPLACE TRIGGER sms_receipts_are_kept BEFORE DELETE ON sms_receipts FOR EACH ROW
+    WHEN (OLD.received_at > now() - interval '30 days') EXECUTE FUNCTION keep_young_rows();
+
+-- The end of a call is added once. An erasure takes the number out of it as the owner.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION refuse_change_of_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'the end of a call is in audit already' USING ERRCODE = 'restrict_violation';
+END
+$$;
+-- +goose StatementEnd
+CREATE OR REPLACE TRIGGER audit_ends_once BEFORE UPDATE ON audit FOR EACH ROW
+    WHEN (OLD.outcome IS NOT NULL) EXECUTE FUNCTION refuse_change_of_audit();
+
+-- A message goes by forget_messages alone; else it could be taken out and put in again, with another age.
+REVOKE DELETE ON sms_messages FROM messaging_tenant, messaging_worker;
+
+-- An actor that cannot be read would stop the anchors of its ledger, and an erasure.
+ALTER TABLE consent_events DROP CONSTRAINT IF EXISTS actor_is_of_strings;
+ALTER TABLE consent_events ADD CONSTRAINT actor_is_of_strings
+    CHECK (actor IS NULL OR jsonb_typeof(actor) = 'object' AND NOT actor @? '$.* ? (@.type() != "string")') NOT VALID;
+ALTER TABLE consent_events VALIDATE CONSTRAINT actor_is_of_strings;
+
+-- The anchors are numbered without a gap: after a number that somebody has jumped to there might be none.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION refuse_a_gap() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.number <> coalesce((SELECT max(number) FROM ledger_anchors), 0) + 1 THEN
+        RAISE EXCEPTION 'anchor % is not the next one', NEW.number USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+CREATE OR REPLACE TRIGGER ledger_anchors_have_no_gap BEFORE INSERT ON ledger_anchors FOR EACH ROW EXECUTE FUNCTION refuse_a_gap();
 
 -- When a message was begun says how long it is kept, so it does not change.
 -- +goose StatementBegin
@@ -120,12 +160,15 @@ DROP INDEX CONCURRENTLY IF EXISTS sms_receipts_unmatched_whatsapp;
 CREATE INDEX CONCURRENTLY sms_receipts_unmatched_whatsapp ON sms_receipts (whatsapp_account(twilio_sid))
     WHERE message_id IS NULL AND twilio_sid LIKE 'wamid.%';
 
--- erase_person as 0023 has it, but for these indexes and for receipts of messages that are none of ours. It takes a person's words and number out
--- of everything but the ledger, and deletes the ledger, whose links the caller has kept. It runs under the lock on the phone. Messages are of the
--- phone, or of the profile: so are those of a number that the person had before.
+-- erase_person as 0023 has it, but for these indexes, for receipts of messages that are none of ours, and for what it demands of its caller. It
+-- takes a person's words and number out of everything but the ledger, and deletes the ledger, whose links the caller has kept. It runs under the
+-- lock on the phone. Messages are of the phone, or of the profile: so are those of a number that the person had before. Each of these, others, has
+-- a pseudonym of its own in aliases: what was sent to it goes on counting for its caps.
+DROP FUNCTION IF EXISTS erase_person(uuid, text, uuid, text, timestamptz);
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION erase_person(of_org uuid, of_phone text, of_profile uuid, alias text, erased timestamptz)
-RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+CREATE OR REPLACE FUNCTION erase_person(
+    of_org uuid, of_phone text, of_profile uuid, alias text, erased timestamptz, others text[], aliases text[]
+) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     theirs uuid[] := ARRAY(
         SELECT id FROM sms_messages WHERE org_id = of_org AND to_number = of_phone AND direction = 'outbound'
@@ -137,9 +180,12 @@ DECLARE
     -- As WhatsApp names them: in Brazil without the 9 that mobile numbers have had since 2016, in Mexico with the 1 that they had until 2019.
     accounts text[] := ARRAY[digits, regexp_replace(digits, '^(55..)9([6-9].{7})$', '\1\2'), regexp_replace(digits, '^52(.{10})$', '521\1')];
 BEGIN
-    -- What is left of the lines is kept before they go, and so is an opt-out.
-    IF EXISTS (SELECT FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone)
-            AND NOT EXISTS (SELECT FROM erased_ledgers l WHERE l.org_id = of_org AND l.pseudonym = alias)
+    -- The erasure of the profile, what is left of the lines, and an opt-out are kept before any of it goes.
+    IF NOT EXISTS (SELECT FROM erased_profiles p WHERE p.org_id = of_org AND p.profile_id = of_profile AND p.pseudonym = alias)
+        OR EXISTS (SELECT FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone)
+            AND NOT EXISTS (SELECT FROM erased_ledgers l JOIN consents c ON c.org_id = l.org_id AND c.phone = of_phone
+                WHERE l.org_id = of_org AND l.pseudonym = alias AND l.id = coalesce(c.ledger_id, l.id) AND l.erased_at = erased
+                    AND l.length = (SELECT count(*) FROM consent_events e WHERE e.org_id = of_org AND e.phone = of_phone))
         OR EXISTS (SELECT FROM consents c WHERE c.org_id = of_org AND c.phone = of_phone AND c.state = 'opted_out')
             AND NOT EXISTS (SELECT FROM suppressions s WHERE s.org_id = of_org AND s.pseudonym = alias)
     THEN
@@ -163,25 +209,29 @@ BEGIN
     UPDATE sms_receipts SET raw = '{}', twilio_sid = 'erased:' || id
     WHERE message_id IS NULL AND twilio_sid LIKE 'wamid.%' AND whatsapp_account(twilio_sid) = ANY (accounts);
     UPDATE sms_messages SET body = '', body_hash = decode(repeat('00', 32), 'hex'), erased_at = coalesce(erased_at, erased),
-        from_number = CASE direction WHEN 'inbound' THEN alias ELSE from_number END,
-        to_number = CASE direction WHEN 'outbound' THEN alias ELSE to_number END,
+        from_number = CASE direction WHEN 'inbound' THEN coalesce(aliases[array_position(others, from_number)], alias) ELSE from_number END,
+        to_number = CASE direction WHEN 'outbound' THEN coalesce(aliases[array_position(others, to_number)], alias) ELSE to_number END,
         twilio_sid = CASE WHEN twilio_sid LIKE 'wamid.%' THEN 'erased:' || id ELSE twilio_sid END,
         -- Keys of ours are made of ids; any other is the caller's, who may have put anything into it.
         idempotency_key = CASE WHEN idempotency_key IS NULL OR idempotency_key LIKE 'onboarding:%' OR idempotency_key LIKE 'outbound:%'
             THEN idempotency_key ELSE 'erased:' || id END
     WHERE id = ANY (theirs) AND erased_at IS NULL;
     DELETE FROM event_outbox WHERE org_id = of_org AND phone = of_phone;
-    UPDATE audit SET phone = NULL WHERE org_id = of_org AND phone = of_phone;
+    -- An id of a request may be the client's.
+    UPDATE audit SET phone = NULL, request_id = '' WHERE org_id = of_org AND (phone = of_phone OR profile_id = of_profile);
     DELETE FROM holds WHERE org_id = of_org AND phone = of_phone;
 END
 $$;
 -- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION erase_person(uuid, text, uuid, text, timestamptz, text[], text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION erase_person(uuid, text, uuid, text, timestamptz, text[], text[]) TO messaging_worker;
 
 -- +goose Down
 
 CREATE INDEX CONCURRENTLY IF NOT EXISTS sms_messages_by_person
     ON sms_messages (org_id, (CASE direction WHEN 'inbound' THEN from_number ELSE to_number END));
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_from_phone;
+DROP FUNCTION IF EXISTS erase_person(uuid, text, uuid, text, timestamptz, text[], text[]);
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION erase_person(of_org uuid, of_phone text, of_profile uuid, alias text, erased timestamptz)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -228,6 +278,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION erase_person(uuid, text, uuid, text, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION erase_person(uuid, text, uuid, text, timestamptz) TO messaging_worker;
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION forget_messages(gone uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
@@ -267,6 +319,13 @@ DROP INDEX CONCURRENTLY IF EXISTS sms_outbound_jobs_to;
 DROP FUNCTION IF EXISTS whatsapp_account(text);
 DROP TRIGGER IF EXISTS sms_messages_keep_their_age ON sms_messages;
 DROP FUNCTION IF EXISTS refuse_another_age();
+DROP TRIGGER IF EXISTS ledger_anchors_have_no_gap ON ledger_anchors;
+DROP FUNCTION IF EXISTS refuse_a_gap();
+ALTER TABLE consent_events DROP CONSTRAINT IF EXISTS actor_is_of_strings;
+GRANT DELETE ON sms_messages TO messaging_tenant, messaging_worker;
+DROP TRIGGER IF EXISTS audit_ends_once ON audit;
+DROP FUNCTION IF EXISTS refuse_change_of_audit();
+DROP TRIGGER IF EXISTS sms_receipts_are_kept ON sms_receipts;
 DROP TRIGGER IF EXISTS audit_is_kept ON audit;
-DROP FUNCTION IF EXISTS keep_young_audit();
+DROP FUNCTION IF EXISTS keep_young_rows();
 GRANT INSERT ON consent_events, sms_receipts, sms_looks TO messaging_tenant, messaging_worker;
