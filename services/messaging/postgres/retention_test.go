@@ -209,7 +209,8 @@ func TestRetention(t *testing.T) {
 		"AnActorIsReadable": {
 			before: `insert into consents (org_id, phone, state, updated_at) values ('` + uuid.Nil.String() + `', '+14155550100', 'opted_in', now())`,
 			deed: `set app.current_actor = '{"subject": ["olga"]}';
-				insert into consent_events (org_id, phone, at, state, source, words, sender) values ('` + uuid.Nil.String() + `', '+14155550100', now(), 'opted_in', 'first_send', '', '')`,
+				insert into consent_events (org_id, phone, at, state, source, words, sender)
+				values ('` + uuid.Nil.String() + `', '+14155550100', now(), 'opted_in', 'first_send', '', '')`,
 			refused: "actor_is_of_strings",
 		},
 		"NoAnchorSkipsANumber":       {deed: `insert into ledger_anchors (number, at, ledgers, hash) values (5, now(), 1, repeat('0', 64))`, refused: "not the next one"},

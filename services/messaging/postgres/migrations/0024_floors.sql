@@ -57,7 +57,7 @@ REVOKE DELETE ON sms_messages FROM messaging_tenant, messaging_worker;
 -- An actor that cannot be read would stop the anchors of its ledger, and an erasure.
 ALTER TABLE consent_events DROP CONSTRAINT IF EXISTS actor_is_of_strings;
 ALTER TABLE consent_events ADD CONSTRAINT actor_is_of_strings
-    CHECK (actor IS NULL OR jsonb_typeof(actor) = 'object' AND NOT actor @? '$.* ? (@.type() != "string")') NOT VALID;
+    CHECK (actor IS NULL OR jsonb_typeof(actor) = 'object' AND NOT actor @? 'strict $.* ? (@.type() != "string")') NOT VALID;
 ALTER TABLE consent_events VALIDATE CONSTRAINT actor_is_of_strings;
 
 -- The anchors are numbered without a gap: after a number that somebody has jumped to there might be none.
