@@ -171,6 +171,36 @@ func mutations() []mutation {
 			old:  "WHEN (OLD.at > now() - interval '30 days')", without: "WHEN (false)",
 		},
 		{
+			guard: "a receipt is kept for a month", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "WHEN (OLD.received_at > now() - interval '30 days')", without: "WHEN (false)",
+		},
+		{
+			guard: "the end of a call is added once", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "WHEN (OLD.outcome IS NOT NULL)", without: "WHEN (false)",
+		},
+		{
+			guard: "an actor is made of strings", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "AND NOT actor @? 'strict $.* ? (@.type() != \"string\")'", without: "",
+		},
+		{
+			guard: "anchors are numbered without a gap", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "IF NEW.number <> ", without: "IF NEW.number < ",
+		},
+		{
+			guard: "nobody is erased without a record", tests: wordsRetention,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "IF NOT EXISTS (SELECT FROM erased_profiles p", without: "IF false AND NOT EXISTS (SELECT FROM erased_profiles p",
+		},
+		{
+			guard: "what was sent to a former number counts after an erasure", tests: erasureSuite,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old:  "coalesce(aliases[array_position(others, to_number)], alias)", without: "alias",
+		},
+		{
 			guard: "a ledger is kept for a year after its last line", tests: []string{"./services/messaging/anchor"},
 			file: "services/messaging/postgres/migrations/0024_floors.sql",
 			old:  "AND e.at > year_ago", without: "AND false",
