@@ -86,8 +86,12 @@ select coalesce((
 
 	sqlErasePerson = `select erase_person(@org, @phone, @profile, @pseudonym, @at)`
 
+	// sqlSuppress keeps an opt-out, and words that may be one and that no operator has judged: what a STOP keeps the person from, they do.
 	sqlSuppress = `
-insert into suppressions (org_id, pseudonym, key_id, created_at) values (@org, @pseudonym, @key_id, @at)
+insert into suppressions (org_id, pseudonym, key_id, created_at)
+select @org, @pseudonym, @key_id, @at
+where exists (select from consents c where c.org_id = @org and c.phone = @phone and c.state = 'opted_out')
+	or exists (select from holds h where h.org_id = @org and h.phone = @phone and h.unjudged_id is not null)
 on conflict (org_id, pseudonym) do update set created_at = excluded.created_at`
 
 	sqlUnsuppress = `delete from suppressions where org_id = @org and pseudonym = @pseudonym`
@@ -146,7 +150,7 @@ func (s *Store) eraseLocked(ctx context.Context, tx pgx.Tx, p inbox.Person, args
 			return err
 		}
 	}
-	for _, sql := range []string{sqlErasePerson, sqlErasedNow} {
+	for _, sql := range []string{sqlSuppress, sqlErasePerson, sqlErasedNow} {
 		if err := exec(ctx, tx, sql, args); err != nil {
 			return err
 		}
@@ -155,12 +159,8 @@ func (s *Store) eraseLocked(ctx context.Context, tx pgx.Tx, p inbox.Person, args
 }
 
 func (s *Store) keepErased(ctx context.Context, tx pgx.Tx, l inbox.Ledger, args postgres.Args, at time.Time) error {
-	suppression := sqlUnsuppress
-	if l.State == consent.OptedOut {
-		suppression = sqlSuppress
-	}
-	if err := exec(ctx, tx, suppression, args); err != nil || len(l.Events) == 0 {
-		return err
+	if len(l.Events) == 0 {
+		return nil
 	}
 	lines := l.Lines()
 	for i, e := range l.Events {
