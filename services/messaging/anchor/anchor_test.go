@@ -212,7 +212,7 @@ func TestAnchors(t *testing.T) {
 			want: []string{"rewritten"},
 		},
 		"LinesThatTheOwnerTookAwayAreFound": {
-			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `' and seq = 2`, `update consents set state = 'opted_out'`, rehash}, whole: true,
+			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `' and seq = 2`, `update consents set state = 'opted_out' where phone = '` + ada + `'`, rehash}, whole: true,
 			want: []string{"it has 1 lines, and had 2"},
 		},
 		"ARewrittenLedgerIsNotHiddenByTrueHashesOfIt": {

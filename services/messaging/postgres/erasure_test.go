@@ -16,6 +16,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
 )
 
 const pseudonymKey = "a key of at least thirty-two bytes"
@@ -259,6 +260,25 @@ func TestExport(t *testing.T) {
 		"suppressions": gone, "erased_profiles": gone, "erased_ledgers": gone, "forgotten_ledgers": "hashes",
 		"ledger_anchors": noPerson, "sms_counts": noPerson, "sender_rates": noPerson, "event_types": noPerson, "goose_db_version": noPerson,
 	})
+}
+
+// TestFormerNumbers has a person whose number has changed twice; somebody else has one of the two by now.
+func TestFormerNumbers(t *testing.T) {
+	t.Parallel()
+	store, _, p := erasable(t)
+	for _, number := range []string{"+14155550124", "+14155550125", p.Phone.String()} {
+		a := attempt(t, p.OrgID, phone(t, number), number)
+		a.ProfileID = p.ProfileID
+		_, err := store.Claim(t.Context(), a)
+		require.NoError(t, err)
+	}
+	a := attempt(t, p.OrgID, phone(t, "+14155550125"), "of another")
+	a.ProfileID = uuid.New()
+	_, err := store.Claim(t.Context(), a)
+	require.NoError(t, err)
+	numbers, err := store.FormerNumbers(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, []sms.Phone{phone(t, "+14155550124")}, numbers)
 }
 
 func requireRefused(t *testing.T, store *postgres.Store, a send.Attempt) {
