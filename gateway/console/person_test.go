@@ -189,9 +189,12 @@ func TestPersonPage(t *testing.T) {
 		require.Empty(t, calls[*onboardingv1.ListAuditRequest](s, "ListAudit"), "who is not held is not asked for")
 		held := ana()
 		held.Hold, held.State.HoldReason, held.State.HeldSince = true, "under review "+hostile, at(-time.Hour)
+		held.LegalHoldAt = at(-2 * time.Hour)
 		s.knows(held)
 		s.says("ListAudit", &onboardingv1.ListAuditResponse{Entries: []*auditv1.AuditEntry{{Actor: &auditv1.Actor{Subject: "bea"}}}})
-		require.Regexp(t, `under review &lt;script.*2026-11-24 11:00:00 UTC.*<bdi>bea</bdi>`, b.anas())
+		page := b.anas()
+		require.Regexp(t, `under review &lt;script.*2026-11-24 11:00:00 UTC.*<bdi>bea</bdi>`, page)
+		require.Regexp(t, `legal hold</dt>.*2026-11-24 10:00:00 UTC`, page)
 		asked := calls[*onboardingv1.ListAuditRequest](s, "ListAudit")[0]
 		require.Equal(t, "paceline.onboarding.v1.OnboardingService/HoldProfile", asked.GetMethod())
 		require.Equal(t, anasID, asked.GetProfileId())

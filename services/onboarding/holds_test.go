@@ -56,12 +56,17 @@ func TestHold(t *testing.T) {
 
 	subtest(t, "SaysSinceWhenAndToOperatorsAloneWhy", setup, func(t *testing.T, b *bundle) {
 		p, _ := b.activated()
-		state := func(role rpc.Role, subject string) *onboardingv1.ProfileState {
+		person := func(role rpc.Role, subject string) *onboardingv1.Profile {
 			ctx := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: subject, Role: role, OrgID: orgID})
 			got, err := b.current().server.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: p.ID})
 			require.NoError(t, err)
-			return got.GetProfile().GetState()
+			return got.GetProfile()
 		}
+		state := func(role rpc.Role, subject string) *onboardingv1.ProfileState { return person(role, subject).GetState() }
+		b.exec(`update profiles set legal_hold_at = $1`, b.clock.Now())
+		require.Nil(t, person(rpc.RoleApp, "shop").GetLegalHoldAt())
+		require.Nil(t, person(rpc.RoleUser, p.ID).GetLegalHoldAt())
+		require.True(t, b.clock.Now().Equal(person(rpc.RoleOperator, "operator-1").GetLegalHoldAt().AsTime()))
 		b.hold(p)
 		since := b.clock.Now()
 		b.clock.Advance(time.Hour)

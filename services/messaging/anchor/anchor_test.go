@@ -135,7 +135,7 @@ func (e *evidence) verify() (anchor.Report, error) {
 	require.NoError(e.t, err)
 	return anchor.Check{
 		Dir: e.writer.Dir, Keys: []ed25519.PublicKey{e.public}, Find: e.store.NamedLedgers, Known: known,
-		Claimed: e.store.ClaimedLedgers, Gone: e.store.GoneLedgers,
+		Claimed: e.store.ClaimedLedgers, Contradicted: e.store.ContradictedLedgers, Gone: e.store.GoneLedgers,
 	}.Verify(e.t.Context())
 }
 
@@ -212,7 +212,7 @@ func TestAnchors(t *testing.T) {
 			want: []string{"rewritten"},
 		},
 		"LinesThatTheOwnerTookAwayAreFound": {
-			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `' and seq = 2`, rehash}, whole: true,
+			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `' and seq = 2`, `update consents set state = 'opted_out' where phone = '` + ada + `'`, rehash}, whole: true,
 			want: []string{"it has 1 lines, and had 2"},
 		},
 		"ARewrittenLedgerIsNotHiddenByTrueHashesOfIt": {
@@ -226,6 +226,10 @@ func TestAnchors(t *testing.T) {
 		"ALedgerThatIsKeptOutOfAnchorsIsFound": {
 			deed: []string{`update consents set anchored = 1000 where phone = '` + ada + `'`},
 			want: []string{"says that 1000 of its lines are anchored, and anchors hold 2"},
+		},
+		"AStateThatTheOwnerWroteIsFound": {
+			deed: []string{`update consents set state = 'opted_out' where phone = '` + ada + `'`},
+			want: []string{"the state is not what the ledger says", "it is opted_out, and the last line says opted_in"},
 		},
 		"ALedgerThatTheOwnerDeletedIsFound": {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `'`, `delete from consents where phone = '` + ada + `'`},
@@ -250,13 +254,13 @@ func TestAnchors(t *testing.T) {
 		t.Parallel()
 		e := anchored(t)
 		e.note(ada, "letter 3")
-		_, err := e.served.Exec(t.Context(), `update consents set state = 'opted_in'`)
-		require.NoError(t, err, "the state beside the ledger is the service's to write")
+		e.asOwner(`update consents set state = 'opted_in'`)
 		tag, err := e.served.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ada, at.Add(time.Hour))
 		require.NoError(t, err)
 		require.Zero(t, tag.RowsAffected())
 		_, err = e.served.Exec(t.Context(), `select erase_person($1, $2, $3, 'nobody', $4, '{}', '{}')`, org, ada, org, at)
 		require.ErrorContains(t, err, "is not kept")
+		e.asOwner(`update consents set state = 'opted_out'`)
 		e.whole(ada)
 	})
 

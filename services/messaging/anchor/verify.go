@@ -81,6 +81,8 @@ type Check struct {
 	Known map[int64]string // the hashes of the statements that the database says there are, by their numbers; nil without a database
 	// Claimed goes through the ledgers of which the database says that anchors hold some lines, with how many; nil without a database.
 	Claimed func(ctx context.Context, each func(name uuid.UUID, lines int)) error
+	// Contradicted goes through the ledgers whose last line says something else than the state that a send obeys; nil without a database.
+	Contradicted func(ctx context.Context, each func(name, orgID uuid.UUID, state, said string)) error
 	// Gone goes through the ledgers that the database says were deleted lawfully; nil without a database.
 	Gone func(ctx context.Context, each func(Ledger)) error
 }
@@ -154,6 +156,8 @@ func (c Check) beyond(ctx context.Context, r *Report, held map[uuid.UUID]int) er
 		if held[l.ID] == 0 {
 			gone[l.ID] = l
 		}
+	}), c.Contradicted(ctx, func(name, orgID uuid.UUID, state, said string) {
+		r.findf("ledger %s of organisation %s: the state is not what the ledger says: it is %s, and the last line says %s", name, orgID, state, said)
 	}))
 	if err != nil || len(more)+len(gone) == 0 {
 		return err

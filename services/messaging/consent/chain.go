@@ -59,6 +59,7 @@ func (l Line) Digest(prev string) string {
 type Chain struct {
 	Length int64
 	Head   string // empty when nothing has been sealed yet: then there are only lines from before there were chains
+	State  string // what a send obeys; empty where it is not known
 }
 
 // Break is the first place where a chain does not hold.
@@ -92,6 +93,8 @@ func Verify(lines []Line, c Chain) *Break {
 	}
 	n := int64(len(lines))
 	switch {
+	case n > 0 && c.State != "" && c.State != lines[n-1].State && n >= c.Length:
+		return &Break{n, fmt.Sprintf("the state is not what the ledger says: it is %s, and the last line says %s", c.State, lines[n-1].State)}
 	case c.Head == "" && !sealed:
 		return nil
 	case n < c.Length:
@@ -111,6 +114,7 @@ var ErrExport = errors.New("this is no export of a consent ledger")
 type export struct {
 	Consent struct {
 		Phone string `json:"phone"`
+		State string `json:"state"`
 	} `json:"consent"`
 	Events []struct {
 		At           time.Time `json:"at"`
@@ -149,7 +153,7 @@ func ReadExport(r io.Reader) (lines []Line, chain Chain, err error) {
 			return nil, chain, fmt.Errorf("%w: it has no chain", ErrExport)
 		}
 		if pages == 0 || page.Chain.Length >= chain.Length { // of pages in any order, that which was read last
-			chain = Chain{page.Chain.Length, page.Chain.Head}
+			chain = Chain{page.Chain.Length, page.Chain.Head, page.Consent.State}
 		}
 		for _, e := range page.Events {
 			lines = append(lines, Line{

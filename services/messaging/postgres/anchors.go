@@ -157,6 +157,24 @@ func (s *Store) ClaimedLedgers(ctx context.Context, each func(name uuid.UUID, li
 	return err
 }
 
+const sqlContradicted = `
+select coalesce(c.ledger_id, '00000000-0000-0000-0000-000000000000'), c.org_id, c.state, coalesce(e.state, 'nothing')
+from consents c left join lateral (
+	select e.state from consent_events e where e.org_id = c.org_id and e.phone = c.phone order by e.id desc limit 1) e on true
+where c.state is distinct from e.state`
+
+// ContradictedLedgers is anchor.Check.Contradicted.
+func (s *Store) ContradictedLedgers(ctx context.Context, each func(name, orgID uuid.UUID, state, said string)) error {
+	rows, err := s.pool.Query(ctx, sqlContradicted)
+	if err != nil {
+		return err
+	}
+	var name, orgID uuid.UUID
+	var state, said string
+	_, err = pgx.ForEachRow(rows, []any{&name, &orgID, &state, &said}, func() error { each(name, orgID, state, said); return nil })
+	return err
+}
+
 const sqlGone = `
 select id, org_id, erased_at, 'erased' from erased_ledgers
 union all

@@ -22,8 +22,9 @@ func TestMessagesToOnePhoneThatAreClaimedInOneStatementCountEachOther(t *testing
 	t.Parallel()
 	ctx, pool, org := platform.AcrossOrganisations(t.Context()), pgtest.New(t, postgres.Migrations()), uuid.Must(uuid.NewV7())
 	store, other := postgres.NewStore(pool), phone(t, "+14155550100")
-	_, err := pool.Exec(ctx, `insert into consents (org_id, phone, state, updated_at) select $1, p, 'opted_in', now() from unnest($2::text[]) p`,
-		org, []string{other.String(), "+14155550123", "+14155550124"})
+	_, err := pgtest.Owner(t, pool).Exec(ctx,
+		`insert into consents (org_id, phone, state, updated_at) select $1, p, 'opted_in', now() from unnest($2::text[]) p`, org,
+		[]string{other.String(), "+14155550123", "+14155550124"})
 	require.NoError(t, err)
 	tx, err := pool.Begin(ctx)
 	require.NoError(t, err)

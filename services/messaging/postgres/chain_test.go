@@ -256,3 +256,32 @@ func TestLedgerOfBefore(t *testing.T) {
 		require.EqualValues(t, 3, ledger.Events[2].Seq)
 	})
 }
+
+// TestStateIsWhatTheLedgerSays is about a state that is written by hand, with the login that serves.
+func TestStateIsWhatTheLedgerSays(t *testing.T) {
+	t.Parallel()
+	const refused, stranger = "not what the last line of its ledger says", "+14155550199"
+	pool, org := pgtest.New(t, postgres.Migrations()), uuid.New()
+	store, who := postgres.NewStore(pool), phone(t, ofWhom)
+	note := inbox.Note{OrgID: org, Phone: who, State: consent.OptedOut, Reason: "letter", At: time.Now()}
+	_, err := store.SetConsent(t.Context(), note)
+	require.NoError(t, err)
+	const by = `update consents set state = 'opted_in' where org_id = $1 and phone = $2`
+	for deed, phone := range map[string]string{
+		by: ofWhom,
+		`insert into consents (org_id, phone, state, updated_at) values ($1, $2, 'opted_in', now())`: stranger,
+		`with c as (insert into consents (org_id, phone, state, updated_at) values ($1, $2, 'opted_in', now()) returning org_id, phone)
+			insert into consent_events (org_id, phone, at, state, source, words, sender)
+			select org_id, phone, now(), 'opted_out', 'operator', 'letter', '' from c`: stranger,
+	} {
+		_, err := pool.Exec(t.Context(), deed, org, phone)
+		require.ErrorContains(t, err, refused, deed)
+	}
+	_, err = pgtest.Owner(t, pool).Exec(t.Context(), by, org, ofWhom)
+	require.NoError(t, err)
+	ledger, err := store.Consent(t.Context(), org, who, everything)
+	require.NoError(t, err)
+	require.Equal(t, &consent.Break{Seq: 1, Why: "the state is not what the ledger says: it is opted_in, and the last line says opted_out"}, ledger.Broken)
+	_, err = store.SetConsent(t.Context(), note)
+	require.NoError(t, err, "a note repairs it")
+}

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/sms"
 )
 
 // sqlKeyFits reads the least and the greatest key that made a suppression: by their index, however many there are.
@@ -91,8 +92,12 @@ where org_id = @org and profile_id = @profile and erased_at is null and @phone n
 
 	sqlErasePerson = `select erase_person(@org, @phone, @profile, @pseudonym, @at, @others, @aliases)`
 
+	// sqlSuppress keeps an opt-out, and words that may be one and that no operator has judged: what a STOP keeps the person from, they do.
 	sqlSuppress = `
-insert into suppressions (org_id, pseudonym, key_id, created_at) values (@org, @pseudonym, @key_id, @at)
+insert into suppressions (org_id, pseudonym, key_id, created_at)
+select @org, @pseudonym, @key_id, @at
+where exists (select from consents c where c.org_id = @org and c.phone = @phone and c.state = 'opted_out')
+	or exists (select from holds h where h.org_id = @org and h.phone = @phone and h.unjudged_id is not null)
 on conflict (org_id, pseudonym) do update set created_at = excluded.created_at`
 
 	sqlUnsuppress = `delete from suppressions where org_id = @org and pseudonym = @pseudonym`
@@ -160,7 +165,7 @@ func (s *Store) eraseLocked(ctx context.Context, tx pgx.Tx, p inbox.Person, args
 		aliases[i] = s.Pseudonyms.Of(p.OrgID.String(), number)
 	}
 	args["others"], args["aliases"] = others, aliases
-	for _, sql := range []string{sqlErasePerson, sqlErasedNow} {
+	for _, sql := range []string{sqlSuppress, sqlErasePerson, sqlErasedNow} {
 		if err := exec(ctx, tx, sql, args); err != nil {
 			return err
 		}
@@ -169,12 +174,8 @@ func (s *Store) eraseLocked(ctx context.Context, tx pgx.Tx, p inbox.Person, args
 }
 
 func (s *Store) keepErased(ctx context.Context, tx pgx.Tx, l inbox.Ledger, args postgres.Args, at time.Time) error {
-	suppression := sqlUnsuppress
-	if l.State == consent.OptedOut {
-		suppression = sqlSuppress
-	}
-	if err := exec(ctx, tx, suppression, args); err != nil || len(l.Events) == 0 {
-		return err
+	if len(l.Events) == 0 {
+		return nil
 	}
 	lines := l.Lines()
 	for i, e := range l.Events {
@@ -273,6 +274,29 @@ func (s *Store) Export(ctx context.Context, p inbox.Person) (document []byte, er
 		err = fmt.Errorf("%w: there are more than %d rows of one kind", inbox.ErrExportTooLarge, MaxExport)
 	}
 	return []byte(value(text)), err
+}
+
+// sqlFormerNumbers are the numbers that the messages of a profile went to or came from and that it has no more. One that another profile has
+// had since is not among them: its ledger would say what somebody else has said.
+const sqlFormerNumbers = `
+select distinct n.phone from sms_messages m
+cross join lateral (select case m.direction when 'inbound' then m.from_number else m.to_number end as phone) n
+where m.org_id = @org and m.profile_id = @profile and m.erased_at is null and n.phone <> @phone
+	and not exists (select from sms_messages o where o.org_id = @org and o.to_number = n.phone and o.direction = 'outbound' and o.profile_id <> @profile)
+	and not exists (select from sms_messages o where o.org_id = @org and o.from_number = n.phone and o.direction = 'inbound' and o.profile_id <> @profile)
+order by n.phone limit 100`
+
+// FormerNumbers are those that a person had before, as their messages tell; at most 100.
+func (s *Store) FormerNumbers(ctx context.Context, p inbox.Person) (numbers []sms.Phone, err error) {
+	defer mark(&err)
+	args := postgres.Args{"org": p.OrgID, "profile": p.ProfileID, "phone": p.Phone.String()}
+	return collect(ctx, s.pool, sqlFormerNumbers, args, func(row pgx.CollectableRow) (number sms.Phone, err error) {
+		var text string
+		if err := row.Scan(&text); err != nil {
+			return number, err
+		}
+		return sms.StoredPhone(text)
+	})
 }
 
 // sqlForgetCodes takes the words out of codes that are at their end: out of the queue, and out of what was sent.

@@ -16,6 +16,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
 )
 
 const pseudonymKey = "a key of at least thirty-two bytes"
@@ -238,7 +239,7 @@ func TestErasePerson(t *testing.T) {
 		t.Parallel()
 		store, pool, p := erasable(t)
 		for _, state := range []string{"opted_in", "opted_out"} {
-			_, err := pool.Exec(t.Context(), `insert into consents (org_id, phone, state, updated_at) values ($1, $2, $3, $4)`,
+			_, err := pgtest.Owner(t, pool).Exec(t.Context(), `insert into consents (org_id, phone, state, updated_at) values ($1, $2, $3, $4)`,
 				p.OrgID, p.Phone.String(), state, at)
 			require.NoError(t, err)
 			erase(t, store, p, at)
@@ -269,6 +270,25 @@ func TestExport(t *testing.T) {
 	})
 }
 
+// TestFormerNumbers has a person whose number has changed twice; somebody else has one of the two by now.
+func TestFormerNumbers(t *testing.T) {
+	t.Parallel()
+	store, _, p := erasable(t)
+	for _, number := range []string{"+14155550124", "+14155550125", p.Phone.String()} {
+		a := attempt(t, p.OrgID, phone(t, number), number)
+		a.ProfileID = p.ProfileID
+		_, err := store.Claim(t.Context(), a)
+		require.NoError(t, err)
+	}
+	a := attempt(t, p.OrgID, phone(t, "+14155550125"), "of another")
+	a.ProfileID = uuid.New()
+	_, err := store.Claim(t.Context(), a)
+	require.NoError(t, err)
+	numbers, err := store.FormerNumbers(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, []sms.Phone{phone(t, "+14155550124")}, numbers)
+}
+
 func requireRefused(t *testing.T, store *postgres.Store, a send.Attempt) {
 	t.Helper()
 	claim, err := store.Claim(t.Context(), a)
@@ -297,17 +317,39 @@ func TestSuppressions(t *testing.T) {
 		return store, p
 	}
 
-	t.Run("TheyAreNotTextedUntilTheirSTART", func(t *testing.T) {
+	for name, words := range map[string]string{"AfterTheirSTOP": "STOP", "AfterWordsThatMayBeOne": "leave me alone"} {
+		t.Run("TheyAreNotTextedUntilTheirSTART"+name, func(t *testing.T) {
+			t.Parallel()
+			store, _, p := erasable(t)
+			writes(t, store, p, words, at)
+			erase(t, store, p, at)
+			requireRefused(t, store, attempt(t, p.OrgID, p.Phone, "enrolled anew"))
+			state, err := store.ConsentState(t.Context(), p.OrgID, p.Phone.String())
+			require.NoError(t, err)
+			require.Equal(t, consent.OptedOut, state)
+			writes(t, store, p, "START", at.Add(time.Hour))
+			claim, err := store.Claim(t.Context(), attempt(t, p.OrgID, p.Phone, "enrolled anew"))
+			require.NoError(t, err)
+			require.True(t, claim.Won)
+		})
+	}
+
+	t.Run("NoOneElseEndsThem", func(t *testing.T) {
 		t.Parallel()
-		store, p := stopped(t)
-		requireRefused(t, store, attempt(t, p.OrgID, p.Phone, "enrolled anew"))
-		state, err := store.ConsentState(t.Context(), p.OrgID, p.Phone.String())
-		require.NoError(t, err)
-		require.Equal(t, consent.OptedOut, state)
-		writes(t, store, p, "START", at.Add(time.Hour))
-		claim, err := store.Claim(t.Context(), attempt(t, p.OrgID, p.Phone, "enrolled anew"))
-		require.NoError(t, err)
-		require.True(t, claim.Won)
+		store, pool, p := erasable(t)
+		writes(t, store, p, "START", at) // of another time
+		writes(t, store, p, "STOP", at.Add(time.Minute))
+		erase(t, store, p, at.Add(time.Hour))
+		other := p
+		other.Phone = phone(t, "+14155550124")
+		writes(t, store, other, "START", at)
+		for _, deed := range []string{
+			`delete from suppressions`, `select set_config('app.opted_in', max(id)::text, false) from consent_events; delete from suppressions`,
+			`update suppressions set pseudonym = 'erased:1'`,
+		} {
+			_, err := pool.Exec(t.Context(), deed)
+			require.ErrorContains(t, err, "suppression", deed)
+		}
 	})
 
 	t.Run("NoneIsLeftAfterTheirSTARTToComeBackWithALossOfTheLedger", func(t *testing.T) {

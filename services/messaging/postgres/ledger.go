@@ -305,7 +305,7 @@ func readLedger(
 	first := found[0]
 	ledger := inbox.Ledger{
 		OrgID: orgID, Phone: phone, State: consent.State(first.Now), UpdatedAt: first.UpdatedAt.UTC(), CarrierBlocks: first.CarrierBlocks,
-		Chain: consent.Chain{Length: first.ChainLength, Head: value(first.ChainHead)},
+		Chain: consent.Chain{Length: first.ChainLength, Head: value(first.ChainHead), State: first.Now},
 	}
 	for i, r := range found {
 		if r.IsLine {

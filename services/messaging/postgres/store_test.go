@@ -264,7 +264,7 @@ func TestSetConsent(t *testing.T) {
 	require.Len(t, ledger.Events, 2)
 	first, second := ledger.Events[0].Hash, ledger.Events[1].Hash
 	require.Equal(t, inbox.Ledger{
-		OrgID: org, Phone: who, State: consent.OptedOut, UpdatedAt: at, Chain: consent.Chain{Length: 2, Head: second},
+		OrgID: org, Phone: who, State: consent.OptedOut, UpdatedAt: at, Chain: consent.Chain{Length: 2, Head: second, State: "opted_out"},
 		Events: []inbox.LedgerLine{
 			{
 				LedgerEvent: inbox.LedgerEvent{At: at, State: consent.OptedOut, Source: inbox.FromOperator, Words: "called us", Sender: "MG1"},

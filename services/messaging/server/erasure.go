@@ -80,11 +80,30 @@ func (s *Server) export(ctx context.Context, p inbox.Person) ([]byte, error) {
 	if document["consent"], err = s.exportConsent(ctx, p); err != nil {
 		return nil, err
 	}
+	if document["former_consents"], err = s.exportFormer(ctx, p); err != nil {
+		return nil, err
+	}
 	whole, err := json.Marshal(document)
 	if err == nil && len(whole) > largestExport {
 		err = fmt.Errorf("%w: it would have %d bytes, and %d are the most", inbox.ErrExportTooLarge, len(whole), largestExport)
 	}
 	return whole, err
+}
+
+// exportFormer are the ledgers of the numbers that the person had before.
+func (s *Server) exportFormer(ctx context.Context, p inbox.Person) (json.RawMessage, error) {
+	numbers, err := s.Store.FormerNumbers(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	ledgers := make([]json.RawMessage, len(numbers))
+	for i, number := range numbers {
+		p.Phone = number
+		if ledgers[i], err = s.exportConsent(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(ledgers)
 }
 
 // exportConsent is the ledger as GET /v1/consents/{phone} answers it, so that it is verified in the same way.

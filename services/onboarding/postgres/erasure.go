@@ -187,7 +187,7 @@ const (
 // sqlExportProfile has one row more of a kind than there may be, so that it is seen when there are too many.
 const sqlExportProfile = `
 with p as (
-    select p.org_id, p.phone, to_jsonb(p) as line from profiles p where p.org_id = @org and p.id = @profile
+    select p.org_id, p.phone, to_jsonb(p) - 'legal_hold_reason' as line from profiles p where p.org_id = @org and p.id = @profile
 ), s as (
     select s.id, to_jsonb(s) as line from conversation_sessions s where s.profile_id = @profile
 ), names as (

@@ -38,13 +38,15 @@ type StandingProfile struct {
 	Paused     bool
 	OptedOutAt *time.Time // as messaging told it last; nil while they have not
 	HoldReason string     // in the operator's words; empty without a hold
+
+	LegalHoldAt *time.Time // nil without a legal hold
 }
 
 const sqlStanding = `
 select p.id, p.org_id, p.phone, p.first_name, p.locale, ` + zoneOf + ` as time_zone, p.time_zone_guessed, p.hold,
     p.created_at, p.hold_version, p.hold_told as hold_forwarded,
     coalesce(n.id::text, '') as session_id, coalesce(n.status, '') as status, coalesce(n.state_token, '') as state_token,
-    n.paused_at is not null as paused, p.opted_out_at, p.hold_reason
+    n.paused_at is not null as paused, p.opted_out_at, p.hold_reason, p.legal_hold_at
 from `
 
 // sqlWhereTheyStand goes behind a source of people, p.

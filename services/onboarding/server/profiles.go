@@ -146,7 +146,7 @@ func (s *Server) UpdateProfile(ctx context.Context, in *onboardingv1.UpdateProfi
 	return &onboardingv1.UpdateProfileResponse{Profile: profile(p)}, nil
 }
 
-// standing is a person with where they stand. Why they are held is for operators.
+// standing is a person with where they stand. Why they are held, and whether the law keeps their data, is for operators.
 func standing(ctx context.Context, p postgres.StandingProfile) *onboardingv1.Profile {
 	out := profile(p.Profile)
 	out.State = &onboardingv1.ProfileState{
@@ -160,6 +160,9 @@ func standing(ctx context.Context, p postgres.StandingProfile) *onboardingv1.Pro
 	}
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleOperator {
 		out.State.HoldReason = p.HoldReason
+		if p.LegalHoldAt != nil {
+			out.LegalHoldAt = timestamppb.New(*p.LegalHoldAt)
+		}
 	}
 	return out
 }

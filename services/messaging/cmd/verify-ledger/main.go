@@ -111,6 +111,7 @@ func whole(ctx context.Context, getenv func(string) string, check anchor.Check, 
 		return err
 	}
 	check.Find, check.Known, check.Claimed, check.Gone = ledgers.NamedLedgers, known, ledgers.ClaimedLedgers, ledgers.GoneLedgers
+	check.Contradicted = ledgers.ContradictedLedgers
 	return report(ctx, check, fmt.Sprintf("%d ledgers have lines that no anchor holds yet", unanchored), out)
 }
 

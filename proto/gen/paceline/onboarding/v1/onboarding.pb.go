@@ -936,8 +936,10 @@ type Profile struct {
 	State *ProfileState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
 	// Whether time_zone is a guess: none was given, and it is the only one that the phone's number allows, or else the organisation's.
 	TimeZoneGuessed bool `protobuf:"varint,10,opt,name=time_zone_guessed,json=timeZoneGuessed,proto3" json:"time_zone_guessed,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Since when a legal hold keeps their data from being erased; absent without one. Shown to operators alone.
+	LegalHoldAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=legal_hold_at,json=legalHoldAt,proto3" json:"legal_hold_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Profile) Reset() {
@@ -1038,6 +1040,13 @@ func (x *Profile) GetTimeZoneGuessed() bool {
 		return x.TimeZoneGuessed
 	}
 	return false
+}
+
+func (x *Profile) GetLegalHoldAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LegalHoldAt
+	}
+	return nil
 }
 
 // ProfileState is where a person stands, as onboarding knows it.
@@ -4329,7 +4338,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"of_several\x18\x04 \x01(\bR\tofSeveral\"M\n" +
 	"\x16ReceiveMessageResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\x12\x15\n" +
-	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xe0\x02\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xa0\x03\n" +
 	"\aProfile\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x15\n" +
@@ -4344,7 +4353,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12:\n" +
 	"\x05state\x18\t \x01(\v2$.paceline.onboarding.v1.ProfileStateR\x05state\x12*\n" +
 	"\x11time_zone_guessed\x18\n" +
-	" \x01(\bR\x0ftimeZoneGuessed\"\x98\x02\n" +
+	" \x01(\bR\x0ftimeZoneGuessed\x12>\n" +
+	"\rlegal_hold_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vlegalHoldAt\"\x98\x02\n" +
 	"\fProfileState\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
@@ -4854,131 +4864,132 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	58, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
 	58, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	10, // 4: paceline.onboarding.v1.Profile.state:type_name -> paceline.onboarding.v1.ProfileState
-	58, // 5: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
-	58, // 6: paceline.onboarding.v1.ProfileState.held_since:type_name -> google.protobuf.Timestamp
-	9,  // 7: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 8: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
-	9,  // 9: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 10: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	59, // 11: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	58, // 12: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	21, // 13: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	28, // 14: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	9,  // 15: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 16: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	58, // 17: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	58, // 18: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	58, // 19: paceline.onboarding.v1.Session.next_due_at:type_name -> google.protobuf.Timestamp
-	58, // 20: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	60, // 21: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
-	28, // 22: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	28, // 23: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	29, // 24: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	59, // 25: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	28, // 26: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	28, // 27: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 28: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	58, // 29: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	58, // 30: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
-	40, // 31: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	28, // 32: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 33: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	58, // 34: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	47, // 35: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	58, // 36: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	50, // 37: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
-	61, // 38: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
-	61, // 39: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
-	58, // 40: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
-	61, // 41: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
-	58, // 42: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
-	61, // 43: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
-	62, // 44: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	51, // 45: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	63, // 46: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
-	61, // 47: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	61, // 48: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	61, // 49: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	61, // 50: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	61, // 51: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	61, // 52: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	61, // 53: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 54: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
-	55, // 55: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
-	64, // 56: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
-	64, // 57: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
-	58, // 58: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 59: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	65, // 60: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 61: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 62: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 63: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 64: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 65: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 66: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 67: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 68: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 69: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 70: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 71: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	66, // 72: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
-	67, // 73: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
-	68, // 74: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
-	69, // 75: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
-	70, // 76: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
-	30, // 77: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 78: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 79: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 80: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 81: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 82: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 83: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 84: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	71, // 85: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	72, // 86: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	73, // 87: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
-	74, // 88: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
-	75, // 89: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
-	48, // 90: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 91: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 92: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 93: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 94: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 95: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 96: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 97: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 98: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 99: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 100: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 101: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 102: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 103: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	76, // 104: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
-	77, // 105: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
-	78, // 106: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
-	79, // 107: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
-	80, // 108: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
-	31, // 109: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 110: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 111: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 112: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 113: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 114: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 115: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 116: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	81, // 117: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	82, // 118: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	83, // 119: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
-	84, // 120: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
-	85, // 121: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
-	49, // 122: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 123: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 124: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	93, // [93:125] is the sub-list for method output_type
-	61, // [61:93] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	58, // 5: paceline.onboarding.v1.Profile.legal_hold_at:type_name -> google.protobuf.Timestamp
+	58, // 6: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
+	58, // 7: paceline.onboarding.v1.ProfileState.held_since:type_name -> google.protobuf.Timestamp
+	9,  // 8: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 9: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
+	9,  // 10: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 11: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	59, // 12: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	58, // 13: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	21, // 14: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	28, // 15: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,  // 16: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 17: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	58, // 18: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	58, // 19: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	58, // 20: paceline.onboarding.v1.Session.next_due_at:type_name -> google.protobuf.Timestamp
+	58, // 21: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	60, // 22: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
+	28, // 23: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	28, // 24: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	29, // 25: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	59, // 26: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	28, // 27: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	28, // 28: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 29: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	58, // 30: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	58, // 31: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
+	40, // 32: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	28, // 33: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 34: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	58, // 35: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	47, // 36: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	58, // 37: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	50, // 38: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
+	61, // 39: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	61, // 40: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	58, // 41: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	61, // 42: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	58, // 43: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	61, // 44: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	62, // 45: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	51, // 46: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
+	63, // 47: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
+	61, // 48: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	61, // 49: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	61, // 50: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	61, // 51: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	61, // 52: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	61, // 53: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	61, // 54: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 55: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	55, // 56: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	64, // 57: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	64, // 58: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	58, // 59: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 60: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	65, // 61: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 62: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 63: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 64: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 65: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 66: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 67: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 68: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 69: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 70: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 71: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 72: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	66, // 73: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
+	67, // 74: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
+	68, // 75: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
+	69, // 76: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
+	70, // 77: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
+	30, // 78: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 79: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 80: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 81: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 82: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 83: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 84: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 85: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	71, // 86: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	72, // 87: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	73, // 88: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
+	74, // 89: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	75, // 90: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48, // 91: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 92: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 93: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 94: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 95: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 96: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 97: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 98: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 99: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 100: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 101: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 102: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 103: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 104: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	76, // 105: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
+	77, // 106: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
+	78, // 107: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
+	79, // 108: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
+	80, // 109: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
+	31, // 110: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 111: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 112: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 113: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 114: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 115: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 116: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 117: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	81, // 118: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	82, // 119: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	83, // 120: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
+	84, // 121: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	85, // 122: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49, // 123: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 124: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 125: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	94, // [94:126] is the sub-list for method output_type
+	62, // [62:94] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
