@@ -50,6 +50,7 @@ func deploy(t *testing.T) map[string]string {
 		"GATEWAY_ADDR": services.Addresses.Gateway, "ONBOARDING_ADDR": services.Addresses.Onboarding, "MESSAGING_ADDR": services.Addresses.Messaging,
 		"LEDGER_SIGNING_KEY": "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", "LEDGER_ANCHOR_DIR": t.TempDir(),
 		"PUBLIC_BASE_URL": services.URL(), "API_JWT_SECRET": secrets.APIJWT, "SMS_COUNTRIES": "US", "QUIET_HOURS_DEFAULT": "08:00-21:00",
+		"PSEUDONYM_KEY": rand.Text() + rand.Text(),
 	})
 	maps.Copy(environ, secrets.Keys())
 	return environ

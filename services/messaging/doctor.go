@@ -42,7 +42,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "help texts", Look: about(lookAtHelp),
-			Mend: "set SMS_BRAND_NAME to the name that your campaign is registered under; docs/deployment.md, What carriers ask of the texts",
+			Mend: "set SMS_BRAND_NAME to the name that your campaign is registered under, and SMS_HELP_CONTACT to where people get help; " +
+				"docs/deployment.md, What carriers ask of the texts",
 		},
 		process.Check{
 			Name: "erasure", Look: about(lookAtErasure),
@@ -50,7 +51,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "consent kept", Look: about(lookAtConsentKept),
-			Mend: "set CONSENT_RETENTION=43800h or longer; docs/privacy.md",
+			Mend: "set CONSENT_RETENTION=43800h or longer, the others to 9600h or longer; docs/privacy.md, What a claim may ask for",
 		},
 		process.Check{
 			Name: "clock", Look: about(lookAtClock),
@@ -139,8 +140,11 @@ func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
 
 // lookAtHelp looks at what the answers to HELP have to name.
 func lookAtHelp(_ context.Context, cfg Config) (string, error) {
-	if cfg.Brand == "" && cfg.APIURL.IsZero() {
+	if cfg.APIURL.IsZero() && cfg.Brand == "" {
 		return "", process.Warn("SMS_BRAND_NAME is not set, so the answers to HELP and STOP do not say who texts; carriers ask for it")
+	}
+	if cfg.APIURL.IsZero() && cfg.HelpContact == "" {
+		return "", process.Warn("SMS_HELP_CONTACT is not set, so the answer to HELP does not say where to get help; carriers ask for it")
 	}
 	if cfg.Brand == "" {
 		return "the answers to HELP and STOP name no brand, which the real Twilio's carriers ask for", nil
@@ -159,12 +163,38 @@ func lookAtErasure(_ context.Context, cfg Config) (string, error) {
 // served some months later.
 const claimed = 5 * 365 * 24 * time.Hour
 
+// shownFor is how long words, receipts and audit are kept by default: what a person asks about a year later can then be shown.
+const shownFor = 400 * 24 * time.Hour
+
 func lookAtConsentKept(_ context.Context, cfg Config) (string, error) {
-	if cfg.ConsentRetention < claimed {
-		return "", process.Warn("CONSENT_RETENTION is %s, shorter than five years: a claim under the TCPA can be made for four years after "+
-			"a text, and the evidence of consent would be gone", cfg.ConsentRetention)
+	problems := shortConsent(cfg)
+	for _, kept := range []struct {
+		variable string
+		is       time.Duration
+		gone     string
+	}{
+		{"MESSAGES_RETENTION", cfg.MessagesRetention, "what a text said"},
+		{"RECEIPTS_RETENTION", cfg.ReceiptsRetention, "what Twilio reported"},
+		{"AUDIT_RETENTION", cfg.AuditRetention, "who changed what"},
+	} {
+		if kept.is < shownFor {
+			problems = append(problems, fmt.Sprintf("%s is %s, shorter than the default of %s: %s cannot be shown after it",
+				kept.variable, kept.is, shownFor, kept.gone))
+		}
+	}
+	if len(problems) > 0 {
+		return "", process.Warn("%s", strings.Join(problems, "; "))
 	}
 	return "the ledger of consent is kept for " + cfg.ConsentRetention.String() + " after its last line and the last text", nil
+}
+
+// shortConsent says so when the evidence of consent goes before a claim can come.
+func shortConsent(cfg Config) (problems []string) {
+	if cfg.ConsentRetention < claimed {
+		problems = append(problems, fmt.Sprintf("CONSENT_RETENTION is %s, shorter than five years: a claim under the TCPA can be made for four "+
+			"years after a text, and the evidence of consent would be gone", cfg.ConsentRetention))
+	}
+	return problems
 }
 
 // lookAtClock compares the database's clock with ours.

@@ -95,6 +95,9 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
 	process.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
+	for _, why := range shortConsent(cfg) {
+		observed.Log.WarnContext(ctx, "consent.kept_too_short", "why", why)
+	}
 	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
@@ -104,7 +107,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	anchoring, err := w.anchors()
+	anchoring, err := w.anchors(ctx)
 	if err != nil {
 		return err
 	}
@@ -256,7 +259,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 }
 
 // anchors is the loop that writes signed anchors of the consent ledgers outside the database, if it is to.
-func (w *wiring) anchors() ([]process.Component, error) {
+func (w *wiring) anchors(ctx context.Context) ([]process.Component, error) {
 	if w.cfg.LedgerKey.IsZero() {
 		return nil, nil
 	}
@@ -264,8 +267,12 @@ func (w *wiring) anchors() ([]process.Component, error) {
 	if err != nil {
 		return nil, err
 	}
+	db := store.NewStore(w.pool)
+	if err := anchor.Observe(ctx, w.meter, db.UnanchoredSince, w.deps.Now); err != nil {
+		return nil, err
+	}
 	writer := &anchor.Writer{
-		Due: store.NewStore(w.pool).AnchorLedgers, Dir: w.cfg.AnchorDir, Key: key, Now: w.deps.Now, Log: w.observed.Log,
+		Due: db.AnchorLedgers, Dir: w.cfg.AnchorDir, Key: key, Now: w.deps.Now, Log: w.observed.Log,
 	}
 	loop := w.loops.Loop("ledger anchors", process.Repetition{
 		Once: writer.Once, Rest: w.deps.Rest, Every: w.cfg.AnchorInterval,

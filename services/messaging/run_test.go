@@ -339,10 +339,15 @@ func TestDoctor(t *testing.T) {
 		"ConsentThatIsForgottenTooSoon": {
 			variable: "CONSENT_RETENTION", value: "43799h", want: []string{"warning consent kept ", "shorter than five years"}, well: true,
 		},
-		"AHostThatTwilioRefuses":   {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
-		"AnIntervalThatIsTooShort": {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
-		"AnAPIKeyThatIsDeleted":    {variable: "TWILIO_API_KEY_SID", value: "SK" + strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
-		"TheSharedSecret":          {variable: "SERVICE_AUTH_SECRET", value: secret, want: []string{"warning service keys   SERVICE_AUTH_SECRET is set"}, well: true},
+		"WordsThatAreForgottenTooSoon": {
+			variable: "MESSAGES_RETENTION", value: "9599h", want: []string{"warning consent kept ", "MESSAGES_RETENTION is 9599h", "what a text said"}, well: true,
+		},
+		"ReceiptsThatAreForgottenTooSoon": {variable: "RECEIPTS_RETENTION", value: "9599h", want: []string{"warning consent kept ", "RECEIPTS_"}, well: true},
+		"AuditThatIsForgottenTooSoon":     {variable: "AUDIT_RETENTION", value: "9599h", want: []string{"warning consent kept ", "AUDIT_"}, well: true},
+		"AHostThatTwilioRefuses":          {variable: "PUBLIC_BASE_URL", value: "https://pace_line.example", want: []string{"failed  callbacks", "21609"}},
+		"AnIntervalThatIsTooShort":        {variable: "RECONCILE_INTERVAL", value: "29s", want: []string{"warning configuration  RECONCILE_INTERVAL is 29s"}, well: true},
+		"AnAPIKeyThatIsDeleted":           {variable: "TWILIO_API_KEY_SID", value: "SK" + strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
+		"TheSharedSecret":                 {variable: "SERVICE_AUTH_SECRET", value: secret, want: []string{"warning service keys   SERVICE_AUTH_SECRET is set"}, well: true},
 	} {
 		t.Run("Sees"+name, func(t *testing.T) {
 			t.Parallel()
@@ -371,20 +376,34 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("SeesAHostThatTheRealTwilioCannotReach", func(t *testing.T) {
 		t.Parallel()
-		env := environ(pgtest.URL(t, messaging.Migrations()), "")
-		delete(env, "TWILIO_API_URL")
 		for host, want := range map[string]string{"localhost": "cannot reach localhost", "192.168.1.4": "cannot reach 192.168.1.4", "gateway": "no public name"} {
-			env["PUBLIC_BASE_URL"] = "https://" + host
-			cfg, err := messaging.LoadConfig(env)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(t.Context()) // nobody is to call the real one
-			cancel()
-			var report bytes.Buffer
-			require.Error(t, messaging.Doctor(ctx, cfg).Report(&report, false))
-			require.Contains(t, report.String(), want)
-			require.Contains(t, report.String(), "warning help texts     SMS_BRAND_NAME is not set")
+			require.Contains(t, withTwilioItself(t, "PUBLIC_BASE_URL", "https://"+host), want)
 		}
 	})
+
+	t.Run("SeesAnswersToHelpThatTheRealTwiliosCarriersRefuse", func(t *testing.T) {
+		t.Parallel()
+		require.Contains(t, withTwilioItself(t), "warning help texts     SMS_BRAND_NAME is not set")
+		require.Contains(t, withTwilioItself(t, "SMS_BRAND_NAME", "Acme"), "warning help texts     SMS_HELP_CONTACT is not set")
+		require.Contains(t, withTwilioItself(t, "SMS_BRAND_NAME", "Acme", "SMS_HELP_CONTACT", "help@acme.example"), "ok      help texts ")
+	})
+}
+
+// withTwilioItself is what the doctor says with the real Twilio, which is not called.
+func withTwilioItself(t *testing.T, settings ...string) string {
+	t.Helper()
+	env := environ("postgres://127.0.0.1:1/messaging", "")
+	delete(env, "TWILIO_API_URL")
+	for i := 0; i < len(settings); i += 2 {
+		env[settings[i]] = settings[i+1]
+	}
+	cfg, err := messaging.LoadConfig(env)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context()) // nobody is to call it
+	cancel()
+	var report bytes.Buffer
+	require.Error(t, messaging.Doctor(ctx, cfg).Report(&report, false))
+	return report.String()
 }
 
 // startCarrier plays Twilio for the account of environ, and returns where.

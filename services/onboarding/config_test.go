@@ -176,6 +176,10 @@ ok +connections +2 processes have up to \d+ connections each, and the server has
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
 ok +tls +off: .*
+ok +opening +built in: they name no brand .*
+ok +own hours +no organisation has decided .*
+ok +own consent +no organisation requires .*
+ok +kept +timelines and audit are kept for 9600h0m0s or longer
 \z`, report.String())
 	})
 
@@ -204,6 +208,45 @@ ok +tls +off: .*
 			require.Equal(t, zone == "UTC", warning.MatchString(report.String()), report.String())
 		}
 	})
+
+	for name, tt := range map[string]struct {
+		variable, value string
+		decided         string // of the settings of an organisation
+		want            string
+	}{
+		"AnOpeningThatNamesNoBrand": {want: `warning +opening +ONBOARDING_OPENING in en, .*ENGAGEMENT_WELCOME in en, .*carriers ask .*\n +to mend: write yours in`},
+		"NoConsentThatIsRequired":   {want: `warning +own consent +no organisation requires .*\n +to mend: PUT /v1/settings with require_consent_record`},
+		"ConsentThatIsRequired":     {decided: `require_consent_record = true`, want: `ok +own consent +1 organisations require`},
+		"AnEarlyDefault":            {variable: "QUIET_HOURS_DEFAULT", value: "07:59-21:00", want: `warning +quiet hours +texts are sent within 07:59-21:00, which`},
+		"AnEarlyWindow":             {decided: `quiet_until = '07:59'`, want: `warning +own hours +.* 0{8}-.* \(07:59-21:00\)\n +to mend: PUT /v1/settings`},
+		"ALateWindow":               {decided: `quiet_from = '21:01'`, want: `warning +own hours +.*\(08:00-21:01\)`},
+		"AWindowOverMidnight":       {decided: `quiet_until = '20:00', quiet_from = '06:00'`, want: `warning +own hours +.*\(20:00-06:00\)`},
+		"NoWindow":                  {decided: `quiet_hours = false`, want: `warning +own hours +.*\(off\)`},
+		"AShorterWindow":            {decided: `quiet_until = '09:00'`, want: `ok +own hours `},
+		"AShortTimeline":            {variable: "TIMELINE_RETENTION", value: "9599h", want: `warning +kept +.*TIMELINE_RETENTION is 9599h0m0s\n +to mend: set`},
+		"AShortAudit":               {variable: "AUDIT_RETENTION", value: "9599h", want: `warning +kept +.*AUDIT_RETENTION is 9599h0m0s\n`},
+		"AShortTimelineOfItsOwn":    {decided: `retention = '{"timeline": 399}'`, want: `warning +kept +.*organisations: 0{8}-.* \(timeline_days 399\)\n`},
+		"ALongAuditOfItsOwn":        {decided: `retention = '{"audit": 400}'`, want: `ok +kept `},
+	} {
+		subtest(t, "TellsWithRealAccountsOf"+name, newWorld, func(t *testing.T, w *world) {
+			w.environ["QSTASH_URL"] = "https://127.0.0.1:1" // nobody is to call the real one
+			if tt.variable != "" {
+				w.environ[tt.variable] = tt.value
+			}
+			if tt.decided != "" {
+				_, err := w.pool.Exec(platform.AcrossOrganisations(t.Context()), `insert into organisation_settings (org_id, quiet_hours, updated_at)
+					values ($1, true, $2)`, orgID, time.Unix(0, 0))
+				require.NoError(t, err)
+				_, err = w.pool.Exec(platform.AcrossOrganisations(t.Context()), `update organisation_settings set `+tt.decided)
+				require.NoError(t, err)
+			}
+			cfg, err := onboarding.LoadConfig(w.environ)
+			require.NoError(t, err)
+			var report strings.Builder
+			require.ErrorContains(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false), "qstash")
+			require.Regexp(t, `(?m)^`+tt.want, report.String())
+		})
+	}
 
 	subtest(t, "ChecksRedisWhenThereIsOne", newWorld, func(t *testing.T, w *world) {
 		memory := miniredis.RunT(t)

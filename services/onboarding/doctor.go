@@ -66,6 +66,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "give GRPC_TLS_CERT_FILE, GRPC_TLS_KEY_FILE and GRPC_TLS_CA_FILE as readable PEM files, or none of them",
 		},
 	}
+	checks = append(checks, promises(about)...)
 	if !cfg.RedisURL.IsZero() {
 		checks = append(checks, process.Check{
 			Name: "redis", Look: about(lookAtRedis),
@@ -111,6 +112,8 @@ func lookAtQuietHours(_ context.Context, cfg Config) (string, error) {
 		return "", err
 	case window.Always():
 		return "", process.Warn("texts are sent at any hour, also at night, unless an organisation has decided otherwise")
+	case wide(window):
+		return "", process.Warn("texts are sent within %s, which is before 08:00 or after 21:00, unless an organisation has decided otherwise", window)
 	}
 	return "texts are sent within " + window.String() + " by each person's clock, unless an organisation has decided otherwise", nil
 }

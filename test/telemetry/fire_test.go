@@ -203,6 +203,8 @@ func TestAlertsFire(t *testing.T) {
 		{name: "AnErasureThatStaysOpen", alert: "ErasureStaysOpen", series: []string{`erasures_open_oldest_seconds 86100+60x40 0x60`}, fires: 21, clears: 41},
 		{name: "ABacklogThatRetentionClears", alert: "RetentionLate", series: []string{`retention_late_seconds{table="audit"} 0x5 7200x300 0x500`}, fires: never},
 		{name: "RetentionThatFallsBehind", alert: "RetentionLate", series: []string{`retention_late_seconds{table="audit"} 0x5 7200x400 0x400`}, fires: 366, clears: 407},
+		{name: "LedgersThatMissedAFewAnchors", alert: "LedgersNotAnchored", series: []string{`ledgers_unanchored_seconds 0+60x350 0x60`}, fires: never},
+		{name: "LedgersThatNoAnchorHolds", alert: "LedgersNotAnchored", series: []string{`ledgers_unanchored_seconds 21300+60x40 0x60`}, fires: 21, clears: 41},
 		{name: "TooFewConnections", alert: "PoolExhausted", series: []string{`postgres_connection_wait_seconds_total{instance="a"} 0+120x30 3600x60`}, fires: 8, clears: 32},
 		{
 			name: "ALoopOfOneInstance", alert: "LoopStandsStill", fires: 8, clears: 21,

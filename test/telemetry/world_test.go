@@ -77,7 +77,9 @@ func play(t *testing.T) seen {
 	require.NoError(t, err)
 	services, err := stack.StartServices(t.Context(), vendors, stack.ServiceConfig{
 		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
-		Secrets: secrets, Log: log, Environ: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint},
+		Secrets: secrets, Log: log, Environ: map[string]string{
+			"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "LEDGER_SIGNING_KEY": secrets.Keys()["GATEWAY_SIGNING_KEY"], "LEDGER_ANCHOR_DIR": t.TempDir(),
+		},
 	})
 	require.NoError(t, err)
 	stop := sync.OnceFunc(func() {

@@ -68,6 +68,13 @@ func anchored(t *testing.T) *evidence {
 
 const agreed = "they agreed again"
 
+func phone(t *testing.T, number string) sms.Phone {
+	t.Helper()
+	to, err := sms.StoredPhone(number)
+	require.NoError(t, err)
+	return to
+}
+
 func (e *evidence) note(phone, reason string) {
 	e.t.Helper()
 	to, err := sms.StoredPhone(phone)
@@ -183,6 +190,26 @@ func TestAnchors(t *testing.T) {
 		require.NotContains(t, string(text)+e.logged.String(), "1415555")
 		require.NotContains(t, string(text), "letter")
 		require.Contains(t, e.logged.String(), "ledger.anchored")
+	})
+
+	t.Run("LinesWaitSinceTheFirstThatNoAnchorHoldsOrTheAnchorAfterIt", func(t *testing.T) {
+		t.Parallel()
+		e := anchored(t)
+		waits := func() time.Duration {
+			since, err := e.store.UnanchoredSince(t.Context())
+			require.NoError(t, err)
+			if since == nil {
+				return -1
+			}
+			return since.Sub(at)
+		}
+		require.EqualValues(t, -1, waits(), "none does")
+		note := inbox.Note{OrgID: org, Phone: phone(t, bob), State: consent.OptedOut, Reason: "letter 3", At: at.Add(7 * time.Hour)}
+		_, err := e.store.SetConsent(t.Context(), note)
+		require.NoError(t, err)
+		require.Equal(t, 7*time.Hour, waits(), "a new line, long after the last anchor")
+		e.asOwner(`update ledger_anchors set at = at + interval '9 hours'`)
+		require.Equal(t, 9*time.Hour, waits(), "a backlog that is worked off")
 	})
 
 	t.Run("TheLoginThatServesRewritesNothing", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -81,6 +82,25 @@ func (s *Store) AnchorLedgers(
 		)
 	})
 	return anchored, err
+}
+
+// sqlUnanchoredSince looks at some of the ledgers that wait, by their index, and at the first line of each that no anchor holds. An anchor
+// that was written since counts: a backlog is being worked off.
+const sqlUnanchoredSince = `
+select greatest(min(e.at), (select a.at from ledger_anchors a order by a.number desc limit 1)) from (
+	select org_id, phone, anchored from consents where anchored < chain_length order by org_id, phone limit 500
+) due cross join lateral (
+	select at from consent_events l where l.org_id = due.org_id and l.phone = due.phone order by l.id offset due.anchored limit 1
+) e having count(*) > 0`
+
+// UnanchoredSince is since when lines have waited for an anchor and none was written; nil when no line waits.
+func (s *Store) UnanchoredSince(ctx context.Context) (since *time.Time, err error) {
+	defer mark(&err)
+	err = s.pool.QueryRow(ctx, sqlUnanchoredSince).Scan(&since)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return since, err
 }
 
 const sqlNamedLedgers = `
