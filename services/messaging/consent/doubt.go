@@ -69,7 +69,7 @@ const (
 var doubtfulEnglish = regexp.MustCompile(` (?:` + strings.Join([]string{
 	`desist|cease|discontinue|unenroll|disenroll|unregister|deregister|dnc|gdpr|ccpa|unsu[bs]?\w*|unsbu\w*|revok(?:e|ed|ing)`,
 	`(?:stopped|cancell?(?:ed|ing)|quit|stopping|pause|halt|terminate|suspend|end|disable|mute|deactivate|(?:turn|switch|shut) off|block)` +
-		objectEn + ``,
+		objectEn,
 	`stopp?`, `cancel` + objectEn,
 	`opt(?:ing|ed)?(?: me| us)? out`, `opt out of (?:all|any|this|these|those|your|everything|it|` + objectsEn + `)`,
 	`unsubscribed? from (?:all|any|this|these|those|your|everything|it|here|you|` + objectsEn + `)`,
@@ -94,7 +94,7 @@ var doubtfulEnglish = regexp.MustCompile(` (?:` + strings.Join([]string{
 	neverEn + ` (?:want|wanna|need|wish|ask for|like)(?: to (?:get|receive|have))?(?: any(?: more)?(?: of)?)?` +
 		` (?:this|these|them|it|anything from you)`,
 }, `|`) + `)` + thanksEn + ` (?:,|$)|(?:^|,) ` + politeEn + `(?:` + strings.Join([]string{ // which are all of a clause
-	`(?:stop|cancel|unsubscribe|end) \d+ (?:stop|cancel)`, `(?:i )?(?:quit|cancel|withdraw)|i object|remove|mute|cancel+|i (?:want|need|would like) to cancel`,
+	`(?:i )?(?:quit|cancel|withdraw)|i object|remove|mute|cancel+|i (?:want|need|would like) to cancel`,
 	`end it|not me|no ?more(?: of (?:this|these|that|it|them))?(?: from you)?|terminate|halt|deactivate(?: me)?|turn off|remove(?: me)?`,
 	`take me off|(?:youre |you are |ur )?blocked|block|(?:this is |its |it is )?(?:a )?scam|wrong|forget me|opt me out`,
 }, `|`) + `)` + thanksEn + ` (?:,|$)`)
@@ -107,7 +107,8 @@ var doubtfulPortuguese = regexp.MustCompile(` (?:` + strings.Join([]string{
 	`sair (?:(?:d[aeo]|d?ess[ea]s?|dest[ea]s?|dum|duma) )*(?:listas?|grupo|cadastro|disso|disto|merda|porra|bosta|` + textsPt + `)`,
 	`(?:me|nos) (?:remov|exclu|delet|retir|apag|desativ|descadastr|bloque)(?:a|e|i|ia|am|em|ir|er|ar|ue)(?: d\w+)?`,
 	`me (?:tir(?:a|e|em|ar)) (?:daqui|dai|disso|disto|fora|dess[ea]|dest[ea])`,
-	`(?:(?:remov|exclu|apag|retir|tir|delet|bloque|elimin)(?:a|e|i|ia|am|em|uem|ir|er|ar|ue)|esque(?:ca|cam|ce|cer))` + hisPt +
+	`(?:(?:remov|exclu|apag|retir|tir|delet|bloque|elimin)(?:a|e|i|ia|am|em|uem|ir|er|ar|ue)|` +
+		`esque(?:ca|cam|ce|cer))` + hisPt +
 		`(?:dados|numero|nome|telefone|contato|cadastro|conta|perfil|informacoes|lista)`,
 	notPt + `(?: \w+){0,3} (?:autoriz\w+|permiss(?:ao|oes)|autorizacao|consentimento|consinto|consenti|permito|permiti)`,
 	`sem (?:a )?(?:minha )?(?:permissao|autorizacao|consentimento)`,
@@ -120,7 +121,8 @@ var doubtfulPortuguese = regexp.MustCompile(` (?:` + strings.Join([]string{
 	notPt + ` (?:conheco (?:nenhum\w*|ninguem|vc|voce|voces)|te conheco)`,
 }, `|`) + `) | (?:` + notPt + ` (?:sou|somos) (?:mais )?(?:a|o) \w+|` + notPt + `(?: \w+){0,2} receber(?: mais)?)` + thanksPt +
 	` (?:,|$)|(?:^|,) ` + politePt + `(?:` + strings.Join([]string{
-	`(?:quero |queria |pode |podem |como (?:eu )?(?:faco (?:para|pra) )?)?(?:cancel(?:a|ar|e|em|o)|sair|saia)(?: (?:daqui|agora|ja|tudo|isso|fora))*`,
+	`(?:quero |queria |pode |podem |como (?:eu )?(?:faco (?:para|pra) )?)?` +
+		`(?:cancel(?:a|ar|e|em|o)|sair|saia)(?: (?:daqui|agora|ja|tudo|isso|fora))*`,
 	`(?:excluir|retirar|suspender|interromper|desativar|desativa|desative|desligar|anular|bloquear|encerra|encerre|denunciar|` +
 		`golpe|vaza|vtnc|vsf|no mas)`, notPt + ` preciso mais`, `(?:da|tem como) (?:para|pra) parar`,
 }, `|`) + `)` + thanksPt + ` (?:,|$)`)
@@ -128,8 +130,8 @@ var doubtfulPortuguese = regexp.MustCompile(` (?:` + strings.Join([]string{
 // doing is what somebody stops doing; texts of ours are what we may be told to stop, however they are written.
 var (
 	doing = regexp.MustCompile(` (?:stop \w+ing|(?:parar|parem|pare|para) de (?:me )?\w+[aei]r) `)
-	texts = regexp.MustCompile(` (?:te?x|tet|txt|msg|mess?ag|mass?ag|contact|send|call|both|spam|harr?as|bug|pest|rec[ei]+v|getting|writ|email|` +
-		`commun|sms|notif|ping|annoy|stalk|bombard|market|everyt|anyt|` +
+	texts = regexp.MustCompile(` (?:te?x|tet|txt|msg|mess?ag|mass?ag|contact|send|call|both|spam|harr?as|bug|pest|rec[ei]+v|getting|writ|` +
+		`email|commun|sms|notif|ping|annoy|stalk|bombard|market|everyt|anyt|` +
 		`mand|envi|escrev|contat|incomod|perturb|importun|assedi|lig|ench|torr|receb)\w* $`)
 )
 
@@ -186,8 +188,9 @@ func slip(said []string) (Locale, bool) {
 
 // ownWords are a letter away from a stop word, and words of their own.
 var ownWords = []string{
-	"shop", "step", "top", "slop", "stoop", "stomp", "strop", "stow", "sop", "stops", "cancer", "removed", "removes", "evoke", "quite", "quiet", "suit", "quid", "quip",
-	"said", "sail", "sais", "saiu", "cair", "fair", "hair", "pair", "lair", "sari", "pagar", "pairar", "parir", "parear", "varar",
+	"shop", "step", "top", "slop", "stoop", "stomp", "strop", "stow", "sop", "stops", "cancer", "removed", "removes", "evoke", "quite", "quiet",
+	"suit", "quid", "quip", "said", "sail", "sais", "saiu", "cair", "fair", "hair", "pair", "lair", "sari", "pagar", "pairar", "parir", "parear",
+	"varar",
 }
 
 // oneOff reports whether one letter was left out, put in, changed, or swapped with the next.

@@ -282,7 +282,8 @@ var clearPortuguese = regexp.MustCompile(`^` + politePt + `(?:(?:` + strings.Joi
 		`escrevam)(?: mais)?(?: ` + whichPt + textsPt + `)?`,
 	`(?:sem|nada de|chega de) mais ` + textsPt,
 	notPt + `(?: mais)? (?:entre|entrem|entrar)(?: mais)? em contato(?: comigo)?`,
-	`(?:gostaria|quero|queria|desejo|prefiro)(?: de)? ` + notPt + `(?: mais)? receber(?: mais)?(?: ` + whichPt + `(?:` + textsPt + `|isso|nada))?`,
+	`(?:gostaria|quero|queria|desejo|prefiro)(?: de)? ` + notPt + `(?: mais)? receber(?: mais)?` +
+		`(?: ` + whichPt + `(?:` + textsPt + `|isso|nada))?`,
 }, `|`) + `)` + againPt + `)$`)
 
 var ambiguousPortuguese = regexp.MustCompile(strings.Join([]string{
