@@ -321,6 +321,17 @@ func mutations() []mutation {
 			old:  "return o.Rates.Take(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)", without: "return 0, nil",
 		},
 		{
+			guard: "words with which a person revokes in no way that the rules know are doubtful",
+			tests: []string{"./services/messaging/consent", "-run", "TestRevocation"},
+			file:  "services/messaging/consent/revocation.go",
+			old:   "caught := doubtful(body, text); caught {", without: "caught := doubtful(body, text); caught && false {",
+		},
+		{
+			guard: "the ledger states no confirmation that is not given", tests: []string{"./services/messaging/inbox", "-run", "TestConfirmationOfAnOptOut"},
+			file: "services/messaging/postgres/inbound.go",
+			old:  "if !kept && follows.Event != nil {", without: "if !kept && follows.Event != nil && false {",
+		},
+		{
 			guard: "words that may be an opt-out hold the person inside a claim", tests: unjudgedSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  " or h.unjudged_id is not null))`", without: "))`",

@@ -82,7 +82,7 @@ func PreferencesOf(body string) Preferences {
 		return nothing
 	}
 	// STOP in any of its forms is never narrowed: "stop sending me. tips", "stop, no more tips".
-	if wish, _ := Revocation(body); wish == Clear || Classify(body, OptedIn) == OptOut {
+	if wish, _ := byRules(clausesOf(body)); wish == Clear || Classify(body, OptedIn) == OptOut {
 		return nothing
 	}
 	return asked

@@ -7,8 +7,9 @@ import (
 	"unicode"
 )
 
-// RulesVersion names the rules of this file in the ledger, as Version names the keywords. It changes with every change to them.
-const RulesVersion = "2026-11-23.1"
+// RulesVersion names the rules of this file and of doubt.go in the ledger, as Version names the keywords. It changes with every change to
+// them.
+const RulesVersion = "2026-11-25.1"
 
 // Wish is what a text in free words says about receiving texts.
 type Wish int
@@ -25,9 +26,20 @@ const (
 // courtesies around it, and with nothing anywhere in the text that takes it back, jokes, or speaks of a time ("until tomorrow").
 // Where the same words are only part of a clause, stand before such a time, or are those of somebody who has had enough ("leave
 // me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
-// breaks the law, but somebody who looks is right both times.
+// breaks the law, but somebody who looks is right both times. Under them is the net of doubtful.
 func Revocation(body string) (Wish, Locale) {
 	clauses, text := clausesOf(body)
+	wish, locale := byRules(clauses, text)
+	if wish != NoWish {
+		return wish, locale
+	}
+	if locale, caught := doubtful(body, text); caught {
+		return Unclear, locale
+	}
+	return NoWish, English
+}
+
+func byRules(clauses []string, text string) (Wish, Locale) {
 	var before []string // what is said for a time
 	if at := untilThen.FindStringIndex(text); at != nil {
 		before, _ = clausesOf(text[:at[0]])
@@ -52,7 +64,7 @@ func Revocation(body string) (Wish, Locale) {
 func clausesOf(body string) (clauses []string, text string) {
 	var parts []string
 	for _, part := range strings.FieldsFunc(body, punctuates) {
-		folded := contracted(words(part))
+		folded := slices.DeleteFunc(contracted(words(part)), swears)
 		if len(folded) == 0 {
 			continue
 		}
@@ -78,6 +90,11 @@ func punctuates(r rune) bool {
 
 func begins(word string) bool {
 	return slices.Contains([]string{"and", "but", "because", "mas", "porque", "pois"}, word)
+}
+
+// swears tells a word that only makes the next one stronger.
+func swears(word string) bool {
+	return slices.Contains([]string{"fucking", "fuckin", "freaking", "friggin", "goddamn", "bloody"}, word)
 }
 
 // contracted puts together what an apostrophe has torn apart, and writes the forms of "not" alike: don't, do not and dont are
@@ -148,7 +165,12 @@ var clearEnglish = regexp.MustCompile(`^` + politeEn + `(?:(?:` + strings.Join([
 	`(?:i (?:want|need|wish|would like)|id like|i wanna) ?(?:to )?(?:be taken|come|get) off (?:this|these|the|your|ur|` +
 		`all)(?: \w+)? lists?`,
 	`i(?: hereby)? (?:revoke|withdraw|retract|cancel) (?:my )?(?:consent|permission|subscription|opt in)`,
-	`cancel (?:my subscription|my sms|(?:these|the|your|all) (?:texts?|messages?|text messages?|sms|notifications))`,
+	`(?:cancel|end|discontinue) (?:(?:my|the|this) )?(?:subscription|sms|(?:(?:my|these|the|your|all|all the|all these) )?` +
+		`(?:texts?|messages?|text messages?|notifications))`,
+	`(?:cease|desist|unsubscribe all|unsubscribe me from (?:all|everything)|opt out(?: now| (?:of|from) ` + whichEn + textsEn + `))`,
+	`(?:i want to|id like to|i would like to|i wanna|i wish to) (?:stop|quit) (?:receiving|getting) ` + whichEn + textsEn + fromUsEn,
+	`(?:i (?:hereby )?)?(?:revoke|withdraw|retract) (?:my )?(?:consent|permission)(?: (?:to (?:text|message|contact) me|` +
+		`to (?:receive|get) ` + whichEn + textsEn + `|to be (?:contacted|texted|messaged)))?`,
 }, `|`) + `)` + thanksEn + `|(?:` + strings.Join([]string{
 	`(?:i )?(?:dont|do nt|never)(?: you)?(?: ever)?(?: (?:text|message|contact|txt|sms|write))(?: to)? ` + meEn,
 	`(?:dont|never)(?: ever)? send ` + whichEn + textsEn + toUsEn,
@@ -157,6 +179,9 @@ var clearEnglish = regexp.MustCompile(`^` + politeEn + `(?:(?:` + strings.Join([
 	`(?:i )?(?:dont|no longer|never)(?: (?:want|wanna|wish))(?: (?:you|u|yall))?(?: to)?(?: be)? (?:texted|messaged|contacted|` +
 		`text me|texting me|message me|messaging me|contact me|contacting me)` + fromUsEn,
 	`no more ` + textsEn + toUsEn + fromUsEn,
+	`i (?:dont|no longer|never) consent(?:ed)? to ` + whichEn + textsEn + fromUsEn,
+	`(?:you|u|yall) (?:dont|no longer) have my (?:consent|permission)(?: to (?:text|message|contact) me)?`,
+	`i (?:dont|no longer) (?:want|wanna|wish)(?: to)? hear from (?:you|u|yall|you guys|you people)`,
 }, `|`) + `)` + againEn + `)$`)
 
 // What may stand anywhere, or has to be all of a clause (" , " is between two).
@@ -243,7 +268,7 @@ var clearPortuguese = regexp.MustCompile(`^` + politePt + `(?:(?:` + strings.Joi
 		`ser retirad[oa] (?:da|dessa) lista)` + fromUsPt,
 	`(?:cancela|cancele|cancelem|cancelar) (?:as|essas|estas|suas|o envio de|o envio das|o recebimento de) ?` + textsPt,
 	`(?:cancela|cancele|cancelem|cancelar) (?:a |o )?(?:minha |meu )(?:inscricao|cadastro|assinatura)`,
-	`(?:me descadastra|me descadastrem|me descadastrar|me desinscreve|me desinscreva)`,
+	`(?:descadastra|me descadastra|me descadastrem|me descadastrar|me desinscreve|me desinscreva|sair da lista|cancelar ` + textsPt + `)`,
 	`(?:revogo|retiro|cancelo) (?:o )?(?:meu )?consentimento`,
 }, `|`) + `)` + thanksPt + `|(?:` + strings.Join([]string{
 	notPt + `(?: mais)?(?: me)?(?: mais)? ` + sendNotPt + `(?: me)?(?: mais)?(?: ` + whichPt + `(?:` + textsPt + `|nada|isso))` + toMePt,
@@ -256,6 +281,9 @@ var clearPortuguese = regexp.MustCompile(`^` + politePt + `(?:(?:` + strings.Joi
 	notPt + `(?: mais)? (?:quero|desejo)(?: mais)? que (?:vc|voce|vcs|voces)?(?: )?me (?:mande|mandem|envie|enviem|escreva|` +
 		`escrevam)(?: mais)?(?: ` + whichPt + textsPt + `)?`,
 	`(?:sem|nada de|chega de) mais ` + textsPt,
+	notPt + `(?: mais)? (?:entre|entrem|entrar)(?: mais)? em contato(?: comigo)?`,
+	`(?:gostaria|quero|queria|desejo|prefiro)(?: de)? ` + notPt + `(?: mais)? receber(?: mais)?` +
+		`(?: ` + whichPt + `(?:` + textsPt + `|isso|nada))?`,
 }, `|`) + `)` + againPt + `)$`)
 
 var ambiguousPortuguese = regexp.MustCompile(strings.Join([]string{

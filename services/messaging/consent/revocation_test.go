@@ -34,6 +34,10 @@ var english = sayings{
 		"I don't know who you are. Stop texting me.", "stop texting me and remove me from your list", "Stop texting me because I already signed up",
 		"No, stop texting me", "ok stop sending me stuff", "Stop texting me!!! 😡", "Sorry, please stop messaging me", "stop texting me ever again",
 		"you need to stop texting me", "for the last time stop texting me", "get me off this list", "ＳＴＯＰ ＴＥＸＴＩＮＧ ＭＥ please now", "Stop with the texts",
+		"cease and desist", "I'd like to stop receiving texts", "I want to stop receiving messages", "stop fucking texting me", "stop the fucking texts",
+		"UNSUBSCRIBE ALL", "I do not consent to these messages", "you don't have my consent", "You do not have my permission to text me", "cancel subscription",
+		"cancel texts", "cancel my texts", "cancel messages", "opt out of all messages", "opt out now", "end texts", "End all texts", "revoke my consent",
+		"I revoke my permission to text me", "I revoke consent to receive texts", "I withdraw my consent to be contacted", "I don't want to hear from you",
 	},
 	unclear: []string{
 		"stop it", "Stop it!", "please stop it", "stop this", "Stop that now", "STOP ALREADY", "ok stop", "stop now", "leave me alone", "please leave me alone",
@@ -49,6 +53,13 @@ var english = sayings{
 		"stop reminder texts", "Stop sending me reminder messages!", "no more reminder texts", "I don't want tip messages", "turn off reminder notifications",
 		"stop texts until tomorrow", "no more messages tonight please",
 		"stop texting me reminders", "stop reminding me", "Please stop reminding me, thanks", "stop sending me reminders",
+		"Reply STOP", "STOPP", "STPO", "SOTP", "STOO", "S T O P", "st op", "🛑", "STOP -John", "STOP or I'll sue", "STOP 2 STOP", "Nah stop", "I asked you to stop",
+		"stop everything", "stop sending", "stop textin me", "plz stop texing me", "stpo texting me", "dont texr me", "do not text", "make it stop", "no more",
+		"please no more of this", "I don't want this", "I no longer wish to receive these", "unsub", "unsuscribe", "unsubcribe", "cancell", "cancel all",
+		"I do not consent", "I never gave you permission", "you are not authorized to text me", "turn off messages", "I am on the DNC registry", "not me",
+		"this is not Ana, she doesn't have this number anymore", "This isn't Ana", "I'm not Ana", "this is not Ana's number", "nobody by that name here", "Wrong #",
+		"stop sending reminders and everything else", "delete my data", "please delete all my data", "GDPR", "I object to processing of my data", "remove",
+		"remove from list", "take my number off", "forget me", "discontinue", "blocked", "I quit", "stop typos", "don't bother me",
 	},
 	nothing: []string{
 		"no", "not now", "I can't stop smiling", "quit my job", "I quit my job last week", "Don't stop texting me", "please don't stop messaging me!",
@@ -69,6 +80,13 @@ var english = sayings{
 		"I don't want my kids to text", "someone keeps messaging my mother", "", "   ", "👍", "!!!",
 		"stop reminders", "no more tips", "stop reminding me of my ex", "don't stop the reminder texts", "I got no reminder text today", "thanks for the reminder message",
 		"set a reminder for 5pm", "cancel the reminder", "I turned off reminder notifications on my phone",
+		"call me at five", "call me at 5", "don't call now please", "I'm not ready", "I'm not sure yet", "this is not a good time", "This is not working", "I'm not home",
+		"I'm not near my phone", "this number works", "Is this number right?", "I don't have my phone with me", "I'll stop by at 5", "stop by at 5", "stop at the store",
+		"the train stops at 5", "stop eating sugar", "I'd like to stop procrastinating", "cancel my appointment", "I had to cancel my appointment", "my flight was cancelled",
+		"remove the second one", "I agree", "do I need permission?", "I quit my job today", "end of day", "block my calendar", "I contacted them already", "I don't want to",
+		"I don't get it", "no more questions", "done", "I'm done", "skip", "next", "shop", "step", "top", "quite", "quiet", "stop sign", "I got your text", "I didn't get your message",
+		"I forgot my account password", "update my profile", "remind me to cancel my subscription", "remind me to stop by the bank", "set a reminder to cancel gym", "This is Ana",
+		"I no longer work there", "nobody called me", "wrong link", "some", "I removed it already", "turn it off", "how did you get my number",
 	},
 }
 
@@ -91,6 +109,8 @@ var portuguese = sayings{
 		"quero cancelar meu cadastro", "quero deixar de receber mensagens", "revogo meu consentimento", "Retiro o meu consentimento", "não autorizo mais mensagens",
 		"Oi, não quero mais receber. Obrigado", "Bom dia. Por favor, me tire da lista.", "não aceito receber mensagens", "nada de mais mensagens",
 		"Não sei quem é. Pare de me mandar mensagem.", "nunca mais me mande mensagem",
+		"não entre mais em contato", "Não entrem mais em contato comigo", "favor não entrar mais em contato", "sair da lista", "descadastra", "cancelar mensagens",
+		"gostaria de não receber mais mensagens",
 	},
 	unclear: []string{
 		"para", "Para!", "para com isso", "pare com isso por favor", "me deixa em paz", "Me deixe em paz", "chega", "Chega!", "já chega", "basta", "não quero mais",
@@ -103,6 +123,11 @@ var portuguese = sayings{
 		"meu marido disse para parar de me mandar mensagem", "talvez eu queira parar de receber mensagens",
 		"sair dos lembretes", "quero sair das dicas", "me descadastre dos lembretes", "quero me desinscrever dos lembretes", "cancelar minha inscrição nos lembretes",
 		"me tira da lista de lembretes", "parar mensagens de lembrete", "chega de mensagens com dicas", "não quero mais mensagens de lembretes", "para de me lembrar",
+		"exclua meus dados", "Quero que apaguem meus dados", "quero excluir meus dados", "LGPD", "cancela", "cancelar tudo", "pode cancelar", "como cancelo", "me exclua", "me remove",
+		"me tira daqui", "não autorizo", "não autorizo o uso dos meus dados", "não dei permissão", "é engano", "foi engano", "Não sou a Ana", "não sou a ana", "essa não é a Ana",
+		"aqui não é a Ana", "esse número não é da Ana", "não conheço nenhuma Ana", "sair agora", "sair daqui", "SAIR DESSA MERDA", "como sair", "descadastre-me", "desinscreva",
+		"não envie mais", "nao qro mais receber msg", "deixa eu em paz", "remover meu número", "bloqueia meu numero", "desativar mensagens", "paarar", "dá pra parar", "não perturbe",
+		"inscrição cancelar",
 	},
 	nothing: []string{
 		"não", "Não agora", "agora não", "parei de trabalhar", "Parei de fumar", "quero parar de fumar", "não consigo parar de rir", "não para de chover", "não pare de me mandar mensagens",
@@ -119,6 +144,10 @@ var portuguese = sayings{
 		"tire a foto", "me tira uma dúvida", "me tire uma dúvida", "remova a tampa", "apague a luz", "exclua a última resposta", "sem problema", "nada de mais",
 		"parar lembretes", "sem dicas", "vou sair hoje, sem lembretes", "uso o celular para mensagens de lembrete", "obrigado pela mensagem com dicas", "me lembre amanhã",
 		"pare de me lembrar do meu ex", "tirei uma dica do livro",
+		"me liga às cinco", "pode me ligar", "não sou daqui", "não tenho tempo", "não tenho o contato dele", "não recebi a mensagem", "ainda não recebi nada", "preciso sair agora",
+		"vou parar no mercado", "parar de fumar", "cancelar minha consulta", "mandei por engano", "se não me engano", "remove o segundo", "esqueci meu telefone", "esse número é meu",
+		"meu número não mudou", "não é o momento", "aqui não é frio", "não concordo", "autorizo", "entro em contato", "lembre-me de cancelar a academia", "me lembra de sair às 5",
+		"cair", "pagar", "não me ligue agora", "encerrei",
 	},
 }
 
@@ -275,7 +304,7 @@ func FuzzRevocation(f *testing.F) {
 			}
 		}
 	}
-	for _, seed := range []string{"STOP", "ajuda", "don't don't", "n't", "t", "…—", "stop\x00texting\xffme", strings.Repeat("stop texting ", 200)} {
+	for _, seed := range []string{"STOP", "ajuda", "don't don't", "n't", "t", "…—", "stop\x00texting\xffme", "s t\u0303o p 🛑", "I'm not Ana\u0303.", strings.Repeat("stop texting ", 200)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

@@ -231,6 +231,14 @@ func nothingElsePassesAfterAnOptOut(t *testing.T) {
 		out()
 		out()
 		require.Len(t, b.heard(), 1, "no more for now; the opt-outs themselves count")
+		var said []inbox.Confirmer
+		for _, line := range b.Ledger().Events {
+			if line.Source == inbox.FromPerson && line.State == consent.OptedOut {
+				said = append(said, line.ConfirmedBy)
+				require.Equal(t, line.ConfirmedBy == inbox.ByUs, line.Confirmation != "")
+			}
+		}
+		require.Equal(t, []inbox.Confirmer{inbox.ByUs, inbox.ByNobody, inbox.ByNobody}, said, "and the ledger states no confirmation that nobody got")
 		b.Clock.Advance(inbox.StopPause)
 		out()
 		require.Len(t, b.heard(), 2)

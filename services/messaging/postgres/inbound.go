@@ -110,6 +110,15 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 	if err != nil {
 		return send.Message{}, err
 	}
+	if follows.Reply != nil {
+		kept, err := keepReply(ctx, tx, *follows.Reply)
+		if err != nil {
+			return send.Message{}, err
+		}
+		if !kept && follows.Event != nil { // the ledger states no confirmation that is not given
+			follows.Event.ConfirmedBy, follows.Event.Confirmation = inbox.ByNobody, ""
+		}
+	}
 	if follows.Event != nil {
 		if err := change(ctx, tx, consentChange{OrgID: e.OrgID, Phone: m.From, Event: *follows.Event}); err != nil {
 			return send.Message{}, err
@@ -140,10 +149,7 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 			return send.Message{}, err
 		}
 	}
-	if follows.Reply != nil {
-		err = keepReply(ctx, tx, *follows.Reply)
-	}
-	return m, err
+	return m, nil
 }
 
 const sqlRecordedSIDs = `select twilio_sid from sms_messages where twilio_sid = any(@sids) and direction = 'inbound'`

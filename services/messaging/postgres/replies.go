@@ -21,15 +21,17 @@ select @message, @org, @phone, @kind, @body, @key, @at, @expires, @due
 where not exists (select from consent_replies where org_id = @org and phone = @phone and kind = @kind and created_at > @since
 	and (kind = 'help' or outcome = '` + string(send.Accepted) + `'))`
 
-func keepReply(ctx context.Context, tx pgx.Tx, r inbox.Reply) error {
+// keepReply reports whether the reply is one of those that are given.
+func keepReply(ctx context.Context, tx pgx.Tx, r inbox.Reply) (kept bool, err error) {
 	pause := inbox.HelpPause
 	if r.Kind == inbox.ConfirmStop {
 		pause = inbox.StopPause
 	}
-	return exec(ctx, tx, sqlKeepReply, postgres.Args{
+	done, err := tx.Exec(ctx, sqlKeepReply, postgres.Args{
 		"message": r.MessageID, "org": r.OrgID, "phone": r.Phone.String(), "kind": string(r.Kind), "body": r.Body, "key": r.Key,
 		"at": r.CreatedAt, "expires": r.ExpiresAt, "due": r.DueAt, "since": r.CreatedAt.Add(-pause),
 	})
+	return done.RowsAffected() > 0, err
 }
 
 // sqlClaimReplies takes what is due from under the hands of other processes.
