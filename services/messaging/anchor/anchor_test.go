@@ -254,9 +254,13 @@ func TestAnchors(t *testing.T) {
 			deed: []string{`update consents set anchored = 1000 where phone = '` + ada + `'`},
 			want: []string{"says that 1000 of its lines are anchored, and anchors hold 2"},
 		},
+		"LinesThatAreKeptOutOfAnchorsByTheLengthOfTheirLedgerAreFound": {
+			deed: []string{`update consents set chain_length = 0, anchored = 0 where phone = '` + ada + `'`},
+			want: []string{"it is opted_in after line 0, and the last line says opted_in and is line 2"},
+		},
 		"AStateThatTheOwnerWroteIsFound": {
 			deed: []string{`update consents set state = 'opted_out' where phone = '` + ada + `'`},
-			want: []string{"the state is not what the ledger says", "it is opted_out, and the last line says opted_in"},
+			want: []string{"the state is not what the ledger says", "it is opted_out after line 2, and the last line says opted_in and is line 2"},
 		},
 		"ALedgerThatTheOwnerDeletedIsFound": {
 			deed: []string{guardsOff, `delete from consent_events where phone = '` + ada + `'`, `delete from consents where phone = '` + ada + `'`},

@@ -177,11 +177,13 @@ func (s *Store) ClaimedLedgers(ctx context.Context, each func(name uuid.UUID, li
 	return err
 }
 
+// sqlContradicted looks at the length, too: one that is too small keeps lines out of the anchors.
 const sqlContradicted = `
-select coalesce(c.ledger_id, '00000000-0000-0000-0000-000000000000'), c.org_id, c.state, coalesce(e.state, 'nothing')
+select coalesce(c.ledger_id, '00000000-0000-0000-0000-000000000000'), c.org_id, c.state || ' after line ' || c.chain_length,
+	coalesce(e.state || ' and is line ' || e.seq, 'nothing')
 from consents c left join lateral (
-	select e.state from consent_events e where e.org_id = c.org_id and e.phone = c.phone order by e.id desc limit 1) e on true
-where c.state is distinct from e.state`
+	select e.state, e.seq from consent_events e where e.org_id = c.org_id and e.phone = c.phone order by e.id desc limit 1) e on true
+where c.state is distinct from e.state or c.chain_length < e.seq`
 
 // ContradictedLedgers is anchor.Check.Contradicted.
 func (s *Store) ContradictedLedgers(ctx context.Context, each func(name, orgID uuid.UUID, state, said string)) error {
