@@ -8,7 +8,7 @@ import (
 
 // doubtful is the net under the rules of Revocation: a short text with a word of revoking in it is doubtful, unless it is one of the
 // everyday phrases that have the same words. What a person may have meant as the end is looked at by an operator, and not answered with
-// the next text. The last of its guesses are slips of the thumb ("STPO") and a name that is not theirs ("I'm not Ana").
+// the next text. The last of its guesses are slips of the thumb ("STOPP") and a name that is not theirs ("I'm not Ana").
 func doubtful(body, text string) (Locale, bool) {
 	said := strings.Fields(strings.ReplaceAll(text, ",", " "))
 	if len(said) == 0 {
@@ -188,9 +188,9 @@ func slip(said []string) (Locale, bool) {
 
 // ownWords are a letter away from a stop word, and words of their own.
 var ownWords = []string{
-	"shop", "step", "top", "slop", "stoop", "stomp", "strop", "stow", "sop", "stops", "cancer", "removed", "removes", "evoke", "quite", "quiet",
-	"suit", "quid", "quip", "said", "sail", "sais", "saiu", "cair", "fair", "hair", "pair", "lair", "sari", "pagar", "pairar", "parir", "parear",
-	"varar",
+	"shop", "step", "top", "slop", "stoop", "stomp", "strop", "stow", "sop", "stops", "cancer", "removed", "removes", "evoke", "quite",
+	"quiet", "suit", "quid", "quip", "said", "sail", "sais", "saiu", "cair", "fair", "hair", "pair", "lair", "sari", "pagar",
+	"pairar", "parir", "parear", "varar",
 }
 
 // oneOff reports whether one letter was left out, put in, changed, or swapped with the next.

@@ -53,8 +53,9 @@ var english = sayings{
 		"stop reminder texts", "Stop sending me reminder messages!", "no more reminder texts", "I don't want tip messages", "turn off reminder notifications",
 		"stop texts until tomorrow", "no more messages tonight please",
 		"stop texting me reminders", "stop reminding me", "Please stop reminding me, thanks", "stop sending me reminders",
-		"Reply STOP", "STOPP", "STPO", "SOTP", "STOO", "S T O P", "st op", "🛑", "STOP -John", "STOP or I'll sue", "STOP 2 STOP", "Nah stop", "I asked you to stop",
-		"stop everything", "stop sending", "stop textin me", "plz stop texing me", "stpo texting me", "dont texr me", "do not text", "make it stop", "no more",
+		"STPO", "stpo texting me", //nolint:misspell // they are meant to be
+		"Reply STOP", "STOPP", "SOTP", "STOO", "S T O P", "st op", "🛑", "STOP -John", "STOP or I'll sue", "STOP 2 STOP", "Nah stop", "I asked you to stop",
+		"stop everything", "stop sending", "stop textin me", "plz stop texing me", "dont texr me", "do not text", "make it stop", "no more",
 		"please no more of this", "I don't want this", "I no longer wish to receive these", "unsub", "unsuscribe", "unsubcribe", "cancell", "cancel all",
 		"I do not consent", "I never gave you permission", "you are not authorized to text me", "turn off messages", "I am on the DNC registry", "not me",
 		"this is not Ana, she doesn't have this number anymore", "This isn't Ana", "I'm not Ana", "this is not Ana's number", "nobody by that name here", "Wrong #",
@@ -146,7 +147,7 @@ var portuguese = sayings{
 		"pare de me lembrar do meu ex", "tirei uma dica do livro",
 		"me liga às cinco", "pode me ligar", "não sou daqui", "não tenho tempo", "não tenho o contato dele", "não recebi a mensagem", "ainda não recebi nada", "preciso sair agora",
 		"vou parar no mercado", "parar de fumar", "cancelar minha consulta", "mandei por engano", "se não me engano", "remove o segundo", "esqueci meu telefone", "esse número é meu",
-		"meu número não mudou", "não é o momento", "aqui não é frio", "não concordo", "autorizo", "entro em contato", "lembre-me de cancelar a academia", "me lembra de sair às 5",
+		"meu número não mudou", "não é a hora", "aqui não é frio", "não concordo", "autorizo", "entro em contato", "lembre-me de cancelar a academia", "me lembra de sair às 5",
 		"cair", "pagar", "não me ligue agora", "encerrei",
 	},
 }
