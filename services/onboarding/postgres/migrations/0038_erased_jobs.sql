@@ -16,7 +16,7 @@ BEGIN ATOMIC
         UNION ALL SELECT m[1] FROM regexp_matches(words, '[0-9]{7,}', 'g') m WHERE length(m[1]) <= 40
         UNION ALL SELECT substring(encode(decode(rpad(translate(m[1], '-_', '+/'), (length(m[1]) + 3) / 4 * 4, 'A'), 'base64'), 'escape')
                 FROM '[0-9]{7,15}')
-            FROM regexp_matches(words, 'wamid\.([0-9A-Za-z+/_-]{14,200})', 'g') m
+            FROM regexp_matches(words, 'wamid\.([0-9A-Za-z+/_-]+)', 'g') m WHERE length(m[1]) <= 200
         UNION ALL (SELECT number FROM regexp_matches(
                 replace(regexp_replace(words, '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}', '|', 'g'), '(0)', ''),
                 '[0-9]+(?:[ ().,/_\u00ad\u200b-\u2015\u202a-\u202e\u2060\u2212-]+[0-9]+){1,24}', 'g') m,
