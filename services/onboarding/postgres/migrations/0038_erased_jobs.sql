@@ -19,7 +19,7 @@ BEGIN ATOMIC
             FROM regexp_matches(words, 'wamid\.([0-9A-Za-z+/_-]+)', 'g') m WHERE length(m[1]) <= 200
         UNION ALL (SELECT number FROM regexp_matches(
                 replace(regexp_replace(words, '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}', '|', 'g'), '(0)', ''),
-                '[0-9]+(?:[ ().,/_\u00ad\u200b-\u2015\u202a-\u202e\u2060\u2212-]+[0-9]+){1,24}', 'g') m,
+                '[0-9]+(?:[ ()./_\u00ad\u200b-\u2015\u202a-\u202e\u2060\u2212-]+[0-9]+){1,24}', 'g') m,
             regexp_split_to_array(m[1], '[^0-9]+') part, generate_series(1, cardinality(part) - 1) since,
             generate_series(since + 1, least(since + 17, cardinality(part))) until, array_to_string(part[since:until], '') number
             WHERE length(number) BETWEEN 7 AND 18 LIMIT 1000))
