@@ -146,6 +146,11 @@ func mutations() []mutation {
 			old:  "AND (data ? 'reason' OR causation_id ~ '^(action|request):')", without: "AND data ? 'reason'",
 		},
 		{
+			guard: "no key of an action stays in the log of events", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/migrations/0038_erased_jobs.sql",
+			old:  "LIKE 'wamid.%' OR causation_id ~ '^(action|request):')", without: "LIKE 'wamid.%')",
+		},
+		{
 			guard: "no id that a caller chose for a request outlives the person whom it was about", tests: []string{"./services/onboarding/erasure"},
 			file: "services/onboarding/postgres/migrations/0038_erased_jobs.sql",
 			old:  "UPDATE audit SET request_id = ''", without: "UPDATE audit SET request_id = request_id",

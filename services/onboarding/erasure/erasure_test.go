@@ -247,11 +247,11 @@ func TestErasure(t *testing.T) {
 		_, err := pgtest.Owner(t, b.pool).Exec(t.Context(), `
 with e as (
 	insert into events (seq, event_id, org_id, type, subject, time, causation_id, data, recorded_at)
-	select n, gen_random_uuid(), @org, 'streak.completed', @profile, @at, cause, '{}', @at
+	select n, gen_random_uuid(), @org, 'engagement.tier_completed', @profile, @at, cause, '{}', @at
 	from (values (2, 'action:of Zuleika'), (3, 'request:of Zuleika'), (4, 'run:1')) c (n, cause)
 ), o as (
 	insert into event_outbox (event_id, org_id, type, subject, time, causation_id)
-	values (gen_random_uuid(), @org, 'streak.completed', @profile, @at, 'action:of Zuleika')
+	values (gen_random_uuid(), @org, 'engagement.tier_completed', @profile, @at, 'action:of Zuleika')
 ), s as (
 	insert into event_subscriptions (id, org_id, url, types, include, secret, status, cursor_seq, created_at, updated_at)
 	values (@other, @org, 'https://example.com', '{}', '{}', decode(repeat('00', 24), 'hex'), 'active', 2, @at, @at)
@@ -260,7 +260,7 @@ with e as (
 	insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, subscription_id, seq, type, created_at,
 		updated_at)
 	select gen_random_uuid(), @org, 'k', 'e', 's', jsonb_build_object('subject', @profile::text, 'causationid', 'action:of Zuleika'), 'completed', 5, id, 2,
-		'streak.completed', @at, @at from s
+		'engagement.tier_completed', @at, @at from s
 ), j as (
 	update webhook_jobs set actor = '{"subject": "ada", "request_id": "of Zuleika"}'
 )

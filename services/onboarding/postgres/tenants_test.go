@@ -170,7 +170,7 @@ func TestNamesInAJob(t *testing.T) {
 		{phone: us, words: "+14155550181"},
 		{phone: us, words: "call +1 (415) 555-0181 today"},
 		{phone: us, words: "1-415-555-0181"},
-		{phone: us, words: "room 2, 1 (415) 555-0181"},
+		{phone: us, words: "room 2 1 (415) 555-0181"},
 		{phone: us, words: "+1 415 555 0181 2nd floor"},
 		{phone: us, words: "0014155550181"},
 		{phone: us, words: "001-415-555-0181"},

@@ -6,7 +6,7 @@
 
 -- names_in is what a job says of people: its ids, its numbers of 7 digits and more, and the accounts in ids of WhatsApp's, which are 'wamid.' and,
 -- in base64, three bytes and a number. Of digits with marks or blanks between them it is each row of parts that has as many digits as a phone:
--- where it begins and ends nothing says, as in 'room 2, 1 (500) 555-0001 2nd floor'. So that no job fills the index it is the first 1000 of
+-- where it begins and ends nothing says, as in 'room 2 1 (500) 555-0001 2nd floor'. So that no job fills the index it is the first 1000 of
 -- those, and nothing of more than 40 digits. Digits and blanks that are wider count as the usual ones, and so does +1 (0)500 as +1 500.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION names_in(key text, subject text, payload jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
