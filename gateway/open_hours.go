@@ -30,7 +30,8 @@ type withOpenHours struct {
 }
 
 // Invoke implements grpc.ClientConnInterface. Where onboarding cannot be asked, no text is taken: one sent at night cannot be taken back.
-// A one-time code is: the erasure that onboarding would name deletes it again. Onboarding refuses a text to a person who is being erased.
+// A one-time code is: the erasure that onboarding would name deletes it again. Onboarding refuses a text to a person who is being erased, and
+// one in the name of a profile that has another phone: the person would read it, export it, and erase it with what is theirs.
 func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	text, ok := args.(*messagingv1.EnqueueTextRequest)
 	if !ok {
@@ -48,12 +49,12 @@ func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply an
 	if text.GetPurpose() == oneTimeCode {
 		asking, cancel := context.WithTimeout(ctx, askForCode)
 		defer cancel()
-		if _, err := c.decided(asking, caller.OrgID, text.GetTo()); status.Code(err) == codes.FailedPrecondition {
+		if _, err := c.decided(asking, caller.OrgID, text); refusesText(err) {
 			return err
 		}
 		return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
 	}
-	found, err := c.decided(ctx, caller.OrgID, text.GetTo())
+	found, err := c.decided(ctx, caller.OrgID, text)
 	if err != nil {
 		return err
 	}
@@ -64,9 +65,17 @@ func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply an
 	return c.ClientConnInterface.Invoke(ctx, method, text, reply, opts...)
 }
 
-// decided is what the organisation has decided of texts to a phone: nothing, as an onboarding of the release before has it.
-func (c withOpenHours) decided(ctx context.Context, orgID, to string) (*onboardingv1.GetQuietHoursResponse, error) {
-	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service), &onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: to})
+// refusesText tells that onboarding was asked, and refuses the text: a person who is being erased, or a phone that is not the profile's.
+func refusesText(err error) bool {
+	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
+}
+
+// decided is what the organisation has decided of a text: nothing, as an onboarding of the release before has it.
+func (c withOpenHours) decided(
+	ctx context.Context, orgID string, text *messagingv1.EnqueueTextRequest,
+) (*onboardingv1.GetQuietHoursResponse, error) {
+	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service),
+		&onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: text.GetTo(), ProfileId: text.GetProfileId()})
 	if status.Code(err) == codes.Unimplemented {
 		return &onboardingv1.GetQuietHoursResponse{}, nil
 	}

@@ -2,10 +2,12 @@ package onboarding_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"paceline.internal/emulators/messagingtest"
@@ -73,6 +75,34 @@ func TestEnrolment(t *testing.T) {
 			require.Equal(t, tt.want, asked.GetTimeZone(), "and what others send them")
 		})
 	}
+
+	t.Run("ATextIsInTheNameOfWhoHasThePhone", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		ana, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+14155550160", FirstName: "Ana"})
+		require.NoError(t, err)
+		bia, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+14155550161", FirstName: "Bia"})
+		require.NoError(t, err)
+		for _, tt := range []struct{ org, phone, profile, refused string }{
+			{org: orgID, phone: "+1 (415) 555-0160", profile: ana.ID},
+			{org: orgID, phone: "+14155550160", profile: strings.ToUpper(ana.ID)},
+			{org: orgID, phone: bia.Phone, profile: ana.ID, refused: "to must be the phone of profile_id"},
+			{org: orgID, phone: "+14155550162", profile: ana.ID, refused: "to must be the phone of profile_id"},
+			{org: orgID, phone: ana.Phone, profile: newID(), refused: "to must be the phone of profile_id"},
+			{org: newID(), phone: ana.Phone, profile: ana.ID, refused: "to must be the phone of profile_id"},
+			{org: orgID, phone: ana.Phone, profile: "ana", refused: "profile_id must be a UUID"},
+			{org: orgID, phone: ana.Phone},
+		} {
+			_, err := b.current().server.GetQuietHours(t.Context(),
+				&onboardingv1.GetQuietHoursRequest{OrgId: tt.org, Phone: tt.phone, ProfileId: tt.profile})
+			if tt.refused == "" {
+				require.NoError(t, err)
+				continue
+			}
+			require.Equal(t, codes.InvalidArgument, status.Code(err))
+			require.ErrorContains(t, err, tt.refused)
+		}
+	})
 
 	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
 		t.Parallel()

@@ -40,6 +40,9 @@ type Person struct {
 	TimeZone  string // empty means that it is guessed
 }
 
+// ErrNotTheirPhone is a text in the name of a profile that has another phone, or that the organisation does not have.
+var ErrNotTheirPhone = errors.New("to must be the phone of profile_id")
+
 // ErrInvalid is wrapped by every refusal of a person's fields; the text says what to change.
 var ErrInvalid = errors.New("invalid profile")
 

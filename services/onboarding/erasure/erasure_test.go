@@ -199,7 +199,7 @@ func TestErasure(t *testing.T) {
 		require.ErrorIs(t, err, erasure.ErrBegun)
 		device := goals.Device{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}
 		require.ErrorIs(t, b.ports.Goals().RegisterDevice(t.Context(), device, nil), erasure.ErrBegun)
-		_, _, err = b.ports.QuietHours(t.Context(), b.request.OrgID, phone, "")
+		_, _, err = b.ports.QuietHours(t.Context(), b.request.OrgID, phone, "", b.request.ProfileID)
 		require.ErrorIs(t, err, erasure.ErrBegun, "a text that is queued would be deleted")
 		require.ErrorIs(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now), erasure.ErrBegun)
 	})
@@ -217,6 +217,70 @@ func TestErasure(t *testing.T) {
 		require.NoError(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "", b.now))
 		_, err = b.service.Ask(t.Context(), b.request)
 		require.NoError(t, err)
+	})
+
+	t.Run("TheLoginThatErasesTakesOnlyWhomItWasAskedFor", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.ports.EraseProfile(t.Context(), b.request.OrgID, b.request.ProfileID, b.now)
+		require.ErrorContains(t, err, "not asked for")
+		_, err = b.service.Ask(t.Context(), b.request)
+		require.NoError(t, err)
+		_, err = b.pool.Exec(t.Context(), `update profiles set legal_hold_at = created_at`) // past the service, which refuses it
+		require.NoError(t, err)
+		_, err = b.ports.EraseProfile(t.Context(), b.request.OrgID, b.request.ProfileID, b.now)
+		require.ErrorContains(t, err, "legal hold")
+		_, err = b.pool.Exec(t.Context(), `update profiles set legal_hold_at = null`)
+		require.NoError(t, err)
+		_, err = b.ports.EraseProfile(t.Context(), uuid.NewString(), b.request.ProfileID, b.now)
+		require.NoError(t, err)
+		e, _, err := b.service.Get(t.Context(), b.request.OrgID, b.request.ProfileID)
+		require.NoError(t, err)
+		require.Nil(t, e.ErasedAt, "in the name of another organisation none is ended")
+		done, err := b.ports.EraseProfile(t.Context(), b.request.OrgID, b.request.ProfileID, b.now.AddDate(90, 0, 0))
+		require.NoError(t, err)
+		require.True(t, done)
+		var soon bool
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select erased_at < now() + interval '1 hour' from erasures`).Scan(&soon))
+		require.True(t, soon, "the end is by the database's clock")
+	})
+
+	t.Run("WhatCallersChoseIsTakenOut", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := pgtest.Owner(t, b.pool).Exec(t.Context(), `
+with e as (
+	insert into events (seq, event_id, org_id, type, subject, time, causation_id, data, recorded_at)
+	select n, gen_random_uuid(), @org, 'engagement.tier_completed', @profile, @at, cause, '{}', @at
+	from (values (2, 'action:of Zuleika'), (3, 'request:of Zuleika'), (4, 'run:1')) c (n, cause)
+), o as (
+	insert into event_outbox (event_id, org_id, type, subject, time, causation_id)
+	values (gen_random_uuid(), @org, 'engagement.tier_completed', @profile, @at, 'action:of Zuleika')
+), s as (
+	insert into event_subscriptions (id, org_id, url, types, include, secret, status, cursor_seq, created_at, updated_at)
+	values (@other, @org, 'https://example.com', '{}', '{}', decode(repeat('00', 24), 'hex'), 'active', 2, @at, @at)
+	returning id
+), d as (
+	insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, subscription_id, seq, type, created_at,
+		updated_at)
+	select gen_random_uuid(), @org, 'k', 'e', 's', jsonb_build_object('subject', @profile::text, 'causationid', 'action:of Zuleika'), 'completed', 5, id, 2,
+		'engagement.tier_completed', @at, @at from s
+), j as (
+	update webhook_jobs set actor = '{"subject": "ada", "request_id": "of Zuleika"}'
+)
+insert into audit (id, at, org_id, subject, role, client_address, request_id, method, profile_id, target_id, phone)
+select gen_random_uuid(), @at, @org, subject, 'user', '', 'of ' || whose, 'm', profile, target, phone
+from (values ('Zuleika', 'ada', @profile::uuid, null::uuid, null), ('Zuleika', 'ada', null, (select id from conversation_sessions), null),
+	('Zuleika', 'ada', null, null, @phone), ('Zuleika', @profile::text, null, null, null), ('Bia', 'ada', @other::uuid, null, null)
+) a (whose, subject, profile, target, phone)`,
+			pgx.NamedArgs{"org": b.request.OrgID, "profile": b.request.ProfileID, "other": uuid.NewString(), "phone": phone, "at": b.now})
+		require.NoError(t, err)
+		b.run(t)
+		left := b.left(t)
+		for _, kept := range []string{"action:erased", "request:erased", "run:1", "of Bia", "message:1"} {
+			require.Contains(t, left, kept)
+		}
+		require.NotContains(t, left, "Zuleika")
 	})
 
 	t.Run("AJobAtWorkIsWaitedFor", func(t *testing.T) {
@@ -244,6 +308,8 @@ func TestErasure(t *testing.T) {
 			{key: "to " + phone, payload: `{}`, left: "erased:"},
 			{key: "ref 1", payload: `{"call": "+1 (500) 555-0001 today"}`, left: "erased:"},
 			{key: "shopify:w1", payload: `{"phone": "0015005550001"}`, left: "shopify:w1"},
+			{key: "kapso.whatsapp.phone:15005550001", payload: `{}`, left: "erased:"},
+			{key: "ref 4", payload: `{"message": {"context": "wamid.HBgLMTUwMDU1NTAwMDEVAgARGBI="}}`, left: "erased:"},
 			{key: "ref 2", payload: `{"of": "` + b.request.ProfileID + `"}`, left: "erased:"},
 			{key: "ref 3", payload: `{"of": "somebody else", "phone": "+15005550002", "long": "` + long.String() + `+` + long.String() + `"}`, left: "ref 3"},
 		} {

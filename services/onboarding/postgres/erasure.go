@@ -191,7 +191,7 @@ with p as (
 ), s as (
     select s.id, to_jsonb(s) as line from conversation_sessions s where s.profile_id = @profile
 ), names as (
-    select array[substr(p.phone, 2), '00' || substr(p.phone, 2), @profile::uuid::text] || array(select id::text from s) as of from p
+    select names_of(p.phone) || @profile::uuid::text || array(select id::text from s) as of from p
 ), named as materialized ( -- as erase_profile finds them
     select j.id, j.org_id, to_jsonb(j) - 'lease_token' as line from webhook_jobs j
     where j.processed_at is not null and names_in(j.idempotency_key, j.subject, j.payload) && (select of from names)

@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
 )
 
@@ -121,24 +122,29 @@ const zoneOf = `coalesce(nullif(p.time_zone, ''), (select o.time_zone from organ
 const sqlQuietHours = `
 select coalesce(nullif(p.time_zone, ''), nullif(@told, ''), o.time_zone, 'UTC'), o.org_id is not null,
     case when o.quiet_hours then o.quiet_until end, case when o.quiet_hours then o.quiet_from end,
-    exists (select from erasures e where e.profile_id = p.id), coalesce(o.require_consent_record, false)
+    exists (select from erasures e where e.profile_id = p.id), coalesce(o.require_consent_record, false),
+    nullif(@profile, '')::uuid is distinct from p.id and @profile <> ''
 from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
 // QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone;
 // and whether the organisation texts nobody of whom there is no consent record. erasure.ErrBegun of a person who is being erased: such a
-// text would be deleted, not sent.
-func (s *Store) QuietHours(ctx context.Context, orgID, phone, told string) (quiet hours.Quiet, consentRequired bool, err error) {
+// text would be deleted, not sent. conversation.ErrNotTheirPhone when the text is in the name of a profile that has another phone.
+func (s *Store) QuietHours(
+	ctx context.Context, orgID, phone, told, profileID string,
+) (quiet hours.Quiet, consentRequired bool, err error) {
 	var zone string
-	var decided, erasing bool
+	var decided, erasing, anothers bool
 	var opens, closes *string
-	err = s.pool.QueryRow(ctx, sqlQuietHours, postgres.Args{"org_id": orgID, "phone": phone, "told": told}).
-		Scan(&zone, &decided, &opens, &closes, &erasing, &consentRequired)
+	err = s.pool.QueryRow(ctx, sqlQuietHours, postgres.Args{"org_id": orgID, "phone": phone, "told": told, "profile": profileID}).
+		Scan(&zone, &decided, &opens, &closes, &erasing, &consentRequired, &anothers)
 	switch {
 	case err != nil:
 		return hours.Quiet{}, false, fmt.Errorf("quiet hours: %w", err)
 	case erasing:
 		return hours.Quiet{}, false, erasure.ErrBegun
+	case anothers:
+		return hours.Quiet{}, false, conversation.ErrNotTheirPhone
 	}
 	return s.quietHours(decided, opens, closes, zone), consentRequired, nil
 }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -154,6 +155,50 @@ func TestErasuresAreEndedByTheFunctionAlone(t *testing.T) {
 	} {
 		_, err = db.Exec(t.Context(), sql)
 		require.ErrorContains(t, err, "permission denied", sql)
+	}
+}
+
+// TestNamesInAJob is about how a number is written: what an erasure finds, and what docs/privacy.md says it does not.
+func TestNamesInAJob(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t, postgres.Migrations())
+	const us, brazil, mexico = "+14155550181", "+5511987654321", "+525512345678"
+	for _, tt := range []struct {
+		phone, words string
+		missed       bool
+	}{
+		{phone: us, words: "+14155550181"},
+		{phone: us, words: "call +1 (415) 555-0181 today"},
+		{phone: us, words: "1-415-555-0181"},
+		{phone: us, words: "room 2 1 (415) 555-0181"},
+		{phone: us, words: "+1 415 555 0181 2nd floor"},
+		{phone: us, words: "0014155550181"},
+		{phone: us, words: "001-415-555-0181"},
+		{phone: us, words: "011 1 415 555 0181"},
+		{phone: us, words: "+1_415_555_0181"},
+		{phone: us, words: "+1.415.555.0181"},
+		{phone: us, words: "+1\u2011415\u2013555\u22120181"},
+		{phone: us, words: "+1\u00a0415\u200b5550181"},
+		{phone: us, words: "\uff0b\uff11\uff14\uff11\uff15\uff15\uff15\uff15\uff10\uff11\uff18\uff11"},
+		{phone: us, words: "+1 (0)415 555 0181"},
+		{phone: us, words: "%2B14155550181"},
+		{phone: us, words: "wamid.HBgLMTQxNTU1NTAxODEVAgARGBI="},
+		{phone: us, words: `a "wamid.HBgLMTQxNTU1NTAxODE"`},
+		{phone: brazil, words: "551187654321"},
+		{phone: brazil, words: "+55 11 8765-4321"},
+		{phone: brazil, words: "wamid.HBgMNTUxMTg3NjU0MzIxFQIAEhgg"},
+		{phone: mexico, words: "5215512345678"},
+		{phone: us, words: "+14155550182", missed: true},
+		{phone: us, words: "(415) 555-0181", missed: true},
+		{phone: us, words: "+1%20415%20555%200181", missed: true},
+		{phone: us, words: "+1 415 555 01 81 x " + strings.Repeat("7 ", 4000), missed: false},
+		{phone: us, words: strings.Repeat("7 ", 4000) + "x +1 415 555 01 81", missed: true},
+	} {
+		var found bool
+		err := db.QueryRow(t.Context(), `select names_in('', '', jsonb_build_object('text', @words::text)) && names_of(@phone)`,
+			pgx.NamedArgs{"words": tt.words, "phone": tt.phone}).Scan(&found)
+		require.NoError(t, err)
+		require.Equal(t, !tt.missed, found, "%.40s", tt.words)
 	}
 }
 

@@ -44,6 +44,7 @@ var table = []struct {
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
 	{conversation.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{conversation.ErrNotTheirPhone, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{phone.ErrRefused, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED},
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{hours.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},

@@ -88,7 +88,12 @@ func (s *Server) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHou
 	if e164, err := conversation.ParsePhone(to); err == nil { // as it was typed; messaging takes other spellings too
 		to = e164
 	}
-	found, required, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, phone.Zone(to))
+	if in.GetProfileId() != "" {
+		if err := validID("profile_id", in.GetProfileId()); err != nil {
+			return nil, err
+		}
+	}
+	found, required, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, phone.Zone(to), in.GetProfileId())
 	if err != nil {
 		return nil, answer(err)
 	}

@@ -245,7 +245,7 @@ type EnqueueTextRequest struct {
 	// otp, which overtakes all others, transactional, reminder, invite or post_event. otp marks a one-time code: alone it is sent in quiet
 	// hours too.
 	Purpose string `protobuf:"bytes,4,opt,name=purpose,proto3" json:"purpose,omitempty"`
-	// The recipient's profile; may be empty.
+	// The recipient's profile; may be empty. POST /v1/outbound refuses one whose phone is not to.
 	ProfileId string `protobuf:"bytes,5,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// When to send it, at most 35 days ahead; absent or past means now.
 	SendAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=send_at,json=sendAt,proto3" json:"send_at,omitempty"`

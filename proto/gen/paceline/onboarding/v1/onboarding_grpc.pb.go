@@ -137,7 +137,7 @@ type OnboardingServiceClient interface {
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
 	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
-	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED).
+	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED), INVALID_ARGUMENT if the phone is not that of profile_id.
 	GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.
@@ -563,7 +563,7 @@ type OnboardingServiceServer interface {
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
 	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
-	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED).
+	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED), INVALID_ARGUMENT if the phone is not that of profile_id.
 	GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
 	// one that QStash delivers meanwhile is set again. Replies are received and answered, and STOP works. Again it changes nothing.

@@ -353,7 +353,9 @@ type GetQuietHoursRequest struct {
 	// The organisation that sends it.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// E.164; of a person of the organisation or not.
-	Phone         string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
+	Phone string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
+	// The profile in whose name the text is queued; empty for none.
+	ProfileId     string `protobuf:"bytes,3,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +400,13 @@ func (x *GetQuietHoursRequest) GetOrgId() string {
 func (x *GetQuietHoursRequest) GetPhone() string {
 	if x != nil {
 		return x.Phone
+	}
+	return ""
+}
+
+func (x *GetQuietHoursRequest) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
 	}
 	return ""
 }
@@ -592,10 +601,12 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\x05close\x18\x03 \x01(\tR\x05close\"\x14\n" +
 	"\x12GetSettingsRequest\"S\n" +
 	"\x13GetSettingsResponse\x12<\n" +
-	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"C\n" +
+	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"b\n" +
 	"\x14GetQuietHoursRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
-	"\x05phone\x18\x02 \x01(\tR\x05phone\"\xaf\x01\n" +
+	"\x05phone\x18\x02 \x01(\tR\x05phone\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x03 \x01(\tR\tprofileId\"\xaf\x01\n" +
 	"\x15GetQuietHoursResponse\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x12\x1b\n" +
