@@ -25,7 +25,7 @@ func wordsOfPerson() glossary {
 		"person.consent":      {"Consent", "Consentimento"}, "person.broken": {"the ledger is not what was written", "o registro não é o que foi escrito"},
 		"person.hold.no_reason": {"no reason was given", "nenhum motivo foi dado"},
 		"person.legal_hold":     {"legal hold", "retenção legal"}, "person.legal_hold.what": {"their data is not erased", "os dados não são apagados"},
-		"person.replay":         {"Replay the step", "Repetir a etapa"},
+		"person.replay": {"Replay the step", "Repetir a etapa"},
 
 		"person.engaged.never": {"has never written or done anything", "nunca escreveu nem fez nada"}, "person.last": {"last seen", "vista pela última vez em"},
 		"person.tier": {"tier %d", "nível %d"}, "person.goodbye": {"the goodbye ends in", "a despedida termina em"}, "person.remind": {"reminded in", "lembrada em"},

@@ -62,7 +62,9 @@ func TestHold(t *testing.T) {
 			require.NoError(t, err)
 			return got.GetProfile()
 		}
-		state := func(role rpc.Role, subject string) *onboardingv1.ProfileState { return person(role, subject).GetState() }
+		state := func(role rpc.Role, subject string) *onboardingv1.ProfileState {
+			return person(role, subject).GetState()
+		}
 		b.exec(`update profiles set legal_hold_at = $1`, b.clock.Now())
 		require.Nil(t, person(rpc.RoleApp, "shop").GetLegalHoldAt())
 		require.Nil(t, person(rpc.RoleUser, p.ID).GetLegalHoldAt())
