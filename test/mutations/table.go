@@ -14,6 +14,7 @@ var (
 	messagingSuite  = []string{"./services/messaging/send", "./services/messaging/inbox", "./services/messaging/postgres"}
 	unjudgedSuite   = []string{"./services/messaging/inbox", "-run", "TestWordsThatMayBeAnOptOut"}
 	erasureSuite    = []string{"./services/messaging/postgres", "-run", "TestErasePerson|TestSuppressions"}
+	statesSuite     = []string{"./services/messaging/postgres", "-run", "TestStateIsWhatTheLedgerSays"}
 	onboardingSuite = []string{"./services/onboarding"}
 	jobsSuite       = []string{"./platform/queue"}
 	alarmsRetention = []string{"./services/onboarding/postgres", "-run", "TestRetention"}
@@ -79,6 +80,46 @@ func mutations() []mutation {
 			guard: "a person whose STOP was erased is not texted as a new one", tests: erasureSuite,
 			file: "services/messaging/postgres/erasure.go",
 			old:  "s.org_id = @org and s.pseudonym = @pseudonym)`", without: "s.org_id = @org and s.pseudonym = @pseudonym and false)`",
+		},
+		{
+			guard: "an erasure keeps words that may be an opt-out as it keeps a STOP", tests: erasureSuite,
+			file: "services/messaging/postgres/erasure.go",
+			old:  "	or exists (select from holds h where h.org_id = @org and h.phone = @phone and h.unjudged_id is not null)\n", without: "",
+		},
+		{
+			guard: "a suppression ends with a START alone", tests: erasureSuite,
+			file: "services/messaging/postgres/migrations/0026_consent_states.sql",
+			old:  "            AND e.source = 'inbound' AND e.xmin = pg_current_xact_id()::xid)", without: "            AND e.source = 'inbound')",
+		},
+		{
+			guard: "a suppression stays the number's", tests: erasureSuite,
+			file: "services/messaging/postgres/migrations/0026_consent_states.sql",
+			old:  "REVOKE UPDATE ON suppressions", without: "GRANT UPDATE ON suppressions TO messaging_worker; REVOKE TRUNCATE ON suppressions",
+		},
+		{
+			guard: "a state of consent changes with a line that says so", tests: statesSuite,
+			file: "services/messaging/postgres/migrations/0026_consent_states.sql",
+			old:  "(OLD.org_id, OLD.phone, OLD.state) IS DISTINCT FROM (NEW.org_id, NEW.phone, NEW.state)", without: "false",
+		},
+		{
+			guard: "a state of consent begins with a line that says so", tests: statesSuite,
+			file: "services/messaging/postgres/migrations/0026_consent_states.sql",
+			old:  "consents_begin_as_their_line AFTER INSERT ON", without: "consents_begin_as_their_line AFTER DELETE ON",
+		},
+		{
+			guard: "a state that the ledger does not say is no verified ledger", tests: statesSuite,
+			file: "services/messaging/consent/chain.go",
+			old:  "case n > 0 && c.State != \"\" &&", without: "case false && c.State != \"\" &&",
+		},
+		{
+			guard: "a state that the ledger does not say is found in the database", tests: []string{"./services/messaging/anchor"},
+			file: "services/messaging/postgres/anchors.go",
+			old:  "where c.state is distinct from e.state`", without: "where false`",
+		},
+		{
+			guard: "an export leaves what operators say of a legal hold out", tests: []string{"./services/onboarding/erasure"},
+			file: "services/onboarding/postgres/erasure.go",
+			old:  "to_jsonb(p) - 'legal_hold_reason' as line", without: "to_jsonb(p) as line",
 		},
 		{
 			guard: "no operator lifts a STOP from before the erasure", tests: erasureSuite,

@@ -157,7 +157,8 @@ func (c Check) beyond(ctx context.Context, r *Report, held map[uuid.UUID]int) er
 			gone[l.ID] = l
 		}
 	}), c.Contradicted(ctx, func(name, orgID uuid.UUID, state, said string) {
-		r.findf("ledger %s of organisation %s: the state is not what the ledger says: it is %s, and the last line says %s", name, orgID, state, said)
+		r.findf("ledger %s of organisation %s: the state is not what the ledger says: it is %s, and the last line says %s",
+			name, orgID, state, said)
 	}))
 	if err != nil || len(more)+len(gone) == 0 {
 		return err

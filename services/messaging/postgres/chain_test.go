@@ -263,7 +263,7 @@ func TestStateIsWhatTheLedgerSays(t *testing.T) {
 	const refused, stranger = "not what the last line of its ledger says", "+14155550199"
 	pool, org := pgtest.New(t, postgres.Migrations()), uuid.New()
 	store, who := postgres.NewStore(pool), phone(t, ofWhom)
-	note := inbox.Note{OrgID: org, Phone: who, State: consent.OptedOut, Reason: "letter", At: time.Now()}
+	note := inbox.Note{OrgID: org, Phone: who, State: consent.OptedOut, Reason: "letter", At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	_, err := store.SetConsent(t.Context(), note)
 	require.NoError(t, err)
 	const by = `update consents set state = 'opted_in' where org_id = $1 and phone = $2`

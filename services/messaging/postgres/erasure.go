@@ -276,14 +276,16 @@ func (s *Store) Export(ctx context.Context, p inbox.Person) (document []byte, er
 	return []byte(value(text)), err
 }
 
-// sqlFormerNumbers are the numbers that the messages of a profile went to or came from and that it has no more. One that another profile has
-// had since is not among them: its ledger would say what somebody else has said.
+// sqlFormerNumbers are the numbers that the messages of a profile went to or came from and that it has no more. One that another profile
+// has had since is not among them: its ledger would say what somebody else has said.
 const sqlFormerNumbers = `
 select distinct n.phone from sms_messages m
 cross join lateral (select case m.direction when 'inbound' then m.from_number else m.to_number end as phone) n
 where m.org_id = @org and m.profile_id = @profile and m.erased_at is null and n.phone <> @phone
-	and not exists (select from sms_messages o where o.org_id = @org and o.to_number = n.phone and o.direction = 'outbound' and o.profile_id <> @profile)
-	and not exists (select from sms_messages o where o.org_id = @org and o.from_number = n.phone and o.direction = 'inbound' and o.profile_id <> @profile)
+	and not exists (select from sms_messages o
+		where o.org_id = @org and o.to_number = n.phone and o.direction = 'outbound' and o.profile_id <> @profile)
+	and not exists (select from sms_messages o
+		where o.org_id = @org and o.from_number = n.phone and o.direction = 'inbound' and o.profile_id <> @profile)
 order by n.phone limit 100`
 
 // FormerNumbers are those that a person had before, as their messages tell; at most 100.

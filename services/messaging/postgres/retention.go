@@ -69,7 +69,10 @@ func Rules(kept Kept) []retention.Rule {
 			},
 		},
 		{Table: "reminder_preferences", Holds: "who wants no reminders", Kept: person},
-		{Table: "suppressions", Holds: "that an erased person had opted out, under a pseudonym of the number", Kept: "the person texts START"},
+		{
+			Table: "suppressions", Holds: "that an erased person had opted out, or may have, under a pseudonym of the number",
+			Kept: "the person texts START",
+		},
 		{Table: "erased_profiles", Holds: "which profiles are erased: ids", Kept: "never"},
 		{Table: "erased_ledgers", Holds: "what an erasure left of a ledger under a pseudonym, its lines encrypted", Kept: "never"},
 		{Table: "forgotten_ledgers", Holds: "what signed anchors hold of a ledger that was too old: hashes, no number, no words", Kept: "never"},

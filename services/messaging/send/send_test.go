@@ -579,7 +579,7 @@ func optOutsThatRaceWithTheSend(t *testing.T) {
 			t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // or a failure would wait for the pool
 			_, err = tx.Exec(t.Context(), `with stopped as (update consents set state = 'opted_out' returning org_id, phone)
 				insert into consent_events (org_id, phone, at, state, source, words, sender)
-				select org_id, phone, $1, 'opted_out', 'operator', 'letter', '' from stopped`, time.Now())
+				select org_id, phone, $1, 'opted_out', 'operator', 'letter', '' from stopped`, b.Clock.Now())
 			require.NoError(t, err)
 			r := b.Request()
 			r.Key = map[bool]string{true: "stopped", false: "sent"}[stop]

@@ -2735,7 +2735,7 @@ type ConsentChain struct {
 	Length int32 `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
 	// The hash of the last line.
 	Head string `protobuf:"bytes,3,opt,name=head,proto3" json:"head,omitempty"`
-	// Whether every line is what was written, and none is missing.
+	// Whether every line is what was written, none is missing, and the state is what the last one says.
 	Verified bool `protobuf:"varint,4,opt,name=verified,proto3" json:"verified,omitempty"`
 	// The number of the first line that is wrong or missing; 0 when none is.
 	BrokenAt int32 `protobuf:"varint,5,opt,name=broken_at,json=brokenAt,proto3" json:"broken_at,omitempty"`
