@@ -172,12 +172,14 @@ func TestRetention(t *testing.T) {
 		}
 	})
 
-	t.Run("TheServiceDeletesNoCallOfLessThanAMonth", func(t *testing.T) {
+	t.Run("TheServiceDeletesNoCallOfLessThanAMonthAndChangesNoneThatHasEnded", func(t *testing.T) {
 		t.Parallel()
 		db, _ := setup(t)
-		_, err := db.Exec(t.Context(), `insert into audit (id, at, org_id, subject, role, client_address, request_id, method)
-			select gen_random_uuid(), now() - make_interval(days => d), gen_random_uuid(), 's', 'operator', '', '', 'm' from unnest(array[29, 31]) d`)
+		_, err := db.Exec(t.Context(), `insert into audit (id, at, org_id, subject, role, client_address, request_id, method, outcome)
+			select gen_random_uuid(), now() - make_interval(days => d), gen_random_uuid(), 's', 'operator', '', '', 'm', 'OK' from unnest(array[29, 31]) d`)
 		require.NoError(t, err)
+		_, err = db.Exec(t.Context(), `update audit set outcome = 'NOT_FOUND'`)
+		require.ErrorContains(t, err, "in audit already")
 		tag, err := db.Exec(t.Context(), `delete from audit`)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, tag.RowsAffected())

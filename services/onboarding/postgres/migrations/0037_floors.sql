@@ -22,6 +22,20 @@ $$;
 CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit FOR EACH ROW
     WHEN (OLD.at > now() - interval '30 days') EXECUTE FUNCTION keep_young_audit();
 
+-- The end of a call is added once. An erasure takes the number out of it as the owner.
+-- +goose StatementBegin
+CREATE FUNCTION refuse_change_of_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'the end of a call is in audit already' USING ERRCODE = 'restrict_violation';
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER audit_ends_once BEFORE UPDATE ON audit FOR EACH ROW
+    WHEN (OLD.outcome IS NOT NULL) EXECUTE FUNCTION refuse_change_of_audit();
+
 -- An erasure is asked for, put off, and ended once, by erase_profile: who asked, when and for whom does not change.
 REVOKE INSERT, UPDATE, DELETE ON erasures FROM onboarding_tenant, onboarding_worker;
 GRANT INSERT (profile_id, org_id, pseudonym, source, requested_at, next_try_at) ON erasures TO onboarding_tenant, onboarding_worker;
@@ -31,5 +45,7 @@ GRANT UPDATE (waits_for, next_try_at, tries) ON erasures TO onboarding_tenant, o
 
 GRANT INSERT, UPDATE ON erasures TO onboarding_tenant, onboarding_worker;
 GRANT INSERT ON session_transitions TO onboarding_tenant, onboarding_worker;
+DROP TRIGGER audit_ends_once ON audit;
+DROP FUNCTION refuse_change_of_audit();
 DROP TRIGGER audit_is_kept ON audit;
 DROP FUNCTION keep_young_audit();
