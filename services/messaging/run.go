@@ -95,9 +95,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
 	process.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
-	for _, why := range shortConsent(cfg) {
-		observed.Log.WarnContext(ctx, "consent.kept_too_short", "why", why)
-	}
+	cfg.logShortConsent(ctx, observed.Log)
 	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
