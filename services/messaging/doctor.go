@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"os"
@@ -195,6 +196,13 @@ func shortConsent(cfg Config) (problems []string) {
 			"years after a text, and the evidence of consent would be gone", cfg.ConsentRetention))
 	}
 	return problems
+}
+
+// logShortConsent puts that into the log of a process that starts.
+func (c *Config) logShortConsent(ctx context.Context, log *slog.Logger) {
+	for _, why := range shortConsent(*c) {
+		log.WarnContext(ctx, "consent.kept_too_short", "why", why)
+	}
 }
 
 // lookAtClock compares the database's clock with ours.

@@ -95,9 +95,6 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	working := func(ctx context.Context) error { return errors.Join(loops.Ready(), ready(ctx)) }
 	process.LogPlainText(ctx, observed.Log, cfg.TLS, cfg.Addr)
-	for _, why := range shortConsent(cfg) {
-		observed.Log.WarnContext(ctx, "consent.kept_too_short", "why", why)
-	}
 	if err := working(ctx); err != nil { // it may be migrated while we wait; until then /readyz says the same
 		observed.Log.ErrorContext(ctx, "messaging.not_ready", "error", err)
 	}
@@ -243,6 +240,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	if err != nil {
 		return outboundQueue{}, err
 	}
+	w.cfg.logShortConsent(ctx, log)
 	ended := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},

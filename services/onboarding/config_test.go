@@ -217,7 +217,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		"AnOpeningThatNamesNoBrand": {want: `warning +opening +ONBOARDING_OPENING in en, .*ENGAGEMENT_WELCOME in en, .*carriers ask .*\n +to mend: write yours in`},
 		"NoConsentThatIsRequired":   {want: `warning +own consent +no organisation requires .*\n +to mend: PUT /v1/settings with require_consent_record`},
 		"ConsentThatIsRequired":     {decided: `require_consent_record = true`, want: `ok +own consent +1 organisations require`},
-		"AnEarlyDefault":            {variable: "QUIET_HOURS_DEFAULT", value: "07:59-21:00", want: `warning +quiet hours +texts are sent within 07:59-21:00, which`},
+		"AnEarlyDefault":            {variable: "QUIET_HOURS_DEFAULT", value: "07:59-21:00", want: `warning +quiet hours +texts are sent within 07:59-21:00, also`},
 		"AnEarlyWindow":             {decided: `quiet_until = '07:59'`, want: `warning +own hours +.* 0{8}-.* \(07:59-21:00\)\n +to mend: PUT /v1/settings`},
 		"ALateWindow":               {decided: `quiet_from = '21:01'`, want: `warning +own hours +.*\(08:00-21:01\)`},
 		"AWindowOverMidnight":       {decided: `quiet_until = '20:00', quiet_from = '06:00'`, want: `warning +own hours +.*\(20:00-06:00\)`},

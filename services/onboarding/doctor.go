@@ -113,7 +113,7 @@ func lookAtQuietHours(_ context.Context, cfg Config) (string, error) {
 	case window.Always():
 		return "", process.Warn("texts are sent at any hour, also at night, unless an organisation has decided otherwise")
 	case wide(window):
-		return "", process.Warn("texts are sent within %s, which is before 08:00 or after 21:00, unless an organisation has decided otherwise", window)
+		return "", process.Warn("texts are sent within %s, also before 08:00 or after 21:00, unless an organisation decided otherwise", window)
 	}
 	return "texts are sent within " + window.String() + " by each person's clock, unless an organisation has decided otherwise", nil
 }

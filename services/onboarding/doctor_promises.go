@@ -18,7 +18,7 @@ import (
 )
 
 // promises are the checks of what carriers and the law ask of an operator and no release can know: the defaults are warned of.
-func promises(about func(check func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error)) []process.Check {
+func promises(about func(func(ctx context.Context, cfg Config) (string, error)) func(context.Context) (string, error)) []process.Check {
 	return []process.Check{
 		{
 			Name: "opening", Look: about(lookAtOpening),
