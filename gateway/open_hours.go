@@ -30,8 +30,8 @@ type withOpenHours struct {
 }
 
 // Invoke implements grpc.ClientConnInterface. Where onboarding cannot be asked, no text is taken: one sent at night cannot be taken back.
-// A one-time code is: the erasure that onboarding would name deletes it again. Onboarding refuses a text to a person who is being erased, and
-// one in the name of a profile that has another phone: the person would read it, export it, and erase it with what is theirs.
+// A one-time code is: the erasure that onboarding would name deletes it again. Onboarding refuses a text to a person who is being erased,
+// and one in the name of a profile that has another phone: the person would read it, export it, and erase it with what is theirs.
 func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	text, ok := args.(*messagingv1.EnqueueTextRequest)
 	if !ok {
