@@ -74,7 +74,7 @@ type Service struct {
 	stopped map[string]bool                              // phones that have opted out
 	decided map[string]time.Time                         // of a phone, when the word about consent was said that counts
 	holds   map[string]*messagingv1.SetHoldRequest
-	words   map[string]string                           // by phone: the message that may be an opt-out and that nobody has judged
+	words   map[string]string                           // by phone: the message that may be an opt-out and is not judged yet
 	silent  map[string]*messagingv1.SetRemindersRequest // by phone: what was said last about reminders
 	heard   []*messagingv1.InboundText
 	pages   int // of heard that were read

@@ -127,7 +127,7 @@ var doubtfulPortuguese = regexp.MustCompile(` (?:` + strings.Join([]string{
 		`golpe|vaza|vtnc|vsf|no mas)`, notPt + ` preciso mais`, `(?:da|tem como) (?:para|pra) parar`,
 }, `|`) + `)` + thanksPt + ` (?:,|$)`)
 
-// doing is what somebody stops doing; texts of ours are what we may be told to stop, however they are written.
+// doing is what a person stops doing; texts of ours are what we may be told to stop, however they are written.
 var (
 	doing = regexp.MustCompile(` (?:stop \w+ing|(?:parar|parem|pare|para) de (?:me )?\w+[aei]r) `)
 	texts = regexp.MustCompile(` (?:te?x|tet|txt|msg|mess?ag|mass?ag|contact|send|call|both|spam|harr?as|bug|pest|rec[ei]+v|getting|writ|` +

@@ -26,7 +26,7 @@ const (
 // courtesies around it, and with nothing anywhere in the text that takes it back, jokes, or speaks of a time ("until tomorrow").
 // Where the same words are only part of a clause, stand before such a time, or are those of somebody who has had enough ("leave
 // me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
-// breaks the law, but somebody who looks is right both times. Under them is the net of doubtful.
+// breaks the law, but an operator who looks is right both times. Under them is the net of doubtful.
 func Revocation(body string) (Wish, Locale) {
 	clauses, text := clausesOf(body)
 	wish, locale := byRules(clauses, text)
