@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -60,7 +63,30 @@ func TestRefusalsAreSaidInTheReadersLanguageByReasonsOfTheServices(t *testing.T)
 	require.Empty(t, refusal(errors.New("another")), "which stays in the service's words")
 	for key := range wordsOfTrouble() {
 		if reason, ok := strings.CutPrefix(key, "refused."); ok {
-			require.Contains(t, onboardingv1.Reason_value, reason)
+			_, onboarding := onboardingv1.Reason_value[reason]
+			_, messaging := messagingv1.Reason_value[reason]
+			require.True(t, onboarding || messaging, "%s is no reason of a service", reason)
 		}
 	}
+}
+
+func TestEveryCallThatIsKeptHasAName(t *testing.T) {
+	t.Parallel()
+	kept := 0
+	for _, service := range []string{
+		onboardingv1.OnboardingService_ServiceDesc.ServiceName, onboardingv1.GoalService_ServiceDesc.ServiceName,
+		onboardingv1.EngagementService_ServiceDesc.ServiceName, onboardingv1.EventService_ServiceDesc.ServiceName,
+		onboardingv1.WebhookJobService_ServiceDesc.ServiceName,
+		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
+	} {
+		rules, err := rpc.Rules(service)
+		require.NoError(t, err)
+		for method, rule := range rules {
+			if slices.ContainsFunc([]rpc.Role{rpc.RoleOperator, rpc.RoleApp, rpc.RoleUser}, rule.Kept) {
+				kept++
+				require.True(t, known("audit.deed."+path.Base(method)), "%s has no words in words_audit.go", method)
+			}
+		}
+	}
+	require.Greater(t, kept, 50)
 }

@@ -68,6 +68,8 @@ type runnerStore interface {
 type Progress struct {
 	Message *send.Message // what Send has made of it so far; nil before the first attempt
 	Held    bool          // the recipient is on a safety hold
+	// Unjudged is the recipient's last text that may be an opt-out and that no operator has judged, which holds them too; uuid.Nil for none.
+	Unjudged uuid.UUID
 }
 
 // rateStore keeps how far each sender has used up its rate; postgres.Outbound implements it. Every method is one statement.
@@ -249,7 +251,9 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 			return end
 		}
 	case progress.Message != nil && !progress.Message.Retryable(now): // Send only reads it
-	case progress.Held: // it does not pay: it would keep others from being sent
+	case progress.Unjudged != uuid.Nil: // it does not pay: it would keep others from being sent
+		return awaitJudgement(progress.Unjudged)
+	case progress.Held: // nor does it
 		return after(send.Result{Outcome: send.Held})
 	default:
 		if until, quiet := t.quiet(now); quiet { // nor does it in quiet hours
@@ -280,9 +284,15 @@ var (
 	errUnknown = errors.New("it may have been sent; the reconciler is finding out")
 	errNotTook = errors.New("not taken yet by Twilio")
 	errHeld    = errors.New("the recipient is on a safety hold; it is sent when that is lifted, unless it expires before; " +
-		"to do: POST /v1/profiles/{profile_id}:release when the person may be texted again, or cancel it; " +
-		"words of theirs that may be an opt-out hold them until an operator has judged those: docs/runbooks/consent-request.md")
+		"to do: POST /v1/profiles/{profile_id}:release when the person may be texted again, or cancel it")
 )
+
+// awaitJudgement has a message wait until an operator has judged words of the recipient, or for its own end.
+func awaitJudgement(words uuid.UUID) error {
+	return &queue.Snooze{After: heldWait, Cause: fmt.Errorf("words of the recipient may be an opt-out, and no operator has judged them; "+
+		"it is sent if they are none, unless it expires before; to do: GET /v1/messages/%s, then as docs/runbooks/consent-request.md says, "+
+		"or cancel it", words)}
+}
 
 // awaitHours has a message wait for the end of quiet hours, or for its own end, if that comes first.
 func awaitHours(t Request, until, now time.Time) error {

@@ -103,6 +103,22 @@ func heldMessagesWait(t *testing.T) {
 		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 	})
 
+	t.Run("R_08_WordsThatMayBeAnOptOutHoldItUntilTheyAreJudgedAndAreNamed", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		words := b.Receive("SM1", "leave me alone")
+		stored := b.enqueue(nil)
+		b.pass(time.Minute, 10*time.Second)
+		require.Empty(t, b.sent())
+		waiting := b.queued(stored.ID)
+		require.Equal(t, outbound.Pending, waiting.Status)
+		require.Contains(t, waiting.Explanation, "GET /v1/messages/"+words.ID.String())
+		require.NotContains(t, waiting.Explanation, ":release", "which judges nothing")
+		require.NoError(t, b.Inbox(b.send, nil).JudgeWords(t.Context(), b.sender.OrgID, sendtest.Phone(t, theirs)))
+		b.pass(30*time.Second, 10*time.Second)
+		require.Len(t, b.sent(), 1)
+	})
+
 	t.Run("R_08_HeldTextExpiresAsItWouldAndTheHoldIsNamed", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -258,9 +258,9 @@ func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Tim
 }
 
 const sqlHeldNow = `
-select exists (select from holds where org_id = @org and phone = @phone and (held or unjudged_id is not null))`
+select coalesce(h.held, false), h.unjudged_id from (values (1)) as one left join holds h on h.org_id = @org and h.phone = @phone`
 
-// Progress is what Send has made of a message so far, and whether its recipient is on a safety hold, in one round trip.
+// Progress is what Send has made of a message so far, and what holds its recipient, in one round trip.
 func (o *Outbound) Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (p outbound.Progress, err error) {
 	defer mark(&err)
 	args := postgres.Args{"org": orgID, "key": key, "phone": to.String()}
@@ -272,7 +272,12 @@ func (o *Outbound) Progress(ctx context.Context, orgID uuid.UUID, key string, to
 		}
 		return err
 	})
-	batch.Queue(sqlHeldNow, args).QueryRow(func(row pgx.Row) error { return row.Scan(&p.Held) })
+	batch.Queue(sqlHeldNow, args).QueryRow(func(row pgx.Row) error {
+		var unjudged *uuid.UUID
+		err := row.Scan(&p.Held, &unjudged)
+		p.Unjudged = value(unjudged)
+		return err
+	})
 	err = o.pool.SendBatch(ctx, &batch).Close()
 	return p, err
 }
