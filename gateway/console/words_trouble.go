@@ -17,8 +17,6 @@ func wordsOfTrouble() glossary {
 		"refused.REASON_SEND_IN_FLIGHT":              {"A text is being sent at this moment. Try again in a minute.", "Um texto está sendo enviado neste momento. Tente de novo em um minuto."},
 		"refused.REASON_DELIVERY_IN_PROGRESS":        {"A step is being executed at this moment. Try again in a minute.", "Uma etapa está sendo executada neste momento. Tente de novo em um minuto."},
 		"refused.REASON_DEVICE_OFFLINE":              {"The device is not connected.", "O dispositivo não está conectado."},
-		"refused.REASON_UNAVAILABLE":                 {"A service or the database cannot be reached. Try again.", "Um serviço ou o banco de dados não pode ser alcançado. Tente de novo."},
-		"refused.REASON_PERMISSION_DENIED":           {"You may not do this.", "Você não pode fazer isto."},
 		"refused.REASON_GOAL_NOT_FOUND":              {"There is no such goal.", "Esse compromisso não existe."},
 		"refused.REASON_SESSION_NOT_FOUND":           {"There is no such session.", "Essa sessão não existe."},
 		"refused.REASON_MESSAGE_NOT_FOUND":           {"There is no such text.", "Esse texto não existe."},
