@@ -589,9 +589,14 @@ func mutations() []mutation {
 			old:  "	if at.Sub(now) > s.MaxDelay {", without: "	if false {",
 		},
 		{
-			guard: "a repeat asks no model", tests: goalsSuite,
+			guard: "a repeat is answered after the time of its goal", tests: goalsSuite,
 			file: "services/onboarding/goals/create.go",
 			old:  "	if p.Existing != nil {\n		return sameGoal(*p.Existing, n)\n	}\n", without: "	p.Existing = nil\n",
+		},
+		{
+			guard: "a repeat asks no model", tests: goalsSuite,
+			file: "services/onboarding/goals/create.go",
+			old:  "	if kept == nil {\n", without: "	if kept = nil; kept == nil {\n",
 		},
 		{
 			guard: "a goal that runs ends with its device", tests: devicesSuite,
@@ -650,8 +655,10 @@ func mutations() []mutation {
 		},
 		{
 			guard: "an opt-out holds for ever", tests: wordsRetention,
-			file: "services/messaging/postgres/retention.go",
-			old:  `"r.state = 'opted_in' and not r.carrier_blocks"`, without: `"not r.carrier_blocks"`,
+			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			old: "(c.state <> 'opted_in' OR c.carrier_blocks))\n        OR (SELECT e.state FROM consent_events e " +
+				"WHERE e.org_id = of_org AND e.phone = of_phone ORDER BY e.id DESC LIMIT 1) <> 'opted_in'\n        OR EXISTS",
+			without: "c.carrier_blocks)\n        OR EXISTS",
 		},
 		{
 			guard: "a message that is tried again has its words", tests: wordsRetention,

@@ -201,6 +201,11 @@ func TestCreate(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, duplicate)
 		require.Equal(t, g.ID, again.ID)
+		b.clock.Advance(time.Hour)
+		again, duplicate, err = b.service.Create(t.Context(), n)
+		require.NoError(t, err, "its time has passed, and it is there")
+		require.True(t, duplicate)
+		require.Equal(t, g.ID, again.ID)
 		n.Said = "close the door"
 		_, _, err = b.service.Create(t.Context(), n)
 		require.ErrorIs(t, err, goals.ErrKeyReused)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,6 +72,16 @@ func TestS3_06_AModelThatFailsLeavesTheGoalToTheRules(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, duplicate)
 	require.EqualValues(t, 4, asked.Load(), "a repeat asks no model")
+
+	answer.Store(`{"choices":[{"finish_reason":"stop","message":{"content":` +
+		quoted(strings.Replace(friday, "2026", "2027", 1)) + `}}]}`)
+	refused := b.said("call John by the end of a day in a year")
+	for range 2 {
+		_, _, err = b.service.Create(t.Context(), refused)
+		var far *goals.TooFarError
+		require.ErrorAs(t, err, &far)
+	}
+	require.EqualValues(t, 5, asked.Load(), "nor does that of a goal that was refused")
 }
 
 func quoted(text string) string {
