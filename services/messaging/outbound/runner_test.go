@@ -113,7 +113,7 @@ func heldMessagesWait(t *testing.T) {
 		waiting := b.queued(stored.ID)
 		require.Equal(t, outbound.Pending, waiting.Status)
 		require.Contains(t, waiting.Explanation, "GET /v1/messages/"+words.ID.String())
-		require.NotContains(t, waiting.Explanation, ":release", "which judges nothing")
+		require.NotContains(t, waiting.Explanation, ":release", "which judges no words that a session or a job waits for")
 		require.NoError(t, b.Inbox(b.send, nil).JudgeWords(t.Context(), b.sender.OrgID, sendtest.Phone(t, theirs)))
 		b.pass(30*time.Second, 10*time.Second)
 		require.Len(t, b.sent(), 1)
