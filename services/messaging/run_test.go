@@ -399,7 +399,7 @@ func withTwilioItself(t *testing.T, settings ...string) string {
 	}
 	cfg, err := messaging.LoadConfig(env)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context()) // nobody is to call it
+	ctx, cancel := context.WithCancel(t.Context()) // it is not to be called
 	cancel()
 	var report bytes.Buffer
 	require.Error(t, messaging.Doctor(ctx, cfg).Report(&report, false))

@@ -229,7 +229,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		"ALongAuditOfItsOwn":        {decided: `retention = '{"audit": 400}'`, want: `ok +kept `},
 	} {
 		subtest(t, "TellsWithRealAccountsOf"+name, newWorld, func(t *testing.T, w *world) {
-			w.environ["QSTASH_URL"] = "https://127.0.0.1:1" // nobody is to call the real one
+			w.environ["QSTASH_URL"] = "https://127.0.0.1:1" // the real one is not to be called
 			if tt.variable != "" {
 				w.environ[tt.variable] = tt.value
 			}

@@ -167,12 +167,12 @@ func mutations() []mutation {
 			old:  "	case anothers:\n", without: "	case anothers && false:\n",
 		},
 		{
-			guard: "the database erases nobody who is on legal hold", tests: []string{"./services/onboarding/erasure"},
+			guard: "the database erases no person who is on legal hold", tests: []string{"./services/onboarding/erasure"},
 			file: "services/onboarding/postgres/migrations/0038_erased_jobs.sql",
 			old:  "ELSIF held OR ended IS NULL THEN", without: "ELSIF ended IS NULL THEN",
 		},
 		{
-			guard: "the database erases nobody whose erasure was not asked for", tests: []string{"./services/onboarding/erasure"},
+			guard: "the database erases no person whose erasure was not asked for", tests: []string{"./services/onboarding/erasure"},
 			file: "services/onboarding/postgres/migrations/0038_erased_jobs.sql",
 			old:  "ELSIF held OR ended IS NULL THEN", without: "ELSIF held THEN",
 		},
@@ -272,7 +272,7 @@ func mutations() []mutation {
 			old:  "IF NEW.number <> ", without: "IF NEW.number < ",
 		},
 		{
-			guard: "nobody is erased without a record", tests: wordsRetention,
+			guard: "no person is erased without a record", tests: wordsRetention,
 			file: "services/messaging/postgres/migrations/0024_floors.sql",
 			old:  "IF NOT EXISTS (SELECT FROM erased_profiles p", without: "IF false AND NOT EXISTS (SELECT FROM erased_profiles p",
 		},

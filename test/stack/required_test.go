@@ -35,7 +35,7 @@ func TestRequiredFields(t *testing.T) {
 			if media.Example == nil {
 				continue
 			}
-			delete(media.Example, "page_token")                                   // of nobody's page
+			delete(media.Example, "page_token")                                   // of no page
 			if media.Example["to"] != nil && media.Example["profile_id"] != nil { // a text is in the name of who has the phone
 				media.Example["to"], media.Example["profile_id"] = p.phone, p.id
 			}

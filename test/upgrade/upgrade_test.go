@@ -103,7 +103,7 @@ func underAConversation(t *testing.T, before, after release) {
 	})
 }
 
-// wordsAboutReminders has somebody write of reminders while onboarding and messaging are of different releases: the message is recorded, its
+// wordsAboutReminders has a person write of reminders while onboarding and messaging are of different releases: the message is recorded, its
 // job completed, and the words are kept, whichever of them reads it.
 func wordsAboutReminders(t *testing.T, before, after release) {
 	t.Helper()

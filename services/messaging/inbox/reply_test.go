@@ -238,7 +238,7 @@ func nothingElsePassesAfterAnOptOut(t *testing.T) {
 				require.Equal(t, line.ConfirmedBy == inbox.ByUs, line.Confirmation != "")
 			}
 		}
-		require.Equal(t, []inbox.Confirmer{inbox.ByUs, inbox.ByNobody, inbox.ByNobody}, said, "and the ledger states no confirmation that nobody got")
+		require.Equal(t, []inbox.Confirmer{inbox.ByUs, inbox.ByNobody, inbox.ByNobody}, said, "and the ledger states no confirmation that was not given")
 		b.Clock.Advance(inbox.StopPause)
 		out()
 		require.Len(t, b.heard(), 2)

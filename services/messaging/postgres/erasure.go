@@ -277,7 +277,7 @@ func (s *Store) Export(ctx context.Context, p inbox.Person) (document []byte, er
 }
 
 // sqlFormerNumbers are the numbers that the messages of a profile went to or came from and that it has no more. One that another profile
-// has had since is not among them: its ledger would say what somebody else has said.
+// has had since is not among them: its ledger would say what another person has said.
 const sqlFormerNumbers = `
 select distinct n.phone from sms_messages m
 cross join lateral (select case m.direction when 'inbound' then m.from_number else m.to_number end as phone) n

@@ -270,7 +270,7 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// TestFormerNumbers has a person whose number has changed twice; somebody else has one of the two by now.
+// TestFormerNumbers has a person whose number has changed twice; another person has one of the two by now.
 func TestFormerNumbers(t *testing.T) {
 	t.Parallel()
 	store, _, p := erasable(t)
