@@ -77,7 +77,7 @@ func TestEngagementInput(t *testing.T) {
 	t.Cleanup(func() { // when the subtests have ended
 		for table, want := range map[string]int{
 			"engagement_actions": 0, "user_engagement_states": 0, "engagement_outreach": 0, "engagement_runs": 0, "household_members": 0,
-			"event_outbox": 0, "profiles": 1,
+			"event_outbox": 0, "events": 0, "profiles": 1,
 		} {
 			var n int
 			require.NoError(t, b.onboarding.QueryRow(context.WithoutCancel(t.Context()), "select count(*) from "+table).Scan(&n))
