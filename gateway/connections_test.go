@@ -161,7 +161,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(b.url, "http://"))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, conn.Close()) }()
-			require.NoError(t, conn.SetDeadline(time.Now().Add(2500*time.Millisecond))) //nolint:forbidigo // a connection's
+			require.NoError(t, conn.SetDeadline(time.Now().Add(bodyPause+3500*time.Millisecond))) //nolint:forbidigo // a connection's
 			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nUpstash-Signature: x\r\nX-Twilio-Signature: x\r\n"+
 				"X-Webhook-Signature: ab\r\nX-Shopify-Hmac-Sha256: ab==\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{", path, bearer(t, "operator"))
 			require.NoError(t, err)

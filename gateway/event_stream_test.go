@@ -136,7 +136,7 @@ func TestEventStream(t *testing.T) {
 			return nil
 		})
 		short := "Bearer " + sign(t, jwt.SigningMethodHS256, []byte(jwtSecret), jwt.MapClaims{
-			"sub": "ada", "org_id": orgID, "role": "operator", "exp": noon().Add(time.Second).Unix(),
+			"sub": "ada", "org_id": orgID, "role": "operator", "exp": noon().Add(3 * time.Second).Unix(),
 		})
 		atEnd := func(resp *http.Response) {
 			for scanner := bufio.NewScanner(resp.Body); scanner.Scan(); {

@@ -31,7 +31,7 @@ func TestTimeouts(t *testing.T) {
 		url := pgtest.URL(t, notes)
 		ctx, cancel := context.WithTimeout(postgres.AcrossOrganisations(t.Context()), 20*time.Second)
 		defer cancel()
-		frozen := bound(t, url, postgres.Timeouts{Statement: time.Minute, Lock: 30 * time.Second, IdleInTransaction: 200 * time.Millisecond})
+		frozen := bound(t, url, postgres.Timeouts{Statement: time.Minute, Lock: 30 * time.Second, IdleInTransaction: 2 * time.Second})
 		err := postgres.InTx(ctx, frozen, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, lock)
 			require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestTimeouts(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithTimeout(postgres.AcrossOrganisations(t.Context()), 20*time.Second)
 		defer cancel()
-		pool := bound(t, pgtest.URL(t, notes), postgres.Timeouts{Statement: 300 * time.Millisecond, Lock: 50 * time.Millisecond, IdleInTransaction: time.Minute})
+		pool := bound(t, pgtest.URL(t, notes), postgres.Timeouts{Statement: 2 * time.Second, Lock: 50 * time.Millisecond, IdleInTransaction: time.Minute})
 		require.NoError(t, postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, lock)
 			require.NoError(t, err)

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"net"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -98,17 +99,14 @@ func TestClient(t *testing.T) {
 
 	t.Run("TheFirstCallAfterAnOutageIsAnswered", func(t *testing.T) {
 		t.Parallel()
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		addr := listener.Addr().String()
-		require.NoError(t, listener.Close())
+		addr := filepath.Join(t.TempDir(), "service") // a port that nothing listens on could be taken meanwhile
 		b := setup(t, whoami)
-		conn := b.dial(func(cfg *rpc.ClientConfig) { cfg.Target = addr })
-		for range 3 { // from the second on gRPC pauses between its tries
+		conn := b.dial(func(cfg *rpc.ClientConfig) { cfg.Target = "unix:" + addr })
+		for range 8 { // gRPC's own pause is then longer than a call waits
 			_, err := call(t.Context(), conn, once, "")
 			require.Equal(t, codes.Unavailable, status.Code(err))
 		}
-		listener, err = new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", addr)
 		require.NoError(t, err)
 		go func() { _ = b.Serve(listener) }()
 

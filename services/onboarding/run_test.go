@@ -330,7 +330,7 @@ func TestRunAsConfigured(t *testing.T) {
 		messaging := grpc.NewServer()
 		healthpb.RegisterHealthServer(messaging, health.NewServer())
 		go func() { _ = messaging.Serve(listener) }() // until Stop
-		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		w.eventually(func() bool { return w.get("/readyz") == http.StatusOK })
 		messaging.Stop()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
 		stop()

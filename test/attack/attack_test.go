@@ -139,7 +139,7 @@ func TestStreams(t *testing.T) {
 	} {
 		t.Run("R_18_"+tc.name, func(t *testing.T) {
 			report, err := attack.Streams{
-				Target: upstream(t), Method: tc.method, Streams: 80, Bytes: 3*mb - 100, Duration: 3 * time.Second, Memory: live,
+				Target: upstream(t), Method: tc.method, Streams: 80, Bytes: 3*mb - 100, Duration: 6 * time.Second, Memory: live,
 			}.Run(t.Context())
 			require.NoError(t, err)
 			require.Less(t, report.MostMB-report.BeforeMB, tc.most, "%+v", report)

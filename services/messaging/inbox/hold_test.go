@@ -188,7 +188,7 @@ func holdIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.Key = "in force" }).Outcome)
 		h.LetThrough()
 		require.Equal(t, send.Accepted, (<-h.Result).Outcome)
-		require.NoError(t, service.SetHold(t.Context(), b.HoldOf(true, 1)), "told again")
+		require.NoError(t, b.inbox(nil).SetHold(t.Context(), b.HoldOf(true, 1)), "told again")
 	})
 
 	// A claim that has begun, and looked for a hold before there was one, is waited for: its row cannot be seen yet.

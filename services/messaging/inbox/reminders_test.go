@@ -223,7 +223,7 @@ func remindersOffIsAnsweredAfterWhatIsOnItsWay(t *testing.T) {
 		require.NoError(t, err, "which Send knows nothing of")
 		h.LetThrough()
 		require.Equal(t, send.Accepted, (<-h.Result).Outcome)
-		_, err = service.RecordInbound(t.Context(), b.Inbound("SM1", "stop reminders"))
+		_, err = b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "stop reminders"))
 		require.NoError(t, err)
 		require.True(t, b.prefer(true, inbox.SaidByPerson, b.Clock.Now()))
 	})

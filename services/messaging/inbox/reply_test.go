@@ -442,8 +442,7 @@ func respondersShareTheWork(t *testing.T) {
 			done <- err
 		}()
 		<-inside
-		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
-		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "PARAR"))
+		_, err := b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "PARAR"))
 		require.NoError(t, err)
 		close(release)
 		require.NoError(t, <-done)

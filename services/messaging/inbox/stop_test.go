@@ -129,7 +129,7 @@ func stopWaits(t *testing.T) {
 		require.Equal(t, consent.OptedOut, b.Ledger().State)
 		h.LetThrough()
 		<-h.Result
-		m, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+		m, err := b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
 		require.NoError(t, err)
 		require.Equal(t, consent.OptOut, m.ConsentEffect)
 		require.Len(t, b.Ledger().Events, 2, "one STOP, however often it came")
@@ -151,7 +151,7 @@ func whatStopWaitsFor(t *testing.T) {
 		require.Equal(t, consent.OptedOut, b.Ledger().State)
 		h.LetThrough()
 		<-h.Result
-		ledger, err := hasty.SetConsent(t.Context(), note)
+		ledger, err := b.inbox(nil).SetConsent(t.Context(), note)
 		require.NoError(t, err)
 		require.Equal(t, consent.OptedOut, ledger.State)
 	})
@@ -167,7 +167,7 @@ func whatStopWaitsFor(t *testing.T) {
 		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
 		require.ErrorIs(t, err, send.ErrUnavailable)
 		b.Clock.Advance(time.Microsecond)
-		_, err = hasty.RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
+		_, err = b.inbox(nil).RecordInbound(t.Context(), b.Inbound("SM1", "STOP"))
 		require.NoError(t, err)
 	})
 
@@ -190,12 +190,12 @@ func whatStopWaitsFor(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		h := b.SlowSend(nil)
-		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
-		_, err := hasty.RecordInbound(t.Context(), b.Inbound("SM1", "hello"))
+		patient := b.inbox(nil)
+		_, err := patient.RecordInbound(t.Context(), b.Inbound("SM1", "hello"))
 		require.NoError(t, err)
 		other := b.Inbound("SM2", "STOP")
 		other.From = sendtest.Phone(t, "+14155550124")
-		_, err = hasty.RecordInbound(t.Context(), other)
+		_, err = patient.RecordInbound(t.Context(), other)
 		require.NoError(t, err)
 		h.LetThrough()
 		<-h.Result

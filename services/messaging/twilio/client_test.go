@@ -117,7 +117,7 @@ func TestSend(t *testing.T) {
 			ended <- err
 		}()
 		c, err := twilio.New(twilio.Config{
-			AccountSID: account, AuthToken: token, FromNumber: number, APIURL: "http://" + listener.Addr().String(), Timeout: 50 * time.Millisecond,
+			AccountSID: account, AuthToken: token, FromNumber: number, APIURL: "http://" + listener.Addr().String(), Timeout: time.Second,
 		})
 		require.NoError(t, err)
 		defer c.Close()

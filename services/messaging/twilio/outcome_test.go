@@ -47,7 +47,11 @@ func TestClassifiesTheEmulatorsAnswers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(c *twilio.Config) { c.Timeout = 200 * time.Millisecond })
+			b := setup(t, func(c *twilio.Config) {
+				if tc.fault.Answer == emulator.AnswerHang {
+					c.Timeout = time.Second
+				}
+			})
 			b.faulty(tc.fault)
 			got := b.client.Send(t.Context(), hello)
 			require.NotEmpty(t, got.Reason)
@@ -196,7 +200,7 @@ func TestClassifiesAFailureByWhetherItCanHaveBeenSent(t *testing.T) {
 	t.Parallel()
 	forever := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { hang(r) })
 	soon := func(ctx context.Context) (context.Context, context.CancelFunc) {
-		return context.WithTimeout(ctx, 100*time.Millisecond)
+		return context.WithTimeout(ctx, time.Second)
 	}
 	dial := func(f func(context.Context) error) func(*twilio.Config) {
 		return func(c *twilio.Config) {
@@ -230,7 +234,7 @@ func TestClassifiesAFailureByWhetherItCanHaveBeenSent(t *testing.T) {
 		{name: "CallerGivesUp", handler: forever, ctx: soon, want: twilio.Outcome{Reason: "no answer: timed out"}},
 		{
 			name: "OwnTimeout", handler: forever, want: twilio.Outcome{Reason: "no answer: timed out"},
-			edit: func(c *twilio.Config) { c.Timeout = 100 * time.Millisecond },
+			edit: func(c *twilio.Config) { c.Timeout = time.Second },
 		},
 		{
 			name: "TransportThatHidesWhatItDid", want: twilio.Outcome{Reason: "no answer: connection failed"},
