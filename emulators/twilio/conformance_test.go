@@ -713,7 +713,7 @@ func testItem56(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		script(b, twilio.CreateFault{Answer: twilio.AnswerHang, Commit: true})
-		b.http.Timeout = 100 * time.Millisecond
+		b.http.Timeout = time.Second
 		_, err := b.send(nil)
 		var timeout *url.Error
 		require.ErrorAs(t, err, &timeout)

@@ -65,8 +65,12 @@ func TestReceive(t *testing.T) {
 	t.Run("EndsWithItsCaller", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.app.answers(func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		d, err := b.emulator.Receive(short(t), person, number, "hello")
+		ctx, gone := context.WithCancel(t.Context())
+		b.app.answers(func(_ int, _ http.ResponseWriter, r *http.Request) {
+			gone()
+			<-r.Context().Done()
+		})
+		d, err := b.emulator.Receive(ctx, person, number, "hello")
 		require.NoError(t, err)
 		require.Equal(t, []twilio.Attempt{{Failure: "rt"}}, d.Attempts)
 	})

@@ -120,7 +120,7 @@ func TestWire(t *testing.T) {
 			say(t, late, "one\n")
 			requireSilent(t, conn)
 			requireSilent(t, late)
-			require.True(t, e.Struck())
+			require.Eventually(t, e.Struck, 10*time.Second, time.Millisecond)
 			for range 2 {
 				if tt.arrives != "" {
 					require.Equal(t, tt.arrives, <-e.heard)
@@ -145,6 +145,7 @@ func TestWire(t *testing.T) {
 		<-e.heard
 		e.Freeze(MidMessage, false)
 		say(t, conn, "half")
+		require.Eventually(t, e.Struck, 10*time.Second, time.Millisecond)
 		requireSilent(t, conn)
 		e.Cut()
 		_, open := hears(t, conn)
@@ -165,6 +166,7 @@ func TestWire(t *testing.T) {
 		say(t, fresh, "fresh\n")
 		requireAnswer(t, fresh, "fresh\n")
 		say(t, old, "old\n")
+		require.Eventually(t, e.Struck, 10*time.Second, time.Millisecond)
 		requireSilent(t, old)
 		e.CutHeld()
 		_, open := hears(t, old)

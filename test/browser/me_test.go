@@ -82,7 +82,7 @@ func TestAGoalIsCancelledWhileItBeginsInABrowser(t *testing.T) {
 	t.Cleanup(closeTab)
 	p.beside(other, func() { p.opensTab(other) })
 
-	p.goal("wake the dog in 8 seconds")
+	p.goal("wake the dog in 20 seconds")
 	p.goal("call the bank in 2 hours")
 	stale := func(words string) { // the other tab still shows what is over: a person has something open there
 		p.beside(other, func() {
@@ -124,8 +124,8 @@ func (p *product) racesTheClock() {
 	for _, g := range []struct {
 		name   string
 		before time.Duration
-	}{{"the red", 3 * time.Second}, {"the green", 300 * time.Millisecond}, {"the blue", 0}, {"the white", -3 * time.Second}} {
-		id, due := p.goal("paint " + g.name + " door in 6 seconds")
+	}{{"the red", 6 * time.Second}, {"the green", 300 * time.Millisecond}, {"the blue", 0}, {"the white", -8 * time.Second}} {
+		id, due := p.goal("paint " + g.name + " door in 12 seconds")
 		goals, ids, presses = append(goals, "paint "+g.name+" door"), append(ids, id), append(presses, due.Add(-g.before).UnixMilli())
 	}
 	plan, err := json.Marshal([]any{ids, presses})

@@ -50,6 +50,7 @@ func TestCapsOfAPhone(t *testing.T) {
 	t.Run("FortyOpeningsAtOnceFromTwoProcessesAreThirty", func(t *testing.T) {
 		t.Parallel()
 		b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 30, Segments: 90}})
+		b.Emulator.SetScript(sendtest.Silent)
 		other := postgres.NewStore(b.Pool)
 		services := []*send.Service{b.Service(nil), b.Service(func(c *send.Config) { c.Store = other })}
 		var mu sync.Mutex

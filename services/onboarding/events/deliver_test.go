@@ -312,8 +312,9 @@ func TestDeliveries(t *testing.T) {
 		s := w.subscribes(host.URL)
 		job := queue.Job{OrgID: orgID, Subject: s.ID + ":ana", Payload: []byte(`{"id":"1","data":{}}`)}
 		ctx, cancel := context.WithCancel(t.Context())
-		host.status = func(*http.Request) int {
+		host.status = func(r *http.Request) int {
 			cancel()
+			<-r.Context().Done()
 			return http.StatusInternalServerError
 		}
 		err := w.courier().Deliver(ctx, job)
