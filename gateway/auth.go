@@ -111,7 +111,7 @@ func (a *authenticator) claims(ctx context.Context, header string) (got claims, 
 }
 
 // key chooses the source by the method, which the parser has already pinned: a secret verifies HS256 and nothing else,
-// and a JWKS never does, or its public keys would be HMAC secrets that anyone can read.
+// and a JWKS never does, or its public keys would be HMAC secrets that any client can read.
 func (a *authenticator) key(ctx context.Context) jwt.Keyfunc {
 	return func(token *jwt.Token) (any, error) {
 		if token.Method == jwt.SigningMethodHS256 {

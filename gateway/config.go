@@ -25,7 +25,7 @@ type Config struct {
 	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY,required" help:"verifies QStash's callbacks after its keys were rotated"`
 	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token; two parted by a comma while it is changed"`
 	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls to the services: a private key of Ed25519 in PKCS #8, which no other process has"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are taken as those of any process; leave it out once every process has keys; several parted by commas"`
 
 	// A vendor whose secret is absent is not served: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); the secret key of the webhook, several parted by commas; none turns the route off"`

@@ -107,7 +107,7 @@ func TestConsoleSearch(t *testing.T) {
 	v.services.on("OnboardingService/GetProfile", reply{Code: "NOT_FOUND", Reason: "REASON_PROFILE_NOT_FOUND", Message: "there is no such profile"}.give)
 	status, page, _ := v.asks(http.MethodGet, "/console/people?q="+otherProfile, nil)
 	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, page, "Nobody is found.")
+	require.Contains(t, page, "No person is found.")
 	require.Contains(t, page, `value="`+otherProfile+`"`, "the search is still there")
 
 	v.answers("OnboardingService/ListProfiles", `{}`)

@@ -334,7 +334,7 @@ func TestBodyComesFirst(t *testing.T) {
 
 func TestSignatureIsNotLogged(t *testing.T) {
 	t.Parallel()
-	valid, err := qstash.Sign("sig_of_somebody_else", origin+pathStep, []byte(aStep), noon())
+	valid, err := qstash.Sign("sig_of_another_account", origin+pathStep, []byte(aStep), noon())
 	require.NoError(t, err)
 	for name, signature := range map[string]string{
 		"Forged": valid, "NoToken": "0123456789abcdef0123456789abcdef", "OtherMethod": "eyJhbGciOiJub25lIn0.e30.c2lnbmF0dXJlLXRoYXQtaXMtbm9uZQ",

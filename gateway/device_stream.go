@@ -63,7 +63,7 @@ type deviceStream struct {
 	ends           chan ending
 }
 
-// ending is why a stream ends. The code is 0 when there is no one left to tell.
+// ending is why a stream ends. The code is 0 when the device is gone: there is no close frame.
 type ending struct {
 	code   websocket.StatusCode
 	reason string // of the error frame, a Reason without its prefix; empty for no such frame
@@ -79,7 +79,7 @@ func (s *deviceStream) run(ctx context.Context) {
 	s.of.open.Add(ctx, 1)
 	defer s.of.open.Add(ctx, -1)
 	s.conn.SetReadLimit(maxFrame)
-	s.ends = make(chan ending, 8) // of up, down twice, keepalive, and the timer of hello and of welcome; nobody waits for a reader
+	s.ends = make(chan ending, 8) // of up, down twice, keepalive, and the timer of hello and of welcome; no sender waits for a reader
 	awake, rest := context.WithCancel(ctx)
 	defer rest()
 	if s.client != nil {

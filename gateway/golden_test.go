@@ -269,7 +269,7 @@ func (r goldenRequest) signed(t *testing.T, request *http.Request, body []byte) 
 		case "next":
 			key = nextKey
 		case "forged":
-			key = "sig_of_somebody_else"
+			key = "sig_of_another_account"
 		case "empty key":
 			key = ""
 		case "other url":

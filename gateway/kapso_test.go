@@ -137,7 +137,7 @@ func TestKapsoEvents(t *testing.T) {
 		{name: "ImportedHistory", event: "received", body: `"message":{"id":"w","from":"14155550100","kapso":{"direction":"inbound","origin":"history_sync"}}`, want: resultIgnored},
 		{name: "ReactionTakenBack", event: "received", body: `"message":{"id":"w","from":"14155550100","type":"reaction","reaction":{"emoji":""}}`, want: resultIgnored},
 		{name: "StatusOfATextOfThePerson", event: "read", body: `"message":{"id":"w","kapso":{"direction":"inbound"}}`, want: resultIgnored},
-		{name: "NobodysNumber", event: "received", body: `"message":{"id":"w"},"conversation":{"business_scoped_user_id":"US.1"}`, want: resultUnknownPhone},
+		{name: "MessageWithoutANumber", event: "received", body: `"message":{"id":"w"},"conversation":{"business_scoped_user_id":"US.1"}`, want: resultUnknownPhone},
 	} {
 		t.Run("S2_31_"+tc.name+"IsNotStored", func(t *testing.T) {
 			t.Parallel()

@@ -190,7 +190,7 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, b.asks(t, http.MethodGet, pathEvents, nil).StatusCode)
 	})
 
-	t.Run("StrangersCountForNobody", func(t *testing.T) {
+	t.Run("RefusedTokensCountForNoCaller", func(t *testing.T) {
 		t.Parallel()
 		b, _ := serve(t, "1:1", "1:1")
 		stranger := b.asks(t, http.MethodGet, jobs, map[string]string{"Authorization": "Bearer x"})

@@ -36,7 +36,7 @@ func permit(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	return nil
 }
 
-// onlyFor says whose token a request about anybody takes.
+// onlyFor says whose token a request about any person takes.
 func onlyFor(rule rpc.Rule) string {
 	if slices.Contains(rule.Callers, rpc.RoleApp) {
 		return "only an operator or an app may do this"

@@ -261,7 +261,7 @@ func TestDoctor(t *testing.T) {
 		want   string
 	}{
 		"AnOriginOfOtherKeys":      {http.StatusUnauthorized, "failed  public origin  .* does not believe our signature"},
-		"AnOriginOfSomebodyElse":   {http.StatusNotFound, "failed  public origin  .* is answered 404"},
+		"AnOriginWithoutAGateway":  {http.StatusNotFound, "failed  public origin  .* is answered 404"},
 		"AnOriginThatRedirects":    {http.StatusFound, "failed  public origin  .* is answered 302"},
 		"AnOriginThatIsOutOfReach": {0, "warning public origin  .* cannot be reached from here"},
 	} {

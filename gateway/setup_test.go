@@ -295,7 +295,7 @@ func mustConfig(t *testing.T) Config {
 	return cfg
 }
 
-// bearer is the Authorization header of one caller: "operator", "user" (who owns ownProfile) or "nobody".
+// bearer is the Authorization header of one caller: "operator", "app" or "user" (who owns ownProfile). It is empty for any other.
 func bearer(t *testing.T, who string) string {
 	t.Helper()
 	subject := map[string]string{"operator": "ada", "app": "shop", "user": ownProfile}[who]

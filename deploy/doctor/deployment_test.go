@@ -152,7 +152,7 @@ func deploymentFailures(t *testing.T) {
 		change func(environ map[string]string)
 		want   string
 	}{
-		"ASigningKeyThatNobodyKnows": {
+		"ASigningKeyThatIsKnownNowhere": {
 			change: func(environ map[string]string) {
 				environ["GATEWAY_SIGNING_KEY"] = stack.Secrets{ServiceAuth: rand.Text()}.Keys()["GATEWAY_SIGNING_KEY"]
 			},

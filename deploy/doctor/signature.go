@@ -91,7 +91,7 @@ func ofQStash(r Request, k Keys, checked *url.URL) (all []Difference) {
 	}
 	var keys jwt.VerificationKeySet
 	for _, key := range []string{k.QStashCurrent, k.QStashNext} {
-		if key != "" { // everybody can sign with an empty one
+		if key != "" { // every caller can sign with an empty one
 			keys.Keys = append(keys.Keys, []byte(key))
 		}
 	}

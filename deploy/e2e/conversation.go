@@ -71,7 +71,7 @@ func (c *conversation) reset(ctx context.Context) error {
 	return nil
 }
 
-// free takes an opt-out and a hold off the phone, which may be somebody's who meant it: not unless it was said twice.
+// free takes an opt-out and a hold off the phone, which may be a person's who meant them: not unless it was said twice.
 func (c *conversation) free(ctx context.Context, profile operator.Profile) error {
 	consent, err := c.api.Consent(ctx, c.h.Config.Phone)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *conversation) free(ctx context.Context, profile operator.Profile) error
 		}
 	}
 	if out {
-		if err := c.vendors.says(ctx, "START"); err != nil { // nobody else lifts an opt-out of their own
+		if err := c.vendors.says(ctx, "START"); err != nil { // only the person lifts an opt-out of their own
 			return fmt.Errorf("opt in again: %w", err)
 		}
 	}

@@ -162,7 +162,7 @@ func TestStub(t *testing.T) {
 			return err == nil && consent == "opted_out"
 		}, enough, 10*time.Millisecond)
 		_, err = s.plays(1, enough)
-		require.ErrorContains(t, err, "set HARNESS_LIFT to the same number", "it may be somebody who meant it")
+		require.ErrorContains(t, err, "set HARNESS_LIFT to the same number", "it may be a person who meant it")
 		s.environ["HARNESS_LIFT"] = phone
 		report, err := s.plays(1, enough)
 		require.NoError(t, err)
@@ -288,7 +288,7 @@ func TestConfig(t *testing.T) {
 	for name, tt := range map[string]struct{ variable, value, want string }{
 		"S0_47_NoModeIsAnError":         {"HARNESS_QSTASH_MODE", "", "HARNESS_QSTASH_MODE is missing"},
 		"S0_47_AnotherModeIsAnError":    {"HARNESS_QSTASH_MODE", "fake", "must be stub or real"},
-		"NobodysTokenIsAnError":         {"HARNESS_API_TOKEN", "", "HARNESS_API_TOKEN or API_JWT_SECRET"},
+		"NoTokenIsAnError":              {"HARNESS_API_TOKEN", "", "HARNESS_API_TOKEN or API_JWT_SECRET"},
 		"ALanguageWithoutAYesIsAnError": {"HARNESS_LOCALE", "fr", "en or pt-BR"},
 		"NoOriginIsAnError":             {"PUBLIC_BASE_URL", "", "PUBLIC_BASE_URL"},
 	} {

@@ -92,7 +92,7 @@ func (v *vendors) post(ctx context.Context, path, body string, header http.Heade
 	return response.StatusCode, string(content), err
 }
 
-// newSID is an id that nobody had before, in the form of Twilio's.
+// newSID is an id that no message had before, in the form of Twilio's.
 func newSID() (string, error) {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {

@@ -283,14 +283,14 @@ type benchEngagementCommand struct {
 
 // Help is the long text of --help.
 func (c *benchEngagementCommand) Help() string {
-	return `Everybody has been silent for more than two weeks, so that the daily run of a private, durable Postgres has a transition, an audit
-row, an event and a row of outreach to write for each. Some of them are read, decided and written alone before. Afterwards each person must
-have been moved exactly once: else there are no figures, and the exit code is 1.
+	return `Each person has been silent for more than two weeks, so that the daily run of a private, durable Postgres has a transition, a row
+of audit, an event and a row of outreach to write for each. Some of them are read, decided and written alone before. Afterwards
+each person must have been moved exactly once: else there are no figures, and the exit code is 1.
 
 The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
 }
 
-// Run returns an error unless everybody was moved exactly once.
+// Run returns an error unless each person was moved exactly once.
 func (c *benchEngagementCommand) Run(ctx context.Context, t terminal) error {
 	report, err := bench.Engagement{
 		People: c.People, Sample: c.Sample, Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,

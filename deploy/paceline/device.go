@@ -175,7 +175,7 @@ func (d *streamDevice) listen(ctx context.Context, in io.Reader) {
 func (d *streamDevice) notef(format string, args ...any) {
 	d.printing.Lock()
 	defer d.printing.Unlock()
-	_, _ = fmt.Fprintf(d.out, format+"\n", args...) // there is nobody to tell
+	_, _ = fmt.Fprintf(d.out, format+"\n", args...) // the failure has no reader
 }
 
 // deviceSession is one connection.

@@ -27,7 +27,7 @@ type apiFlags struct {
 	Data string `help:"The folder of paceline up whose secrets sign the token, when neither PACELINE_API_TOKEN nor API_JWT_SECRET is set."`
 }
 
-// request is one of an operator, or of whoever PACELINE_API_TOKEN names.
+// request is one of an operator, or of the subject that PACELINE_API_TOKEN names.
 func (f apiFlags) request(ctx context.Context, t terminal, path string, query url.Values) (*http.Request, error) {
 	where, err := url.Parse(f.URL)
 	if err != nil || where.Host == "" {

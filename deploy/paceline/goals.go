@@ -157,7 +157,7 @@ func (e *errands) play(ctx context.Context) (report, error) {
 	return e.judge(ctx)
 }
 
-// note prints what somebody does at the device or in the host application.
+// note prints what the person does at the device or in the host application.
 func (e *errands) note(where, what string) {
 	e.screen.text(e.screen.at(e.clock.Now()), "("+where+")", what)
 }

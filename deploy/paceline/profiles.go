@@ -44,7 +44,7 @@ func (c *importCommand) Help() string {
 
 Without --yes nothing is sent: the file is held to the rules of a profile, and the lines that break them are reported. With --yes each
 person is created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else.
-So it may be run again at any time, also after it was broken off. Nobody is activated.
+So it may be run again at any time, also after it was broken off. No person is activated.
 
 PACELINE_API_TOKEN is a token of an operator or an app; without it one is signed with API_JWT_SECRET, or the secrets of paceline up.
 The exit code is 0 only if every line was taken.`

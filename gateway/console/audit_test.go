@@ -57,7 +57,7 @@ func TestAuditPage(t *testing.T) {
 	before := len(calls[*onboardingv1.ListAuditRequest](s, "ListAudit"))
 	s.says("ListProfiles", &onboardingv1.ListProfilesResponse{})
 	_, body = b.page(root + "/audit?profile=Bia")
-	require.Contains(t, body, "Nobody is found.")
+	require.Contains(t, body, "No person is found.")
 	require.Len(t, calls[*onboardingv1.ListAuditRequest](s, "ListAudit"), before, "a filter that names no person is not left out")
 
 	user, _ := meets(t, string(rpc.RoleUser))

@@ -134,33 +134,33 @@ type action func(r *http.Request) (notice, error)
 
 // route is a page and who sees it: an operator, or every reader who signed in.
 type route struct {
-	path   string
-	view   view
-	anyone bool
+	path    string
+	view    view
+	anyRole bool
 }
 
 // deedRoute is an action and who may ask for it; what the RPC allows is another matter.
 type deedRoute struct {
-	path   string
-	action action
-	anyone bool
+	path    string
+	action  action
+	anyRole bool
 }
 
 // pages are all views.
 func (c *Console) pages() []route {
 	all := []route{
-		{path: root, view: c.home, anyone: true},
+		{path: root, view: c.home, anyRole: true},
 		{path: root + "/people", view: c.people},
 		{path: root + "/people/{id}", view: c.person},
-		{path: root + "/why/{kind}/{id}", view: c.why, anyone: true},
+		{path: root + "/why/{kind}/{id}", view: c.why, anyRole: true},
 		{path: root + "/needs", view: c.needs},
 		{path: root + "/needs/resume", view: c.resumable},
 		{path: root + "/needs/messages/{id}", view: c.evidence},
 		{path: root + "/do", view: c.review},
 		{path: root + "/queues", view: c.queues},
 		{path: root + "/queues/jobs/{id}", view: c.job},
-		{path: root + "/goals", view: c.goals, anyone: true},
-		{path: root + "/me", view: c.me, anyone: true},
+		{path: root + "/goals", view: c.goals, anyRole: true},
+		{path: root + "/me", view: c.me, anyRole: true},
 		{path: root + "/engagement", view: c.engagement},
 		{path: root + "/flow", view: c.script},
 		{path: root + "/ledger", view: c.ledger},
@@ -191,10 +191,10 @@ func (c *Console) actions() []deedRoute {
 		{path: root + "/do", action: c.do},
 		{path: root + "/scheduling/pause", action: c.pauseScheduling},
 		{path: root + "/scheduling/resume", action: c.resumeScheduling},
-		{path: root + "/goals/{id}/cancel", action: c.cancelGoal, anyone: true},
-		{path: root + "/goals/{id}/reschedule", action: c.rescheduleGoal, anyone: true},
-		{path: root + "/goals/{id}/undo", action: c.undoGoal, anyone: true},
-		{path: root + "/me/{preference}", action: c.prefer, anyone: true},
+		{path: root + "/goals/{id}/cancel", action: c.cancelGoal, anyRole: true},
+		{path: root + "/goals/{id}/reschedule", action: c.rescheduleGoal, anyRole: true},
+		{path: root + "/goals/{id}/undo", action: c.undoGoal, anyRole: true},
+		{path: root + "/me/{preference}", action: c.prefer, anyRole: true},
 	}
 	if c.handsets != nil {
 		all = append(all,
@@ -240,8 +240,8 @@ const maxForm = 64 << 10
 // errBadForm is a form that no page of ours has.
 var errBadForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
 
-func (c *Console) permitted(r *http.Request, anyone bool) error {
-	if !anyone && sessionFrom(r.Context()).Role != rpc.RoleOperator {
+func (c *Console) permitted(r *http.Request, anyRole bool) error {
+	if !anyRole && sessionFrom(r.Context()).Role != rpc.RoleOperator {
 		return status.Error(codes.PermissionDenied, "only an operator sees this page")
 	}
 	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
@@ -253,7 +253,7 @@ func (c *Console) permitted(r *http.Request, anyone bool) error {
 
 func (c *Console) serveView(p route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := c.permitted(r, p.anyone)
+		err := c.permitted(r, p.anyRole)
 		var drawn page
 		if err == nil {
 			drawn, err = p.view(r)
@@ -269,7 +269,7 @@ func (c *Console) serveView(p route) http.HandlerFunc {
 // serveAction answers with the page that the form came from, where the notice is shown once.
 func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := c.permitted(r, a.anyone)
+		err := c.permitted(r, a.anyRole)
 		if err != nil {
 			c.fail(w, r, err)
 			return

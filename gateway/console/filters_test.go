@@ -64,11 +64,11 @@ func TestGoalsOfAPerson(t *testing.T) {
 		goals(b, anasID)
 		require.Equal(t, anasID, calls[*onboardingv1.ListGoalsRequest](s, "ListGoals")[1].GetProfileId())
 	})
-	t.Run("AreNotThoseOfAllWhenNobodyIsFound", func(t *testing.T) {
+	t.Run("AreNotThoseOfAllWhenNoPersonIsFound", func(t *testing.T) {
 		t.Parallel()
 		b, s := meets(t, string(rpc.RoleOperator))
 		s.says("ListProfiles", &onboardingv1.ListProfilesResponse{})
-		require.Contains(t, goals(b, "+12025550143"), "Nobody is found.")
+		require.Contains(t, goals(b, "+12025550143"), "No person is found.")
 		s.says("ListProfiles", &onboardingv1.ListProfilesResponse{Profiles: []*onboardingv1.Profile{ana(), ana()}})
 		require.Contains(t, goals(b, "Ana"), "Several people have this name")
 		s.refuses("ListProfiles", codes.InvalidArgument, "phone is no number")

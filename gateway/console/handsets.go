@@ -48,10 +48,10 @@ type faultChoice struct {
 // peopleOffered is how many of the newest people the phones are offered for.
 const peopleOffered = 50
 
-// usualPhones are shown when none was chosen and nobody is enrolled. They are of the range that is reserved for fiction.
+// usualPhones are shown when none was chosen and no person is enrolled. They are of the range that is reserved for fiction.
 func usualPhones() []string { return []string{"+12025550143", "+12025550144"} }
 
-// phones shows two handsets, side by side. Its messages ask for themselves once a second, and then nobody is looked up.
+// phones shows two handsets, side by side. Its messages ask for themselves once a second, and that request looks up no people.
 func (c *Console) phones(r *http.Request) (page, error) {
 	shown := handsetsPage{}
 	if r.Header.Get("HX-Request") == "" {

@@ -22,7 +22,7 @@ const (
 	// liveUser is how often a page of a person is told that it may be old: they may not read events, so their pages ask again and again.
 	liveUser = 5 * time.Second
 
-	// topicAll is what happens to anybody.
+	// topicAll is what happens to any person.
 	topicAll = "all"
 	// news is what a page is told.
 	news = "data: new\n\n"

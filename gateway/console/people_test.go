@@ -62,7 +62,7 @@ func TestHoldingTwice(t *testing.T) {
 	}{
 		{name: "AHeldPersonKeepsTheFirstReason", deed: "hold", held: true, want: "the first reason stays"},
 		{name: "AHoldIsSaid", deed: "hold", want: "On hold."},
-		{name: "ReleasingNobodySaysSo", deed: "release", want: "was not on hold"},
+		{name: "ReleasingAPersonWhoIsNotOnHoldSaysSo", deed: "release", want: "was not on hold"},
 		{name: "AReleaseIsSaid", deed: "release", held: true, want: "Released."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

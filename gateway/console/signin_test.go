@@ -246,7 +246,7 @@ func TestSignInByLink(t *testing.T) {
 		require.Equal(t, http.StatusOK, s.get(s.URL+link).StatusCode)
 	}
 	_, in := s.inside()
-	require.False(t, in, "looking at it uses nothing up, and signs nobody in")
+	require.False(t, in, "a look at the link does not use it up, and signs no reader in")
 	require.Equal(t, http.StatusOK, s.post(pathLink, at.Query()).StatusCode)
 	who, in := s.inside()
 	require.True(t, in)
@@ -263,7 +263,7 @@ func TestSignInByLink(t *testing.T) {
 	require.Equal(t, root+"/sign-in", off.get(off.URL+link).Request.URL.Path, "without links there is no such page")
 }
 
-func TestNobodyIsSentOutOfTheConsole(t *testing.T) {
+func TestSignInLeadsOnlyIntoTheConsole(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{
 		"", "https://evil.example/console", "//evil.example/console", "/v1/profiles", "/consoles", `/console\..\..`, "/console/../v1", "javascript:alert(1)",

@@ -78,7 +78,7 @@ func wordsOfPeople() glossary {
 		"people.title": {"People", "Pessoas"}, "people.search": {"Phone, name or id", "Telefone, nome ou id"}, "people.state": {"State", "Estado"},
 		"people.all": {"all", "todas"}, "people.locale": {"Language", "Idioma"}, "people.held": {"on hold", "retida"},
 		"people.opted_out": {"opted out", "optou por sair"}, "people.find": {"Find", "Buscar"}, "people.name": {"First name", "Primeiro nome"},
-		"people.phone": {"Phone", "Telefone"}, "people.since": {"Enrolled", "Inscrita"}, "people.none": {"Nobody is found.", "Ninguém encontrado."},
+		"people.phone": {"Phone", "Telefone"}, "people.since": {"Enrolled", "Inscrita"}, "people.none": {"No person is found.", "Ninguém encontrado."},
 		"people.more": {"Next page", "Próxima página"}, "people.enrol": {"Enrol a person", "Inscrever uma pessoa"}, "people.zone": {"Time zone", "Fuso horário"},
 		"people.enrolled": {"Enrolled. Activate sends the opening text.", "Inscrita. Ativar envia o texto de abertura."},
 		"person.title":    {"Person", "Pessoa"}, "person.paused": {"asked for later", "pediu para depois"},

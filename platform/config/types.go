@@ -42,7 +42,7 @@ func (s Secret) Reveal() string {
 }
 
 // Keys are the secrets that commas part, for a variable that may have several while its key is being changed: a signer uses the
-// first, and a verifier accepts all. None of an absent one. An empty one among them is an error, for anyone can sign with that.
+// first, and a verifier accepts all. None of an absent one. An empty one among them is an error: any caller could sign with it.
 func (s Secret) Keys() ([]string, error) {
 	if s.IsZero() {
 		return nil, nil

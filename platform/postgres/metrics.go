@@ -19,7 +19,7 @@ func Observe(meter metric.Meter, pool interface{ Stat() *pgxpool.Stat }) error {
 	waited, waitedErr := meter.Float64ObservableCounter("postgres_connection_wait_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long connections were waited for, together."))
 	gaveUp, gaveUpErr := meter.Int64ObservableCounter("postgres_connection_wait_given_up",
-		metric.WithDescription("How often somebody gave up waiting for a connection."))
+		metric.WithDescription("How often a caller gave up waiting for a connection."))
 	if err := errors.Join(connectionsErr, waitsErr, waitedErr, gaveUpErr); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func TestRoles(t *testing.T) {
 			_, err := pool.Exec(postgres.AcrossOrganisations(t.Context()), "insert into notes values ($1, 'mine', $2)", ours, person)
 			require.NoError(t, err)
 			require.Equal(t, "mine", read(postgres.ForProfile(t.Context(), ours, person), t, pool))
-			require.Empty(t, read(postgres.ForProfile(t.Context(), theirs, person), t, pool), "in another organisation the id is no one's")
+			require.Empty(t, read(postgres.ForProfile(t.Context(), theirs, person), t, pool), "in another organisation the id is of no profile")
 			require.Empty(t, read(postgres.ForProfile(t.Context(), ours, uuid.Nil), t, pool), "and without an id there is none")
 			require.Equal(t, "mine ours", read(postgres.ForOrganisation(postgres.ForProfile(t.Context(), ours, person), ours), t, pool),
 				"a wider scope has to be asked for")
@@ -119,12 +119,12 @@ func TestRoles(t *testing.T) {
 
 	t.Run("RoleThatIsMissingIsAnError", func(t *testing.T) {
 		t.Parallel()
-		pool, err := postgres.OpenFor(t.Context(), "nobody", postgres.Config{URL: pgtest.URL(t, notes)})
+		pool, err := postgres.OpenFor(t.Context(), "missing", postgres.Config{URL: pgtest.URL(t, notes)})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		for range 2 {
 			_, err = pool.Exec(t.Context(), "select 1")
-			require.ErrorContains(t, err, "nobody_tenant")
+			require.ErrorContains(t, err, "missing_tenant")
 		}
 		version, err := notes.Current(t.Context(), pool)
 		require.NoError(t, err, "about the database itself one may ask")
@@ -173,8 +173,8 @@ func TestScopeOnConnections(t *testing.T) {
 			"AnError": func() {
 				require.ErrorContains(t, pool.QueryRow(ctx, "select 1 / 0").Scan(new(int)), "division by zero")
 			},
-			"BadScan":  func() { require.Error(t, pool.QueryRow(ctx, sql).Scan(new(int))) },
-			"Nobody's": func() { require.Empty(t, read(t.Context(), t, pool)) },
+			"BadScan": func() { require.Error(t, pool.QueryRow(ctx, sql).Scan(new(int))) },
+			"NoScope": func() { require.Empty(t, read(t.Context(), t, pool)) },
 			"Persons": func() {
 				require.Empty(t, read(postgres.ForProfile(t.Context(), ours, uuid.MustParse(theirs)), t, pool))
 			},

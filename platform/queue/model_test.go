@@ -12,7 +12,7 @@ import (
 )
 
 // TestModel (S2_08, S2_15, S2_32, S2_33) plays random schedules of storing, claiming, dying, finishing, retrying and cancelling,
-// and holds the queue to what may never happen: an end recorded for whoever lost the lease, two ends of one job, two jobs of a subject at
+// and holds the queue to what may never happen: an end recorded for a worker that lost the lease, two ends of one job, two jobs of a subject at
 // a time, or one out of order.
 func TestModel(t *testing.T) {
 	t.Parallel()

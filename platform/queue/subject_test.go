@@ -14,7 +14,7 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// gate, once in the database, holds back the claim of the job whose key is slow for as long as somebody has the advisory lock 42.
+// gate, once in the database, holds back the claim of the job whose key is slow for as long as a transaction has the advisory lock 42.
 const gate = `
 create function wait_at_gate() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
 create trigger gate before update on jobs for each row

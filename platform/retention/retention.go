@@ -41,7 +41,7 @@ type Over struct {
 	At   string // the column by whose index they are walked, oldest first: behind org_id, where the rule has a Setting
 	Of   string // the condition of that index; empty for none
 	If   string // which of those that are old enough; empty for all
-	// Still is a table whose rows nobody changes: they are not locked, which the service may not do.
+	// Still is a table whose rows never change: they are not locked, because the service may not lock them.
 	Still bool
 	// Do is done with the rows of the CTE free, which are locked, by their ctid. It returns a row for each; empty deletes them.
 	Do string

@@ -69,7 +69,7 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 		grpc.WithPerRPCCredentials(&bearerTokens{tokens: cfg.Tokens, caller: cfg.Caller, minted: map[Principal]minted{}}),
 		grpc.WithNoProxy(), // HTTPS_PROXY is for the vendors; our own processes are never behind it
 		grpc.WithDefaultServiceConfig(retries),
-		grpc.WithDisableServiceConfig(), // nobody's DNS decides about our retries
+		grpc.WithDisableServiceConfig(), // the DNS must not decide about our retries
 		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
 			otelgrpc.WithTracerProvider(cfg.TracerProvider),
 			otelgrpc.WithMeterProvider(cfg.MeterProvider),

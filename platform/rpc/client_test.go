@@ -24,12 +24,12 @@ func TestClient(t *testing.T) {
 	whoami := func(ctx context.Context, _ string) (string, error) {
 		p, ok := rpc.PrincipalFrom(ctx)
 		if !ok {
-			return "nobody", nil
+			return "no principal", nil
 		}
 		return string(p.Role) + " " + p.Subject, nil
 	}
 
-	t.Run("CallsAsItselfOrOnBehalfOfSomebody", func(t *testing.T) {
+	t.Run("CallsAsItselfOrOnBehalfOfAUser", func(t *testing.T) {
 		t.Parallel()
 		conn := setup(t, whoami).dial()
 
@@ -42,7 +42,7 @@ func TestClient(t *testing.T) {
 		require.Equal(t, "user "+user().Subject, forwarded)
 	})
 
-	t.Run("AServiceCallsItsNeighbourAsItselfWhoeverCalledIt", func(t *testing.T) {
+	t.Run("AServiceCallsItsNeighbourAsItselfAndNotAsItsCaller", func(t *testing.T) {
 		t.Parallel()
 		neighbour := setup(t, whoami).dial()
 		b := setup(t, func(ctx context.Context, _ string) (string, error) {

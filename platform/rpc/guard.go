@@ -18,7 +18,7 @@ import (
 )
 
 // replyMargin is what the handler does not get of a caller's deadline, so that its answer still arrives in time. A call
-// that has less than this left is refused: whatever it would do, nobody would learn of it.
+// that has less than this left is refused: its caller would not get the answer.
 const replyMargin = 5 * time.Millisecond
 
 // maxToken bounds the work, and the line in the log, that an unauthenticated caller can ask for.

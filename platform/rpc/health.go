@@ -16,7 +16,7 @@ const HealthDatabase = "database"
 const (
 	// databaseTimeout bounds one question of the database.
 	databaseTimeout = time.Second
-	// databaseTrust is how long its answer is believed: health is open to everybody, and must not be a way to ask the database.
+	// databaseTrust is how long its answer is believed: health is open to every caller, and must not be a way to ask the database.
 	databaseTrust = time.Second
 )
 

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Health is open to everybody, so it must not be a way to ask the database.
+// Health is open to every caller, so it must not be a way to ask the database.
 func TestHealthOfTheDatabaseIsAskedOnceASecond(t *testing.T) {
 	t.Parallel()
 	now, asked, away := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), 0, error(nil)
@@ -47,7 +47,7 @@ func TestHealthOfTheDatabaseIsAskedOnceASecond(t *testing.T) {
 	require.Equal(t, healthpb.HealthCheckResponse_SERVING, says(""), "a process is not restarted because its database is away")
 	require.Equal(t, 2, asked)
 
-	h.asking <- struct{}{} // somebody asks
+	h.asking <- struct{}{} // another call asks the database
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := h.Check(gone, &healthpb.HealthCheckRequest{Service: HealthDatabase})

@@ -24,7 +24,7 @@ type Keys struct {
 	Process string        // whose key Signing is; empty for a process that makes no calls
 	Signing config.Secret // its private key; with none, Shared signs
 	Public  config.Secret // the public keys of those that may call it
-	// Shared is the secret of the releases before, which all processes have: whoever holds it speaks as any of them. With none, no token
+	// Shared is the secret of the releases before, which all processes have: its holder can speak as any of them. With none, no token
 	// that it signed is believed.
 	Shared config.Secret
 }

@@ -88,7 +88,7 @@ func TestEachKeySpeaksForItsProcess(t *testing.T) {
 		})
 	}
 
-	t.Run("WhoeverHoldsTheGatewaysKeyIsNotOnboarding", func(t *testing.T) {
+	t.Run("TheHolderOfTheGatewaysKeyIsNotOnboarding", func(t *testing.T) {
 		t.Parallel()
 		for _, kid := range []string{rpc.Gateway, rpc.Onboarding, rpc.Operator, "", "messaging"} {
 			_, err := messaging.Verify(forged(t, kid, gateway, itself("onboarding")))
@@ -96,7 +96,7 @@ func TestEachKeySpeaksForItsProcess(t *testing.T) {
 		}
 	})
 
-	t.Run("NorIsWhoeverKnowsThePublicKeys", func(t *testing.T) {
+	t.Run("NorIsAHolderOfThePublicKeys", func(t *testing.T) {
 		t.Parallel()
 		der, err := base64.StdEncoding.DecodeString(onboarding.public)
 		require.NoError(t, err)
@@ -147,7 +147,7 @@ func forged(t *testing.T, kid string, key pair, p rpc.Principal) string {
 	return signed
 }
 
-func TestAKeyIsChangedWithoutANoFromAnybody(t *testing.T) {
+func TestAKeyIsChangedWithoutARefusedToken(t *testing.T) {
 	t.Parallel()
 	old, fresh := keyOf(t, "old"), keyOf(t, "fresh")
 	type step struct{ from, to *rpc.Tokens }
@@ -212,8 +212,8 @@ func TestKeysAreChecked(t *testing.T) {
 		{name: "APublicKeyThatSigns", signing: a.public, public: "gateway=" + b.public, want: "ONBOARDING_SIGNING_KEY must be one private key of Ed25519"},
 		{name: "APrivateKeyThatIsPublished", signing: a.private, public: "gateway=" + b.private, want: "SERVICE_PUBLIC_KEYS gateway: must be a public key of Ed25519"},
 		{name: "NoBase64", signing: "!", public: "gateway=" + b.public, want: "ONBOARDING_SIGNING_KEY is neither PEM nor base64"},
-		{name: "AProcessThatCallsNobody", signing: a.private, public: "messaging=" + b.public, want: "SERVICE_PUBLIC_KEYS must name each key's process"},
-		{name: "AKeyOfNobody", signing: a.private, public: b.public, want: "SERVICE_PUBLIC_KEYS must name each key's process"},
+		{name: "AProcessThatMakesNoCalls", signing: a.private, public: "messaging=" + b.public, want: "SERVICE_PUBLIC_KEYS must name each key's process"},
+		{name: "AKeyWithoutAProcess", signing: a.private, public: b.public, want: "SERVICE_PUBLIC_KEYS must name each key's process"},
 		{name: "OneKeyOfTwo", signing: a.private, public: "gateway=" + b.public + ",onboarding=" + b.public, want: "have the same key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

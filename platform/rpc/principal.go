@@ -85,7 +85,7 @@ type (
 
 // WithPrincipal makes the calls of a Dial connection with this context act on behalf of p instead of the connection's
 // own caller. The gateway does so for the person whose JWT it checked. The server chain does not: a service calls its
-// neighbours as itself, whoever called it, unless it says otherwise.
+// neighbours as itself and not as its caller, unless it says otherwise.
 func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, actsAsKey{}, p)
 }

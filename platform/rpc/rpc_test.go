@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 		return &descriptorpb.MethodDescriptorProto{Name: &name, InputType: message, OutputType: message, Options: options}
 	}
 	callers := []methodv1.Caller{methodv1.Caller_CALLER_ONBOARDING, methodv1.Caller_CALLER_USER}
-	everyone := append(callers, methodv1.Caller_CALLER_OPERATOR, methodv1.Caller_CALLER_APP) //nolint:gocritic // it is another list
+	keptCallers := append(callers, methodv1.Caller_CALLER_OPERATOR, methodv1.Caller_CALLER_APP) //nolint:gocritic // it is another list
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: new("paceline/test/v1/echo.proto"), Package: new("paceline.test.v1"), Syntax: new("proto3"),
 		Dependency: []string{text.ParentFile().Path()},
@@ -69,13 +69,13 @@ func TestMain(m *testing.M) {
 				method("Talk", &methodv1.Method{Callers: callers, Audit: methodv1.Audit_AUDIT_CHANGE}),
 			}},
 			{Name: new("KeptService"), Method: []*descriptorpb.MethodDescriptorProto{
-				method("Change", &methodv1.Method{Callers: everyone, Audit: methodv1.Audit_AUDIT_CHANGE}),
-				method("Read", &methodv1.Method{Callers: everyone, Audit: methodv1.Audit_AUDIT_READ}),
-				method("Nothing", &methodv1.Method{Callers: everyone, Audit: methodv1.Audit_AUDIT_NONE}),
+				method("Change", &methodv1.Method{Callers: keptCallers, Audit: methodv1.Audit_AUDIT_CHANGE}),
+				method("Read", &methodv1.Method{Callers: keptCallers, Audit: methodv1.Audit_AUDIT_READ}),
+				method("Nothing", &methodv1.Method{Callers: keptCallers, Audit: methodv1.Audit_AUDIT_NONE}),
 			}},
 			{Name: new("ClosedService"), Method: []*descriptorpb.MethodDescriptorProto{
-				method("Echo", nil), method("ForNobody", &methodv1.Method{Retry: true}),
-				method("ForSomebody", &methodv1.Method{Callers: []methodv1.Caller{99}}),
+				method("Echo", nil), method("WithoutCallers", &methodv1.Method{Retry: true}),
+				method("ForAnUnknownCaller", &methodv1.Method{Callers: []methodv1.Caller{99}}),
 				method("Unkept", &methodv1.Method{Callers: callers}),
 				method("KeptOfServices", &methodv1.Method{Callers: callers[:1], Audit: methodv1.Audit_AUDIT_CHANGE}),
 			}},

@@ -138,7 +138,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 }
 
 // CheckRules reports every registered method whose proto does not say who may call it and whether that is kept, and calls that are to be
-// kept and cannot be. It is for the end of the wiring: nobody can call such a method, and that should stop the start, not the first caller.
+// kept and cannot be. It is for the end of the wiring: no caller can call such a method, and that should stop the start rather than fail
+// the first call.
 func (s *Server) CheckRules() error {
 	unkept := slices.ContainsFunc(slices.Collect(maps.Values(s.rules)), func(r Rule) bool { return slices.ContainsFunc(Roles(), r.Kept) })
 	if unkept && s.kept.keep == nil {
@@ -147,7 +148,7 @@ func (s *Server) CheckRules() error {
 	return s.unruled
 }
 
-// public methods tell nothing about anybody and must work for probes and for grpcurl.
+// public methods tell nothing about a person and must work for probes and for grpcurl.
 func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
 }

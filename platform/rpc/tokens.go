@@ -37,7 +37,7 @@ var ErrInvalidToken = errors.New("invalid service token")
 
 // Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with Ed25519, whose header kid names the
 // process whose key signed; iss paceline, aud paceline.grpc, and the claims sub, org_id, role, exp and iat, and client where the call of a
-// person is passed on. A secret that all processes share signs with HS256 instead, and names nobody.
+// person is passed on. A secret that all processes share signs with HS256 instead, and names no process.
 type Tokens struct {
 	process string             // whose key signing is
 	signing ed25519.PrivateKey // nil: the first of shared signs
@@ -210,7 +210,7 @@ func (t *Tokens) read(token string) (p Principal, expiry time.Time, err error) {
 	return p, c.ExpiresAt.Time, nil
 }
 
-// believed are the keys that may have signed a token: never a public key for HS256, whose content everybody may know.
+// believed are the keys that may have signed a token: never a public key for HS256, because any caller may know it.
 func (t *Tokens) believed(token *jwt.Token) (any, error) {
 	var keys jwt.VerificationKeySet
 	if token.Method == jwt.SigningMethodEdDSA {

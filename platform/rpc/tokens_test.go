@@ -63,7 +63,7 @@ func TestTokens(t *testing.T) {
 		require.ErrorContains(t, err, "SERVICE_AUTH_SECRET has an empty secret")
 	})
 
-	t.Run("ASecretIsChangedWithoutANoFromAnybody", func(t *testing.T) {
+	t.Run("ASecretIsChangedWithoutARefusedToken", func(t *testing.T) {
 		t.Parallel()
 		fresh := strings.Repeat("f", 32)
 		with := func(secrets string) *rpc.Tokens {

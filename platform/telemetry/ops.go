@@ -134,5 +134,5 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(encoded, '\n')) // the client has gone, and there is no one to tell
+	_, _ = w.Write(append(encoded, '\n')) // an error means that the client has gone
 }

@@ -202,7 +202,7 @@ func TestTraces(t *testing.T) {
 
 	t.Run("ShutdownIsBoundedWhenTheCollectorHangs", func(t *testing.T) {
 		t.Parallel()
-		tel := traced(t, listen(t)) // connections are accepted by the kernel, nobody answers
+		tel := traced(t, listen(t)) // the kernel accepts connections, no collector answers
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 

@@ -74,16 +74,16 @@ type Config struct {
 	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"the least time between two texts of an organisation's engagement that people did not ask for just now, whichever replica sends them; they also wait while conversations use up SMS_SEGMENTS_PER_SECOND"`
 
-	// PseudonymKey stays the same for good: under another one nobody finds the STOP of an erased person, so nobody new would be texted.
-	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes, and never changes: keep it beside the backups and not in the database; without it nobody can be erased"`
-	// The key is not in the database, and the folder is not on its machine: who owns the database can rewrite a ledger, but not what was
-	// signed.
+	// PseudonymKey never changes: under another key the service cannot find the STOP of an erased person, so it refuses to text new people.
+	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes, and never changes: keep it beside the backups and not in the database; without it no person can be erased"`
+	// The key is not in the database, and the folder is not on its machine: the owner of the database can rewrite a ledger, but not what
+	// was signed.
 	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"an Ed25519 private key (PEM, or the base64 of its DER) that signs what the consent ledgers say; with LEDGER_ANCHOR_DIR, or neither"`
 	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database, which signed anchors of the consent ledgers are appended to"`
 	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often the ledgers with new lines are anchored; until then a new line can be rewritten unseen"`
 
 	PublicKeys config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
-	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
+	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are taken as those of any process; leave it out once every process has keys; several parted by commas"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
 }

@@ -129,7 +129,7 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 // lookAtEvidence looks at what keeps the owner of the database from rewriting a consent ledger unseen.
 func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
 	if cfg.LedgerKey.IsZero() {
-		return "", process.Warn("the consent ledgers are not anchored: who owns the database can rewrite them unseen; " +
+		return "", process.Warn("the consent ledgers are not anchored: the owner of the database can rewrite them unseen; " +
 			"set LEDGER_SIGNING_KEY and LEDGER_ANCHOR_DIR (docs/security.md)")
 	}
 	folder, err := os.Stat(cfg.AnchorDir)

@@ -137,7 +137,7 @@ type wiring struct {
 	calls    *audit.Log
 }
 
-// store is the database, for whoever may meet somebody who was erased.
+// store is the database, with the pseudonyms of erased people.
 func (w *wiring) store() *store.Store {
 	db := store.NewStore(w.pool)
 	db.Pseudonyms = consent.NewPseudonyms(w.cfg.PseudonymKey.Reveal())
@@ -216,7 +216,7 @@ func (w *wiring) serve(
 	return grpcServer, grpcServer.CheckRules()
 }
 
-// outboundQueue is the outbound queue: who takes messages in, who sends them and who clears them away.
+// outboundQueue is the outbound queue: its intake, its runner, and the sweep that deletes old messages.
 type outboundQueue struct {
 	store       *store.Outbound
 	intake      *outbound.Intake

@@ -32,7 +32,7 @@ import (
 	"paceline.internal/services/messaging"
 )
 
-// signingKey is of nobody.
+// signingKey is a key of these tests only.
 const signingKey = "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g"
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
@@ -332,10 +332,10 @@ func TestDoctor(t *testing.T) {
 	}{
 		"ASchemaThatIsBehind":       {want: []string{"failed  database", "run: messaging migrate"}},
 		"AnotherTwilioToken":        {variable: "TWILIO_AUTH_TOKEN", value: strings.Repeat("0", 32), want: []string{"failed  twilio", "401", "from the Twilio console"}},
-		"ANumberOfSomebodyElse":     {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
+		"ANumberOfAnotherAccount":   {variable: "TWILIO_FROM_NUMBER", value: "+14155550199", want: []string{"failed  twilio", "no phone number of this account"}},
 		"ATwilioThatIsOutOfReach":   {variable: "TWILIO_API_URL", value: "http://127.0.0.1:1", want: []string{"failed  twilio"}},
 		"LedgersThatAreNotAnchored": {variable: "LEDGER_SIGNING_KEY", want: []string{"warning evidence  ", "LEDGER_ANCHOR_DIR"}, well: true},
-		"ThatNobodyCanBeErased":     {variable: "PSEUDONYM_KEY", want: []string{"warning erasure ", "no person can be erased"}, well: true},
+		"ErasureWithoutAKey":        {variable: "PSEUDONYM_KEY", want: []string{"warning erasure ", "no person can be erased"}, well: true},
 		"ConsentThatIsForgottenTooSoon": {
 			variable: "CONSENT_RETENTION", value: "43799h", want: []string{"warning consent kept ", "shorter than five years"}, well: true,
 		},

@@ -376,7 +376,7 @@ func TestReportIsChecked(t *testing.T) {
 		})
 	}
 
-	subtest(t, "S4_67_NamesAllProblemsAndKnowsNobodyElse", setup, func(_ *testing.T, b *bundle) {
+	subtest(t, "S4_67_NamesAllProblemsAndRefusesAnUnknownPerson", setup, func(_ *testing.T, b *bundle) {
 		p := b.person()
 		b.refused(b.did(p, "dance", func(in *reportAction) { in.Source, in.IdempotencyKey = "fax", "" }), codes.InvalidArgument, "action", "source", "idempotency_key")
 		b.refused(b.did(conversation.Profile{ID: newID()}, "add_expense"), codes.NotFound)

@@ -32,6 +32,6 @@ func TestAModelIsConfiguredWhollyOrNotAtAll(t *testing.T) {
 		require.ErrorContains(t, err, "CLASSIFIER_URL", wrong)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
-	_, err = onboarding.LoadConfig(with(func(m map[string]string) { m["CLASSIFIER_ORGS"] = "everybody" }))
+	_, err = onboarding.LoadConfig(with(func(m map[string]string) { m["CLASSIFIER_ORGS"] = "all" }))
 	require.ErrorContains(t, err, "CLASSIFIER_ORGS")
 }

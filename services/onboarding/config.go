@@ -87,7 +87,7 @@ type Config struct {
 
 	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls to messaging: a private key of Ed25519 in PKCS #8, which no other process has"`
 	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are believed as anybody's; leave it out once every process has keys; several parted by commas"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are taken as those of any process; leave it out once every process has keys; several parted by commas"`
 	TLS               rpc.TLSFiles
 	Telemetry         telemetry.Config
 }

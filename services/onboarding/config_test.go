@@ -282,7 +282,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		},
 		"AStoreThatRefusesItsPassword": {
 			change: func(_ *testing.T, environ map[string]string) {
-				environ["ONBOARDING_DATABASE_URL"] = "postgres://nobody:wr0ng@127.0.0.1:1/onboarding"
+				environ["ONBOARDING_DATABASE_URL"] = "postgres://unknown:wr0ng@127.0.0.1:1/onboarding"
 			},
 			want: `(?m)^failed +connections +not looked at: .*\n +to mend: mend what is wrong with the database, above
 failed +clock +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,

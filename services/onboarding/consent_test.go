@@ -179,7 +179,7 @@ func TestConsentThatIsWorkedLate(t *testing.T) {
 
 	subtest(t, "R_05_OldWordsThatMayBeAnOptOutParkNoNewSessionAndAreLeftToAnOperator", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
-		b.messaging.SetOlder(true) // which holds nobody for them: else the activation were refused
+		b.messaging.SetOlder(true) // which holds no person for such words: otherwise the activation would be refused
 		job := b.leave(p, "leave me alone")
 		opened := again(b, p, r)
 		b.messaging.SetOlder(false)

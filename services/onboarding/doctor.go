@@ -208,7 +208,7 @@ func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := store.Finish(ctx, reservation.Claim{Key: "nobody's", Owner: name}, false); !errors.Is(err, reservation.ErrLost) {
+	if err := store.Finish(ctx, reservation.Claim{Key: "not reserved", Owner: name}, false); !errors.Is(err, reservation.ErrLost) {
 		return "", err
 	}
 	return "reservations of deliveries are kept there", nil

@@ -75,7 +75,7 @@ func TestHistory(t *testing.T) {
 		elsewhere, err := b.transitionsAs(host(newID()), of)
 		require.NoError(t, err)
 		require.Empty(t, elsewhere.GetTransitions())
-		// And the database shows a user's call no row of anybody else, whatever it asks for.
+		// And the database shows a user's call no row of another person, whatever the call asks for.
 		pool, err := postgres.OpenFor(t.Context(), "onboarding", postgres.Config{URL: b.pool.Config().ConnString()})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
@@ -165,7 +165,7 @@ func TestEngagementGauges(t *testing.T) {
 		lag := func(job rules.Job) float64 {
 			return gauge(t, reader, "engagement_run_lag_seconds", attribute.String("job", string(job)))
 		}
-		require.Zero(t, lag(rules.Daily), "there is nobody to run for")
+		require.Zero(t, lag(rules.Daily), "there is no person to run for")
 		b.known()
 		require.InDelta(t, (6 * time.Hour).Seconds(), lag(rules.Daily), 0) // it is noon, and the daily run begins at six
 		require.InDelta(t, (4*day + 3*time.Hour).Seconds(), lag(rules.Weekly), 0)

@@ -187,7 +187,7 @@ func TestActivity(t *testing.T) {
 
 	subtest(t, "S4_42_GoodbyeThatWasNotClaimedIsWithdrawn", setup, func(t *testing.T, b *bundle) {
 		p := b.goodbyeQueued()
-		b.reply(p, "1") // which nobody has offered
+		b.reply(p, "1") // which no message has offered
 		b.in(p, rules.Active)
 		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
 		b.answered(p)

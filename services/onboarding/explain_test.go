@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 		}), want: "already_sent"},
 		{name: "PersonOptedOut", bend: inBurst(func(o *history, _ session.Record) { o.b.reply(o.p, "STOP") }), want: "opted_out"},
 		{name: "SessionParked", bend: func(o *history) { o.p, _, _ = o.b.parkedAtStep(messagingtest.ParkMissed) }, want: "session_inactive"},
-		{name: "NobodyWrittenToYet", bend: func(o *history) { o.p = o.b.person() }, want: "opened"},
+		{name: "PersonNotWrittenToYet", bend: func(o *history) { o.p = o.b.person() }, want: "opened"},
 		{name: "HeldPersonIsNotActivated", bend: func(o *history) {
 			o.p = o.b.person()
 			o.b.hold(o.p)
@@ -165,7 +165,7 @@ func (o *history) anything(t *rapid.T) {
 	b := o.b
 	switch rapid.SampledFrom([]string{"history", "history", "history", "STOP", "START", "quiet", "loud", "record", "no record", "reset", "pause", "go on"}).Draw(t, "what else") {
 	case "history":
-		if at := b.newest(o.p).Status; at != session.Stopped && at != session.Closed { // which nobody resumes
+		if at := b.newest(o.p).Status; at != session.Stopped && at != session.Closed { // which no operator can resume
 			o.step(t)
 		}
 	case "STOP", "START":

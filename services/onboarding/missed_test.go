@@ -170,7 +170,7 @@ func TestAuditFindsLateMessages(t *testing.T) {
 		p, r := b.activated()
 		b.clock.Advance(time.Second)
 		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMshort", From: "32665", To: ours, Body: "a short code"}, b.clock.Now())
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMforeign", From: p.Phone, To: "+14155550999", Body: "nobody's"}, b.clock.Now())
+		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMforeign", From: p.Phone, To: "+14155550999", Body: "to no number of ours"}, b.clock.Now())
 		b.unheard(p, "STOP")
 		b.clock.Advance(2 * time.Minute)
 		b.sweep()

@@ -44,7 +44,7 @@ func TestMessagingOfTheReleaseBefore(t *testing.T) {
 		b.reply(p, "stop sending me reminders")
 		require.Equal(t, session.Stuck, b.session(r.ID).Status)
 		require.Contains(t, b.session(r.ID).Reason, "may want no more texts")
-		b.resumed(r) // it holds nobody for them
+		b.resumed(r) // the older messaging holds no person for such words
 	})
 
 	subtest(t, "SwitchOnTheWebIsAskedForAgain", setup, func(t *testing.T, b *bundle) {

@@ -236,7 +236,7 @@ func TestGetEngagement(t *testing.T) {
 	})
 }
 
-// TestFirstMessage is about somebody's first message while no flow greets them.
+// TestFirstMessage is about a person's first message while no flow greets them.
 func TestFirstMessage(t *testing.T) {
 	t.Parallel()
 	queued := func(b *bundle, p conversation.Profile) []string {

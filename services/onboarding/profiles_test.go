@@ -181,7 +181,7 @@ func TestListProfiles(t *testing.T) {
 		{name: "PageByPage", in: &onboardingv1.ListProfilesRequest{PageSize: 2}, want: all},
 		{name: "ByPhoneInAnySpelling", in: &onboardingv1.ListProfilesRequest{Phone: active.Phone[:3] + " (" + active.Phone[3:5] + ") " + active.Phone[5:]}, want: []string{"Ana"}},
 		{name: "ByPhoneWhosePlusBecameASpace", in: &onboardingv1.ListProfilesRequest{Phone: " " + active.Phone[1:]}, want: []string{"Ana"}},
-		{name: "ByAPhoneOfNobody", in: &onboardingv1.ListProfilesRequest{Phone: "+5511987650000"}},
+		{name: "ByAPhoneWithoutAProfile", in: &onboardingv1.ListProfilesRequest{Phone: "+5511987650000"}},
 		{name: "ByTheBeginningOfAName", in: &onboardingv1.ListProfilesRequest{Name: "ana"}, want: []string{"ANABEL", "Ana"}},
 		{name: "ByANameInOtherLetters", in: &onboardingv1.ListProfilesRequest{Name: "ÂN"}, want: []string{"Ângela"}},
 		{name: "SignsOfAPatternAreLetters", in: &onboardingv1.ListProfilesRequest{Name: "ben_%"}, want: []string{"Ben_%"}},
@@ -205,7 +205,7 @@ func TestListProfiles(t *testing.T) {
 			name: "ByLanguageAndState", in: &onboardingv1.ListProfilesRequest{Locale: "en", State: "active", PageSize: 1},
 			want: []string{"Ben_%", "Ana"},
 		},
-		{name: "ByIDsOfWhichOneIsNobodys", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, newID(), held.ID}}, want: []string{"Dora", "Ana"}},
+		{name: "ByIDsOfWhichOneIsUnknown", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, newID(), held.ID}}, want: []string{"Dora", "Ana"}},
 		{name: "ByIDAndState", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, held.ID}, State: "active"}, want: []string{"Ana"}},
 		{name: "ByPhoneAndAnotherState", in: &onboardingv1.ListProfilesRequest{State: "stopped", Phone: active.Phone}},
 	} {
@@ -234,7 +234,7 @@ func TestListProfiles(t *testing.T) {
 		}, stands)
 	})
 	for name, in := range map[string]*onboardingv1.ListProfilesRequest{
-		"a national phone": {Phone: "11987654321"}, "a state that is none": {State: "away"}, "a language of nobody": {Locale: "fr"}, "a name of spaces": {Name: "  "},
+		"a national phone": {Phone: "11987654321"}, "a state that is none": {State: "away"}, "a language that we do not speak": {Locale: "fr"}, "a name of spaces": {Name: "  "},
 		"a name that cannot be seen": {Name: "a\x00"}, "a page too large": {PageSize: 501}, "a token that is not ours": {PageToken: "x"},
 		"an id that is none": {ProfileId: []string{"ana"}}, "too many of them": {ProfileId: slices.Repeat([]string{active.ID}, 101)},
 	} {

@@ -110,7 +110,7 @@ func (b *bundle) written(p conversation.Profile) []string {
 	return all
 }
 
-// TestRunIsTheRules: the statements of a run over hundreds do to everybody what the rules do to each alone.
+// TestRunIsTheRules: the statements of a run over hundreds of people do to each what the rules do to that person alone.
 func TestRunIsTheRules(t *testing.T) {
 	t.Parallel()
 	subtest(t, "DailyRunDoesWhatTheRulesDoOneByOne", runsToday, func(t *testing.T, b *bundle) {

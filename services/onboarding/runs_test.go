@@ -57,7 +57,7 @@ func (b *bundle) runsOf(job rules.Job) []string {
 	return listed[string](b, `select period || ' ' || status from engagement_runs where job = $1 order by period`, string(job))
 }
 
-// began is somebody whose jobs have run today already, so that tomorrow's runs are the next.
+// runsToday has a person whose jobs have run today already, so that the next runs are tomorrow's.
 func runsToday(t *testing.T) *bundle {
 	t.Helper()
 	b := setup(t)
@@ -203,7 +203,7 @@ func TestDailyRun(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, p.ID))
 	})
 
-	subtest(t, "OrganisationWithoutANumberMovesNobody", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "OrganisationWithoutANumberMovesNoPerson", setup, func(t *testing.T, b *bundle) {
 		elsewhere := newID()
 		p, _, err := b.current().service.Enrol(t.Context(), elsewhere, conversation.Person{Phone: "+5511987659999", FirstName: "Ana"})
 		require.NoError(t, err)
@@ -387,7 +387,7 @@ func TestPeriodsOfRuns(t *testing.T) {
 	})
 }
 
-// TestCrashOfRuns is the crash matrix of a run: whichever call fails, the rest is done, and nobody is met twice.
+// TestCrashOfRuns is the crash matrix of a run: whichever call fails, the rest is done, and no person gets two goodbyes.
 func TestCrashOfRuns(t *testing.T) {
 	t.Parallel()
 	for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {

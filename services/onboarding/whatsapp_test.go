@@ -84,7 +84,7 @@ func TestWhatsAppMessage(t *testing.T) {
 		p := b.person()
 		b.activate(p)
 		m := b.whatsApp(p, "wamid.1", "yes")
-		m.From = "nobody"
+		m.From = "unknown"
 		out, err := b.current().server.ReceiveMessage(t.Context(), m)
 		require.NoError(t, err)
 		b.quiet()

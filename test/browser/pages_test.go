@@ -58,7 +58,7 @@ func (p *product) breaks(fault, word string) {
 	p.waits("Switched.")
 }
 
-func TestWhatNeedsSomebodyIsMendedInABrowser(t *testing.T) {
+func TestWhatNeedsAnOperatorIsMendedInABrowser(t *testing.T) {
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()

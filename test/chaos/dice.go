@@ -9,7 +9,7 @@ import (
 )
 
 // dice decides everything that is left to chance, from the seed and the name of the question alone. The same question gets
-// the same answer whoever asks it and when, so that a run is repeated exactly however its goroutines interleave.
+// the same answer at any time and from any goroutine, so that a run is repeated exactly however its goroutines interleave.
 type dice uint64
 
 // roll is a source of its own for one question.

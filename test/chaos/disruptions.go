@@ -36,10 +36,10 @@ const (
 // fallsSilent has the world's wire fall silent. What is under way on it waits for its own deadlines, and those are on the machine's
 // clock. So that a world stays quick, and the same in every run:
 //   - few worlds have a wire, each only one, and it is silent once;
-//   - the silence strikes one instant: the first at which somebody waits for the wire, and everything else of that instant has come to
+//   - the silence strikes one instant: the first at which a process waits for the wire, and everything else of that instant has come to
 //     it (sameInstant). The world's clock stands still meanwhile;
-//   - then new connections work again. One that was struck never speaks again: whoever waits on it has nothing but a bound of
-//     their own, and without one the world does not come to rest (patience), which is a failure. gRPC has one connection for all calls
+//   - then new connections work again. One that was struck never speaks again: a caller that waits on it has nothing but a bound of
+//     its own, and without one the world does not come to rest (patience), which is a failure. gRPC has one connection for all calls
 //     and deadlines up to 25 s: its is cut after heldFor, when those of texts and of the loops have passed.
 //
 // What crosses at one instant is the same in every run, so what is struck is as well. Silence that lasts is the matter of
@@ -176,7 +176,7 @@ func (s *worldSilence) begin(m wire.Manner) {
 	s.wire.Freeze(m, false)
 }
 
-// end ends a silence that nothing has met, and what is left of one that was: nothing moves, so nobody waits for a dead connection any
+// end ends a silence that nothing has met, and what is left of one that was: nothing moves, so no call waits for a dead connection any
 // more, but a pool that is closed would wait fifteen seconds until pgx has let go of it.
 func (s *worldSilence) end() {
 	switch {

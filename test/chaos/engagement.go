@@ -18,7 +18,7 @@ import (
 // Engaged is what became of staying in touch.
 type Engaged struct {
 	SecondGoodbyes int `json:"second_goodbyes"`    // in one episode
-	WhileActive    int `json:"while_active"`       // goodbyes to who was active within the limit, or wrote before it was claimed
+	WhileActive    int `json:"while_active"`       // goodbyes to people who were active within the limit, or wrote before the claim
 	Unexplained    int `json:"unexplained"`        // transitions and states that the rules or the record of what people did do not explain
 	ChoicesLost    int `json:"choices_lost"`       // choices that were open and moved nothing
 	AfterOff       int `json:"after_off"`          // nudges whose Send was claimed while reminders were off
@@ -77,7 +77,7 @@ type follower struct {
 	sentAt, expires *time.Time
 	trail           []trace
 	touches         []touch
-	person          *person // nil of who is not among the cast
+	person          *person // nil where they are not among the cast
 }
 
 // trace is one audit row.
@@ -123,7 +123,7 @@ type evidence struct {
 	until     time.Time
 }
 
-// examineEngagement compares where everybody stands, what they were sent and what runs say with what people did and what Twilio took.
+// examineEngagement compares where each person stands, what they were sent and what runs say with what people did and what Twilio took.
 func (c *population) examineEngagement(ctx context.Context, v *Verdict) error {
 	e := evidence{
 		followers: map[string]*follower{}, zones: map[string]*time.Location{}, words: map[string]word{}, said: map[string][]word{},
@@ -434,7 +434,7 @@ func (f *follower) find(is func(d done) bool) (found done, ok bool) {
 // Twilio took it, while it was open.
 func (e *evidence) judgeChoices(f *follower, v *Verdict) {
 	if f.person == nil || f.person.hold > 0 {
-		return // a message of who is held is judged on release, and an operator may leave it
+		return // a message of a person on hold is judged on release, and an operator may leave it
 	}
 	limits := rules.DefaultConfig().Limits
 	for _, t := range f.touches {
@@ -483,7 +483,7 @@ func (e *evidence) judgeTouches(f *follower, v *Verdict) {
 		}
 		if zone := e.zones[t.to]; zone != nil {
 			if quiet := (hours.Quiet{Window: hours.DefaultWindow(), Zone: zone}); !quiet.Next(at).Equal(at) {
-				v.breakf(&v.AtNight, "profile %s: %s was taken at %s of the clock of who it went to", f.profile, t.key,
+				v.breakf(&v.AtNight, "profile %s: %s was taken at %s of the recipient's clock", f.profile, t.key,
 					at.In(zone).Format(time.RFC3339))
 			}
 		}
@@ -502,7 +502,7 @@ func (e *evidence) judgeTouches(f *follower, v *Verdict) {
 	}
 }
 
-// wasOff reports whether somebody's reminders were off for certain at an instant: by the messages that messaging had stored, and by what
+// wasOff reports whether a person's reminders were off for certain at an instant: by the messages that messaging had stored, and by what
 // was set on a page.
 func (e *evidence) wasOff(phone string, at time.Time) bool {
 	off, since := false, time.Time{}

@@ -155,7 +155,7 @@ func flawsOfEngagement() []flawOfEngagement {
 		{"FindsATransitionThatTheRulesDoNotKnow", func(s *story) {
 			s.moves("dormant", "active", "user_message", "message:"+s.back+"x", backAt, "{}")
 		}, unexplained},
-		{"FindsATransitionByAMessageThatNobodyWrote", func(s *story) {
+		{"FindsATransitionByAMessageThatWasNeverWritten", func(s *story) {
 			s.exec(s.onboardingDB, `update engagement_state_transitions set cause = 'message:x' where cause = $1`, "message:"+s.wrote)
 		}, unexplained},
 		{"FindsATransitionByARunThatNeverWas", func(s *story) {

@@ -188,7 +188,7 @@ func flaws() []flaw {
 		{"FindsABurstThatWaitsForEver", func(s *scene) {
 			s.exec(s.onboardingDB, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_burst', next_step_id = 'onboarding_message_4'`)
 		}, func(v Verdict) int { return v.Stranded }},
-		{"FindsAReplyThatNobodyAnswers", func(s *scene) {
+		{"FindsAReplyThatIsNotAnswered", func(s *scene) {
 			s.exec(s.onboardingDB, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_interview_start'`)
 			s.exec(s.onboardingDB, `insert into session_transitions (session_id, at, kind, trigger) values ($1, $2, 'sent', 'step')`, s.session, s.at)
 			s.exec(s.messagingDB, `insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, status, twilio_sid, segments,
@@ -199,10 +199,10 @@ func flaws() []flaw {
 		{"FindsASessionThatIsParkedWithoutAReason", func(s *scene) {
 			s.exec(s.onboardingDB, `update conversation_sessions set status = 'stuck'`)
 		}, func(v Verdict) int { return v.Silent }},
-		{"FindsASendThatNobodySettles", func(s *scene) {
+		{"FindsASendThatIsNotSettled", func(s *scene) {
 			s.exec(s.messagingDB, `update sms_messages set status = 'unknown', twilio_sid = null, accepted_at = null where idempotency_key like '%opening'`)
 		}, func(v Verdict) int { return v.Unsettled }},
-		{"FindsAJobThatNobodyWorksOn", func(s *scene) {
+		{"FindsAJobThatNoWorkerTakes", func(s *scene) {
 			s.exec(s.onboardingDB, `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 				values ($1, $1, 'k', 'internal', 'e', 's', '{}', 'pending', $2, $2, $2)`, uuid.NewString(), s.at)
 		}, func(v Verdict) int { return v.OrphanRows }},
@@ -210,11 +210,11 @@ func flaws() []flaw {
 			s.exec(s.onboardingDB, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_opening_response'`)
 			s.exec(s.messagingDB, `delete from sms_messages where idempotency_key like '%:opening'`)
 		}, func(v Verdict) int { return v.Losses }},
-		{"FindsSomebodyWhoseTextWasAcknowledgedAndCameToNothing", func(s *scene) {
+		{"FindsAPersonWhoseTextWasAcknowledgedAndCameToNothing", func(s *scene) {
 			s.exec(s.onboardingDB, `update conversation_sessions set mode = 'onboarding', state_token = 'onboarding:awaiting_interview_start'`)
 			s.cast = []*person{{session: s.session, spoke: 1}}
 		}, func(v Verdict) int { return v.Stranded }},
-		{"FindsSomebodyWhoStillWaits", func(s *scene) { s.cast = []*person{{pending: 1}} }, func(v Verdict) int { return v.Unfinished }},
+		{"FindsAPersonWhoStillWaits", func(s *scene) { s.cast = []*person{{pending: 1}} }, func(v Verdict) int { return v.Unfinished }},
 		{"FindsAStopThatDoesNotHold", func(s *scene) {
 			s.cast = []*person{{phone: s.phone, wish: consent.OptedOut}}
 		}, func(v Verdict) int { return v.ConsentErrors }},
@@ -240,7 +240,7 @@ func flaws() []flaw {
 			s.exec(s.onboardingDB, `update webhook_jobs set status = 'pending', processed_at = null, next_retry_at = now() where idempotency_key like '%.1'`)
 			s.complete()
 		}, func(v Verdict) int { return v.NotDoneOnce }},
-		{"FindsARowThatNobodyPosted", func(s *scene) {
+		{"FindsARowThatWasNeverPosted", func(s *scene) {
 			s.row("kapso.survey.response:other")
 			s.complete()
 		}, func(v Verdict) int { return len(v.Broken) }},

@@ -27,7 +27,7 @@ type shift struct {
 	longest time.Duration // bounds a world, on its own clock. By then every patience in the system has run out.
 	leaps   bool
 	least   time.Duration // shorter than no leap: what is due sooner is played
-	// second is whether there is a second replica of onboarding. It is called by nobody, but its loops are awake with those of the first.
+	// second is whether there is a second replica of onboarding. No caller calls it, but its loops are awake with those of the first.
 	second bool
 }
 

@@ -120,7 +120,7 @@ func drawDoing(r *rand.Rand) doing {
 	}
 }
 
-// planLife makes a life's appointments. Who is not invited is only made known.
+// planLife makes a life's appointments. A person who is not invited is only made known.
 func (p *person) planLife() {
 	if !p.life.invited && !p.life.unknown {
 		p.after(p.slot, func(ctx context.Context) { p.enrol(ctx, func(context.Context) {}) })
@@ -187,7 +187,7 @@ func (p *person) did(from time.Time, d doing) {
 	p.dones = append(p.dones, done{doing: d, from: from, to: now})
 }
 
-// wishOn is what somebody wants of reminders by a value of a page.
+// wishOn is what a person wants of reminders by a value of a page.
 func wishOn(value string) consent.Switch {
 	return map[string]consent.Switch{"on": consent.On, "off": consent.Off}[value]
 }

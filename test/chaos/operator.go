@@ -9,10 +9,10 @@ import (
 	"paceline.internal/test/operator"
 )
 
-// visitPhase puts the visits of the operator on instants that nobody else has.
+// visitPhase puts the visits of the operator on instants that no other actor has.
 const visitPhase = grid - 500*time.Microsecond
 
-// visit looks after what is parked, as somebody on duty does every so often, and comes again until there have been enough.
+// visit looks after what is parked, as an operator on duty does every so often, and comes again until there have been enough.
 func (c *population) visit(ctx context.Context) {
 	c.mu.Lock()
 	c.visited++

@@ -144,7 +144,7 @@ func (p *person) activate(ctx context.Context) {
 		p.session = opened.SessionID
 	case !refused(err):
 		p.after(p.c.tempo.again, p.activate)
-	case !p.interferes(): // else they are parked, on hold, or opted out meanwhile, and nobody insists
+	case !p.interferes(): // else they are parked, on hold, or opted out meanwhile, and do not insist
 		p.c.problemf("person %d could not be activated: %v", p.i, err)
 	}
 }
@@ -352,7 +352,7 @@ func (p *person) story() []string {
 	return slices.DeleteFunc(slices.Clone(p.heard), func(line string) bool { return !strings.Contains(line, " ONBOARDING_") })
 }
 
-// tell prints what the person was going to do and what they heard, for who looks into a failing seed.
+// tell prints what the person was going to do and what they heard, for the developer who looks into a failing seed.
 func (p *person) tell(to io.Writer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,7 +37,7 @@ type population struct {
 	byPhone map[string]*person
 
 	mu       sync.Mutex
-	over     bool // nobody begins anything any more
+	over     bool // no person begins anything any more
 	inflight int  // of their doings
 	changed  chan struct{}
 	sessions map[string]*person // by id
@@ -72,7 +72,7 @@ func (c *population) gather(people int) error {
 	return nil
 }
 
-// begin makes everybody's appointments.
+// begin makes the appointments of all people.
 func (c *population) begin() {
 	for _, p := range c.cast {
 		p.plan()
@@ -113,7 +113,7 @@ func (c *population) spawn(do func(ctx context.Context)) {
 	}()
 }
 
-// still waits until nobody does anything.
+// still waits until no person does anything.
 func (c *population) still(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -137,7 +137,7 @@ func (c *population) doings() int {
 	return c.inflight
 }
 
-// end has nobody begin anything any more.
+// end has no person begin anything any more.
 func (c *population) end() {
 	c.mu.Lock()
 	c.over = true
@@ -148,7 +148,7 @@ func (c *population) end() {
 	}
 }
 
-// busy reports whether somebody does something, or still has plans.
+// busy reports whether a person does something, or still has plans.
 func (c *population) busy() bool {
 	if c.doings() > 0 {
 		return true
@@ -194,8 +194,8 @@ func (c *population) textName(m twilio.Message) string {
 	return fmt.Sprint(p.i, " ", p.texts[m.Body])
 }
 
-// alarmName is what an alarm is known by in every run: whose it is, and for which step; empty when nobody's. Its generation is left out
-// on purpose, so that one that QStash was told to lose is counted on.
+// alarmName is what an alarm is known by in every run: whose it is, and for which step; empty when it belongs to no person. Its
+// generation is left out on purpose, so that one that QStash was told to lose is counted on.
 func (c *population) alarmName(dedupID string) string {
 	const idLength = 36
 	rest, ok := strings.CutPrefix(dedupID, "onboarding-")
@@ -220,14 +220,14 @@ func (c *population) know(sessionID string, p *person) {
 	}
 }
 
-// ofSession is whose session it is; nil when nobody's.
+// ofSession is the person whose session it is; nil when there is none.
 func (c *population) ofSession(sessionID string) *person {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessions[sessionID]
 }
 
-// deliverByHand posts a step as QStash does, whether or not it is due: somebody replays it. Nobody minds the answer.
+// deliverByHand posts a step as QStash does, whether or not it is due: an operator replays it. The answer does not matter.
 func (c *population) deliverByHand(ctx context.Context, profile, sessionID string, step session.StepID) {
 	if sessionID == "" {
 		return

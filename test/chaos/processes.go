@@ -22,7 +22,7 @@ type Processes struct {
 	Seed      uint64
 	Duration  time.Duration // how long processes are killed; people join during three quarters of it
 	Sessions  int           // people, 1 to MaxPeople
-	KillEvery time.Duration // on average; 0 kills nobody
+	KillEvery time.Duration // on average; 0 kills no process
 	// SilenceEvery is how long it is, on average, from the recovery from a silence to the next one; 0 has no silence, and no wires.
 	// SilenceFor is how long one lasts, on average.
 	SilenceEvery, SilenceFor time.Duration
@@ -109,7 +109,7 @@ func (p Processes) run(ctx context.Context) (s *site, report Report, err error) 
 	return s, report, err
 }
 
-// play lets everybody live and the processes die, waits for the end of everything, and examines it.
+// play lets the people live and the processes die, waits for the end of everything, and examines it.
 func (s *site) play(ctx context.Context) (Report, error) {
 	life, finished := context.WithTimeout(ctx, s.cfg.Duration+s.cfg.Settle)
 	defer finished()
@@ -143,7 +143,7 @@ func (s *site) play(ctx context.Context) (Report, error) {
 // lookAgain is how often something is read that says nothing by itself.
 const lookAgain = 200 * time.Millisecond
 
-// settle waits until everybody's conversation is over and nothing is left that somebody works on, and returns how long the latter took.
+// settle waits until every conversation is over and nothing is left that a process works on, and returns how long the latter took.
 func (s *site) settle(ctx context.Context) time.Duration {
 	ended := s.now()
 	for quiet := 0; quiet < 3; {
@@ -163,7 +163,7 @@ func (s *site) settle(ctx context.Context) time.Duration {
 	return s.now().Sub(ended)
 }
 
-// quiet reports whether nobody has anything left to do.
+// quiet reports whether no process has anything left to do.
 func (s *site) quiet(ctx context.Context) bool {
 	if s.goals != nil && s.goals.moving(ctx) {
 		return false
@@ -223,8 +223,8 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	return r, nil
 }
 
-// measureSpacing tells the gaps apart that something disturbed: somebody was down, a wire was silent, the person was held back, or a vendor
-// did something wrong about it, at any time from its beginning to its end.
+// measureSpacing tells the gaps apart that something disturbed: a process was down, a wire was silent, the person was held back, or a
+// vendor did something wrong about it, at any time from its beginning to its end.
 func (s *site) measureSpacing(r *Report) {
 	outages := s.outages.list()
 	undisturbed := slices.DeleteFunc(slices.Clone(r.gaps), func(g gap) bool {
@@ -235,7 +235,7 @@ func (s *site) measureSpacing(r *Report) {
 	r.SpacingUndisturbed, r.SpacingAll = spreadOf(overs(undisturbed)), spreadOf(overs(r.gaps))
 }
 
-// struckWithin reports whether anybody was down between two instants.
+// struckWithin reports whether a process was down between two instants.
 func struckWithin(outages []outage, from, to time.Time) bool {
 	return slices.ContainsFunc(outages, func(o outage) bool {
 		return (o.ready.IsZero() || !o.ready.Before(from)) && o.at.Before(to)

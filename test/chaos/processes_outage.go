@@ -21,8 +21,8 @@ var victims = []string{stack.Onboarding, stack.Onboarding, stack.Messaging, stac
 type outage struct {
 	victim string
 	at     time.Time
-	ready  time.Time // when everybody said again that they are; zero: never
-	text   time.Time // when Twilio took the first text after it; zero: nobody was due to get any
+	ready  time.Time // when every affected process was ready again; zero: never
+	text   time.Time // when Twilio took the first text after it; zero: no person was due to get any
 }
 
 // outages are all kills of a run, oldest first.
@@ -110,7 +110,7 @@ func (s *site) kill(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// strike kills one victim, sees that it is started again, and has somebody watch its recovery.
+// strike kills one victim, sees that it is started again, and has a goroutine watch its recovery.
 func (s *site) strike(ctx context.Context, victim string) error {
 	at := s.now()
 	n := s.outages.begin(victim, at)
@@ -140,7 +140,7 @@ func (s *site) strike(ctx context.Context, victim string) error {
 }
 
 // affected are those whose readiness says that a victim is back: itself and the gateways, which ask the others, and for
-// Postgres everybody. A process that holds devices has no readiness of its own.
+// Postgres all processes. A process that holds devices has no readiness of its own.
 func (s *site) affected(victim string) []*supervisor {
 	var all []*supervisor
 	for name, k := range s.services {

@@ -36,7 +36,7 @@ func TestPrivatePostgres(t *testing.T) {
 		for _, child := range children {
 			require.Eventually(t, func() bool {
 				stat, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/stat")
-				return err != nil || strings.Contains(string(stat), ") Z ") // nobody has asked how it ended
+				return err != nil || strings.Contains(string(stat), ") Z ") // its parent has not asked how it ended
 			}, 10*time.Second, time.Millisecond)
 		}
 		require.Error(t, conn.Ping(t.Context()))

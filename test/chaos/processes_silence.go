@@ -21,9 +21,9 @@ type silence struct {
 	// Cut says that the silent connections were cut in the end, and that what was held back on them never came.
 	Cut     bool  `json:"cut"`
 	LastsMS int64 `json:"lasts_ms"`
-	// From the beginning to the next text of a conversation that had to cross the wire after it; absent when nobody had to.
+	// From the beginning to the next text of a conversation that had to cross the wire after it; absent when none had to.
 	ToTextMS *int64 `json:"to_text_ms"`
-	// From the end until everybody said that they are ready and all that had been due by then was done; absent: it never was.
+	// From the end until every process was ready and all that had been due by then was done; absent: it never was.
 	ToRecoveredMS *int64 `json:"to_recovered_ms"`
 
 	at, over, recovered time.Time
@@ -63,7 +63,7 @@ func (s *site) wireServices(ctx context.Context) (map[string]map[string]string, 
 	return environ, nil
 }
 
-// silenceBound is how long everybody has to get over a silence.
+// silenceBound is how long all processes have to get over a silence.
 const silenceBound = 2 * time.Minute
 
 // fallSilent makes one wire after the other silent until the time is over. Every wire has been silent in every manner before one is
@@ -102,7 +102,7 @@ func (s *site) shuffled(n int) []silence {
 	return all
 }
 
-// keepSilent makes one wire silent, and has somebody watch how everybody gets over it.
+// keepSilent makes one wire silent, and has a goroutine watch how the processes get over it.
 func (s *site) keepSilent(ctx context.Context, one *silence, lasts time.Duration) {
 	s.silences = append(s.silences, one)
 	w := s.wires[one.Wire]
@@ -126,7 +126,7 @@ func (s *site) keepSilent(ctx context.Context, one *silence, lasts time.Duration
 	<-waiting.Done()
 }
 
-// watchSilence waits until everybody has got over a silence.
+// watchSilence waits until every process has got over a silence.
 func (s *site) watchSilence(ctx context.Context, one *silence) {
 	ctx, cancel := context.WithTimeout(ctx, silenceBound)
 	defer cancel()
@@ -148,7 +148,7 @@ select (select count(*) from webhook_jobs where status in ('pending', 'processin
 
 const sqlMessagingLate = `select count(*) from sms_messages where status in ('sending', 'unknown') and created_at <= $1`
 
-// caughtUp reports whether everybody is ready and whatever was due by then is done.
+// caughtUp reports whether every process is ready and whatever was due by then is done.
 func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 	for _, k := range s.services {
 		if !s.isReady(ctx, k) {
@@ -160,7 +160,7 @@ func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 		s.messagingDB.QueryRow(ctx, sqlMessagingLate, then).Scan(&messaging) == nil && onboarding+messaging == 0
 }
 
-// measureSilences adds to every silence when the first conversation came across, and to the report what everybody made of them.
+// measureSilences adds to every silence when the first conversation came across, and to the report how the processes got over them.
 func (s *site) measureSilences(r *Report) {
 	for _, one := range s.silences {
 		for _, texts := range r.talks {

@@ -78,7 +78,7 @@ func (s *site) openFolder(context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("/var/tmp", "paceline-chaos-"); err != nil {
 		return err
 	}
-	if err := os.Chmod(s.dir, 0o711); err != nil { //nolint:gosec // the server runs as somebody else when we are root, and must pass
+	if err := os.Chmod(s.dir, 0o711); err != nil { //nolint:gosec // the server runs as another user when we are root, and must pass
 		return err
 	}
 	s.file, err = os.OpenFile(filepath.Join(s.dir, "chaos.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

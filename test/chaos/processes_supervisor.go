@@ -82,7 +82,7 @@ func (k *supervisor) kill() bool {
 	return true
 }
 
-// endedByItself is how often a process ended although nobody killed it.
+// endedByItself is how often a process ended although the run did not kill it.
 func (k *supervisor) endedByItself() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

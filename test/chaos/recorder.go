@@ -33,7 +33,7 @@ const (
 	optInArrived                            // a START reached Twilio: from here on texts are welcome
 )
 
-// codeOptedOut is Twilio's refusal to text somebody who stopped the sender.
+// codeOptedOut is Twilio's refusal to text a person who stopped the sender.
 const codeOptedOut = 21610
 
 // observe is the OnTwilio of stack.VendorConfig.

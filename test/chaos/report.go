@@ -37,15 +37,15 @@ type Simulated struct {
 // Killed is what a run of processes adds.
 type Killed struct {
 	DurationMS int64 `json:"duration_ms"` // of the kills and silences
-	SettleMS   int64 `json:"settle_ms"`   // from the end of everybody's conversation until nobody worked on anything
+	SettleMS   int64 `json:"settle_ms"`   // from the end of the last conversation until no process worked on anything
 	TotalMS    int64 `json:"total_ms"`
 
-	SpacingUndisturbed Spread `json:"spacing_undisturbed"` // of gaps in which nobody was down and no vendor did anything wrong
+	SpacingUndisturbed Spread `json:"spacing_undisturbed"` // of gaps in which no process was down and no vendor did anything wrong
 
 	Kills map[string]int `json:"kills"` // by process
-	// Processes that ended although nobody killed them, such as one that found no Postgres when it started.
+	// Processes that ended although the run did not kill them, such as one that found no Postgres when it started.
 	EndedByThemselves map[string]int `json:"ended_by_themselves"`
-	// From a kill until everybody affected said again that they are ready, and to the first text that Twilio took after it,
+	// From a kill until every process that it affected was ready again, and to the first text that Twilio took after it,
 	// which includes waiting for one to be due. Kills while a wire was silent are not counted here.
 	RecoveryToReady Spread         `json:"recovery_to_ready"`
 	RecoveryToText  Spread         `json:"recovery_to_text"`

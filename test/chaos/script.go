@@ -12,7 +12,7 @@ import (
 type script struct {
 	locale string
 	zone   string        // empty for that of the phone
-	life   *life         // nil where nobody follows them
+	life   *life         // nil where they are not followed
 	start  time.Duration // of the activation, from the beginning of the world
 
 	replies  map[string]reply // to the texts that ask something, by key
@@ -40,7 +40,7 @@ type reply struct {
 	after time.Duration
 }
 
-// replay is a step that somebody delivers again by hand, whether it is due or not.
+// replay is a step that an operator delivers again by hand, whether it is due or not.
 type replay struct {
 	at   time.Duration
 	step session.StepID
@@ -89,10 +89,10 @@ type tempo struct {
 	think, comeBack                                   spans
 	stop, start, rejoin, hold, release, reset, replay spans
 
-	days           time.Duration // for which people are followed; 0 where nobody does
+	days           time.Duration // for which people are followed; 0 where they are not
 	races, regrets bool          // STOP comes while a text is being sent; STOP comes again right after START
 	again          time.Duration // when they try again what did not get through
-	patience       int           // and how often somebody does whose text did not
+	patience       int           // and how often a person tries again whose text did not get through
 	visitEvery     time.Duration // of the operator
 	visits         int
 }
@@ -122,7 +122,7 @@ func months() tempo {
 	}
 }
 
-// followed is the tempo of a simulation of engagement: as that of months, but who is onboarded is so in the first two days.
+// followed is the tempo of a simulation of engagement: as that of months, but people are onboarded in the first two days.
 func followed(days time.Duration) tempo {
 	t := months()
 	t.days, t.join, t.comeBack = days, spans{{time.Second, 12 * time.Hour}}, t.comeBack[:1]

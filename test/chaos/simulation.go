@@ -23,7 +23,7 @@ type Simulation struct {
 	Now        func() time.Time // by which it is told how long it took
 	// Progress hears of every world that ended; may be nil. It is called by one goroutine at a time.
 	Progress func(World)
-	// Story, when set, gets what everybody did and heard in a world that broke a promise.
+	// Story, when set, gets what each person did and heard in a world that broke a promise.
 	Story io.Writer
 }
 
@@ -113,7 +113,7 @@ const (
 	look = 30 * time.Second
 )
 
-// live lets time pass until nobody has anything left to do.
+// live lets time pass until no person has anything left to do.
 func (w *world) live(ctx context.Context) error {
 	w.begin()
 	disruptions := drawDisruptions(w.dice, w.turningPoints())
@@ -157,7 +157,7 @@ func (w *world) live(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until nothing moves at this instant: everybody has done what they were about, and what that set in motion.
+// settle waits until nothing moves at this instant: each person has done what they were about, and what that set in motion is done.
 func (w *world) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("something in the world does not come to rest"))
 	defer cancel()

@@ -43,9 +43,9 @@ type world struct {
 // began is when every world begins.
 var began = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
-// How the services of a world are set up. Waits that are measured on the machine's clock are short: nobody is slow here.
+// How the services of a world are set up. Waits that are measured on the machine's clock are short: no process is slow here.
 var worldEnviron = map[string]string{
-	"INBOUND_AUDIT_INTERVAL": "0",  // a world's people say again what nobody took, and would be heard twice
+	"INBOUND_AUDIT_INTERVAL": "0",  // a world's people say again what the gateway did not take, and would be heard twice
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
@@ -174,7 +174,7 @@ func (w *world) end(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// turningPoints are instants at which somebody in a world of months begins, changes or ends something; none in one that lasts minutes.
+// turningPoints are instants at which a person in a world of months begins, changes or ends something; none in one that lasts minutes.
 func (w *world) turningPoints() []time.Duration {
 	var all []time.Duration
 	for at := w.tempo.days.Truncate(day); at > 0; at -= day / 2 { // the runs
@@ -203,7 +203,7 @@ func (w *world) turningPoints() []time.Duration {
 	return all
 }
 
-// digest is the same for every run of the same seed: what everybody heard, when, and how their sessions ended. Left out are
+// digest is the same for every run of the same seed: what each person heard, when, and how their sessions ended. Left out are
 // those few to whom two things happened at the same instant: which of the two comes first is a real race, in every run anew.
 func (w *world) digest(v Verdict) string {
 	hash := sha256.New()

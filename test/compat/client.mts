@@ -74,7 +74,7 @@ await passes("GET /v1/sessions by its filters", async () => {
   assert.deepEqual(sessions.map((s) => s.session_id), [opened.session_id]);
 });
 
-await passes("GET /v1/profiles/{profile_id} of nobody is an error of its shape", async () => {
+await passes("GET /v1/profiles/{profile_id} of an unknown id is an error of its shape", async () => {
   const { error, response } = await api.GET("/v1/profiles/{profile_id}", {
     params: { path: { profile_id: "01900000-0000-7000-8000-000000000001" } },
   });

@@ -17,7 +17,7 @@ func TestPage(t *testing.T) {
 		{Tool: "a", Version: "1.0.0", Call: "put", Outcome: "skipped"},
 	}
 	page := string(render(results))
-	require.Contains(t, page, "| a | 1.0.0 | 3 | 1 | 0 | 2 |\n| b | 2.0.0 | 1 | 0 | 1 | 0 |\n", "an outcome that nobody knows has failed")
+	require.Contains(t, page, "| a | 1.0.0 | 3 | 1 | 0 | 2 |\n| b | 2.0.0 | 1 | 0 | 1 | 0 |\n", "an outcome that is not known has failed")
 	require.Contains(t, page, `| a\|b | refused | does not play &lt;b> |`)
 	require.EqualError(t, faults(results), "2 calls failed")
 	require.NoError(t, faults(results[:2]))

@@ -24,7 +24,7 @@ func TestCopyPage(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(filepath.Join(root, "docs", "copy.md"), []byte(page), 0o600))
 	}
-	require.Equal(t, page, read(t, "docs/copy.md"), "run: make copy, and have every text that changed read by somebody else")
+	require.Equal(t, page, read(t, "docs/copy.md"), "run: make copy, and have every text that changed read by a second person")
 }
 
 // TestSegmentsOfTheCatalog holds what GetFlow says a text costs to what messaging counts when it is sent.

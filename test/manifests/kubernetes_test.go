@@ -142,7 +142,7 @@ func TestKubernetes(t *testing.T) {
 		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 445", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
 		{name: "AVariableThatNoProcessReads", file: gateway, old: "name: GATEWAY_ADDR", replacement: "name: GATEWAY_ADRR", want: "gateway reads no GATEWAY_ADRR"},
 		{name: "ASharedVariableThatNoProcessReads", file: "base/kustomization.yaml", old: "LOG_LEVEL=info", replacement: "LOG_LEVELS=info", want: "no process reads the shared LOG_LEVELS"},
-		{name: "AnOriginThatNobodyServes", file: overlay + "/kustomization.yaml", old: "PUBLIC_BASE_URL=https://paceline.example.com", replacement: "PUBLIC_BASE_URL=https://other.example.com", want: "no Ingress brings https://other.ex"},
+		{name: "AnOriginThatNoIngressServes", file: overlay + "/kustomization.yaml", old: "PUBLIC_BASE_URL=https://paceline.example.com", replacement: "PUBLIC_BASE_URL=https://other.example.com", want: "no Ingress brings https://other.ex"},
 		{name: "ACallThatIsNotLetIn", file: "base/network.yaml", old: "    - from:\n        - podSelector:\n            matchLabels: { app.kubernetes.io/name: gateway, app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]\n", want: "gateway calls onboarding: true, let out: true, let in: false"},
 		{name: "APortThatNoProcessNeeds", file: "base/network.yaml", old: "matchLabels: { app.kubernetes.io/name: gateway, app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", replacement: "matchLabels: { app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", want: "messaging calls onboarding: false"},
 	} {

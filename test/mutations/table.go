@@ -127,7 +127,7 @@ func mutations() []mutation {
 			old:  "lines.theirs or coalesce(` + sqlSuppressed + ` > last_in.at, false) or", without: "lines.theirs or",
 		},
 		{
-			guard: "nobody new is texted under another key of pseudonyms", tests: erasureSuite,
+			guard: "no new number is texted under another key of pseudonyms", tests: erasureSuite,
 			file: "services/messaging/postgres/erasure.go",
 			old:  "	if !fits {\n", without: "	if !fits && false {\n",
 		},
@@ -307,7 +307,7 @@ func mutations() []mutation {
 			old:  "WHEN (OLD.at > now() - interval '30 days')", without: "WHEN (false)",
 		},
 		{
-			guard: "the service cannot say that somebody was erased", tests: []string{"./services/onboarding/postgres", "-run", "TestErasures"},
+			guard: "the service cannot say that a person was erased", tests: []string{"./services/onboarding/postgres", "-run", "TestErasures"},
 			file: "services/onboarding/postgres/migrations/0037_floors.sql",
 			old:  "REVOKE INSERT, UPDATE, DELETE ON erasures", without: "REVOKE DELETE ON erasures",
 		},
@@ -377,7 +377,7 @@ func mutations() []mutation {
 			old:  " and not (r.off and r.source = 'person' and excluded.source = 'operator')`", without: "`",
 		},
 		{
-			guard: "whoever switches reminders off waits for a claim", tests: messagingSuite,
+			guard: "a switch of reminders to off waits for a claim", tests: messagingSuite,
 			file: "services/messaging/postgres/reminders.go",
 			old:  "exec(ctx, tx, sqlLock, args)", without: "exec(ctx, tx, `select @org::uuid, @phone::text`, args)",
 		},
@@ -428,7 +428,7 @@ func mutations() []mutation {
 			old:  "source in ('operator', 'inbound') or", without: "source <> '' or",
 		},
 		{
-			guard: "whoever has read that a hold is lifted is not held by it, but by a later one", tests: messagingSuite,
+			guard: "a caller that has read that a hold is lifted is not held by it, but by a later one", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  "h.held and h.version > u.hold_version or", without: "h.held and u.hold_version = 0 or",
 		},
@@ -438,7 +438,7 @@ func mutations() []mutation {
 			old:  "\nwhere h.version < excluded.version`", without: "`",
 		},
 		{
-			guard: "a claim waits for whoever sets a hold, and they for it", tests: messagingSuite,
+			guard: "a claim waits for a caller that sets a hold, and the caller for it", tests: messagingSuite,
 			file: "services/messaging/postgres/send.go",
 			old:  "[]postgres.Statement{{SQL: sqlLocks, Args:", without: "[]postgres.Statement{{SQL: `select @org::uuid[], @phone::text[]`, Args:",
 		},
@@ -473,7 +473,7 @@ func mutations() []mutation {
 			old:  "	case nothing && l.Began.Before(settles):", without: "	case false:",
 		},
 		{
-			guard: "several candidates are nobody's", tests: messagingSuite,
+			guard: "of several candidates none is taken", tests: messagingSuite,
 			file: "services/messaging/send/evidence.go",
 			old:  "	case n == 1 && rivals == 0 && !withheld:", without: "	case n >= 1:",
 		},
@@ -707,7 +707,7 @@ func mutations() []mutation {
 			old:  " and (p.magic_moment_at is null or not @magic)", without: "",
 		},
 		{
-			guard: "an old action moves nobody", tests: onboardingSuite,
+			guard: "an old action moves no person", tests: onboardingSuite,
 			file: "services/onboarding/engagement/actions.go",
 			old:  "	case !s.Rules.News(v.Person, a, now):", without: "	case false:",
 		},
@@ -792,17 +792,17 @@ func mutations() []mutation {
 			old:  "	case fate.InDoubt:", without: "	case false:",
 		},
 		{
-			guard: "a run moves nobody who has moved since they were read", tests: onboardingSuite,
+			guard: "a run moves no person who has moved since they were read", tests: onboardingSuite,
 			file: "services/onboarding/postgres/engagement_runs.go",
 			old:  "\n      and u.transition_id is not distinct from i.newest and u.last", without: "\n      and u.last",
 		},
 		{
-			guard: "a run moves nobody who was active since they were read", tests: onboardingSuite,
+			guard: "a run moves no person who was active since they were read", tests: onboardingSuite,
 			file: "services/onboarding/postgres/engagement_runs.go",
 			old:  " and u.last_activity_at = i.was_activity\n", without: "\n",
 		},
 		{
-			guard: "a run moves nobody whose message waits", tests: onboardingSuite,
+			guard: "a run moves no person whose message waits", tests: onboardingSuite,
 			file: "services/onboarding/postgres/engagement_runs.go",
 			old:  "\n      and not exists (select from webhook_jobs j join profiles p on p.org_id = j.org_id and p.phone = j.subject\n          where p.id = u.profile_id and j.org_id = u.org_id and j.status in ('pending', 'processing') and j.subject <> '')", without: "",
 		},
@@ -827,7 +827,7 @@ func mutations() []mutation {
 			old:  "missed > 0 {", without: "missed > 0 && false {",
 		},
 		{
-			guard: "a run of an organisation without a number moves nobody", tests: onboardingSuite,
+			guard: "a run of an organisation without a number moves no person", tests: onboardingSuite,
 			file: "services/onboarding/engagement/runs.go",
 			old:  "	able.NoSender = noSender", without: "	able.NoSender = false && noSender",
 		},

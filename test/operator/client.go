@@ -60,7 +60,7 @@ type Message struct {
 	AcceptedAt     *time.Time `json:"accepted_at"`
 }
 
-// Person is somebody to be enrolled.
+// Person is a person to be enrolled.
 type Person struct {
 	Phone     string `json:"phone"`
 	FirstName string `json:"first_name"`

@@ -43,7 +43,7 @@ func TestCarrierFaults(t *testing.T) {
 		p.says(t, p.greets)
 		p.says(t, p.begins)
 		p.requireWhole(t)
-		require.GreaterOrEqual(t, p.at(t, message3).Sub(p.at(t, message2)), 20*time.Second, "nobody knows before, and nobody sends again")
+		require.GreaterOrEqual(t, p.at(t, message3).Sub(p.at(t, message2)), 20*time.Second, "the outcome is unknown before, and the text is not sent again")
 		attempts := b.vendors.QStash.Record().Of(qstash.Waiting)
 		require.Len(t, attempts, 5, "the pauses grow, so that QStash does not give up meanwhile")
 	})

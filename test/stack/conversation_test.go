@@ -29,7 +29,7 @@ func TestConversation(t *testing.T) {
 	t.Run("S2_28_ByWhatsAppAndSMSUntilSTOP", byWhatsApp)
 }
 
-// happyPath plays one conversation and holds all that anybody can see of it to what was promised.
+// happyPath plays one conversation and holds all that can be seen of it from outside to what was promised.
 func happyPath(t *testing.T, locale string) {
 	t.Helper()
 	b := setup(t)

@@ -13,7 +13,7 @@ import (
 
 // TestCrashMatrix cuts the connection at every single call that crosses a boundary during a conversation, in every way that
 // a crash on one of its sides can look to the other. Whatever is lost, the person gets every text once, paced, and the
-// interview begins; only a text of which nobody can know is sent by nobody, visibly.
+// interview begins; only a text whose outcome cannot be known is not sent again, visibly.
 func TestCrashMatrix(t *testing.T) {
 	t.Parallel()
 
@@ -95,7 +95,7 @@ func matrix(t *testing.T, b *bundle, lost *breaker, stride int, moments ...momen
 	}
 }
 
-// lostForGood loses the request of a text on its way to Twilio: whether Twilio has it nobody can know, so it is never sent
+// lostForGood loses the request of a text on its way to Twilio: whether Twilio has it cannot be known, so it is never sent
 // again, and shows as unknown.
 func lostForGood(t *testing.T, b *bundle, lost *breaker) {
 	t.Helper()

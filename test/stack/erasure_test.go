@@ -103,21 +103,21 @@ func TestErasure(t *testing.T) {
 	t.Run("APersonWithoutAProfileIsEnrolledAndErased", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.queue(t, map[string]any{"to": someone, "body": "your avocado is ready", "purpose": "transactional", "idempotency_key": "to " + someone})
+		b.queue(t, map[string]any{"to": unenrolled, "body": "your avocado is ready", "purpose": "transactional", "idempotency_key": "to " + unenrolled})
 		b.rest(t)
-		_, err := b.vendors.Twilio.Receive(t.Context(), someone, stack.FromNumber, "which avocado?")
+		_, err := b.vendors.Twilio.Receive(t.Context(), unenrolled, stack.FromNumber, "which avocado?")
 		require.NoError(t, err)
 		b.rest(t)
 		var p person
 		var enrolled struct {
 			Profile profileJSON `json:"profile"`
 		}
-		b.call(t, http.MethodPost, "/v1/profiles", map[string]string{"phone": someone, "first_name": "Someone"}, &enrolled)
+		b.call(t, http.MethodPost, "/v1/profiles", map[string]string{"phone": unenrolled, "first_name": "Rita"}, &enrolled)
 		p.b, p.id = b, enrolled.Profile.ProfileID
 		b.call(t, http.MethodDelete, "/v1/profiles/"+p.id, nil, nil)
 		p.erased(t)
 		all := everything(t, b.onboarding) + everything(t, b.messaging)
-		for _, word := range []string{someone[1:], "avocado"} {
+		for _, word := range []string{unenrolled[1:], "avocado"} {
 			require.NotContains(t, all, word)
 		}
 		require.Equal(t, "REASON_PROFILE_NOT_FOUND", b.refused(t, b.operator, http.MethodGet, "/v1/profiles/"+p.id, nil, http.StatusNotFound))

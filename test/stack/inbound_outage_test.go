@@ -11,7 +11,7 @@ import (
 	"paceline.internal/test/stack"
 )
 
-// shouts is a person writing while nobody takes it: Twilio tries until it may not any more.
+// shouts is a person writing while the gateway takes nothing: Twilio tries until it may not any more.
 func (p *person) shouts(t *testing.T, text string) {
 	t.Helper()
 	delivery, err := p.b.vendors.Twilio.Receive(t.Context(), p.phone, stack.FromNumber, text)

@@ -33,7 +33,7 @@ func serveAs(name string) {
 const everyCall = false
 
 // TestKillMatrix kills a process with SIGKILL at a call that crosses a boundary, on the calling side of it: before the call
-// reaches the other side, and after it has done its work there and nobody was told. The process is started again, and the
+// reaches the other side, and after it has done its work there and the caller was not told. The process is started again, and the
 // person must not notice. TestCrashMatrix does the same to connections, at every single call.
 func TestKillMatrix(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestKillMatrix(t *testing.T) {
 	}
 }
 
-// killedCalls are the calls at which somebody is killed.
+// killedCalls are the calls at which the caller is killed.
 func killedCalls(t *testing.T, calls int) []int {
 	t.Helper()
 	if everyCall {

@@ -55,7 +55,7 @@ type bundle struct {
 	onboarding, messaging *pgxpool.Pool // to read what no API shows, never to write
 	http                  *http.Client
 	people                int
-	standstill            sync.Mutex // until lets no time pass while somebody holds it
+	standstill            sync.Mutex // until lets no time pass while it is locked
 }
 
 // setup starts a stack whose environment is changed by the pairs of names and values that follow.
@@ -191,7 +191,7 @@ func (b *bundle) advance() (planned bool) {
 const slack = 2 * time.Second
 
 // busy reports whether a service is in the middle of something that neither vendor knows of, such as a send whose caller
-// has lost it. The clock waits for that: work takes no time on it, or a lease would run out under somebody who is merely slow.
+// has lost it. The clock waits for that: work takes no time on it, or a lease would run out under a worker that is merely slow.
 func (b *bundle) busy(t *testing.T) bool {
 	t.Helper()
 	return count(t, b.messaging, `select count(*) from sms_messages where status = 'sending'`) > 0 ||
@@ -223,7 +223,7 @@ func open(t *testing.T, url string) *pgxpool.Pool {
 // ports hands every address out once. It is shared so that no stack takes what another one has let go to start again.
 var ports atomic.Int64
 
-// addresses stay ours over a restart: below the range that the kernel hands out to everybody.
+// addresses stay ours over a restart: below the range that the kernel hands out by itself.
 func addresses(t *testing.T) stack.Addresses {
 	t.Helper()
 	return stack.Addresses{

@@ -33,8 +33,8 @@ type textJSON struct {
 // soon is as exact as a time can be here: until moves the clock much faster than the machine's.
 const soon = 15 * time.Second
 
-// someone is a number that no profile has.
-const someone = "+14155559901"
+// unenrolled is a number that no profile has.
+const unenrolled = "+14155559901"
 
 // queue asks for one text.
 func (b *bundle) queue(t *testing.T, fields map[string]any) textJSON {
@@ -42,7 +42,7 @@ func (b *bundle) queue(t *testing.T, fields map[string]any) textJSON {
 	var answer struct {
 		Text textJSON `json:"text"`
 	}
-	request := map[string]any{"to": someone}
+	request := map[string]any{"to": unenrolled}
 	maps.Copy(request, fields)
 	b.call(t, http.MethodPost, "/v1/outbound", request, &answer)
 	return answer.Text
@@ -157,21 +157,21 @@ func queueOfAClient(t *testing.T) {
 	code := b.queue(t, map[string]any{"idempotency_key": "c", "purpose": "otp", "body": "Quokka code 991122"})
 	sent := b.ends(t, code.TextID, "completed")
 	require.NotEmpty(t, sent.MessageID)
-	texts := b.texted(someone)
+	texts := b.texted(unenrolled)
 	require.Len(t, texts, 1, "nothing else")
 	require.WithinDuration(t, noon, texts["Quokka code 991122"], soon)
 
 	again := b.queue(t, map[string]any{"idempotency_key": "c", "purpose": "otp", "body": "Quokka code 991122"})
 	require.Equal(t, code.TextID, again.TextID)
 	require.Equal(t, "REASON_IDEMPOTENCY_KEY_REUSED", b.refused(t, b.operator, http.MethodPost, "/v1/outbound",
-		map[string]any{"to": someone, "idempotency_key": "c", "purpose": "otp", "body": "Quokka code 000000"}, http.StatusConflict))
+		map[string]any{"to": unenrolled, "idempotency_key": "c", "purpose": "otp", "body": "Quokka code 000000"}, http.StatusConflict))
 
 	b.restart(t)
 	b.call(t, http.MethodPost, "/v1/outbound/"+dropped.TextID+":cancel", struct{}{}, nil)
 	require.Equal(t, "cancelled", b.queued(t, dropped.TextID).Status)
 	b.advanceTo(t, at.Add(-time.Second))
 	b.ends(t, reminder.TextID, "completed")
-	texts = b.texted(someone)
+	texts = b.texted(unenrolled)
 	require.Len(t, texts, 2, "the cancelled one is never sent")
 	require.False(t, texts["Quokka match at two"].Before(at), "not before its time")
 	require.WithinDuration(t, at, texts["Quokka match at two"], soon)
@@ -185,8 +185,8 @@ func queueOfAClient(t *testing.T) {
 	b.call(t, http.MethodGet, "/v1/outbound?status=completed", nil, &page)
 	require.Len(t, page.Texts, 2)
 
-	require.Equal(t, http.StatusOK, func() int { s, _ := b.postText(t, "SM"+strings.Repeat("9", 32), someone, "STOP"); return s }())
+	require.Equal(t, http.StatusOK, func() int { s, _ := b.postText(t, "SM"+strings.Repeat("9", 32), unenrolled, "STOP"); return s }())
 	late := b.queue(t, map[string]any{"idempotency_key": "l", "purpose": "otp", "body": "Quokka code 334455"})
 	require.Equal(t, "opted_out", b.ends(t, late.TextID, "failed").Failure, "consent holds for the queue too")
-	require.Len(t, b.texted(someone), 2)
+	require.Len(t, b.texted(unenrolled), 2)
 }

@@ -37,7 +37,7 @@ const (
 	interviewing  = "interview:activity_01"
 )
 
-// role is somebody who can be enrolled, and what they say at the three gates.
+// role is a person who can be enrolled, and what they say at the three gates.
 type role struct {
 	locale, phone, name, zone string
 	greets, begins, ready     string
@@ -54,7 +54,7 @@ var cast = map[string]role{
 	},
 }
 
-// person is somebody who is enrolled.
+// person is a person who is enrolled.
 type person struct {
 	role
 

@@ -9,7 +9,7 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// maxPhoneForm bounds what somebody may type into the phone.
+// maxPhoneForm bounds what a person may type into the phone.
 const maxPhoneForm = 16 << 10
 
 // withPhones puts the phones beside the emulated Twilio. For people at a terminal: POST /phone with From, Body and, unless it

@@ -97,8 +97,8 @@ func ProcessEnviron(vendors *Vendors, a Addresses, secrets Secrets) map[string]s
 	return environ
 }
 
-// FreePorts are addresses that nobody listens on. They lie below the range that the kernel hands out to everybody, so that
-// nobody takes one while its process is being started again.
+// FreePorts are addresses on which no process listens. They lie below the range that the kernel hands out by itself, so that
+// no other process takes one while its own is being started again.
 func FreePorts(ctx context.Context, n int) ([]string, error) {
 	const first, last = 10_000, 32_000
 	begin, err := rand.Int(rand.Reader, big.NewInt(last-first-1000))

@@ -32,7 +32,7 @@ type breaker struct {
 	at    int
 	when  moment
 
-	struck func() // told of the cut before anybody can notice it; may be nil, and set before the first call
+	struck func() // told of the cut before a service can notice it; may be nil, and set before the first call
 }
 
 // arm begins to count anew. The call with this number, from 0 on, will be cut.

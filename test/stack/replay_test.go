@@ -63,7 +63,7 @@ func TestReplay(t *testing.T) {
 		require.Equal(t, codes.Unauthenticated, status.Code(err))
 		_, err = steps.ExecuteStep(b.as(t, rpc.Principal{Subject: p.id, OrgID: stack.OrgID, Role: rpc.RoleUser}), lost)
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
-		_, err = steps.ExecuteStep(b.as(t, rpc.Principal{Subject: "somebody", OrgID: otherOrg, Role: rpc.RoleOperator}), lost)
+		_, err = steps.ExecuteStep(b.as(t, rpc.Principal{Subject: "stranger", OrgID: otherOrg, Role: rpc.RoleOperator}), lost)
 		require.Equal(t, codes.NotFound, status.Code(err), "another organisation's session does not exist")
 		answer, err := steps.ExecuteStep(operator, lost)
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func record(b *bundle, lost int) func() []string {
 	}
 }
 
-// as is a context whose calls carry a token for somebody.
+// as is a context whose calls carry a token for a principal.
 func (b *bundle) as(t *testing.T, p rpc.Principal) context.Context {
 	t.Helper()
 	token, err := b.services.Secrets.ServiceToken(p, b.clock.Now, time.Hour)

@@ -36,7 +36,7 @@ func TestRequiredFields(t *testing.T) {
 				continue
 			}
 			delete(media.Example, "page_token")                                   // of no page
-			if media.Example["to"] != nil && media.Example["profile_id"] != nil { // a text is in the name of who has the phone
+			if media.Example["to"] != nil && media.Example["profile_id"] != nil { // a text is in the name of the person with the phone
 				media.Example["to"], media.Example["profile_id"] = p.phone, p.id
 			}
 			message := media.Schema.name()

@@ -93,7 +93,7 @@ func (b *bundle) bounce(ctx context.Context) error {
 	return errors.Join(err, startErr)
 }
 
-// insist plays the whole conversation with services that may be gone at any moment: who gets no answer asks again. The
+// insist plays the whole conversation with services that may be gone at any moment: a caller that gets no answer asks again. The
 // person must not notice.
 func (p *person) insist(t *testing.T) {
 	t.Helper()

@@ -25,8 +25,8 @@ const OrgID = "00000000-0000-7000-8000-000000000001"
 type Secrets struct {
 	ServiceAuth string `json:"service_auth_secret"`
 	APIJWT      string `json:"api_jwt_secret"`
-	Pseudonym   string `json:"pseudonym_key"`      // empty where nobody is erased
-	Ledger      string `json:"ledger_signing_key"` // of the anchors; who has them sets both variables
+	Pseudonym   string `json:"pseudonym_key"`      // empty where no person is erased
+	Ledger      string `json:"ledger_signing_key"` // of the anchors; a stack with anchors sets both variables
 }
 
 // Addresses are where the services listen, host:port. An empty one means a free port on the loopback.
@@ -212,7 +212,7 @@ func (s Secrets) ServiceToken(p rpc.Principal, now func() time.Time, ttl time.Du
 	return tokens.Mint(p, ttl)
 }
 
-// ports are the six listeners. They are bound before anything starts, so that every address is known to everybody.
+// ports are the six listeners. They are bound before anything starts, so that every service knows every address.
 type ports struct {
 	gateway, gatewayOps, onboarding, onboardingOps, messaging, messagingOps net.Listener
 	owned                                                                   []net.Listener

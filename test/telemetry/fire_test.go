@@ -218,7 +218,7 @@ func TestAlertsFire(t *testing.T) {
 		{name: "NumbersThatAreNotTexted", alert: "SendsCapped", series: []string{`sms_refused_total{why="number"} 0+5x90`}, fires: never},
 		{name: "APhoneThatIsBombed", alert: "SendsCapped", series: []string{`sms_refused_total{why="cap"} 0x5 40x120`}, fires: 11, clears: 65},
 		{
-			name: "SegmentsToACountryThatNobodyLivesIn", alert: "SpendRises", fires: 33, clears: 79,
+			name: "SegmentsToACountryWithoutPeopleOfOurs", alert: "SpendRises", fires: 33, clears: 79,
 			series: []string{`sms_segments_accepted_total{country="US"} 0+0.1x240`, `sms_segments_accepted_total{country="ZW"} 0x10 0+30x15 450x150`},
 		},
 		{name: "AFewSegmentsMore", alert: "SpendRises", series: []string{`sms_segments_accepted_total{country="US"} 0x60 0+3x120`}, fires: never},

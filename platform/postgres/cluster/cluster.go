@@ -23,7 +23,7 @@ const (
 
 	// startTimeout bounds the wait for the server to answer, crash recovery included.
 	startTimeout = time.Minute
-	// fastTimeout bounds the orderly stop, which disconnects everyone and writes a checkpoint.
+	// fastTimeout bounds the orderly stop, which disconnects all clients and writes a checkpoint.
 	fastTimeout = 10 * time.Second
 	// pollInterval is how often a starting server is tried. It needs about 30 ms.
 	pollInterval = 5 * time.Millisecond

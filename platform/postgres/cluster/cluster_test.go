@@ -67,7 +67,7 @@ func TestStart(t *testing.T) {
 		require.ErrorContains(t, err, dir+" is in use by another process")
 	})
 
-	t.Run("RefusesAFolderOfSomebodyElse", func(t *testing.T) {
+	t.Run("RefusesAFolderOfAnotherUser", func(t *testing.T) {
 		t.Parallel()
 		credential := nobody(t)
 		dir := testDir(t)
@@ -95,7 +95,7 @@ func TestStart(t *testing.T) {
 		dir := testDir(t)
 		require.NoError(t, os.Chmod(dir, 0o777))
 		_, err := Start(t.Context(), Config{Dir: dir})
-		require.ErrorContains(t, err, "nobody else can write to")
+		require.ErrorContains(t, err, "no other user can write to")
 	})
 }
 
@@ -177,7 +177,7 @@ func TestServer(t *testing.T) {
 		startTest(t, dir)
 	})
 
-	t.Run("SurvivesAPidFileWhoseNumberIsSomebodyElsesNow", func(t *testing.T) {
+	t.Run("SurvivesAPidFileWhoseNumberAnotherProcessHasNow", func(t *testing.T) {
 		t.Parallel()
 		dir := testDir(t)
 		c, err := Start(t.Context(), Config{Dir: dir})

@@ -152,7 +152,7 @@ func TestWatchdog(t *testing.T) {
 		defer release()
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM)) // it is the server's own process number
 		require.ErrorContains(t, cmd.Wait(), "terminated")
-		require.Eventually(t, func() bool { // nobody is left to read what release writes
+		require.Eventually(t, func() bool { // no process is left to read what release writes
 			_, err := lifeline.WriteString("\n")
 			return errors.Is(err, syscall.EPIPE)
 		}, 10*time.Second, 5*time.Millisecond)

@@ -137,7 +137,7 @@ func unpackBeside(jar []byte, dir string) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	if err := os.Mkdir(fresh, 0o755); err != nil { //nolint:gosec // root's server runs as somebody else, who must read it
+	if err := os.Mkdir(fresh, 0o755); err != nil { //nolint:gosec // root's server runs as another user, who must read it
 		return err
 	}
 	if err := unpackJar(jar, fresh); err != nil {
@@ -208,7 +208,7 @@ func unpackEntry(content io.Reader, entry *tar.Header, root *os.Root) error {
 }
 
 // unpackFile writes one file. No child is started meanwhile: until its exec it would hold the file open for writing, and Linux
-// refuses to run a program that somebody may be writing to.
+// refuses to run a program that a process has open for writing.
 func unpackFile(content io.Reader, entry *tar.Header, root *os.Root, name string) error {
 	mode := fs.FileMode(0o644)
 	if entry.Mode&0o100 != 0 {

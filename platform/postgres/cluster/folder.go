@@ -15,7 +15,7 @@ import (
 const (
 	// maxSocketPath is what a unix socket's path may have: 107 bytes on Linux, 103 on macOS.
 	maxSocketPath = 103
-	// lockPoll is how often a lock that somebody holds is tried.
+	// lockPoll is how often a lock that another process holds is tried.
 	lockPoll = 20 * time.Millisecond
 	// lockPatience is how long a folder's lock is tried before the folder counts as in use.
 	lockPatience = 500 * time.Millisecond
@@ -120,8 +120,8 @@ func throwawayPlace() string {
 	return memory
 }
 
-// sweep removes a temporary folder that nobody holds. Whatever stands in the way, such as a server that is still going
-// down, the next start tries again.
+// sweep removes a temporary folder that no process holds. When something stands in the way, such as a server that is still
+// going down, the next start tries again.
 func sweep(dir string) {
 	lock, err := flock(dir)
 	if err != nil {
@@ -176,8 +176,8 @@ func flockWait(ctx context.Context, dir string) (*os.File, error) {
 	}
 }
 
-// makePrivate makes dir, or checks that the one there is a real folder of ours that nobody else can write to: in /tmp and
-// /var/tmp anybody may have been here first. Others may pass through it when we are root, for the server runs as one.
+// makePrivate makes dir, or checks that the one there is a real folder of ours that no other user can write to: in /tmp
+// and /var/tmp another user may have made it first. Others may pass through it when we are root, for the server runs as one.
 func makePrivate(dir string) error {
 	stat, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -188,14 +188,14 @@ func makePrivate(dir string) error {
 	}
 	owner, ok := stat.Sys().(*syscall.Stat_t)
 	if !ok || !stat.IsDir() || int(owner.Uid) != os.Geteuid() || stat.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("postgres cluster: %s must be a folder that belongs to the user who runs this, and that nobody else can "+
+		return fmt.Errorf("postgres cluster: %s must be a folder that belongs to the user who runs this, and that no other user can "+
 			"write to: remove it, or use another one", dir)
 	}
 	return nil
 }
 
-// makeFolder changes the mode of nothing but a folder that it made itself: somebody may have put a link to another one in
-// the way a moment ago.
+// makeFolder changes the mode of nothing but a folder that it made itself: another user may have put a link to another
+// one in the way a moment ago.
 func makeFolder(dir string) (fs.FileInfo, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), privateMode()); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 // EnsureService gives a service its database and its roles, unless they are there already. The role called name, as the
 // database is, may log in and owns the database; Serving(name) may log in and owns nothing. Both are members of the two roles of
-// the service's statements (postgres.RolesOf), and but for the superuser nobody else can connect to that database. URL(name, name)
+// the service's statements (postgres.RolesOf), and no other role but the superuser can connect to that database. URL(name, name)
 // reaches it to migrate, URL(name, Serving(name)) to serve.
 func (c *Cluster) EnsureService(ctx context.Context, name string) error {
 	quoted, serving, roles := pgx.Identifier{name}.Sanitize(), pgx.Identifier{Serving(name)}.Sanitize(), postgres.RolesOf(name)
@@ -31,7 +31,7 @@ func (c *Cluster) EnsureService(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("postgres cluster: service %s: %w", name, err)
 	}
-	err = c.exec(ctx, name, []statement{ // before version 15 everybody may create tables in the schema public
+	err = c.exec(ctx, name, []statement{ // before version 15 every role may create tables in the schema public
 		{sql: "revoke all on schema public from public"},
 		{sql: "grant all on schema public to " + quoted},
 	})

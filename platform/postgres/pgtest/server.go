@@ -165,7 +165,7 @@ func (s *server) drop(ctx context.Context, name string) error {
 }
 
 // template returns a database with exactly these migrations, named after their content. It gets that name when it is whole,
-// and nobody can connect to it afterwards, for PostgreSQL does not clone a database that is in use.
+// and no client can connect to it afterwards, because PostgreSQL does not clone a database that is in use.
 func (s *server) template(ctx context.Context, m postgres.Migrations) (string, error) {
 	if m.FS == nil {
 		return "template0", nil

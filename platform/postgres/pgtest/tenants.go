@@ -186,7 +186,7 @@ func (about Tenants) checkPerson(t *testing.T, owner, scoped postgres.DB, table 
 	require.Zero(t, count(postgres.ForProfile(t.Context(), about.Orgs[0], uuid.Nil), t, scoped, table, ""), "who is no profile sees nothing")
 }
 
-// cannotForge makes a copy of somebody else's row.
+// cannotForge checks that the scope cannot insert a copy of a row of other, which is an organisation or a person.
 func (about Tenants) cannotForge(ctx context.Context, t *testing.T, owner, scoped postgres.DB, table, where, other string) {
 	t.Helper()
 	var row json.RawMessage

@@ -174,7 +174,7 @@ func (e *evidence) file() string {
 func TestAnchors(t *testing.T) {
 	t.Parallel()
 
-	t.Run("LedgersThatNobodyTouchedAreWhatTheAnchorsHold", func(t *testing.T) {
+	t.Run("UntouchedLedgersAreWhatTheAnchorsHold", func(t *testing.T) {
 		t.Parallel()
 		e := anchored(t)
 		e.note(ada, "letter 3")
@@ -289,7 +289,7 @@ func TestAnchors(t *testing.T) {
 		tag, err := e.served.Exec(t.Context(), `select forget_ledger($1, $2, $3)`, org, ada, at.Add(time.Hour))
 		require.NoError(t, err)
 		require.Zero(t, tag.RowsAffected())
-		_, err = e.served.Exec(t.Context(), `select erase_person($1, $2, $3, 'nobody', $4, '{}', '{}')`, org, ada, org, at)
+		_, err = e.served.Exec(t.Context(), `select erase_person($1, $2, $3, 'none', $4, '{}', '{}')`, org, ada, org, at)
 		require.ErrorContains(t, err, "is not kept")
 		e.asOwner(`update consents set state = 'opted_out'`)
 		e.whole(ada)
@@ -335,7 +335,7 @@ func TestAnchors(t *testing.T) {
 			require.Empty(t, report.Findings)
 			require.Len(t, report.Lawful, 1)
 			require.Contains(t, report.Lawful[0], "lawfully at 2020-11-20T13:00:00Z: 2 lines, witness fits")
-			e.note(ada, "letter 3") // the number is somebody's again
+			e.note(ada, "letter 3") // the number belongs to a person again
 			e.anchor()
 			report, err = e.verify()
 			require.NoError(t, err)
@@ -371,7 +371,7 @@ func TestAnchors(t *testing.T) {
 		require.Zero(t, tag.RowsAffected())
 	})
 
-	t.Run("WithoutTheKeyNobodyTellsWhatIsLeftOfAnErasedLedger", func(t *testing.T) {
+	t.Run("WithoutTheKeyWhatIsLeftOfAnErasedLedgerIsNotRead", func(t *testing.T) {
 		t.Parallel()
 		e := anchored(t)
 		e.erase(ada)

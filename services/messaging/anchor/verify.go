@@ -34,7 +34,7 @@ type Report struct {
 	More                int      // findings beyond those
 	Lawful              []string // ledgers that were deleted lawfully, as what is left of them says; at most as many
 	MoreLawful          int      // beyond those
-	Untold              int      // ledgers that were erased, of which nobody can tell more without the key
+	Untold              int      // ledgers that were erased and that cannot be read without the key
 }
 
 func (r *Report) findf(format string, args ...any) {

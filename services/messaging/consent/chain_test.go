@@ -22,7 +22,7 @@ var firstLine = consent.Line{
 	ConfirmedBy: "paceline", Confirmation: "Você não receberá mais.",
 }
 
-// The encoding is written out here once, so that nobody changes it without a new version.
+// The encoding is written out here once, so that a change of it without a new version fails this test.
 func TestDigestIsWhatTheDocumentSays(t *testing.T) {
 	t.Parallel()
 	at := "1795176000123456"

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Pseudonyms makes the name that an erased person keeps: one that whoever has the key can make of the number again, and nobody else. It is
-// how a STOP outlives the number that it was for. The zero value has no key.
+// Pseudonyms makes the name that an erased person keeps. Only a holder of the key can make it of the number again. It is how a STOP
+// outlives the number that it was for. The zero value has no key.
 type Pseudonyms struct{ key []byte }
 
 // NewPseudonyms makes pseudonyms with PSEUDONYM_KEY; none with an empty one.
@@ -59,8 +59,8 @@ type ErasedLine struct {
 }
 
 // ErasedLedger is what is left of a ledger. What the lines said cannot be hashed again, for the words and the number are gone; so their
-// hashes are kept as links. A hash beside all else that went into it tells the number to whoever tries them all, so the lines are encrypted
-// under the key of the pseudonyms, which holds them and the other fields as they were.
+// hashes are kept as links. An attacker with a hash and all else that went into it finds the number by trying all numbers, so the lines
+// are encrypted under the key of the pseudonyms, which holds them and the other fields as they were.
 type ErasedLedger struct {
 	ID        string // UUID in lower case, as OrgID
 	OrgID     string

@@ -15,7 +15,7 @@ func (e Evidence) Words(reason string) string {
 	return reason + "\nmethod: " + e.Method + "\ncollected_at: " + stamp(e.CollectedAt) + "\nreference: " + e.Reference
 }
 
-// Given is how a person agreed to be texted, as whoever sends has it on file. The zero value is that nothing is on file.
+// Given is how a person agreed to be texted, as the sender has it on file. The zero value means that nothing is on file.
 type Given struct {
 	Source      string // on one line
 	WordsShown  string

@@ -63,7 +63,7 @@ func TestClassify(t *testing.T) {
 			bodies: []string{"STOP STOP STOP", "stop, please", "Please stop!", "parar, obrigada", "stop. unsubscribe.", "Yes, stop", "help stop", "STOP/START"},
 		},
 		{
-			name: "OptOutOfSomebodyWhoIsOut", current: consent.OptedOut, want: consent.OptOut,
+			name: "OptOutOfAPersonWhoIsOut", current: consent.OptedOut, want: consent.OptOut,
 			bodies: []string{"stop", "sair"},
 		},
 		{
@@ -87,11 +87,11 @@ func TestClassify(t *testing.T) {
 			bodies: []string{"START", "unstop", "YES", "Yes!", "começar", "Iniciar", "voltar", "reativar"},
 		},
 		{
-			name: "YesAnswersTheConversationOfSomebodyWhoIsIn", current: consent.OptedIn, want: consent.None,
+			name: "YesAnswersTheConversationOfAPersonWhoIsIn", current: consent.OptedIn, want: consent.None,
 			bodies: []string{"yes", "YES!", "começar", "iniciar", "voltar", "reativar"},
 		},
 		{
-			name: "YesOfSomebodyUnknownIsNotConsent", want: consent.None,
+			name: "YesOfAnUnknownPersonIsNotConsent", want: consent.None,
 			bodies: []string{"yes", "iniciar"},
 		},
 		{

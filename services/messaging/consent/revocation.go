@@ -17,14 +17,14 @@ type Wish int
 // The wishes.
 const (
 	NoWish  Wish = iota // nothing
-	Unclear             // it may be a revocation: somebody has to look
+	Unclear             // it may be a revocation: an operator has to decide
 	Clear               // it is one
 )
 
 // Revocation reads a wish to receive no more texts out of free words, in English and in Brazilian Portuguese, and the language
 // that it was said in. A clear one is a clause that says nothing else: "please stop texting me", "não quero mais receber", with
 // courtesies around it, and with nothing anywhere in the text that takes it back, jokes, or speaks of a time ("until tomorrow").
-// Where the same words are only part of a clause, stand before such a time, or are those of somebody who has had enough ("leave
+// Where the same words are only part of a clause, stand before such a time, or are those of an annoyed person ("leave
 // me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
 // breaks the law, but an operator who looks is right both times. Under them is the net of doubtful.
 func Revocation(body string) (Wish, Locale) {
@@ -120,7 +120,7 @@ func contracted(text []string) []string {
 	return out
 }
 
-// The rules are regular expressions over the folded words, so that they take linear time whatever somebody sends. They are
+// The rules are regular expressions over the folded words, so that they take linear time for every message. They are
 // put together from parts which are named for what they mean; each part but the last of a clause brings its own space.
 const (
 	politeEn = `(?:(?:please|pls|plz|hi|hey|hello|yo|ok|okay|yes|no|just|kindly|sorry|again|guys|dude|man|stop|sir|madam|listen|look|` +

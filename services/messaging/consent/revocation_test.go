@@ -223,7 +223,7 @@ func TestRead(t *testing.T) {
 			want: consent.Reading{Effect: consent.OptOut, Rules: consent.RulesVersion, Locale: consent.Portuguese},
 		},
 		{
-			name: "ClearRevocationOfSomebodyWhoIsOut", body: "please stop texting me already", current: consent.OptedOut,
+			name: "ClearRevocationOfAPersonWhoIsOut", body: "please stop texting me already", current: consent.OptedOut,
 			want: consent.Reading{Effect: consent.OptOut, Rules: consent.RulesVersion, Locale: consent.English},
 		},
 		{
@@ -231,7 +231,7 @@ func TestRead(t *testing.T) {
 			want: consent.Reading{Effect: consent.Ambiguous, Rules: consent.RulesVersion, Locale: consent.English},
 		},
 		{
-			name: "DoubtAboutSomebodyWhoIsOutIsNone", body: "stop it", current: consent.OptedOut,
+			name: "DoubtAboutAPersonWhoIsOutIsNone", body: "stop it", current: consent.OptedOut,
 			want: consent.Reading{Locale: consent.English},
 		},
 		{
@@ -271,7 +271,7 @@ func TestRead(t *testing.T) {
 			want: consent.Reading{Effect: consent.Ambiguous, Rules: consent.RulesVersion, Locale: consent.English, Preferences: off},
 		},
 		{
-			name: "PreferenceOfSomebodyWhoIsOut", body: "parar dicas", current: consent.OptedOut,
+			name: "PreferenceOfAPersonWhoIsOut", body: "parar dicas", current: consent.OptedOut,
 			want: consent.Reading{Locale: consent.English, Preferences: consent.Preferences{Tips: consent.Off, Locale: consent.Portuguese}},
 		},
 		{
@@ -296,7 +296,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever somebody sends: a keyword keeps its effect, decoration changes nothing, and the same words are read the same twice.
+// For every message: a keyword keeps its effect, decoration changes nothing, and the same words are read the same twice.
 func FuzzRevocation(f *testing.F) {
 	for _, language := range []sayings{english, portuguese} {
 		for _, bodies := range [][]string{language.clear[:6], language.unclear[:6], language.nothing[:6]} {

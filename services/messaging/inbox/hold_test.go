@@ -55,7 +55,7 @@ func nothingIsSentWhileHeld(t *testing.T) {
 		require.Equal(t, send.AlreadyAccepted, b.ask(nil).Outcome)
 	})
 
-	t.Run("R_08_HoldOfANumberThatNobodyHasTextedLeavesNoWordOfConsent", func(t *testing.T) {
+	t.Run("R_08_HoldOfANumberThatWasNeverTextedLeavesNoWordOfConsent", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Hold(true, 1)
@@ -105,7 +105,7 @@ func nothingIsSentWhileHeld(t *testing.T) {
 	})
 }
 
-// TestWordsThatMayBeAnOptOut holds the person who said them, until somebody has judged them.
+// TestWordsThatMayBeAnOptOut holds the person who said them, until an operator has judged them.
 func TestWordsThatMayBeAnOptOut(t *testing.T) {
 	t.Parallel()
 	key := func(k string) func(*send.Request) { return func(r *send.Request) { r.Key = k } }

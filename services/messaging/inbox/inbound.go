@@ -194,7 +194,7 @@ func (e Entry) Plain() bool {
 }
 
 // RecordInbound stores a message and applies its effect on consent in one transaction, so that an opt-out holds before
-// anybody hears of it. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
+// the caller gets an answer. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
 // An opt-out, a repeated one as well, is answered once nothing is on its way to the person any more: so Twilio accepts no message
 // after it has been acknowledged; and so is a wish for no reminders. It is send.ErrUnavailable, with what was asked in force, when that
 // takes too long.

@@ -101,7 +101,7 @@ func TestRecordInbound(t *testing.T) {
 		require.Len(t, b.Ledger().Events, 1)
 	})
 
-	t.Run("TextToANumberThatNobodyOwnsIsRefused", func(t *testing.T) {
+	t.Run("TextToAnUnknownNumberIsRefused", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		text := b.Inbound("SM1", "hello")

@@ -131,7 +131,7 @@ func wordsOfOthers(t *testing.T) {
 	t.Run("S0_69_STARTThatChangedNothingIsTheLastWordAllTheSame", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Service(nil).Send(t.Context(), b.Request()) // opted in, by nobody's word
+		_, err := b.Service(nil).Send(t.Context(), b.Request()) // opted in by the first send, without words of the person
 		require.NoError(t, err)
 		said := b.Clock.Now()
 		b.Clock.Advance(time.Second)

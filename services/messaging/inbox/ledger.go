@@ -61,7 +61,7 @@ type LedgerEvent struct {
 	KeywordPack  string // the version of the keywords that an inbound message was read by
 	Rules        string // the version of the rules for free words, if they decided
 	ConfirmedBy  Confirmer
-	Confirmation string // the words of ours that confirm it; empty when Twilio does, or nobody
+	Confirmation string // the words of ours that confirm it; empty when Twilio confirms it, or it is not confirmed
 }
 
 // LedgerLine is one line of the append-only ledger.
@@ -79,9 +79,9 @@ type Confirmer string
 
 // The confirmers, as they are stored.
 const (
-	ByNobody  Confirmer = ""
-	ByCarrier Confirmer = "carrier"
-	ByUs      Confirmer = "paceline"
+	Unconfirmed Confirmer = ""
+	ByCarrier   Confirmer = "carrier"
+	ByUs        Confirmer = "paceline"
 )
 
 // Source is where a line of the ledger comes from.
@@ -90,7 +90,7 @@ type Source string
 // The sources, as they are stored.
 const (
 	FromFirstSend Source = "first_send" // a message went out with a record of how the person agreed; before 0011, without
-	// FromElsewhere is a first message that came without such a record: whoever asked for it answers for the consent.
+	// FromElsewhere is a first message that came without such a record: its caller answers for the consent.
 	FromElsewhere Source = "collected_elsewhere"
 	FromPerson    Source = "inbound"      // the person's own words
 	FromOperator  Source = "operator"     // taken down outside the conversation

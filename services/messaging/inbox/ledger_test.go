@@ -84,7 +84,7 @@ func TestOperatorsOptIn(t *testing.T) {
 		})
 	}
 
-	t.Run("R_07_OfSomebodyWhoNeverOptedOutTakesEvidenceAndSealsIt", func(t *testing.T) {
+	t.Run("R_07_OfAPersonWhoNeverOptedOutTakesEvidenceAndSealsIt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		require.ErrorIs(t, note(b, consent.OptedIn, without), send.ErrInvalid)

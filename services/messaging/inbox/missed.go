@@ -51,8 +51,8 @@ type place struct {
 }
 
 // ListInbound is one page of what people wrote to a sender in a span of time, as Twilio has it, and of each whether it was recorded:
-// Twilio gives a webhook up after a quarter of a minute, but keeps the message. It records nothing; whoever asks feeds what is missing
-// through the way that every message takes. Errors: send.ErrInvalid, send.ErrNoSender, send.ErrUnavailable.
+// Twilio gives a webhook up after a quarter of a minute, but keeps the message. It records nothing; the caller delivers what is missing
+// the way that every message is delivered. Errors: send.ErrInvalid, send.ErrNoSender, send.ErrUnavailable.
 func (s *Service) ListInbound(ctx context.Context, span Span) (ListedPage, error) {
 	if span.Since.IsZero() || span.Until.Before(span.Since) {
 		return ListedPage{}, fmt.Errorf("%w: since and until must be a span of time", send.ErrInvalid)

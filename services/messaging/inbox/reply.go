@@ -24,14 +24,14 @@ const (
 	helpWithin = time.Hour
 	// HelpPause is how soon a second call for help of one person is answered. A machine that answers our answer gets no third.
 	HelpPause = 10 * time.Minute
-	// StopPause is how soon a second opt-out of one person is confirmed: whoever goes in and out must not make us send.
+	// StopPause is how soon a second opt-out of one person is confirmed: a person who opts in and out must not make us send.
 	StopPause = 6 * time.Hour
 
 	// ReplyInterval is how often due replies are looked for without being woken.
 	ReplyInterval = 3 * time.Second
 	replyBatch    = 64
 	replyCalls    = 8
-	// replyLease is how long whoever took a reply has it for themselves. Sending is safe without it; it saves asking twice.
+	// replyLease is how long a process has a reply that it claimed. Sending is safe without the lease; it saves a second call.
 	replyLease = time.Minute
 )
 
@@ -45,7 +45,7 @@ const (
 )
 
 // Reply is one message of ours about consent, which the person's message calls for: Twilio answers its own English words by itself,
-// and nobody answers the others. It is stored together with the person's message and sent after it.
+// but no others. It is stored together with the person's message and sent after it.
 type Reply struct {
 	MessageID uuid.UUID // the person's message
 	OrgID     uuid.UUID

@@ -6,9 +6,9 @@ import (
 	"paceline.internal/services/messaging/consent"
 )
 
-// ReplyCopy is what our replies about consent say. They are short, promote nothing, and name whoever writes if that is known.
+// ReplyCopy is what our replies about consent say. They are short, promote nothing, and name the organisation if it is known.
 type ReplyCopy struct {
-	Brand   string // who writes, in a few words; may be empty
+	Brand   string // the organisation, in a few words; may be empty
 	Contact string // where people get help: an address or a number; may be empty
 }
 

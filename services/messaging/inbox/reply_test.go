@@ -67,14 +67,14 @@ func (b *bundle) outcome(id uuid.UUID) (outcome string, due bool) {
 
 func TestConfirmationOfAnOptOut(t *testing.T) {
 	t.Parallel()
-	optOutIsConfirmedByWhomeverItHasToBe(t)
+	optOutIsConfirmedByUsOrTwilio(t)
 	nothingElsePassesAfterAnOptOut(t)
 	confirmationsThatAreNotSent(t)
 	confirmationsThatAreLost(t)
 	respondersShareTheWork(t)
 }
 
-func optOutIsConfirmedByWhomeverItHasToBe(t *testing.T) {
+func optOutIsConfirmedByUsOrTwilio(t *testing.T) {
 	t.Helper()
 	t.Run("S0_40_PARARIsConfirmedOnceInPortuguese", func(t *testing.T) {
 		t.Parallel()
@@ -238,7 +238,7 @@ func nothingElsePassesAfterAnOptOut(t *testing.T) {
 				require.Equal(t, line.ConfirmedBy == inbox.ByUs, line.Confirmation != "")
 			}
 		}
-		require.Equal(t, []inbox.Confirmer{inbox.ByUs, inbox.ByNobody, inbox.ByNobody}, said, "and the ledger states no confirmation that was not given")
+		require.Equal(t, []inbox.Confirmer{inbox.ByUs, inbox.Unconfirmed, inbox.Unconfirmed}, said, "and the ledger states no confirmation that was not given")
 		b.Clock.Advance(inbox.StopPause)
 		out()
 		require.Len(t, b.heard(), 2)
@@ -306,7 +306,7 @@ func confirmationsThatAreNotSent(t *testing.T) {
 		b.respond()
 		require.Empty(t, b.heard())
 		require.Equal(t, consent.OptedOut, b.Ledger().State)
-		require.Equal(t, inbox.ByNobody, b.Ledger().Events[1].ConfirmedBy)
+		require.Equal(t, inbox.Unconfirmed, b.Ledger().Events[1].ConfirmedBy)
 	})
 
 	t.Run("RefusalOfTwiliosIsRecordedAndNotRetried", func(t *testing.T) {
@@ -459,7 +459,7 @@ func respondersShareTheWork(t *testing.T) {
 			select {
 			case <-wake:
 			default:
-				require.Fail(t, "nobody was woken")
+				require.Fail(t, "the responder was not woken")
 			}
 			return false
 		})
@@ -580,7 +580,7 @@ func TestCarrierBlock(t *testing.T) {
 		return b.Ledger()
 	}
 
-	t.Run("OptInOfSomebodyWhomTwilioBlocksIsReported", func(t *testing.T) {
+	t.Run("OptInOfAPersonWhomTwilioBlocksIsReported", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
 		b.says("SM1", "STOP")
@@ -604,7 +604,7 @@ func TestCarrierBlock(t *testing.T) {
 		require.Equal(t, send.Accepted, b.Send("welcome back").Outcome)
 	})
 
-	t.Run("OptInOfSomebodyWhoSaidPARARNeedsNoWarning", func(t *testing.T) {
+	t.Run("OptInOfAPersonWhoSaidPARARNeedsNoWarning", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
 		b.says("SM1", "PARAR")

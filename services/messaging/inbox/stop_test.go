@@ -171,7 +171,7 @@ func whatStopWaitsFor(t *testing.T) {
 		require.NoError(t, err)
 	})
 
-	t.Run("S0_41_NobodyEndsTheWaitByCallingTheAttemptUnknown", func(t *testing.T) {
+	t.Run("S0_41_WaitIsNotEndedByCallingTheAttemptUnknown", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		sendtest.Within(func() {

@@ -59,7 +59,7 @@ type Pressure struct {
 	Others int
 }
 
-// longestWait bounds how long nobody looks whether an urgent message has come.
+// longestWait bounds how long the runner waits before it looks for urgent messages again.
 const longestWait = time.Second
 
 // admit says how many messages may be begun, of the urgent ones first, or else when to ask again. Each of them still asks for its own

@@ -52,7 +52,7 @@ func TestPaceHoldsInEveryWindow(t *testing.T) {
 				require.Equal(rt, max(ahead-slack, time.Millisecond), wait, "it is told how long it waits")
 				continue
 			}
-			require.Zero(rt, wait, "nobody waits without need")
+			require.Zero(rt, wait, "no message waits without need")
 			ahead += cost
 			taken = append(taken, take{at: now, cost: cost, slack: slack})
 		}

@@ -24,7 +24,7 @@ var (
 	ErrNotFound = errors.New("there is no such text in the queue")
 	// ErrNotCancellable is wrapped by every reason why a message cannot be taken back.
 	ErrNotCancellable = errors.New("not cancellable")
-	// ErrConsentRequired means that the organisation texts nobody of whom there is no consent record.
+	// ErrConsentRequired means that the organisation texts no person without a consent record.
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record, and none is known of this number: " +
 		"activate the profile with consent {source, words_shown, collected_at}, or PUT /v1/consents/{phone} with opted_in and evidence")
 )

@@ -22,7 +22,7 @@ const Queue = "outbound"
 const (
 	// claimBound is how long a handler takes at most beside the call to Twilio and writing its answer down.
 	claimBound = 5 * time.Second
-	// unknownWait is how long a message waits whose message is in doubt when nobody says better: the reconciler settles it.
+	// unknownWait is how long an expired message in doubt waits until its next check: the reconciler settles it.
 	unknownWait = 30 * time.Second
 	// heldWait is how long one waits whose recipient is held: a release lets it go within that time.
 	heldWait = 30 * time.Second
@@ -364,7 +364,7 @@ func (r *Runner) giveUp(ctx context.Context, j queue.Job, cause error) error {
 		failure = *known
 	}
 	err := r.Store.Fail(ctx, j, failure, r.Now())
-	if errors.Is(err, queue.ErrFenced) { // whoever has it now says how it ends
+	if errors.Is(err, queue.ErrFenced) { // the worker that has the lease now decides how it ends
 		return nil
 	}
 	return err

@@ -65,7 +65,7 @@ func messageIsSentAtItsTime(t *testing.T) {
 		require.Contains(t, b.Logged.String(), "messaging.text_queued")
 	})
 
-	t.Run("NothingIsSentToSomebodyWhoSaidStopNotEvenACode", func(t *testing.T) {
+	t.Run("NothingIsSentToAPersonWhoSaidStopNotEvenACode", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.enqueue(nil)
@@ -269,7 +269,7 @@ func whatTwilioDoesNotTake(t *testing.T) {
 		waiting := b.queued(stored.ID)
 		require.Equal(t, outbound.Pending, waiting.Status)
 		require.Equal(t, b.Clock.Now().Add(time.Second), waiting.NextAt)
-		require.Zero(t, waiting.Attempts, "it is nobody's fault")
+		require.Zero(t, waiting.Attempts, "a throttled send uses no attempt")
 		b.pass(time.Second, time.Second)
 		require.Len(t, b.sent(), 1)
 		require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
@@ -354,7 +354,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestUndecided is about a message that nobody has settled when its time is over: it is not said to have expired.
+// TestUndecided is about a message that is still in doubt when it expires: it does not fail as expired.
 func TestUndecided(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -407,13 +407,13 @@ func TestCrash(t *testing.T) {
 			c.die(b, send.Request{
 				OrgID: b.sender.OrgID, To: stored.To, Body: stored.Body, Key: outbound.MessageKey(claimed.Jobs[0].ID),
 			})
-			require.Zero(t, b.drain(), "nobody else takes it before its lease is over")
+			require.Zero(t, b.drain(), "no worker claims it before its lease has expired")
 			b.pass(time.Minute, 10*time.Second)
 			require.Equal(t, outbound.Completed, b.queued(stored.ID).Status)
 			require.Len(t, b.sent(), 1)
 			fenced, err := b.store.Jobs().Finish(t.Context(), []queue.Finish{{Job: claimed.Jobs[0], Status: queue.StatusFailed, At: now}})
 			require.NoError(t, err)
-			require.Len(t, fenced, 1, "who comes back from the dead ends nothing")
+			require.Len(t, fenced, 1, "a worker that lost its lease finishes nothing")
 		})
 	}
 }
@@ -530,7 +530,7 @@ func TestCancel(t *testing.T) {
 		require.ErrorContains(t, err, "completed")
 	})
 
-	t.Run("NobodyElsesAndNoneAtAllIsNotFound", func(t *testing.T) {
+	t.Run("OneOfAnotherOrganisationOrAnUnknownOneIsNotFound", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		stored := b.enqueue(nil)

@@ -265,7 +265,7 @@ func ledgers(ctx context.Context, c conn, sql string, args postgres.Args) ([]anc
 	return all, err
 }
 
-// readActor reads whose call caused a line; nobody's where it is empty.
+// readActor reads whose call caused a line; an empty one means that no call did.
 func readActor(stored string, l *consent.Line) error {
 	if stored == "" {
 		return nil

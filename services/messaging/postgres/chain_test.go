@@ -111,7 +111,7 @@ func TestLedgerIsAChain(t *testing.T) {
 	})
 }
 
-// tamper does what only somebody can who owns the tables: it takes the guards off.
+// tamper does what only the owner of the tables can do: it takes the guards off.
 func tamper(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	owner := pgtest.Owner(t, pool)

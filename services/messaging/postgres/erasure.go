@@ -75,8 +75,8 @@ delete from sms_outbound_jobs
 where org_id = @org and status = 'pending'
 	and (payload ->> 'to' = @phone or payload ? 'profile_id' and payload ->> 'profile_id' = @profile::uuid::text)`
 
-	// sqlErasureWaits finds what has to come to its end first. A message that waits for an operator or for another attempt does not: nobody
-	// can make one any more.
+	// sqlErasureWaits finds what must end before the erasure. A message that waits for an operator or for another attempt does not
+	// delay it: no further attempt can be made.
 	sqlErasureWaits = `
 select coalesce((
 	select m.id from sms_messages m

@@ -334,7 +334,7 @@ func TestSuppressions(t *testing.T) {
 		})
 	}
 
-	t.Run("NoOneElseEndsThem", func(t *testing.T) {
+	t.Run("OnlyTheSTARTOfThePersonEndsThem", func(t *testing.T) {
 		t.Parallel()
 		store, pool, p := erasable(t)
 		writes(t, store, p, "START", at) // of another time
@@ -391,7 +391,7 @@ func TestSuppressions(t *testing.T) {
 		requireRefused(t, store, attempt(t, p.OrgID, p.Phone, "enrolled anew"))
 	})
 
-	t.Run("UnderAnotherKeyNobodyNewIsTexted", func(t *testing.T) {
+	t.Run("UnderAnotherKeyNoNewPersonIsTexted", func(t *testing.T) {
 		t.Parallel()
 		store, p := stopped(t)
 		for _, key := range []string{"", "another key of at least 32 bytes .."} {

@@ -116,7 +116,7 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 			return send.Message{}, err
 		}
 		if !kept && follows.Event != nil { // the ledger states no confirmation that is not given
-			follows.Event.ConfirmedBy, follows.Event.Confirmation = inbox.ByNobody, ""
+			follows.Event.ConfirmedBy, follows.Event.Confirmation = inbox.Unconfirmed, ""
 		}
 	}
 	if follows.Event != nil {

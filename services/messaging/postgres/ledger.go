@@ -64,7 +64,7 @@ select org_id, phone, @at, @state, @source, @words, @sender, @message, @pack, @r
 const sqlCarrierBlocks = `
 update consents set carrier_blocks = @blocks where org_id = @org and phone = @phone and carrier_blocks <> @blocks`
 
-// sqlCarrierRefuses notes that Twilio refuses messages to somebody, unless they have come back since.
+// sqlCarrierRefuses notes that Twilio refuses messages to a person, unless the person has opted in again since.
 const sqlCarrierRefuses = `
 update consents set carrier_blocks = true where org_id = @org and phone = @phone and state = 'opted_out' and not carrier_blocks`
 

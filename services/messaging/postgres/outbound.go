@@ -228,7 +228,7 @@ func (o *Outbound) List(ctx context.Context, q outbound.Query) (found []outbound
 const sqlLockQueued = `select from sms_outbound_jobs where org_id = @org and id = @id for no key update`
 
 // Cancel takes a message back unless Twilio has it or may have it; outbound.ErrNotFound, outbound.ErrNotCancellable. The row is locked
-// first, against whoever would claim it; what Send has made of it is read after that, so nothing can have come between.
+// first, so that no worker claims it; what Send has recorded is read after that, so nothing can change in between.
 func (o *Outbound) Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (m outbound.Queued, err error) {
 	defer mark(&err)
 	err = postgres.InTx(ctx, o.pool, func(tx pgx.Tx) error {

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 )
 
-// sqlTake is the whole decision to send now in one statement: whoever comes second waits for the row, and reads it again.
+// sqlTake is the whole decision to send now in one statement: a second caller waits for the row, and reads it again.
 const sqlTake = `
 insert into sender_rates as r (sender, arrival) values (@sender, @at::timestamptz + @cost::interval)
 on conflict (sender) do update set arrival = greatest(r.arrival, @at) + @cost::interval

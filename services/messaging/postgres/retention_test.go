@@ -217,7 +217,7 @@ func TestRetention(t *testing.T) {
 		},
 		"NoAnchorSkipsANumber":       {deed: `insert into ledger_anchors (number, at, ledgers, hash) values (5, now(), 1, repeat('0', 64))`, refused: "not the next one"},
 		"AMessageIsNotSimplyDeleted": {deed: `delete from sms_messages`, refused: "permission denied"},
-		"NobodyIsErasedWithoutARecordOfIt": {
+		"NoPersonIsErasedWithoutARecordOfIt": {
 			deed:    `select erase_person(gen_random_uuid(), '+14155550100', gen_random_uuid(), 'none', now(), '{}', '{}')`,
 			refused: "is not kept",
 		},

@@ -176,8 +176,8 @@ func (s *Store) Claim(ctx context.Context, a send.Attempt) (claim send.Claim, er
 	return send.Claim{}, errClaimContended
 }
 
-// firstConsent lets a person be texted of whom nothing is recorded. Whether they have said STOP before they were erased cannot be told
-// without the key that they were erased under: then nobody new is texted, and the caller tries again.
+// firstConsent lets a person be texted of whom nothing is recorded. Whether they said STOP before they were erased cannot be told
+// without the key that they were erased under: without it no new person is texted, and the caller tries again.
 func (s *Store) firstConsent(ctx context.Context, args postgres.Args) error {
 	if err := s.checkKey(ctx, s.pool, args); err != nil {
 		return fmt.Errorf("%w: %w", send.ErrUnavailable, err)

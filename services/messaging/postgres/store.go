@@ -40,7 +40,7 @@ type Store struct {
 	pool postgres.DB
 	hot  *postgres.Combiner // of what every message does
 
-	Pseudonyms consent.Pseudonyms // of those who are erased; without a key nobody can be
+	Pseudonyms consent.Pseudonyms // of erased people; without a key no person can be erased
 }
 
 // NewStore works on a migrated database; the caller keeps owning the pool.

@@ -71,7 +71,7 @@ func TestMigrationOfRunningDatabase(t *testing.T) {
 	for _, m := range due {
 		statuses = append(statuses, m.Status)
 		require.Equal(t, send.ConfirmAbsentThenResend, m.UnknownPolicy)
-		require.Equal(t, m.CreatedAt, m.AttemptedAt, "nobody noted when it was claimed, and not before this")
+		require.Equal(t, m.CreatedAt, m.AttemptedAt, "the old schema did not store the time of the claim; the creation is its lower bound")
 	}
 	require.Empty(t, unread)
 	require.ElementsMatch(t, []sms.Status{sms.Unknown, sms.Unknown, sms.Queued}, statuses)
@@ -102,7 +102,7 @@ func TestMigrationBesideWork(t *testing.T) {
 	require.NoError(t, postgres.Migrations().Ready(t.Context(), pool))
 }
 
-// TestSchema tries what the code never does: the constraints must refuse it for whoever comes by psql, as the owner.
+// TestSchema tries what the code never does: the constraints must refuse it also to an operator who uses psql as the owner.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Owner(t, pgtest.New(t, postgres.Migrations()))

@@ -8,8 +8,8 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// sqlUnfinished reads one of each kind by its index. A message that Twilio did not process is not among them: whoever asked for it does so
-// again, which is a text of the queue or is known to the caller.
+// sqlUnfinished reads one of each kind by its index. A message that Twilio did not process is not among them: the outbound queue,
+// whose text is found here too, or the caller asks for it again.
 const sqlUnfinished = `
 select coalesce(m.id::text, '') as message_id, coalesce(m.status, '') as status, coalesce((
     select j.id::text from sms_outbound_jobs j

@@ -147,7 +147,7 @@ func (f Full) words(l Limits) string {
 // advice says why a message waits, and what to do.
 func (f Full) advice(l Limits) string {
 	return "as much was sent as the cap allows: " + f.words(l) + "; it may be sent at " + at(f.Until()) +
-		"; to do: see whether somebody makes us text this number, or raise the cap"
+		"; to do: see whether abuse causes the texts to this number, or raise the cap"
 }
 
 // verdict is what the policy says of a number.
@@ -165,7 +165,7 @@ type verdicts struct {
 
 const mostVerdicts = 4096
 
-// about is the verdict on a recipient. Who writes to us about consent is answered, from wherever they write.
+// about is the verdict on a recipient. A person who writes to us about consent gets an answer in every country.
 func (s *Service) about(r Request) verdict {
 	v := s.verdicts.about(s.Numbers, r.To)
 	if r.DespiteHold {

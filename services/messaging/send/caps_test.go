@@ -190,7 +190,7 @@ func TestNumbersThatMayNotBeTexted(t *testing.T) {
 	}
 	require.Empty(t, b.Sent())
 	answer := func(r *send.Request) { r.DespiteHold = true }
-	require.Equal(t, send.Accepted, b.sendTo("+447400123456", send.AnswerKeys+"help:SM1", answer).Outcome, "who writes to us is answered")
+	require.Equal(t, send.Accepted, b.sendTo("+447400123456", send.AnswerKeys+"help:SM1", answer).Outcome, "a person who writes to us gets an answer")
 	b.Config.Numbers = phone.Policy{}
 	require.Equal(t, send.Accepted, b.sendTo("+447400123456", "1", nil).Outcome)
 	b.Config.Numbers = phone.Policy{Countries: phone.Countries{"US"}}

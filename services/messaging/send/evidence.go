@@ -18,7 +18,7 @@ type UnknownPolicy string
 
 // The policies.
 const (
-	// ConfirmAbsentThenResend lets whoever asks next send it again, once Twilio's list has not had it twice.
+	// ConfirmAbsentThenResend lets the next call send it again, once two listings of Twilio did not have it.
 	ConfirmAbsentThenResend UnknownPolicy = "confirm_absent_then_resend"
 	// NeverDuplicate leaves that to an operator.
 	NeverDuplicate UnknownPolicy = "never_duplicate"
@@ -174,7 +174,7 @@ func (m Message) park(at time.Time, item EvidenceItem) Decision {
 
 // A list that cannot be had is given up after so many tries in a row, over so long. Both: a process that was away for hours must have
 // tried, and an outage of Twilio must not park every message that it left in doubt, which would each need an operator. Most of
-// those outages are shorter; whoever waits for the message in a conversation has been told of it long before.
+// those outages are shorter; the conversation that waits for the message has been told of it long before.
 const (
 	mostFailedListings = 20
 	failingLimit       = 2 * time.Hour
@@ -215,8 +215,8 @@ func (m Message) absent(l Listing, item EvidenceItem) Decision {
 	return Decision{Message: m.release(l.At), Item: item, Settled: SettledAbsent}
 }
 
-// release lets whoever asks next make a new attempt, with consent checked in its claim as ever. Nobody sends it of their own
-// accord: only the caller knows of holds, resets and pauses, and its alarms come back by themselves.
+// release lets the next caller make a new attempt, with consent checked in its claim as ever. The reconciler never sends: only
+// the caller knows of holds, resets and pauses, and its alarms come back by themselves.
 func (m Message) release(at time.Time) Message {
 	m = m.endChecks(at)
 	m.Status, m.ErrorCode, m.LeaseUntil = sms.Throttled, 0, at
@@ -285,8 +285,8 @@ func (m Message) earliest() time.Time {
 	return m.AttemptedAt.Add(-clockTolerance).Truncate(time.Second)
 }
 
-// RivalsSince is the end of a lease before which nobody's attempt can have made what may be this message: one whose last call
-// had ended by then reached Twilio before this one began, by whichever clock.
+// RivalsSince is the instant such that an attempt whose lease ended before it cannot have made what may be this message: its
+// last call reached Twilio before this attempt began, by either clock.
 func (m Message) RivalsSince(timeout time.Duration) time.Time {
 	return m.earliest().Add(-timeout - clockTolerance)
 }

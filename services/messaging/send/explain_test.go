@@ -163,7 +163,7 @@ func TestExplainWhatIsOnItsWay(t *testing.T) {
 		require.Equal(t, "ask the person for another number; then POST /v1/sessions/"+session+":reset; /v1/profiles/"+r.ProfileID.String()+
 			" takes the new number; POST /v1/profiles/"+r.ProfileID.String()+":activate begins anew", e.Advice)
 		e, _ = explain(30004)
-		require.Equal(t, "nothing: the person can text START", e.Advice, "nobody is written to anew who blocks us")
+		require.Equal(t, "nothing: the person can text START", e.Advice, "no new session is advised for a person who blocks us")
 		e, _ = explain(39999)
 		require.Contains(t, e.Advice, "https://www.twilio.com/docs/api/errors/39999")
 	})

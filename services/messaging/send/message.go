@@ -42,7 +42,7 @@ type Message struct {
 	CorrelationID  string
 	AttemptToken   uuid.UUID // of the attempt that holds or last held the row
 	AttemptedAt    time.Time // when that attempt was claimed; zero for an inbound message
-	LeaseUntil     time.Time // nobody else may attempt it before
+	LeaseUntil     time.Time // no other attempt may claim it before
 	Attempts       int
 	UnknownPolicy  UnknownPolicy
 	AbsentSince    time.Time // when the first listing began that confirms that Twilio does not have the attempt's message; else zero
@@ -136,9 +136,9 @@ func (m Message) Quiet(now time.Time, timeout time.Duration) bool {
 }
 
 // Settle applies what Twilio answered to an attempt. The fence is the attempt's token on a row without a SID: an
-// attempt that lost its lease may still tell the truth about its own row, whatever has been concluded from its silence
-// (unknown, parked, given up, or throttled because Twilio's list did not have it), but it may not speak about somebody
-// else's attempt: if a new one has been claimed meanwhile, a receipt will tell. A SID is always the truth; a refusal settles
+// attempt that lost its lease may still settle its own row, whatever has been concluded from its silence
+// (unknown, parked, given up, or throttled because Twilio's list did not have it), but not another attempt: if a new
+// one has been claimed meanwhile, a receipt will tell. A SID is always the truth; a refusal settles
 // what is in doubt, and does not overrule an operator who gave the message up. A receipt that was faster has adopted the SID
 // already; then only what it could not know is added.
 func (m Message) Settle(a Answer) (settled Message, changed bool) {
@@ -190,7 +190,7 @@ func (m Message) endChecks(at time.Time) Message {
 }
 
 // mendWait is how long a message waits that was refused because of our own account, sender or request. Twilio has not
-// processed it, so it may be sent once that is mended; to call its recipient unreachable would be untrue of everybody.
+// processed it, so it may be sent once that is mended; its recipient is not reported as unreachable.
 const mendWait = 30 * time.Second
 
 func oursToMend(code int) bool {
@@ -233,7 +233,7 @@ func (m Message) reach(status sms.Status) Message {
 }
 
 // Receive merges one delivery receipt. A row without a SID adopts the receipt's: it names our message id, so Twilio
-// has the message, whatever the attempt was told, and whoever has concluded what from its silence. So the receipt of a first
+// has the message, whatever the attempt was told or was concluded from its silence. So the receipt of a first
 // attempt may come while a second one is under way, although Twilio's list has not had the first one twice: the row is then
 // the first one's, and the second one's answer finds it so (messaging.sms_answer_not_adopted). A receipt of another SID, or
 // with a word that we do not know, changes nothing. A row that adopts a receipt counts as accepted when the receipt came: a

@@ -94,7 +94,7 @@ func (m *Metrics) passedOver(ctx context.Context, log *slog.Logger, what string,
 
 // Gauges are what is known of messages that are not at their end, at an instant.
 type Gauges struct {
-	InDoubt       map[sms.Status]int           // messages of which nobody knows whether Twilio has them, by status
+	InDoubt       map[sms.Status]int           // messages that Twilio may or may not have, by status
 	OldestInDoubt map[sms.Status]time.Duration // how long ago the oldest of them was attempted
 	Missing       int                          // messages that Twilio took a while ago and whose final status has not come
 }
@@ -114,7 +114,7 @@ func Observe(
 	now func() time.Time,
 ) error {
 	inDoubt, inDoubtErr := meter.Int64ObservableGauge("sms_in_doubt",
-		metric.WithDescription("Texts of which nobody knows whether Twilio has them: unknown ones are looked for, parked ones wait for you."))
+		metric.WithDescription("Texts that Twilio may or may not have: unknown ones are looked for, parked ones wait for an operator."))
 	oldest, oldestErr := meter.Float64ObservableGauge("sms_in_doubt_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest text in doubt was attempted."))
 	missing, missingErr := meter.Int64ObservableGauge("sms_receipts_missing",

@@ -140,7 +140,7 @@ func receiptsOfOthers(t *testing.T) {
 		require.Equal(t, sms.Queued, b.Stored().Status)
 	})
 
-	t.Run("ReceiptOfNobodysMessageIsKept", func(t *testing.T) {
+	t.Run("ReceiptOfAnUnknownMessageIsKept", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		for range 2 {

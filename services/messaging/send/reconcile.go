@@ -32,8 +32,8 @@ type ReconcilerConfig struct {
 	Metrics  *Metrics
 }
 
-// Reconciler finds out what nobody has told us: whether Twilio has a message whose answer was lost, and what became of one whose
-// receipts were. It never sends. Any number of them share the work.
+// Reconciler asks Twilio for what did not arrive: whether Twilio has a message whose answer was lost, and what became of one whose
+// receipts were lost. It never sends. Any number of them share the work.
 type Reconciler struct {
 	ReconcilerConfig
 }

@@ -207,7 +207,7 @@ func whatCannotBeToldIsParked(t *testing.T) {
 		b := setup(t)
 		b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
 		b.Send("")
-		b.Carrier.Send(t.Context(), twilio.Outgoing{To: theirs, Body: body}) // somebody else with the same account and words
+		b.Carrier.Send(t.Context(), twilio.Outgoing{To: theirs, Body: body}) // another program with the same account and words
 		b.Clock.Advance(lease + time.Second)
 		b.Reconcile()
 		require.Equal(t, sms.Parked, b.Stored().Status)

@@ -25,7 +25,7 @@ type ResolutionKind string
 // The kinds.
 const (
 	Sent    ResolutionKind = "sent"     // Twilio has it, under the SID given
-	NotSent ResolutionKind = "not_sent" // it does not: whoever asks next may send it again
+	NotSent ResolutionKind = "not_sent" // it does not: the next call of Send may send it again
 	GiveUp  ResolutionKind = "give_up"  // it is never sent, whether Twilio has it or not
 )
 
@@ -52,7 +52,7 @@ type Resolution struct {
 // sidShape is what Twilio's ids of messages look like.
 var sidShape = regexp.MustCompile(`^(SM|MM)[0-9a-fA-F]{32}$`)
 
-// Resolve takes an operator's resolution of a message that nobody else can settle, and keeps it with the evidence. It sends nothing.
+// Resolve takes an operator's resolution of a message that only an operator can settle, and keeps it with the evidence. It sends nothing.
 // The same resolution again changes nothing. ErrNotResolvable says why one is not taken: the message needs none, is being sent
 // at this moment, or Twilio contradicts it.
 func (s *Service) Resolve(ctx context.Context, request ResolveRequest) (Message, error) {
@@ -123,7 +123,7 @@ func (m Message) Resolve(r Resolution) (resolved Message, changed bool, err erro
 	switch r.Kind {
 	case Sent:
 		if !r.Stored.Outbound() || r.Stored.To != m.To {
-			return m, false, notResolvable("Twilio's message with this SID went to somebody else")
+			return m, false, notResolvable("Twilio's message with this SID went to another number")
 		}
 		if r.Stored.Body != "" && !says(*r.Stored, m.Body) { // empty when Twilio does not keep it: then the operator's resolution is all there is
 			return m, false, notResolvable("Twilio's message with this SID says something else")
@@ -168,10 +168,10 @@ func (m Message) resolvable(r Resolution) (changes bool, err error) {
 		if r.Kind == NotSent {
 			return true, nil
 		}
-		return false, notResolvable("it is " + string(m.Status) + ", which is no doubt; only NOT_SENT makes it be sent again")
+		return false, notResolvable("it is " + string(m.Status) + ", which is not in doubt; only NOT_SENT lets it be sent again")
 	case sms.Throttled, sms.Accepted, sms.Queued, sms.Sent, sms.Failed, sms.Undelivered, sms.Delivered, sms.Received:
 	}
-	return false, notResolvable("it is " + string(m.Status) + ", which is no doubt; it is sent by whoever asks for it next")
+	return false, notResolvable("it is " + string(m.Status) + ", which is not in doubt; the next call that asks for it sends it")
 }
 
 // ErrTaken means that the SID an operator gave is another message's.

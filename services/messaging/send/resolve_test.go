@@ -77,7 +77,7 @@ func sentIsConfirmedByTwilio(t *testing.T) {
 		for sid, why := range map[string]string{
 			"SM" + strings.Repeat("0", 32): "Twilio has no message",
 			words:                          "says something else",
-			person:                         "went to somebody else",
+			person:                         "went to another number",
 			result.Message.SID:             "another message has this SID",
 		} {
 			_, err := b.Service(nil).Resolve(t.Context(), b.resolution(m, send.Sent, sid))
@@ -143,7 +143,7 @@ func notSentAndGivenUp(t *testing.T) {
 		require.Equal(t, sms.Throttled, b.Stored().Status)
 	})
 
-	t.Run("NotSentIsSentAgainByWhoeverAsks", func(t *testing.T) {
+	t.Run("NotSentIsSentAgainByTheNextCall", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		m := b.parked()
@@ -303,7 +303,7 @@ func TestCrashMatrixOfResolve(t *testing.T) {
 				var m send.Message
 				if word == send.Sent {
 					m, sid, _ = b.doubled()
-					want = 2 // one of them is somebody else's
+					want = 2 // one of them is another program's
 				} else {
 					m = b.parked()
 				}

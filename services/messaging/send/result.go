@@ -51,7 +51,7 @@ type Result struct {
 	Number      bool          // it is rejected because its recipient may not be texted, and Twilio was not asked
 }
 
-// resultOf is what a row says to somebody who asks for the same send without making an attempt. Twilio's possession
+// resultOf is what a row says to a caller who asks for the same send without making an attempt. Twilio's possession
 // beats everything; an opt-out beats whatever has not been accepted, and reminders that are off, a hold, or a cap, what could be sent now.
 func resultOf(c Claim, a Attempt) Result {
 	m, now := c.Message, a.At

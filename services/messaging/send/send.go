@@ -57,7 +57,7 @@ type Request struct {
 	HoldVersion int64
 	// Confirms is the person's message whose opt-out this one confirms, and uuid.Nil for every other message.
 	Confirms uuid.UUID
-	// Purpose is what the message is for, where that is known: whoever wants no reminders gets none of the purposes that Remind.
+	// Purpose is what the message is for, where that is known: a person who wants no reminders gets none of the purposes that Remind.
 	Purpose string
 	// Outreach is a message that its reader did not ask for just now: it waits for its turn before every attempt.
 	Outreach bool
@@ -79,7 +79,7 @@ type Attempt struct {
 	From       string
 	BodyHash   [sha256.Size]byte
 	Segments   int
-	Token      uuid.UUID // the fence: whoever settles must name it
+	Token      uuid.UUID // the fence: an answer settles the row only with it
 	At         time.Time
 	LeaseUntil time.Time
 	Timeout    time.Duration // of one call to Twilio: so long after its lease an abandoned attempt may still be on its way
@@ -161,8 +161,8 @@ func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
 	return result, nil
 }
 
-// inTurn makes the attempt, which of outreach is made in its turn only. The turn is taken before the row is claimed: a claim is held by
-// nobody who waits. It is asked for only if an attempt seems to be needed, so that all other answers cost none; an attempt that
+// inTurn makes the attempt, which of outreach is made in its turn only. The turn is taken before the row is claimed: no attempt
+// that waits holds a claim. It is asked for only if an attempt seems to be needed, so that all other answers cost none; an attempt that
 // is refused after all, because a cap is full by now or something else has changed between the two, gives it back.
 func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 	if a.Refused != nil {

@@ -26,7 +26,7 @@ func TestSend(t *testing.T) {
 	repeatedSendsAreOne(t)
 	waitsGrowWithTheAgeOfTheSend(t)
 	refusalsAreThrottledOrFinal(t)
-	nothingIsLostWhoeverHangsUp(t)
+	hangUpsLoseNothing(t)
 	answersAndReceiptsAreKept(t)
 }
 
@@ -273,7 +273,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 		})
 		result, err := misconfigured.Send(t.Context(), b.Request())
 		require.NoError(t, err)
-		require.Equal(t, send.Throttled, result.Outcome, "nobody's phone is at fault")
+		require.Equal(t, send.Throttled, result.Outcome, "the fault is not the recipient's")
 		require.Equal(t, 20003, result.Message.ErrorCode)
 		require.NotEmpty(t, result.Explanation)
 		require.Equal(t, 30*time.Second, result.RetryAfter)
@@ -285,7 +285,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 	})
 }
 
-func nothingIsLostWhoeverHangsUp(t *testing.T) {
+func hangUpsLoseNothing(t *testing.T) {
 	t.Helper()
 	t.Run("CallerWhoHangsUpLosesNothing", func(t *testing.T) {
 		t.Parallel()
@@ -297,7 +297,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 				return b.Carrier.Send(ctx, out)
 			})
 		})
-		_, _ = service.Send(ctx, b.Request()) // nobody is there to hear the answer
+		_, _ = service.Send(ctx, b.Request()) // the caller does not wait for the answer
 		require.True(t, b.Stored().Accepted())
 		require.Len(t, b.Sent(), 1)
 	})
@@ -313,7 +313,7 @@ func nothingIsLostWhoeverHangsUp(t *testing.T) {
 			}}
 		})
 		_, _ = service.Send(ctx, b.Request())
-		require.True(t, b.Stored().Accepted(), "a row that is claimed is sent, or nobody would send it")
+		require.True(t, b.Stored().Accepted(), "the attempt that claimed the row sends it; no other attempt would")
 		require.Len(t, b.Sent(), 1)
 	})
 
@@ -549,7 +549,7 @@ func optOutsThatRaceWithTheSend(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Send("")
-		_, err := b.Emulator.Receive(t.Context(), theirs, ours, "STOP") // nobody told us
+		_, err := b.Emulator.Receive(t.Context(), theirs, ours, "STOP") // we get no webhook of it
 		require.NoError(t, err)
 		next := b.Request()
 		next.Key = "another"

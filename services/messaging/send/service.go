@@ -43,7 +43,7 @@ type Sender struct {
 	ServiceSID string // Twilio's messaging service, preferred for sending; may be empty when Number is not
 }
 
-// Of is what orgID sends from: the messaging service or else the number. It is ErrNoSender for everybody but the owner.
+// Of is what orgID sends from: the messaging service or else the number. It is ErrNoSender for every organisation but the owner.
 func (s Sender) Of(orgID uuid.UUID) (string, error) {
 	switch {
 	case orgID != s.OrgID || (s.ServiceSID == "" && s.Number == ""):

@@ -130,7 +130,7 @@ func (l *Log) String() string {
 	return l.buffer.String()
 }
 
-// takeReceipt does what the gateway does with a status callback. Whoever takes it may die over it.
+// takeReceipt does what the gateway does with a status callback. The process that takes it may die before it answers.
 func (b *Bundle) takeReceipt(w http.ResponseWriter, r *http.Request) {
 	receiver := b.current()
 	taken := receiver == nil

@@ -45,7 +45,7 @@ func readTime(field string, at *timestamppb.Timestamp) (time.Time, error) {
 	return at.AsTime(), nil
 }
 
-// writeListed says of a message that is recorded no more than that: nobody needs its words again.
+// writeListed gives of a recorded message only that it is recorded: the caller does not need its words again.
 func writeListed(page inbox.ListedPage) *messagingv1.ListInboundResponse {
 	answer := &messagingv1.ListInboundResponse{NextPageToken: page.Next}
 	for _, m := range page.Messages {

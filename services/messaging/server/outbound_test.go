@@ -99,7 +99,7 @@ func TestOutbound(t *testing.T) {
 		}
 	})
 
-	t.Run("IsNobodyElses", func(t *testing.T) {
+	t.Run("IsHiddenFromAnotherOrganisation", func(t *testing.T) {
 		t.Parallel()
 		other := as(t, rpc.RoleOperator, orgB, "op")
 		_, err := s.GetQueuedText(other, &messagingv1.GetQueuedTextRequest{TextId: stored.GetTextId()})

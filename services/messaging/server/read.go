@@ -32,7 +32,7 @@ const (
 	clockSkew = time.Minute
 )
 
-// evidenceLine is how the ledger writes evidence, each on a line of its own below what was said: nobody's words may look like it.
+// evidenceLine matches how the ledger writes evidence: each item on a line of its own below the words. A caller's words must not match it.
 var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collected_at):`)
 
 // invalid complains about a field by name, never by value.
@@ -181,7 +181,7 @@ func readLine(field, text string, longest int) (string, error) {
 	return line, nil
 }
 
-// readEvidence reads on what grounds an operator opts somebody in.
+// readEvidence reads on what grounds an operator opts a person in.
 func readEvidence(r *messagingv1.Evidence, now time.Time) (*consent.Evidence, error) {
 	method, err := readLine("evidence.method", r.GetMethod(), longestMethod)
 	if err != nil {

@@ -86,7 +86,7 @@ func (c contract) messagesAreAnswered() {
 		{"SM4", "parar lembretes", off, unsaid, none},
 		{"SM5", "Stop sending me reminders", off, unsaid, messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL},
 	} {
-		for range 2 { // and every repeat is answered the same, whoever asked first
+		for range 2 { // every repeat gets the same answer, whichever caller's request came first
 			older, newer := c.hear(tt.sid, tt.body, false, time.Minute), c.hear(tt.sid, tt.body, true, time.Minute)
 			require.Equal(c.t, []any{tt.older, unsaid, unsaid}, []any{older.GetConsentEffect(), older.GetReminders(), older.GetTips()}, tt.body)
 			require.Equal(c.t, []any{none, tt.reminders, tt.tips}, []any{newer.GetConsentEffect(), newer.GetReminders(), newer.GetTips()}, tt.body)

@@ -112,7 +112,7 @@ func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInbound
 	return answer, nil
 }
 
-// GetMessage reads one message. To a person, somebody else's message does not exist.
+// GetMessage reads one message. For a person, another person's message does not exist.
 func (s *Server) GetMessage(ctx context.Context, r *messagingv1.GetMessageRequest) (*messagingv1.GetMessageResponse, error) {
 	m, err := s.message(ctx, r.GetMessageId())
 	if err != nil {

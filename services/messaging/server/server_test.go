@@ -478,7 +478,7 @@ func TestView(t *testing.T) {
 			requireRefused(t, err, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND)
 		})
 	}
-	t.Run("UserMayNotAskForSomebodyElse", func(t *testing.T) {
+	t.Run("UserMayNotAskForAnotherPerson", func(t *testing.T) {
 		t.Parallel()
 		_, err := s.ListMessages(as(t, rpc.RoleUser, orgA, ana), &messagingv1.ListMessagesRequest{ProfileId: bob})
 		requireRefused(t, err, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED)
@@ -487,12 +487,12 @@ func TestView(t *testing.T) {
 	})
 	t.Run("UserWithoutAProfileSeesNothing", func(t *testing.T) {
 		t.Parallel()
-		for _, subject := range []string{"somebody", uuid.Nil.String()} {
+		for _, subject := range []string{"not-a-uuid", uuid.Nil.String()} {
 			_, err := s.ListMessages(as(t, rpc.RoleUser, orgA, subject), &messagingv1.ListMessagesRequest{})
 			requireRefused(t, err, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED)
 		}
 	})
-	t.Run("NobodySeesNothing", func(t *testing.T) {
+	t.Run("CallerWithoutAPrincipalSeesNothing", func(t *testing.T) {
 		t.Parallel()
 		_, err := s.ListMessages(t.Context(), &messagingv1.ListMessagesRequest{})
 		requireRefused(t, err, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED)
@@ -758,7 +758,7 @@ func TestConsentExport(t *testing.T) {
 	require.Equal(t, consent.RulesVersion, line.GetRulesVersion())
 	require.Equal(t, "paceline", line.GetConfirmedBy())
 	require.NotEmpty(t, line.GetConfirmation())
-	require.Empty(t, line.GetConfirmationOutcome(), "nobody has sent it yet")
+	require.Empty(t, line.GetConfirmationOutcome(), "the responder has not sent it yet")
 
 	var pages strings.Builder
 	token := ""

@@ -54,6 +54,6 @@ func (v view) narrow(asked uuid.UUID) (uuid.UUID, error) {
 	case asked == uuid.Nil:
 		return v.profileID, nil
 	default:
-		return uuid.Nil, fmt.Errorf("%w: profile_id is somebody else's", errDenied)
+		return uuid.Nil, fmt.Errorf("%w: profile_id is another person's", errDenied)
 	}
 }

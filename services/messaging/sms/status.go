@@ -21,7 +21,7 @@ const (
 	Throttled Status = "throttled"
 	// Unknown means that the answer was lost: the message may or may not have gone out.
 	Unknown Status = "unknown"
-	// Parked means that nobody but an operator can tell whether Twilio has the message, or may say that it is sent again.
+	// Parked means that only an operator can tell whether Twilio has the message, or may decide that it is sent again.
 	Parked Status = "parked"
 	// Rejected means that Twilio refused the message for good.
 	Rejected Status = "rejected"
@@ -89,7 +89,7 @@ func ParseProviderStatus(wire string) (Status, error) {
 }
 
 // Final reports whether no later word of Twilio is to be waited for. After a failure there may still be one, but hardly ever
-// is. Sent is not final: only from carriers without receipts it is the last word, and nobody says which those are.
+// is. Sent is not final: it is the last word only of carriers without receipts, and Twilio does not say which those are.
 func (s Status) Final() bool {
 	switch s {
 	case Failed, Undelivered, Delivered, Received:

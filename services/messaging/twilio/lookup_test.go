@@ -261,8 +261,8 @@ func requireDiscreet(t *testing.T, err error) {
 	}
 }
 
-// TestLookupFindsNobody has no server behind the address at all.
-func TestLookupFindsNobody(t *testing.T) {
+// TestLookupWithoutAServer has no server behind the address.
+func TestLookupWithoutAServer(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(nil)
 	gone.Close()

@@ -15,7 +15,7 @@ import (
 	openapi "github.com/twilio/twilio-go/rest/api/v2010"
 )
 
-// Kind is what is known about a send. The zero Kind is Unknown, so that an outcome nobody filled in is never repeated.
+// Kind is what is known about a send. The zero Kind is Unknown, so that a send whose outcome was never set is not repeated.
 type Kind int
 
 const (

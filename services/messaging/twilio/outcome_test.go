@@ -123,7 +123,7 @@ func TestClassifiesTheEmulatorsRefusals(t *testing.T) {
 		got := deleted.Send(t.Context(), hello)
 		require.Equal(t, []int{20003, 401}, []int{got.Code, got.HTTPStatus})
 	})
-	t.Run("SomeoneWhoTextedSTOP", func(t *testing.T) {
+	t.Run("PersonWhoTextedSTOP", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, nil)
 		_, err := b.emulator.Receive(t.Context(), person, number, "STOP")
@@ -209,7 +209,7 @@ func TestClassifiesAFailureByWhetherItCanHaveBeenSent(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name    string
-		handler http.Handler // nil: nobody listens
+		handler http.Handler // nil: no server listens
 		edit    func(*twilio.Config)
 		ctx     func(context.Context) (context.Context, context.CancelFunc)
 		want    twilio.Outcome
@@ -356,7 +356,7 @@ func (s *rude) start() (origin string, stop func(), err error) {
 	return "http://" + listener.Addr().String(), func() { _ = listener.Close(); done.Wait() }, nil
 }
 
-func TestKindIsUnknownUnlessSomebodySaysOtherwise(t *testing.T) {
+func TestKindIsUnknownByDefault(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, twilio.Unknown, twilio.Outcome{}.Kind)
 	names := []string{}

@@ -37,7 +37,7 @@ const (
 	TipsOn                = "ENGAGEMENT_TIPS_ON"                //
 	DestinationHousehold  = "ENGAGEMENT_DESTINATION_HOUSEHOLD"  // to the switch to the household
 	DestinationIndividual = "ENGAGEMENT_DESTINATION_INDIVIDUAL" // to the switch to the person's own phone
-	DestinationNone       = "ENGAGEMENT_DESTINATION_NONE"       // to the switch of somebody without a household
+	DestinationNone       = "ENGAGEMENT_DESTINATION_NONE"       // to the switch of a person without a household
 	Apology               = "ENGAGEMENT_APOLOGY"                // when a choice, preference or switch failed
 )
 
@@ -160,7 +160,7 @@ func (e Engagement) Locales() []string { return slices.Sorted(maps.Keys(e.texts)
 // EngagementKeys lists the texts.
 func EngagementKeys() []string { return slices.Sorted(maps.Keys(shapes())) }
 
-// ReviewOf is the weekly review of somebody who noted so many things.
+// ReviewOf is the weekly review of a person who noted count things.
 func ReviewOf(count int) (key string, params Params) {
 	if count <= 0 {
 		return WeeklyReviewEmpty, Params{}

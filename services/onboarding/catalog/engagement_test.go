@@ -106,7 +106,7 @@ func TestEngagementCopy(t *testing.T) {
 			require.Contains(t, render(t, locale, catalog.Reminder), says[1])
 		}
 	})
-	t.Run("EveryOfferIsMade", func(t *testing.T) { // or nobody learns that the words exist
+	t.Run("EveryOfferIsMade", func(t *testing.T) { // or people do not learn that the words exist
 		t.Parallel()
 		for language, offers := range catalog.Offered() {
 			for _, words := range offers {
@@ -290,7 +290,7 @@ func TestRenderOfEngagement(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
-	t.Run("TextsOfNobodyHaveNone", func(t *testing.T) {
+	t.Run("WithoutCopyThereIsNoText", func(t *testing.T) {
 		t.Parallel()
 		_, err := catalog.Engagement{}.Render("en", catalog.Goodbye, "", catalog.Params{})
 		require.ErrorIs(t, err, catalog.ErrUnknownText)

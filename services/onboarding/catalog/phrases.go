@@ -2,7 +2,7 @@ package catalog
 
 // What texts do not say, in lower case, in English and Portuguese. A phrase is found as whole words, whatever stands between them.
 
-// praise judges a person, if kindly. Onboarding says none; engagement celebrates what somebody did.
+// praise judges a person, even when it is kind. Texts of onboarding have none; texts of engagement celebrate what a person did.
 func praise() []string {
 	return []string{
 		"great job", "good job", "nice work", "well done", "congratulations", "congrats", "amazing", "awesome", "proud of you",

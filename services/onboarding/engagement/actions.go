@@ -80,7 +80,7 @@ func storable(text string, most int) bool {
 }
 
 // Report counts an action of a person, once per key, and says what it did; duplicate says that it was counted before. It sends nothing,
-// and changes nothing unless it changes all. Errors: rules.ErrAction, ErrNobody, ErrKeyReused, conversation.ErrConflict, and what
+// and changes nothing unless it changes all. Errors: rules.ErrAction, ErrNoPerson, ErrKeyReused, conversation.ErrConflict, and what
 // the store returns.
 func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate bool, err error) {
 	if err := r.check(s.Rules, s.Now()); err != nil {

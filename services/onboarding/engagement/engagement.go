@@ -50,9 +50,9 @@ type changes interface {
 
 // views are what is known of people.
 type views interface {
-	// Person reads a person by their phone, and what a cause has done already; ErrNobody.
+	// Person reads a person by their phone, and what a cause has done already; ErrNoPerson.
 	Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error)
-	// PersonByID is Person of a profile; ErrNobody.
+	// PersonByID is Person of a profile; ErrNoPerson.
 	PersonByID(ctx context.Context, orgID, profileID, cause string) (View, error)
 	// ExpensesIn counts the expenses of a person in a category, from an instant until another.
 	ExpensesIn(ctx context.Context, v View, category string, from, until time.Time) (int, error)
@@ -77,8 +77,8 @@ type RemindersSaid struct {
 	Said   time.Time
 }
 
-// ErrNobody is a phone of which the organisation has no profile.
-var ErrNobody = errors.New("engagement: there is no such person in this organisation")
+// ErrNoPerson is a phone of which the organisation has no profile.
+var ErrNoPerson = errors.New("engagement: there is no such person in this organisation")
 
 // Why an operator's request about outreach is refused.
 var (
@@ -119,9 +119,9 @@ type View struct {
 	RemindersOff, TipsOff, OptedOut bool
 
 	Destination       rules.Destination
-	DestinationChosen bool   // by the person, or by whoever set it
+	DestinationChosen bool   // by the person, or by another caller of SetPreferences
 	HouseholdID       string // empty for none
-	InHousehold       bool   // with somebody else
+	InHousehold       bool   // with another person
 
 	SignedUpAt   time.Time
 	Progress     rules.Progress

@@ -63,7 +63,7 @@ func again(ctx context.Context, err error, w wish) bool {
 
 func (s *Service) follow(ctx context.Context, h conversation.Heard, w wish) (taken bool, err error) {
 	v, err := s.Store.Person(ctx, h.OrgID, h.Phone, cause(h), h.JobID)
-	if errors.Is(err, ErrNobody) {
+	if errors.Is(err, ErrNoPerson) {
 		return false, nil
 	}
 	if err != nil {
@@ -174,8 +174,8 @@ func eventsOf(v View, m rules.Move) []Event {
 }
 
 // read adds what an ordinary message tells besides that its person is there: an expense, if those are to be recognised, and that it is
-// their first, which is greeted, and from which on a member of a household who has not chosen is written to as one. Whoever ever had a
-// session was greeted by its flow.
+// their first, which is greeted, and from which on a member of a household who has not chosen is written to as one. A person who
+// ever had a session was greeted by its flow.
 func (s *Service) read(c *Change, h conversation.Heard) {
 	var expense *rules.Expense
 	if s.Rules.Recogniser && c.View.Acted == nil {

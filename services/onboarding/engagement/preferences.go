@@ -15,7 +15,7 @@ var (
 	ErrPreference = errors.New("preference refused")
 	// ErrRemindersOffByPerson: only the person switches on again what their own words have switched off.
 	ErrRemindersOffByPerson = errors.New("the person has switched their reminders off, and switches them on")
-	ErrNoHousehold          = errors.New("the person is in no household with somebody else")
+	ErrNoHousehold          = errors.New("the person is in no household with another person")
 	ErrHouseholdFull        = errors.New("the household has as many members as it can")
 )
 
@@ -48,7 +48,7 @@ func (w Wishes) check() error {
 }
 
 // SetPreferences changes what a person prefers, and returns the person as they are then. Messaging learns first of what it refuses by; when
-// the rest fails, asking again completes it. Errors: ErrPreference, ErrNobody, ErrNoHousehold,
+// the rest fails, asking again completes it. Errors: ErrPreference, ErrNoPerson, ErrNoHousehold,
 // ErrRemindersOffByPerson, and what the ports return.
 func (s *Service) SetPreferences(ctx context.Context, orgID, profileID string, w Wishes) (View, error) {
 	if err := w.check(); err != nil {
@@ -99,7 +99,7 @@ func (s *Service) setReminders(ctx context.Context, v View, said Preference, w W
 	return s.Store.Prefer(ctx, said)
 }
 
-// Stands is where a person stands, and why nothing is written to them now; empty when something may be. ErrNobody.
+// Stands is where a person stands, and why nothing is written to them now; empty when something may be. ErrNoPerson.
 func (s *Service) Stands(ctx context.Context, orgID, profileID string) (View, rules.Skip, error) {
 	v, err := s.Store.PersonByID(ctx, orgID, profileID, "")
 	return v, v.candidate().Eligible(rules.Goodbye), err

@@ -132,7 +132,7 @@ type runPeriods interface {
 type runLeases interface {
 	// ClaimRun leases the oldest run of an organisation that is open and not leased; false when there is none.
 	ClaimRun(ctx context.Context, orgID string, now, until time.Time) (Run, bool, error)
-	// ReleaseRun gives a run back, for anybody to go on with.
+	// ReleaseRun releases the lease of a run, so that any worker can continue it.
 	ReleaseRun(ctx context.Context, r Run) error
 	// EndRun ends a run.
 	EndRun(ctx context.Context, r Run, now time.Time) error

@@ -21,8 +21,8 @@ var (
 	ErrBegun = errors.New("the person is being erased, which is not taken back; try again when GET /v1/profiles/{id}/erasure says erased")
 	// ErrErased means that a person is not there any more.
 	ErrErased = errors.New("the person was erased: GET /v1/profiles/{id}/erasure says when, and what is left of their consent")
-	// ErrNoErasure means that nobody has asked to erase a person.
-	ErrNoErasure = errors.New("nobody has asked to erase this person")
+	// ErrNoErasure means that there is no request to erase a person.
+	ErrNoErasure = errors.New("there is no request to erase this person")
 	// ErrNoKey means that messaging has no PSEUDONYM_KEY, or another one than it had.
 	ErrNoKey = errors.New("messaging has no PSEUDONYM_KEY, or another one than it had: give it the key that it had, or make the first one " +
 		"with openssl rand -hex 32, and keep it for good")

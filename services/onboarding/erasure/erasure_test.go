@@ -133,7 +133,7 @@ func (b *bundle) left(t *testing.T) (all string) {
 	return all
 }
 
-// TestCrashes has the process die at every call: whoever asked asks again, and another process goes on.
+// TestCrashes has the process die at every call: the caller asks again, and another process goes on.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	good := setup(t)
@@ -311,7 +311,7 @@ from (values ('Zuleika', 'ada', @profile::uuid, null::uuid, null), ('Zuleika', '
 			{key: "kapso.whatsapp.phone:15005550001", payload: `{}`, left: "erased:"},
 			{key: "ref 4", payload: `{"message": {"context": "wamid.HBgLMTUwMDU1NTAwMDEVAgARGBI="}}`, left: "erased:"},
 			{key: "ref 2", payload: `{"of": "` + b.request.ProfileID + `"}`, left: "erased:"},
-			{key: "ref 3", payload: `{"of": "somebody else", "phone": "+15005550002", "long": "` + long.String() + `+` + long.String() + `"}`, left: "ref 3"},
+			{key: "ref 3", payload: `{"of": "another person", "phone": "+15005550002", "long": "` + long.String() + `+` + long.String() + `"}`, left: "ref 3"},
 		} {
 			id := uuid.NewString()
 			_, err := b.pool.Exec(t.Context(), `
@@ -364,7 +364,7 @@ select id, @at, 'held', 'operator', '{"subject": "olga", "role": "operator", "cl
 		}
 	})
 
-	t.Run("NobodyElsesPersonIsErased", func(t *testing.T) {
+	t.Run("PersonOfAnotherOrganisationIsNotErased", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.request.OrgID = uuid.NewString()

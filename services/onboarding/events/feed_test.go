@@ -86,7 +86,7 @@ func TestFeed(t *testing.T) {
 					if _, err := f.Move(t.Context()); err != nil && !errors.Is(err, events.ErrLost) {
 						t.Errorf("move: %v", err)
 					}
-					w.clock.Advance(11 * time.Second) // the lease of whoever has it ends
+					w.clock.Advance(11 * time.Second) // the lease of the writer that has it ends
 				}
 			})
 		}

@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Caller is who asks for a change: a user only changes their own goals, everyone else those of their organisation.
+// Caller is who asks for a change: a user changes only their own goals, any other caller those of their organisation.
 type Caller struct {
 	OrgID     string
-	ProfileID string // of a user; empty of everyone else
+	ProfileID string // of a user; empty of any other caller
 	Actor     string
 }
 

@@ -142,8 +142,8 @@ func TestReschedule(t *testing.T) {
 // races is how often a cancellation meets the alarm of its goal.
 const races = 300
 
-// The goal of the race is ended by whoever comes first: a cancellation that was granted was followed by no run, and one that was refused
-// says since when it runs.
+// The cancellation or the alarm ends the goal, whichever comes first: after a cancellation that was granted there was no run, and one that
+// was refused says since when the goal runs.
 func TestS3_33_CancelAndAlarmAtOnceHaveOneWinnerAndTheAnswerIsTrue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -167,7 +167,7 @@ func (b *bundle) count(sql string, args ...any) (n int) {
 	return n
 }
 
-// person is somebody new of an organisation.
+// person adds a new person to an organisation.
 func (b *bundle) person(org string) string {
 	b.t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()

@@ -61,7 +61,7 @@ func ofErasure(err error) error {
 	case reasonOf(err) == messagingv1.Reason_REASON_EXPORT_TOO_LARGE:
 		return erasure.ErrTooLarge
 	case status.Code(err) == codes.Unimplemented: // the release before; its upgrade mends it
-		return fmt.Errorf("%w: this release of messaging erases nobody", conversation.ErrUnavailable)
+		return fmt.Errorf("%w: this release of messaging cannot erase a person", conversation.ErrUnavailable)
 	}
 	return translate(err)
 }

@@ -95,7 +95,7 @@ func (s *Goals) RegisterDevice(ctx context.Context, d goals.Device, tokenHash []
 const ofCaller = `id = @device and org_id = @org and kind = 'stream' and (@profile = '' or profile_id = nullif(@profile, '')::uuid)`
 
 const (
-	// The next epoch is nobody's: a node that has a stream of an older one closes it.
+	// The next epoch has no node yet: a node that has a stream of an older epoch closes it.
 	sqlRotateDevice = `
 update devices set token_hash = @hash, epoch = epoch + 1, node_id = null, updated_at = @at where deleted_at is null and ` + ofCaller
 

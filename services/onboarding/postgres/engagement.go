@@ -116,7 +116,7 @@ type personRow struct {
 }
 
 // Person reads a person by their phone, with what a cause has done already, in one statement. jobID is the job that asks; other open jobs
-// of the phone are messages that wait. engagement.ErrNobody.
+// of the phone are messages that wait. engagement.ErrNoPerson.
 func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID string) (engagement.View, error) {
 	return s.person(ctx, sqlPersonByPhone, postgres.Args{"org": orgID, "phone": phone, "cause": cause, "job": jobID, "profile": nil})
 }
@@ -143,7 +143,7 @@ func (s *Engagement) person(ctx context.Context, sql string, args postgres.Args)
 		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
 	}
 	if found == 0 {
-		return engagement.View{}, engagement.ErrNobody
+		return engagement.View{}, engagement.ErrNoPerson
 	}
 	orgID, _ := args["org"].(string)
 	return r.view(orgID)

@@ -96,7 +96,7 @@ const sqlLeaveHousehold = `delete from household_members where org_id = $1 and p
 
 const sqlProfileExists = `select exists (select from profiles where org_id = $1 and id = $2)`
 
-// JoinHousehold puts a person into a household, or takes them out of theirs if it is empty; engagement.ErrNobody,
+// JoinHousehold puts a person into a household, or takes them out of theirs if it is empty; engagement.ErrNoPerson,
 // engagement.ErrHouseholdFull.
 func (s *Engagement) JoinHousehold(ctx context.Context, orgID, profileID, householdID string, now time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -105,7 +105,7 @@ func (s *Engagement) JoinHousehold(ctx context.Context, orgID, profileID, househ
 			return fmt.Errorf("read a profile: %w", err)
 		}
 		if !known {
-			return engagement.ErrNobody
+			return engagement.ErrNoPerson
 		}
 		sql, args := sqlLeaveHousehold, []any{orgID, profileID}
 		if householdID != "" {

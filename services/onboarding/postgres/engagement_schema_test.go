@@ -104,7 +104,7 @@ func TestEngagementTables(t *testing.T) {
 			name string
 			org  string
 			want int
-		}{{"Ours", orgs[0], 2}, {"Theirs", orgs[1], 1}, {"Nobody's", "", 0}} {
+		}{{"Ours", orgs[0], 2}, {"Theirs", orgs[1], 1}, {"OfNoOrganisation", "", 0}} {
 			require.Len(t, texts(platform.ForOrganisation(t.Context(), tt.org), t, scoped, sql), tt.want, tt.name)
 		}
 		tag, err := scoped.Exec(platform.ForProfile(t.Context(), orgs[0], uuid.MustParse(people[0])), sql)
@@ -147,7 +147,7 @@ func TestEngagementMigration(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"individual f t 0 {}", "individual f t 0 {}"}, texts(t.Context(), t, pool, `select concat_ws(' ', preferred_destination,
 			reengagement_opt_out, onboarding_tips_enabled, onboarding_tier, onboarding_tier_progress) from profiles`))
-		require.Empty(t, texts(t.Context(), t, pool, `select id::text from user_engagement_states`), "an upgrade fills in nobody")
+		require.Empty(t, texts(t.Context(), t, pool, `select id::text from user_engagement_states`), "an upgrade adds no state of a person")
 	})
 }
 
@@ -183,7 +183,7 @@ const (
 
 // violations are statements that one constraint refuses, on rows that all keep to.
 var violations = map[string][]string{
-	"profiles_preferred_destination_check":    {`update profiles set preferred_destination = 'everybody'`},
+	"profiles_preferred_destination_check":    {`update profiles set preferred_destination = 'all'`},
 	"profiles_onboarding_tier_check":          {`update profiles set onboarding_tier = 4`, `update profiles set onboarding_tier = -1`},
 	"profiles_onboarding_tier_progress_check": {`update profiles set onboarding_tier_progress = '[]'`},
 	"profiles_celebration_epoch_check":        {`update profiles set celebration_epoch = -1`},
@@ -223,7 +223,7 @@ var violations = map[string][]string{
 	"engagement_outreach_attempts_check":     {ofOutreach + `attempts = -1`},
 	"engagement_outreach_max_attempts_check": {ofOutreach + `max_attempts = 0`},
 	"engagement_outreach_message_key_check":  {ofOutreach + `message_key = ''`},
-	"engagement_outreach_destination_check":  {ofOutreach + `destination = 'everybody'`},
+	"engagement_outreach_destination_check":  {ofOutreach + `destination = 'all'`},
 	"engagement_outreach_body_check":         {ofOutreach + `body = '', recipient = subject, locale = 'en'`},
 	"engagement_outreach_outcome_check":      {ofOutreach + `outcome = 'lost'`},
 	"a_pending_job_has_its_time":             {ofOutreach + `next_retry_at = null`},

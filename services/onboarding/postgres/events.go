@@ -49,7 +49,8 @@ with wanted as (
 )
 select type from wanted order by type`
 
-	// sqlFeed is the row of the sequencer, locked by whoever has its lease. Nobody's clock takes an event back behind the one ahead of it.
+	// sqlFeed is the row of the sequencer, locked by the process that has its lease. A process whose clock is behind records no event earlier
+	// than the event before it.
 	sqlFeed = `
 with feed as materialized (
     select last_seq, greatest(recorded_at, @now) as at from event_feed where lease_token = @token for update

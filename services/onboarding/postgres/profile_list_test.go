@@ -24,7 +24,7 @@ import (
 )
 
 // manyPeople are @people of whom every thousandth is parked, stopped, closed or was never activated, and every other one is in the middle of a
-// conversation. The rare ones are the oldest, so that who looks for them among the newest reads everybody.
+// conversation. The rare ones are the oldest, so that a query that looks for them among the newest reads all people.
 const manyPeople = `
 with p as (
     insert into profiles (id, org_id, phone, first_name, locale, time_zone, hold, opted_out_at, created_at, updated_at)
@@ -82,7 +82,7 @@ func TestListsOfManyPeople(t *testing.T) {
 		{name: "ByPhone", ask: people(postgres.ProfileFilter{Phone: "+14151000042"}), want: 1},
 		{name: "ByACommonName", ask: people(postgres.ProfileFilter{Name: "a"}), want: 50, most: 12_000},
 		{name: "ByARareName", ask: people(postgres.ProfileFilter{Name: "ZULEI"}), want: 40},
-		{name: "ByANameOfNobody", ask: people(postgres.ProfileFilter{Name: "x"})},
+		{name: "ByAnUnknownName", ask: people(postgres.ProfileFilter{Name: "x"})},
 		{name: "NeverActivated", ask: people(postgres.ProfileFilter{NotActivated: true}), want: 10},
 		{name: "Held", ask: people(postgres.ProfileFilter{Held: true}), want: 8},
 		{name: "Active", ask: people(postgres.ProfileFilter{Newest: []session.Status{session.Active}}), want: 50},

@@ -128,7 +128,7 @@ from (select @org_id::uuid as org_id) w left join organisation_settings o on o.o
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
 // QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone;
-// and whether the organisation texts nobody of whom there is no consent record. erasure.ErrBegun of a person who is being erased: such a
+// and whether the organisation requires a consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a
 // text would be deleted, not sent. conversation.ErrNotTheirPhone when the text is in the name of a profile that has another phone.
 func (s *Store) QuietHours(
 	ctx context.Context, orgID, phone, told, profileID string,

@@ -141,7 +141,7 @@ func TestTenants(t *testing.T) {
 	})
 }
 
-// TestErasuresAreEndedByTheFunctionAlone: the service cannot say that somebody was erased, nor change who asked for it.
+// TestErasuresAreEndedByTheFunctionAlone: the service cannot say that a person was erased, nor change who asked for it.
 func TestErasuresAreEndedByTheFunctionAlone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, postgres.Migrations())
@@ -218,8 +218,8 @@ func TestScopeOfCallers(t *testing.T) {
 		{name: "OperatorSeesTheirOrganisation", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleOperator}, want: 2},
 		{name: "AppSeesItsOrganisation", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleApp}, want: 2},
 		{name: "S4_07_UserSeesThemselves", caller: rpc.Principal{Subject: people[0], OrgID: orgs[0], Role: rpc.RoleUser}, want: 1},
-		{name: "S4_07_UserOfAnotherOrganisationSeesNobody", caller: rpc.Principal{Subject: people[0], OrgID: orgs[1], Role: rpc.RoleUser}},
-		{name: "S4_07_UserWhoIsNoProfileSeesNobody", caller: rpc.Principal{Subject: "ada@example.com", OrgID: orgs[0], Role: rpc.RoleUser}},
+		{name: "S4_07_UserOfAnotherOrganisationSeesNoProfile", caller: rpc.Principal{Subject: people[0], OrgID: orgs[1], Role: rpc.RoleUser}},
+		{name: "S4_07_UserWhoHasNoProfileSeesNone", caller: rpc.Principal{Subject: "ada@example.com", OrgID: orgs[0], Role: rpc.RoleUser}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

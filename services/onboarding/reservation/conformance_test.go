@@ -97,7 +97,7 @@ var conformance = []struct {
 		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), false), reservation.ErrLost)
 		finds(t, s, claim(key, "b", start), reservation.Value{Done: true, Owner: "a", Until: start.Add(minute)})
 	}},
-	{name: "WhatNobodyReservedIsLost", run: func(t *testing.T, s store, key string) {
+	{name: "KeyThatIsNotReservedIsLost", run: func(t *testing.T, s store, key string) {
 		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), true), reservation.ErrLost)
 		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), false), reservation.ErrLost)
 		wins(t, s, claim(key, "a", start))

@@ -117,7 +117,7 @@ func TestRedisKeys(t *testing.T) {
 		require.Empty(t, memory.Keys())
 	})
 
-	t.Run("OfSomebodyElseAreAnError", func(t *testing.T) {
+	t.Run("OfAnotherProgramAreAnError", func(t *testing.T) {
 		t.Parallel()
 		memory := miniredis.RunT(t)
 		require.NoError(t, memory.Set(prefix+"k", "something"))

@@ -92,7 +92,7 @@ func awaitRedis(t *testing.T, url string, log *bytes.Buffer) {
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for !errors.Is(opened.Finish(ctx, reservation.Claim{Key: "nobody's"}, false), reservation.ErrLost) {
+	for !errors.Is(opened.Finish(ctx, reservation.Claim{Key: "not reserved"}, false), reservation.ErrLost) {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():

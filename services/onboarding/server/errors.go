@@ -49,7 +49,7 @@ var table = []struct {
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{hours.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
-	{engagement.ErrNobody, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
+	{engagement.ErrNoPerson, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{engagement.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
 	{engagement.ErrPreference, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{engagement.ErrRemindersOffByPerson, codes.FailedPrecondition, onboardingv1.Reason_REASON_REMINDERS_OFF_BY_PERSON},

@@ -33,7 +33,7 @@ func TestPageTokens(t *testing.T) {
 		{name: "AnotherList", in: &onboardingv1.ListGoalsRequest{ProfileId: "p", PageToken: token}, want: "another list"},
 		{name: "AnotherService", in: &messagingv1.ListMessagesRequest{ProfileId: "p", PageToken: token}, want: "another list"},
 		{name: "OfTheReleaseBefore", in: &onboardingv1.ListGoalsRequest{PageToken: base64.RawURLEncoding.EncodeToString([]byte(id))}},
-		{name: "OfNobody", in: &onboardingv1.ListGoalsRequest{PageToken: "?"}, want: "not one of ours"},
+		{name: "NoBase64", in: &onboardingv1.ListGoalsRequest{PageToken: "?"}, want: "not one of ours"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -60,7 +60,7 @@ func play(ctx context.Context, gateway, token, phoneURL, phone string) error {
 	return errors.Join(
 		passes("GET /v1/sessions/{session_id}, until the interview", converse(ctx, client, session, says)),
 		passes("GET /v1/messages, a page after the other", messages(ctx, client, profile)),
-		passes("GET /v1/profiles/{profile_id} of nobody is an error of its shape", nobody(ctx, client)),
+		passes("GET /v1/profiles/{profile_id} of an unknown id is an error of its shape", unknown(ctx, client)),
 	)
 }
 
@@ -161,7 +161,7 @@ func messages(ctx context.Context, client *api.ClientWithResponses, profile uuid
 	return nil
 }
 
-func nobody(ctx context.Context, client *api.ClientWithResponses) error {
+func unknown(ctx context.Context, client *api.ClientWithResponses) error {
 	answer, err := client.OnboardingServiceGetProfileWithResponse(ctx, uuid.MustParse("01900000-0000-7000-8000-000000000001"))
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command verify-ledger checks consent ledgers. Without a flag it asks nobody: it reads the answers of GET /v1/consents/{phone}, all pages
-// of one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
+// Command verify-ledger checks consent ledgers. Without a flag it calls no service: it reads the answers of GET /v1/consents/{phone}, all
+// pages of one phone, from its standard input. With --anchors and --public-key it also holds that ledger, or by --database all ledgers of
 // MESSAGING_DATABASE_URL, against what was signed and written outside the database. What is left of erased ledgers it reads with
 // PSEUDONYM_KEY.
 package main
@@ -132,7 +132,7 @@ func report(ctx context.Context, check anchor.Check, besides string, out io.Writ
 		}
 	}
 	if r.Untold > 0 {
-		const untold = "untold: %d ledgers were erased, as the database says; without PSEUDONYM_KEY nobody can tell\n"
+		const untold = "untold: %d ledgers were erased, as the database says; without PSEUDONYM_KEY they cannot be verified\n"
 		if _, err := fmt.Fprintf(out, untold, r.Untold); err != nil {
 			return err
 		}

@@ -144,7 +144,7 @@ func (c Config) Check(a Action, now time.Time) error {
 }
 
 // News reports whether an action says that its person is there: it is newer than what is known of them, and not so old that they would be
-// inactive all the same. What is reported much later is counted and moves nobody: an import of old actions ends in no goodbyes.
+// inactive all the same. An action that is reported much later is counted and changes no state: an import of old actions sends no goodbyes.
 func (l Limits) News(p Person, a Action, now time.Time) bool {
 	return a.OccurredAt.After(p.LastActivityAt) && now.Sub(a.OccurredAt) < l.Inactivity
 }

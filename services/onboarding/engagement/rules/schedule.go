@@ -96,7 +96,7 @@ func LocalDay(at time.Time, zone *time.Location) string {
 	return at.In(orUTC(zone)).Format(time.DateOnly)
 }
 
-// isoWeek is the ISO week of an instant in UTC, as 2026-W47: that of the run, which is the same for everybody. By the calendars of
+// isoWeek is the ISO week of an instant in UTC, as 2026-W47: that of the run, which is the same for all people. By the calendars of
 // people two runs could be in one week: 09:00 UTC of a Monday is 00:00 in Adak in summer and 23:00 of Sunday in winter.
 func isoWeek(at time.Time) string {
 	year, week := at.UTC().ISOWeek()

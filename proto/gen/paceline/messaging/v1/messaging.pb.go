@@ -66,7 +66,7 @@ const (
 	Reason_REASON_NUMBER_REFUSED Reason = 14
 	// As much was sent to the phone, to the prefix or by the organisation as the caps allow; ask again after retry_after.
 	Reason_REASON_SEND_CAPPED Reason = 15
-	// Nobody can be erased, and nobody new be texted, without the key of the pseudonyms.
+	// Without the key of the pseudonyms no person can be erased, and no new person texted.
 	Reason_REASON_PSEUDONYM_KEY Reason = 18
 	// More is kept about the person than fits into one export.
 	Reason_REASON_EXPORT_TOO_LARGE Reason = 19

@@ -103,7 +103,7 @@ type MessagingServiceClient interface {
 	// wanted: messaging writes no others. The same call again answers the same.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
 	// GetUnfinished finds what is not at its end of a person: a message that is on its way or in doubt, and a text of the queue that
-	// waits. Whoever would change their phone asks it first.
+	// waits. Onboarding asks it before it changes their phone.
 	GetUnfinished(ctx context.Context, in *GetUnfinishedRequest, opts ...grpc.CallOption) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
@@ -415,7 +415,7 @@ type MessagingServiceServer interface {
 	// wanted: messaging writes no others. The same call again answers the same.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// GetUnfinished finds what is not at its end of a person: a message that is on its way or in doubt, and a text of the queue that
-	// waits. Whoever would change their phone asks it first.
+	// waits. Onboarding asks it before it changes their phone.
 	GetUnfinished(context.Context, *GetUnfinishedRequest) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)

@@ -219,7 +219,7 @@ func (x *ReportActionResponse) GetDuplicate() bool {
 // Preferences is what a person wants to get.
 type Preferences struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// on or off: messages that nobody asked for just now.
+	// on or off: messages that the person did not just ask for.
 	Reminders string `protobuf:"bytes,1,opt,name=reminders,proto3" json:"reminders,omitempty"`
 	// on or off: hints, and celebrations of tiers.
 	Tips string `protobuf:"bytes,2,opt,name=tips,proto3" json:"tips,omitempty"`
@@ -1653,7 +1653,7 @@ func (x *RunEngagementRequest) GetPageToken() string {
 // RunEngagementResponse is the run, and of a dry run who would get what.
 type RunEngagementResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run; of a dry run its id is empty, and its counts are those of everybody, not of the page.
+	// The run; of a dry run its id is empty, and its counts are those of all people, not of the page.
 	Run *EngagementRun `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	// Of a dry run: one page of them, by profile_id.
 	Planned []*PlannedChange `protobuf:"bytes,2,rep,name=planned,proto3" json:"planned,omitempty"`

@@ -418,7 +418,7 @@ type GetQuietHoursResponse struct {
 	QuietHours *QuietHours `protobuf:"bytes,1,opt,name=quiet_hours,json=quietHours,proto3" json:"quiet_hours,omitempty"`
 	// IANA name: the person's, else the one that the number tells, else the organisation's.
 	TimeZone string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// Whether the organisation texts nobody of whom there is no consent record.
+	// Whether the organisation requires a consent record before it texts a person.
 	RequireConsentRecord bool `protobuf:"varint,3,opt,name=require_consent_record,json=requireConsentRecord,proto3" json:"require_consent_record,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
