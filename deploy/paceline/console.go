@@ -18,14 +18,10 @@ type consoleCommand struct {
 
 // Run prints the link alone. It needs no word with that paceline up, only the key of its environment file.
 func (c *consoleCommand) Run(_ context.Context, t terminal) error {
-	dir, err := dataDir(c.Data)
-	if err != nil {
-		return err
-	}
-	environ, err := readEnviron(dir)
+	environ, err := deploymentEnviron(t.environ, c.Data)
 	key, origin := environ["CONSOLE_KEY"], environ["PUBLIC_BASE_URL"]
 	if err != nil || key == "" || origin == "" {
-		return errors.New("no paceline up runs here; start one, or name its folder with --data")
+		return errors.Join(err, errors.New("no paceline up runs here; start one, or name its folder with --data"))
 	}
 	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
 	if err == nil {

@@ -10,27 +10,16 @@ import (
 // databases is where the two services keep their data.
 type databases struct {
 	Onboarding, Messaging string // Postgres URLs
-	// OnboardingOwner and MessagingOwner are those that migrate, as the environment has them or of the private server; empty where the
-	// others do.
+	// OnboardingOwner and MessagingOwner are those that migrate; empty where the others do.
 	OnboardingOwner, MessagingOwner string
 	// Lost is closed when a private server has ended by itself; nil for servers that the environment names.
 	Lost <-chan struct{}
 	stop func(ctx context.Context) error
 }
 
-// openDatabases uses the servers that the environment names, or runs a private one in dir; an empty dir is a temporary
-// one that stop removes.
-func openDatabases(ctx context.Context, environ map[string]string, dir string) (databases, error) {
-	onboarding, messaging := environ["ONBOARDING_DATABASE_URL"], environ["MESSAGING_DATABASE_URL"]
-	switch {
-	case onboarding != "" && messaging != "":
-		return databases{
-			Onboarding: onboarding, Messaging: messaging, OnboardingOwner: environ["ONBOARDING_DATABASE_MIGRATE_URL"],
-			MessagingOwner: environ["MESSAGING_DATABASE_MIGRATE_URL"], stop: func(context.Context) error { return nil },
-		}, nil
-	case onboarding != "" || messaging != "":
-		return databases{}, errors.New("set both ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL, or neither for a private server")
-	}
+// openDatabases runs a private server in dir; an empty dir is a temporary one that stop removes. It reads no environment: the emulated
+// vendors would take what a deployment has queued, and record it as delivered.
+func openDatabases(ctx context.Context, dir string) (databases, error) {
 	server, err := cluster.Start(ctx, cluster.Config{Dir: dir})
 	if err != nil {
 		return databases{}, err
@@ -44,4 +33,17 @@ func openDatabases(ctx context.Context, environ map[string]string, dir string) (
 		OnboardingOwner: server.URL("onboarding", "onboarding"), MessagingOwner: server.URL("messaging", "messaging"),
 		Lost: server.Done(), stop: server.Stop,
 	}, nil
+}
+
+// namedDatabases takes the databases that the environment names, for an operator who asked for that.
+func namedDatabases(environ map[string]string) (databases, error) {
+	d := databases{
+		Onboarding: environ["ONBOARDING_DATABASE_URL"], Messaging: environ["MESSAGING_DATABASE_URL"],
+		OnboardingOwner: environ["ONBOARDING_DATABASE_MIGRATE_URL"], MessagingOwner: environ["MESSAGING_DATABASE_MIGRATE_URL"],
+		stop: func(context.Context) error { return nil },
+	}
+	if d.Onboarding == "" || d.Messaging == "" {
+		return d, errors.New("--environment-databases needs both ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL")
+	}
+	return d, nil
 }

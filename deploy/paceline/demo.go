@@ -41,7 +41,7 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	}
 	screen.heading("Paceline: starting Postgres, messaging, onboarding and the gateway, with QStash and Twilio emulated ...")
 	began := time.Now()
-	stage, err := openStage(ctx, t, clock.System(), nil, nil)
+	stage, err := openStage(ctx, clock.System(), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,10 @@ func (s *stage) keepLog() string {
 	return s.logFile.Name()
 }
 
-// openStage starts everything on a clock. rest is how loops wait; nil is on the machine's.
+// openStage starts everything on a clock, on databases that it makes. environ is on top of what the services get; the environment of the
+// shell, which may be that of a deployment, is not read. rest is how loops wait; nil is on the machine's.
 func openStage(
-	ctx context.Context, t terminal, on clock.Clock, environ map[string]string, rest process.Rest,
+	ctx context.Context, on clock.Clock, environ map[string]string, rest process.Rest,
 ) (s *stage, err error) {
 	s = &stage{}
 	defer func() {
@@ -123,7 +124,7 @@ func openStage(
 		return s, err
 	}
 	log := telemetry.NewLogger(s.logFile, telemetry.Config{LogLevel: slog.LevelDebug, LogFormat: telemetry.LogJSON()}, "demo")
-	if s.databases, err = openDatabases(ctx, t.environ, ""); err != nil {
+	if s.databases, err = openDatabases(ctx, ""); err != nil {
 		return s, err
 	}
 	if s.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: on, Log: log}); err != nil {

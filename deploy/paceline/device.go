@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -27,7 +26,7 @@ const deviceTokenVariable = "PACELINE_DEVICE_TOKEN"
 
 // deviceCommand is a stream device that runs a command for each goal.
 type deviceCommand struct {
-	URL       string `name:"url" default:"http://127.0.0.1:8080" help:"The gateway."`
+	URL       string `name:"url" help:"The gateway. Default: PUBLIC_BASE_URL, or that of the paceline up on this machine."`
 	Device    string `required:"" help:"The device_id that POST /v1/devices answered."`
 	TokenFile string `type:"existingfile" help:"The file that holds the device's token; else PACELINE_DEVICE_TOKEN does."`
 	Exec      string `required:"" help:"The program to run for each goal."`
@@ -53,9 +52,16 @@ func (c *deviceCommand) Run(ctx context.Context, t terminal) error {
 		}
 		token = strings.TrimSpace(string(content))
 	}
-	where, err := url.Parse(c.URL)
-	if token == "" || err != nil || uuid.Validate(c.Device) != nil {
-		return fmt.Errorf("give --token-file or %s, and a --url and a --device that can be read", deviceTokenVariable)
+	if token == "" || uuid.Validate(c.Device) != nil {
+		return fmt.Errorf("give --token-file or %s, and a --device that can be read", deviceTokenVariable)
+	}
+	environ, err := deploymentEnviron(t.environ, "")
+	if err != nil {
+		return err
+	}
+	where, err := gatewayAt(c.URL, environ)
+	if err != nil {
+		return err
 	}
 	book, err := openRunBook(c.State)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // e2eCommand is the staging harness.
 type e2eCommand struct {
 	Runs int    `default:"2" help:"How often the conversation is played, each time from a clean baseline. All have to be the same."`
-	Up   string `placeholder:"URL" help:"The gateway of a paceline up here. Default when the environment has no deployment: the usual one."`
+	Up   string `placeholder:"URL" help:"The gateway of a paceline up here. Default when the environment has no deployment: the one that runs."`
 	Data string `help:"The folder of that paceline up."`
 	JSON bool   `name:"json" help:"Print one JSON object, for machines."`
 }
@@ -73,6 +73,19 @@ func (c *e2eCommand) environ(given map[string]string) (map[string]string, error)
 	if c.Up == "" && slices.ContainsFunc(ofDeployment(), func(name string) bool { return given[name] != "" }) {
 		return given, nil // with what is missing among them, which a paceline up would only hide
 	}
+	environ := stack.Credentials()
+	if c.Up == "" {
+		up, err := deploymentEnviron(nil, c.Data)
+		if err != nil {
+			return nil, err
+		}
+		if up["PUBLIC_BASE_URL"] == "" {
+			return nil, errNoDeployment
+		}
+		environ["PUBLIC_BASE_URL"], environ["API_JWT_SECRET"] = up["PUBLIC_BASE_URL"], up["API_JWT_SECRET"]
+		maps.Copy(environ, given)
+		return environ, nil
+	}
 	dir, err := dataDir(c.Data)
 	if err != nil {
 		return nil, err
@@ -81,11 +94,10 @@ func (c *e2eCommand) environ(given map[string]string) (map[string]string, error)
 	if err != nil {
 		return nil, err
 	}
-	environ := stack.Credentials()
-	environ["PUBLIC_BASE_URL"], environ["API_JWT_SECRET"] = "http://"+usual.Gateway, secrets.APIJWT
 	maps.Copy(environ, given)
-	if c.Up != "" {
-		environ["PUBLIC_BASE_URL"] = c.Up
+	environ["PUBLIC_BASE_URL"] = c.Up
+	if environ["API_JWT_SECRET"] == "" {
+		environ["API_JWT_SECRET"] = secrets.APIJWT
 	}
 	return environ, nil
 }

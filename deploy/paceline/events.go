@@ -23,17 +23,13 @@ const apiTokenVariable = "PACELINE_API_TOKEN" //nolint:gosec // a name
 
 // apiFlags are how a command reaches /v1.
 type apiFlags struct {
-	URL  string `name:"url" default:"http://127.0.0.1:8080" help:"The gateway."`
-	Data string `help:"The folder of paceline up whose secrets sign the token, when neither PACELINE_API_TOKEN nor API_JWT_SECRET is set."`
+	URL  string `name:"url" help:"The gateway. Default: PUBLIC_BASE_URL, or that of the paceline up on this machine."`
+	Data string `help:"The folder of the paceline up that is meant."`
 }
 
 // request is one of an operator, or of the subject that PACELINE_API_TOKEN names.
 func (f apiFlags) request(ctx context.Context, t terminal, path string, query url.Values) (*http.Request, error) {
-	where, err := url.Parse(f.URL)
-	if err != nil || where.Host == "" {
-		return nil, fmt.Errorf("--url %s cannot be read", f.URL)
-	}
-	token, err := f.token(ctx, t)
+	where, token, err := f.reach(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -46,17 +42,26 @@ func (f apiFlags) request(ctx context.Context, t terminal, path string, query ur
 	return r, err
 }
 
-// token is PACELINE_API_TOKEN, or one of an operator that is signed here.
-func (f apiFlags) token(ctx context.Context, t terminal) (string, error) {
-	if token := t.environ[apiTokenVariable]; token != "" {
-		return token, nil
+// reach returns the gateway of the deployment that is meant, and a token for it: PACELINE_API_TOKEN, or one of an operator that is
+// signed here.
+func (f apiFlags) reach(ctx context.Context, t terminal) (*url.URL, string, error) {
+	environ, err := deploymentEnviron(t.environ, f.Data)
+	if err != nil {
+		return nil, "", err
+	}
+	gateway, err := gatewayAt(f.URL, environ)
+	if err != nil {
+		return nil, "", err
+	}
+	if token := environ[apiTokenVariable]; token != "" {
+		return gateway, token, nil
 	}
 	var minted bytes.Buffer
 	mint := tokenCommand{
 		API: true, Role: "operator", Org: "00000000-0000-7000-8000-000000000001", Subject: "operator", TTL: 12 * time.Hour, Data: f.Data,
 	}
-	err := mint.Run(ctx, terminal{out: &minted, environ: t.environ})
-	return strings.TrimSpace(minted.String()), err
+	err = mint.Run(ctx, terminal{out: &minted, environ: environ})
+	return gateway, strings.TrimSpace(minted.String()), err
 }
 
 // eventsCommand prints the log of events.
@@ -71,7 +76,7 @@ type eventsCommand struct {
 // Help is what --help says after the first line.
 func (c *eventsCommand) Help() string {
 	return "Each event is one line of JSON. PACELINE_API_TOKEN is a token of an operator or an app; without it one is signed with " +
-		"API_JWT_SECRET, or the secrets of paceline up."
+		"API_JWT_SECRET, or the secrets of paceline up. The deployment is that of --data, of the environment, or the paceline up on this machine."
 }
 
 // Run prints events, one line each.

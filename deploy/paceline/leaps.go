@@ -49,7 +49,7 @@ func (d *demoCommand) leap(
 	ctx context.Context, t terminal, s *screen, play func(ctx context.Context, l *leaps) (report, error), ended string,
 ) (err error) {
 	on, began := clock.NewSettable(leapsBegin), time.Now()
-	stage, err := openStage(ctx, t, on, leapsEnviron, func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	stage, err := openStage(ctx, on, leapsEnviron, func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 		return process.RestOnMachineClock(ctx, min(d, brisk), wake)
 	})
 	if err != nil {

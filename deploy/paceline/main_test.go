@@ -46,8 +46,12 @@ func TestDemo(t *testing.T) {
 
 	t.Run("KeepsEveryPromiseAlsoUnderFaults", func(t *testing.T) {
 		t.Parallel()
-		out, err := command(t, "demo", "--faults", "--json", "--late", busy).Output()
+		environ, untouched := deploymentShell(t)
+		cmd := command(t, "demo", "--faults", "--json", "--late", busy)
+		cmd.Env = append(cmd.Env, environ...)
+		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
+		untouched()
 
 		var summary struct {
 			Kept bool     `json:"kept"`
@@ -105,7 +109,8 @@ func TestDemo(t *testing.T) {
 	t.Run("OneDatabaseURLWithoutTheOtherIsAnError", func(t *testing.T) {
 		t.Parallel()
 		environ := map[string]string{"ONBOARDING_DATABASE_URL": "postgres://x"}
-		require.ErrorContains(t, run(t.Context(), []string{"demo"}, terminal{out: io.Discard, environ: environ}), "set both")
+		up := []string{"up", "--environment-databases", "--free-ports", "--data", t.TempDir()}
+		require.ErrorContains(t, run(t.Context(), up, terminal{out: io.Discard, environ: environ}), "needs both")
 	})
 }
 
@@ -225,13 +230,13 @@ type upProcess struct {
 
 func startUp(t *testing.T, data string) *upProcess {
 	t.Helper()
-	return startUpWith(t, data)
+	return startUpWith(t, data, nil)
 }
 
-// startUpWith is startUp with more in its environment.
-func startUpWith(t *testing.T, data string, environ ...string) *upProcess {
+// startUpWith is startUp with more in its environment, and more flags.
+func startUpWith(t *testing.T, data string, environ []string, flags ...string) *upProcess {
 	t.Helper()
-	cmd := command(t, "up", "--free-ports", "--data", data)
+	cmd := command(t, append([]string{"up", "--free-ports", "--data", data}, flags...)...)
 	cmd.Env = append(cmd.Env, environ...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 	"hash/maphash"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -146,11 +145,7 @@ func (c *importCommand) each(do func(row) error) (err error) {
 
 // create sends the rows that can be sent, and says what became of all of them.
 func (c *importCommand) create(ctx context.Context, t terminal, good int, refused *refusals) error {
-	where, err := url.Parse(c.URL)
-	if err != nil || where.Host == "" {
-		return fmt.Errorf("--url %s cannot be read", c.URL)
-	}
-	token, err := c.token(ctx, t)
+	where, token, err := c.reach(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -158,7 +153,7 @@ func (c *importCommand) create(ctx context.Context, t terminal, good int, refuse
 	defer pool.CloseIdleConnections()
 	i := &importing{
 		api: operator.Client{
-			BaseURL: strings.TrimSuffix(c.URL, "/"), Token: token, HTTP: &http.Client{Transport: pool, Timeout: 30 * time.Second},
+			BaseURL: strings.TrimSuffix(where.String(), "/"), Token: token, HTTP: &http.Client{Transport: pool, Timeout: 30 * time.Second},
 		},
 		rest: process.RestOnMachineClock, parallel: c.Parallel, refused: refused, bar: progress(t.out, good),
 	}

@@ -130,10 +130,11 @@ func newReader(t *testing.T) *reader {
 	t.Helper()
 	onboarding, messaging := pgtest.URL(t, postgres.Migrations{}), pgtest.URL(t, postgres.Migrations{})
 	data := dataFolder(t)
-	up := startUpWith(t, data, "ONBOARDING_DATABASE_URL="+onboarding, "MESSAGING_DATABASE_URL="+messaging)
-	return &reader{up: up, data: data, vars: map[string]string{
-		"ONBOARDING_DATABASE_URL": onboarding, "MESSAGING_DATABASE_URL": messaging,
-	}}
+	databases := []string{"ONBOARDING_DATABASE_URL=" + onboarding, "MESSAGING_DATABASE_URL=" + messaging}
+	up := startUpWith(t, data, databases, "--environment-databases")
+	vars, err := readEnviron(data)
+	require.NoError(t, err)
+	return &reader{up: up, data: data, vars: vars}
 }
 
 var (
@@ -174,7 +175,7 @@ func (r *reader) do(t *testing.T, line string) {
 	case strings.HasPrefix(line, "curl "):
 		r.curl(t, name, line)
 	case strings.HasPrefix(line, "go run ./deploy/paceline events"):
-		args := append(shellWords(t, strings.TrimPrefix(line, "go run ./deploy/paceline ")), "--data", r.data, "--url", r.moved("http://127.0.0.1:8080"))
+		args := append(shellWords(t, strings.TrimPrefix(line, "go run ./deploy/paceline ")), "--data", r.data)
 		require.NoError(t, run(t.Context(), args, terminal{out: io.Discard}))
 	case strings.HasPrefix(line, "grpcurl "):
 		r.grpcurl(t, shellWords(t, line))
@@ -207,7 +208,7 @@ func (r *reader) curl(t *testing.T, name, line string) {
 
 func (r *reader) ask(t *testing.T, line string, status int) any {
 	t.Helper()
-	request := parseCurl(t, r.moved(line))
+	request := parseCurl(t, line)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, response.Body.Close()) }()
@@ -230,8 +231,7 @@ func (r *reader) grpcurl(t *testing.T, words []string) {
 	require.Len(t, words, 8)
 	require.Equal(t, []string{"grpcurl", "-plaintext", "-H"}, words[:3])
 	require.Equal(t, "-d", words[4])
-	addr, served := map[string]string{"127.0.0.1:9001": r.up.grpc, "127.0.0.1:9002": r.up.messaging}[words[6]]
-	require.True(t, served, words[6])
+	addr := words[6]
 	name, value, found := strings.Cut(words[3], ": ")
 	require.True(t, found)
 	service, method, found := strings.Cut(words[7], "/")
@@ -250,15 +250,6 @@ func (r *reader) grpcurl(t *testing.T, words []string) {
 	t.Log(out)
 	garbage := metadata.AppendToOutgoingContext(t.Context(), name, "Bearer garbage")
 	require.Equal(t, codes.Unauthenticated, status.Code(conn.Invoke(garbage, "/"+service+"/"+method, in, out)), "it asks what needs no token")
-}
-
-// moved is a line with the ports that this `up` really has.
-func (r *reader) moved(line string) string {
-	words := strings.Fields(r.up.lines[0])
-	gateway := origin.FindString(words[len(words)-1])
-	words = strings.Fields(r.up.lines[2])
-	phones := origin.FindString(words[len(words)-1])
-	return strings.NewReplacer("http://127.0.0.1:8080", gateway, "http://127.0.0.1:8082", phones).Replace(line)
 }
 
 // dig reads a path of jq: fields and indices.

@@ -25,10 +25,11 @@ import (
 
 // upCommand keeps the product running.
 type upCommand struct {
-	Data      string `help:"The folder that keeps the data between runs."`
-	FreePorts bool   `help:"Listen on free ports instead of the usual ones."`
-	Quiet     bool   `help:"Do not print what the emulated phones send and get."`
-	LogLevel  string `enum:"debug,info,warn,error" default:"warn" help:"Least severe line that is shown: ${enum}."`
+	Data                 string `help:"The folder that keeps the data between runs."`
+	FreePorts            bool   `help:"Listen on free ports instead of the usual ones."`
+	Quiet                bool   `help:"Do not print what the emulated phones send and get."`
+	EnvironmentDatabases bool   `help:"Run on the databases that ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL name, not on its own. The emulated carrier takes every text that waits in them."`
+	LogLevel             string `enum:"debug,info,warn,error" default:"warn" help:"Least severe line that is shown: ${enum}."`
 }
 
 // consoleKey is a key of this run: who signed in at the one before signs in again.
@@ -74,7 +75,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 
 	s := &stage{}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
-	if s.databases, err = openDatabases(ctx, t.environ, u.cluster(dir)); err != nil {
+	if s.databases, err = u.databases(ctx, t, dir); err != nil {
 		return err
 	}
 	addresses := usual
@@ -92,11 +93,11 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 		OnboardingDatabaseURL: s.databases.Onboarding, MessagingDatabaseURL: s.databases.Messaging,
 		OnboardingMigrateURL: s.databases.OnboardingOwner, MessagingMigrateURL: s.databases.MessagingOwner,
 		Secrets: secrets, Addresses: addresses, Log: log,
-		Environ: map[string]string{
+		Environ: u.settings(t.environ, map[string]string{
 			"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128", // a subscriber on this machine
 			"CONSOLE":                      "on", "CONSOLE_KEY": key,
 			"LEDGER_SIGNING_KEY": secrets.Ledger, "LEDGER_ANCHOR_DIR": anchors,
-		},
+		}),
 		ConsoleLinks: true,
 	})
 	if err != nil {
@@ -123,6 +124,30 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	case <-s.databases.Lost:
 		return errors.New("postgres ended")
 	}
+}
+
+// databases are its own, unless the operator asks for those of the environment: they may be a deployment's, whose queued texts the emulated
+// carrier would take.
+func (u *upCommand) databases(ctx context.Context, t terminal, dir string) (databases, error) {
+	if u.EnvironmentDatabases {
+		return namedDatabases(t.environ)
+	}
+	return openDatabases(ctx, u.cluster(dir))
+}
+
+// ownFiles are the settings that name a team's files: its texts, its flow, its words. They name no data of a deployment.
+func ownFiles() []string {
+	return []string{"ONBOARDING_COPY_DIR", "ONBOARDING_FLOW_FILE", "ENGAGEMENT_FILE", "ENGAGEMENT_COPY_DIR", "GOAL_WORDS_FILE"}
+}
+
+// settings adds what the shell says about the team's files. All else that it says belongs to some deployment, and is not taken.
+func (u *upCommand) settings(shell, own map[string]string) map[string]string {
+	for _, name := range ownFiles() {
+		if value := shell[name]; value != "" {
+			own[name] = value
+		}
+	}
+	return own
 }
 
 // where is how other commands find this one.

@@ -75,8 +75,12 @@ needs [a database of its own](deployment.md#a-database-of-your-own). Which file 
 ` + "`migrate`" + ` of the new binary before its ` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.
 `)
 	out.WriteString(`
-` + "`paceline up`, `demo` and `token`" + ` read ` + "`ONBOARDING_DATABASE_URL` and `MESSAGING_DATABASE_URL`" + ` (both or neither), ` +
-		"`OPERATOR_SIGNING_KEY`, `SERVICE_AUTH_SECRET` and `API_JWT_SECRET`" + ` (token), and ` + "`PGBIN`" + `, the folder of PostgreSQL's server programs.
+` + "`paceline demo`" + ` reads no settings of a deployment. ` + "`paceline up`" + ` takes only ` + "`ONBOARDING_COPY_DIR`, `ONBOARDING_FLOW_FILE`, `ENGAGEMENT_FILE`, " +
+		"`ENGAGEMENT_COPY_DIR` and `GOAL_WORDS_FILE`" + `, and with ` + "`--environment-databases`" + ` the two database URLs. Both read ` + "`PGBIN`" + `, the folder of PostgreSQL's server programs.
+
+The other commands (` + "`token`, `events`, `listen`, `why`, `profiles`, `device`, `console`, `doctor`, `e2e`" + `) speak to the deployment of the
+environment: its gateway is ` + "`PUBLIC_BASE_URL`" + `, and a token for it is ` + "`PACELINE_API_TOKEN`" + ` or signed with ` + "`API_JWT_SECRET`" + `. ` + "`--data`" + ` names the folder of a
+` + "`paceline up`" + ` instead. With neither, it is the ` + "`paceline up`" + ` of this user.
 `)
 	return out.String()
 }
