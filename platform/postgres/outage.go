@@ -33,6 +33,22 @@ func Outage(err error) bool {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return slices.ContainsFunc(outageClasses, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
 	}
+	return unanswered(err) || pgconn.SafeToRetry(err)
+}
+
+// Unanswered reports whether an error leaves open what the server did: it was asked, and the connection or the time ended before its answer
+// came. What was asked may have been committed, or may yet be.
+func Unanswered(err error) bool {
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting || pgconn.SafeToRetry(err) {
+		return false
+	}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(refused.Code, "57P") // it is shutting down, perhaps after the commit
+	}
+	return unanswered(err)
+}
+
+func unanswered(err error) bool {
 	_, network := errors.AsType[net.Error](err) // an expired context is one, too
-	return network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -20,24 +20,24 @@ func TestOutage(t *testing.T) {
 		return errors.Join(&pgconn.ConnectError{Config: &pgconn.Config{}}, &pgconn.PgError{Code: code})
 	}
 	for _, tc := range []struct {
-		name string
-		err  error
-		want bool
+		name       string
+		err        error
+		want, open bool // open: what was asked may be committed
 	}{
-		{name: "ServerIsShuttingDown", err: &pgconn.PgError{Code: "57P01"}, want: true},
+		{name: "ServerIsShuttingDown", err: &pgconn.PgError{Code: "57P01"}, want: true, open: true},
 		{name: "ServerHasNoConnectionLeft", err: &pgconn.PgError{Code: "53300"}, want: true},
 		{name: "PrimaryHasBecomeAStandby", err: &pgconn.PgError{Code: "25006"}, want: true},
 		{name: "SerializationFailsTooOften", err: &pgconn.PgError{Code: "40001"}, want: true},
 		{name: "R_02_StatementTookTooLong", err: &pgconn.PgError{Code: "57014"}, want: true},
 		{name: "R_02_RowIsLockedForTooLong", err: &pgconn.PgError{Code: "55P03"}, want: true},
 		{name: "R_02_TransactionWasSilentForTooLong", err: &pgconn.PgError{Code: "25P03"}, want: true},
-		{name: "R_02_SessionWasSilentForTooLong", err: &pgconn.PgError{Code: "57P05"}, want: true},
+		{name: "R_02_SessionWasSilentForTooLong", err: &pgconn.PgError{Code: "57P05"}, want: true, open: true},
 		{name: "ConnectionCannotBeMade", err: &pgconn.ConnectError{}, want: true},
 		{name: "DatabaseTakesNoConnections", err: connecting("55000"), want: true},
 		{name: "PasswordIsAnotherNow", err: connecting("28P01"), want: true},
-		{name: "ConnectionBreaks", err: fmt.Errorf("read: %w", io.ErrUnexpectedEOF), want: true},
-		{name: "NetworkFails", err: &net.OpError{Op: "read", Err: errors.New("reset")}, want: true},
-		{name: "TimeIsOver", err: fmt.Errorf("acquire: %w", context.DeadlineExceeded), want: true},
+		{name: "ConnectionBreaks", err: fmt.Errorf("read: %w", io.ErrUnexpectedEOF), want: true, open: true},
+		{name: "NetworkFails", err: &net.OpError{Op: "read", Err: errors.New("reset")}, want: true, open: true},
+		{name: "TimeIsOver", err: fmt.Errorf("acquire: %w", context.DeadlineExceeded), want: true, open: true},
 		{name: "UniqueViolationIsAnAnswer", err: &pgconn.PgError{Code: "23505"}},
 		{name: "SyntaxErrorIsOurs", err: &pgconn.PgError{Code: "42601"}},
 		{name: "AnythingElseIsNot", err: errors.New("no")},
@@ -46,6 +46,7 @@ func TestOutage(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, postgres.Outage(tc.err))
+			require.Equal(t, tc.open, postgres.Unanswered(tc.err))
 		})
 	}
 }

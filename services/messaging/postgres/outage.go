@@ -13,6 +13,9 @@ func mark(err *error) {
 	if *err != nil && (postgres.Outage(*err) || errors.Is(*err, errClaimContended)) {
 		*err = fmt.Errorf("%w: %w", send.ErrUnavailable, *err)
 	}
+	if *err != nil && postgres.Unanswered(*err) {
+		*err = fmt.Errorf("%w: %w", send.ErrUnanswered, *err)
+	}
 	if errors.Is(*err, postgres.ErrLocked) {
 		*err = fmt.Errorf("%w: %w", send.ErrLocked, *err)
 	}

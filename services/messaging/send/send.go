@@ -22,8 +22,11 @@ import (
 const (
 	// MaxKey is the longest idempotency key, in characters.
 	MaxKey = 200
-	// claimTimeout bounds the claim, which goes on when the caller is gone.
-	claimTimeout = 5 * time.Second
+	// claimTimeout bounds one try of the claim, which goes on when the caller is gone; claimPause is between two tries, and doubles up to
+	// claimPauseMost.
+	claimTimeout   = 2 * time.Second
+	claimPause     = 50 * time.Millisecond
+	claimPauseMost = 500 * time.Millisecond
 	// SettleTimeout bounds one try of writing Twilio's answer down, and settleTries is how often it is tried, with a
 	// pause that doubles: all within SettleBound.
 	SettleTimeout = 3 * time.Second
@@ -239,35 +242,57 @@ func (s *Service) attempt(r Request) (Attempt, error) {
 	}, nil
 }
 
-// claim takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim
-// that is committed and then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a
-// claim whose answer is lost is asked for once more: the row that has our own token is ours.
+// claim takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim that is committed and then
+// not made would hold the row until its lease is over and be in doubt from then on. For the same reason a claim that the database did not
+// answer is asked for again until the lease is over: the row that has our own token is ours, and no call was made under it.
 func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return Claim{}, fmt.Errorf("claim the send: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Lease)
 	defer cancel()
-	claim, err := s.Store.Claim(ctx, a)
-	if errors.Is(err, ErrUnavailable) {
-		// Under an id of its own: the first insert may still be on its way, and must collide with this one by its key alone.
+	pause, open := claimPause, false // open: a claim of ours may be committed, or may yet be
+	for try := 1; ; try++ {
+		trying, cancel := context.WithTimeout(ctx, claimTimeout)
+		claim, err := s.Store.Claim(trying, a)
+		cancel()
+		open = open || errors.Is(err, ErrUnanswered)
+		if err == nil {
+			return claim, nil
+		}
+		if again := try == 1 || open; !again || !errors.Is(err, ErrUnavailable) || !rest(ctx, pause) {
+			return Claim{}, fmt.Errorf("claim the send: %w", err)
+		}
+		pause = min(2*pause, claimPauseMost)
+		// Under an id of its own: the insert before may still be on its way, and must collide with this one by its key alone.
 		a.MessageID = uuid.Must(uuid.NewV7())
-		claim, err = s.Store.Claim(ctx, a)
 	}
-	if err != nil {
-		return Claim{}, fmt.Errorf("claim the send: %w", err)
+}
+
+// rest waits for d, and reports whether ctx is still alive.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
-	return claim, nil
 }
 
 // transmit makes the attempt that was claimed and writes the answer down. From here on the caller may hang up: an
 // aborted call would leave us not knowing, and an answer that is not written down is lost.
 //
-// The call is made within the lease. If that ran out on the way here, as when the machine was suspended, nothing is
-// written to Twilio, and the outcome says so: a STOP may have been acknowledged meanwhile, and others take the attempt for lost.
+// The call is made within the lease. If that does not leave it its whole time, as when the machine was suspended or the database was
+// silent, nothing is written to Twilio, and the outcome says so: a STOP may be acknowledged meanwhile, and others take the attempt for lost.
 func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	ctx = context.WithoutCancel(ctx)
-	calling, cancel := context.WithTimeout(ctx, min(s.Timeout, m.LeaseUntil.Sub(s.Now())))
+	left := s.Timeout
+	if m.LeaseUntil.Sub(s.Now()) < left {
+		left = 0
+	}
+	calling, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	outcome := s.Carrier.Send(calling, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
 	answer := Answer{MessageID: m.ID, Token: m.AttemptToken, Outcome: outcome, At: s.Now()}

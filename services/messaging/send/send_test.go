@@ -2,6 +2,7 @@ package send_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -334,6 +335,65 @@ func hangUpsLoseNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, send.Accepted, result.Outcome)
 		require.Len(t, b.Sent(), 1)
+	})
+
+	t.Run("S0_65_ClaimThatIsCommittedUnansweredIsSentOnceTheDatabaseAnswers", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asked := 0
+		service := b.Service(func(c *send.Config) {
+			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+				switch asked++; asked {
+				case 1:
+					_, err := b.Store.Claim(ctx, a)
+					return send.Claim{}, errors.Join(err, send.ErrUnavailable, send.ErrUnanswered)
+				case 2, 3, 4: // it cannot be reached
+					return send.Claim{}, send.ErrUnavailable
+				}
+				return b.Store.Claim(ctx, a)
+			}}
+		})
+		result, err := service.Send(t.Context(), b.Request())
+		require.NoError(t, err)
+		require.Equal(t, send.Accepted, result.Outcome)
+		require.Len(t, b.Sent(), 1)
+	})
+
+	t.Run("ClaimThatNeverReachedTheDatabaseIsAskedForTwice", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asked := 0
+		service := b.Service(func(c *send.Config) {
+			c.Store = sendtest.Claims{Store: b.Store, Around: func(context.Context, send.Attempt) (send.Claim, error) {
+				asked++
+				return send.Claim{}, send.ErrUnavailable
+			}}
+		})
+		_, err := service.Send(t.Context(), b.Request())
+		require.ErrorIs(t, err, send.ErrUnavailable)
+		require.Equal(t, 2, asked, "its caller asks again; nothing is in doubt")
+	})
+
+	t.Run("S1_35_ClaimThatIsFoundTooLateForACallIsGivenUp", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asked := 0
+		service := b.Service(func(c *send.Config) {
+			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
+				claim, err := b.Store.Claim(ctx, a)
+				if asked++; asked == 1 {
+					b.Clock.Advance(lease - c.Timeout + time.Millisecond) // so long it was silent
+					return send.Claim{}, errors.Join(err, send.ErrUnavailable, send.ErrUnanswered)
+				}
+				return claim, err
+			}}
+		})
+		result, err := service.Send(t.Context(), b.Request())
+		require.NoError(t, err)
+		require.Equal(t, send.Throttled, result.Outcome)
+		require.Empty(t, b.Sent(), "a call that is cut short leaves us not knowing")
+		b.Clock.Advance(time.Minute)
+		require.Equal(t, send.Accepted, b.Send("").Outcome)
 	})
 
 	t.Run("S0_65_ClaimThatComesLateIsNoSecondOne", func(t *testing.T) {

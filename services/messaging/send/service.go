@@ -30,6 +30,8 @@ var (
 	ErrMessageNotFound = errors.New("there is no such message")
 	// ErrUnavailable means that the database, or whatever else is needed, cannot be had in time; asking again is safe.
 	ErrUnavailable = errors.New("a dependency is unavailable")
+	// ErrUnanswered means that the database was asked and did not answer: what was asked may be committed, or may yet be.
+	ErrUnanswered = errors.New("the database did not answer")
 	// ErrLocked means that another transaction has the message's row; nothing was changed.
 	ErrLocked = errors.New("another transaction has locked the message")
 	// ErrNotResolvable is wrapped by every reason why an operator's resolution of a message is not taken.
