@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	numbers "paceline.internal/platform/phone"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -26,7 +28,7 @@ import (
 //     events is delivered by itself.
 //   - Anything but a 200 within ten seconds is retried after 10, 40 and 90 seconds. The docs say "200" throughout; that a 202
 //     counts as well is how webhooks are commonly taken, and if it did not, the repeats would be duplicates.
-//   - Neither from nor phone_number are always there: a person may be known to WhatsApp by a user id only.
+//   - Neither from nor phone_number are always there: a person with a user name is known by an id only (from_user_id, or in from itself).
 const (
 	headerKapsoSignature = "X-Webhook-Signature"
 	headerKapsoEvent     = "X-Webhook-Event"
@@ -94,13 +96,19 @@ type kapsoEvent struct {
 	Conversation  struct {
 		PhoneNumber   scalar `json:"phone_number"`
 		PhoneNumberID scalar `json:"phone_number_id"`
+		UserID        scalar `json:"business_scoped_user_id"`
 	} `json:"conversation"`
+	Contact struct {
+		UserID scalar `json:"user_id"`
+	} `json:"contact"`
 	Message struct {
-		ID        scalar `json:"id"`
-		From      scalar `json:"from"`
-		Timestamp scalar `json:"timestamp"`
-		Type      string `json:"type"`
-		Text      struct {
+		ID         scalar `json:"id"`
+		From       scalar `json:"from"`
+		FromUserID scalar `json:"from_user_id"`
+		UserID     scalar `json:"user_id"`
+		Timestamp  scalar `json:"timestamp"`
+		Type       string `json:"type"`
+		Text       struct {
 			Body string `json:"body"`
 		} `json:"text"`
 		Button struct {
@@ -253,10 +261,9 @@ func (e *kapsoEvent) text(hook webhook) (webhook, error) {
 		hook.result = resultIgnored
 		return hook, nil
 	}
-	from := e.person()
-	if from == "" {
-		hook.result = resultUnknownPhone
-		return hook, nil
+	from, user := e.person(), e.user()
+	if from == "" { // kept all the same: it may be a STOP
+		from = numberless + user
 	}
 	number := e.phoneNumberID()
 	if err := checkEventID("phone_number_id", number); err != nil {
@@ -264,7 +271,7 @@ func (e *kapsoEvent) text(hook webhook) (webhook, error) {
 	}
 	request := &onboardingv1.ReceiveMessageRequest{
 		From: from, To: "whatsapp:" + number, Body: e.words(),
-		Whatsapp: &onboardingv1.WhatsAppMessage{MessageId: string(m.ID), Type: m.Type},
+		Whatsapp: &onboardingv1.WhatsAppMessage{MessageId: string(m.ID), Type: m.Type, UserId: user},
 	}
 	if at, err := strconv.ParseInt(string(m.Timestamp), 10, 64); err == nil && at > 0 && at <= maxUnixTime {
 		request.Whatsapp.SentAt = &timestamppb.Timestamp{Seconds: at}
@@ -333,28 +340,30 @@ func (e *kapsoEvent) person() string {
 	return ""
 }
 
-// phoneOf is WhatsApp's name of an account as the phone number that messages are sent to, E.164; empty when it is none. WhatsApp
-// keeps the number that an account began with: in Brazil without the 9 that mobile numbers have had before their eight digits
-// since 2016 (a mobile number's began with 6 to 9, a landline's begins with 2 to 5), in Mexico with the 1 that was dropped in
-// 2019. Unchanged, a person's STOP would be recorded for a number that we never send to. (waha.devlike.pro, Brazilian Phone Numbers;
-// green-api.com, Features of sending and receiving messages from different countries.)
-func phoneOf(account string) string {
-	digits := strings.Map(func(r rune) rune {
-		if strings.ContainsRune(" -.()", r) {
-			return -1
+// numberless begins the sender of a message from which WhatsApp has left out the number; its id of the person follows, if it has one.
+const numberless = "whatsapp:"
+
+// userID is the form of WhatsApp's id of a person for one business: a country and what has no meaning to us, such as
+// US.13491208655302741918 (Meta, Business-scoped user IDs). It stands in fields of its own, or where the number would.
+var userID = regexp.MustCompile(`^[A-Z]{2}\.[A-Za-z0-9.]{1,128}$`)
+
+// user returns WhatsApp's id of the person; empty when there is none.
+func (e *kapsoEvent) user() string {
+	for _, id := range []scalar{e.Message.FromUserID, e.Message.UserID, e.Conversation.UserID, e.Contact.UserID, e.Message.From, e.Conversation.PhoneNumber} {
+		if userID.MatchString(string(id)) {
+			return string(id)
 		}
-		return r
-	}, strings.TrimPrefix(account, "+"))
-	if len(digits) < 7 || len(digits) > 15 || digits[0] == '0' || strings.Trim(digits, "0123456789") != "" {
+	}
+	return ""
+}
+
+// phoneOf returns WhatsApp's name of an account as a phone number in E.164, in its stored form; empty when it is none.
+func phoneOf(account string) string {
+	e164, err := numbers.Read("+" + strings.TrimPrefix(account, "+"))
+	if err != nil {
 		return ""
 	}
-	switch {
-	case len(digits) == 12 && strings.HasPrefix(digits, "55") && digits[4] >= '6':
-		digits = digits[:4] + "9" + digits[4:]
-	case len(digits) == 13 && strings.HasPrefix(digits, "521"):
-		digits = "52" + digits[3:]
-	}
-	return "+" + digits
+	return e164
 }
 
 // status is what became of a message of ours.

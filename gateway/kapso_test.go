@@ -137,13 +137,32 @@ func TestKapsoEvents(t *testing.T) {
 		{name: "ImportedHistory", event: "received", body: `"message":{"id":"w","from":"14155550100","kapso":{"direction":"inbound","origin":"history_sync"}}`, want: resultIgnored},
 		{name: "ReactionTakenBack", event: "received", body: `"message":{"id":"w","from":"14155550100","type":"reaction","reaction":{"emoji":""}}`, want: resultIgnored},
 		{name: "StatusOfATextOfThePerson", event: "read", body: `"message":{"id":"w","kapso":{"direction":"inbound"}}`, want: resultIgnored},
-		{name: "MessageWithoutANumber", event: "received", body: `"message":{"id":"w"},"conversation":{"business_scoped_user_id":"US.1"}`, want: resultUnknownPhone},
 	} {
 		t.Run("S2_31_"+tc.name+"IsNotStored", func(t *testing.T) {
 			t.Parallel()
 			hooks, err := mine.read(kapsoHeaders("whatsapp.message."+tc.event, "k1"), []byte(`{"phone_number_id":"123456789012345",`+tc.body+`}`))
 			require.NoError(t, err)
 			require.Equal(t, []webhook{{eventType: "kapso.message." + tc.event, result: tc.want}}, hooks)
+		})
+	}
+
+	for name, tc := range map[string]struct{ body, from, user string }{
+		"FromUserID":            {`"message":{"id":"w","from_user_id":"US.13491208655302741918"}`, "whatsapp:US.13491208655302741918", "US.13491208655302741918"},
+		"UserID":                {`"message":{"id":"w","user_id":"BR.1a"}`, "whatsapp:BR.1a", "BR.1a"},
+		"OfConversation":        {`"message":{"id":"w"},"conversation":{"business_scoped_user_id":"US.1"}`, "whatsapp:US.1", "US.1"},
+		"OfContact":             {`"message":{"id":"w"},"contact":{"user_id":"US.1"}`, "whatsapp:US.1", "US.1"},
+		"WhereTheNumberWouldBe": {`"message":{"id":"w","from":"BR.5511987654321"}`, "whatsapp:BR.5511987654321", "BR.5511987654321"},
+		"WithTheNumber":         {`"message":{"id":"w","from":"551187654321","from_user_id":"BR.1"}`, "+5511987654321", "BR.1"},
+		"Nothing":               {`"message":{"id":"w"}`, "whatsapp:", ""},
+		"WhatIsNoID":            {`"message":{"id":"w","from":"ana","user_id":"x y"}`, "whatsapp:", ""},
+	} {
+		t.Run("MessageWithoutANumberIsKept/"+name, func(t *testing.T) {
+			t.Parallel()
+			hooks, err := mine.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(`{"phone_number_id":"123456789012345",`+tc.body+`}`))
+			require.NoError(t, err)
+			request := hooks[0].request.(*onboardingv1.ReceiveMessageRequest)
+			require.Equal(t, tc.from, request.GetFrom())
+			require.Equal(t, tc.user, request.GetWhatsapp().GetUserId())
 		})
 	}
 
@@ -263,7 +282,7 @@ func TestPhoneOfAWhatsAppAccount(t *testing.T) {
 		{name: "LeadingZero", account: "0014155550100"},
 		{name: "TooShort", account: "123456"},
 		{name: "TooLong", account: "1234567890123456"},
-		{name: "OtherDigits", account: "١٤١٥٥٥٥٠١٠٠"},
+		{name: "OtherDigits", account: "١٤١٥٥٥٥٠١٠٠", want: "+14155550100"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -286,7 +305,11 @@ func FuzzKapso(f *testing.F) {
 		for _, hook := range hooks {
 			requireKept(t, hook)
 			if request, ok := hook.request.(*onboardingv1.ReceiveMessageRequest); ok {
-				require.Equal(t, request.GetFrom(), phoneOf(request.GetFrom()))
+				if user, none := strings.CutPrefix(request.GetFrom(), numberless); none {
+					require.Equal(t, request.GetWhatsapp().GetUserId(), user)
+				} else {
+					require.Equal(t, request.GetFrom(), phoneOf(request.GetFrom()))
+				}
 				requireKept(t, webhook{eventType: kapsoReceived, request: queuedText(request)})
 			}
 		}

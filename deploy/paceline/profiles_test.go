@@ -41,7 +41,7 @@ func refusedOf(t *testing.T, people string) string {
 
 func TestReadPeople(t *testing.T) {
 	t.Parallel()
-	const ana, badPhone = "+12025550143", "phone must be a valid number in international form, such as +5511987654321"
+	const ana, badPhone = "+12025550143", "phone: write it in international format, with + and the country code, such as +14155550123"
 
 	for _, tt := range []struct{ name, file, want string }{
 		{"CommasAndAllColumns", "phone,first_name,locale,time_zone\n" + ana + ",Ana,pt-BR,America/Sao_Paulo\n", "2 +12025550143 Ana pt-BR America/Sao_Paulo"},
@@ -52,7 +52,7 @@ func TestReadPeople(t *testing.T) {
 		{"AllThatIsWrongOfARow", "phone,first_name,locale,time_zone\n2025550143,,fr,Mars\n", "2 phone: " + badPhone +
 			" | 2 first_name: first_name must be 1 to 60 printable characters without braces, a letter among them | 2 locale: locale must be one of en, pt-BR" +
 			" | 2 time_zone: time_zone must be an IANA name, such as America/Sao_Paulo"},
-		{"APhoneAsSpreadsheetsSpoilIt", "phone,first_name\n1.20255E+10,Ana\n", "2 phone: " + badPhone},
+		{"APhoneAsSpreadsheetsSpoilIt", "phone,first_name\n1.20255E+10,Ana\n", `2 phone: phone: use only digits after the +, without letters or an extension: "E" (U+0045) is in the way`},
 		{"ARowOfOtherLengthAndGoesOn", "phone,first_name\n" + ana + "\n" + ana + ",Ana\n", "2 : it has 1 columns, and the first line 2 | 3 +12025550143 Ana en guessed"},
 		{"AStrayQuoteAndGoesOn", "phone,first_name\n" + ana + ",A\"na\n" + ana + ",Ana\n", "2 : a quote stands where none may | 3 +12025550143 Ana en guessed"},
 		{
@@ -140,7 +140,7 @@ func TestImport(t *testing.T) {
 		require.ErrorContains(t, err, "lines that were not taken: 1; see "+people+".refused.csv")
 		require.Equal(t, "line 2: +12*******43, Ana, en, America/New_York\nline 3: +12*******44, Bo, en, a guessed time zone\nline 5: +12*******45, Di ane, pt-BR, a guessed time zone\n"+
 			people+": 3 people can be created, where their phone is not there yet; lines that repeat a phone: 1; refused lines: 1.\nNothing was sent; --yes creates them.\n", said)
-		const refused = "line,column,reason\n4,phone,\"phone must be a valid number in international form, such as +5511987654321\"\n"
+		const refused = "line,column,reason\n4,phone,\"phone: write it in international format, with + and the country code, such as +14155550123\"\n"
 		require.Equal(t, refused, refusedOf(t, people))
 
 		said, err = importing("--yes")

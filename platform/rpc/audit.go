@@ -142,16 +142,7 @@ func phoneIn(text string) string {
 	if !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, " ") {
 		return ""
 	}
-	digits := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return r
-		}
-		return -1
-	}, text)
-	if len(text) > 3*len(digits) {
-		return ""
-	}
-	e164, err := phone.Parse("+" + digits)
+	e164, err := phone.Parse("+" + strings.TrimLeft(text, "+ "))
 	if err != nil {
 		return ""
 	}

@@ -46,7 +46,9 @@ type Config struct {
 	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the sender"`
 
 	Numbers phone.Policy
-	Caps    send.Caps
+	// ExtraPrefixes are process-wide; see phone.Allow.
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are taken although the numbering plans of this release do not have them yet, parted by commas, such as +1861,+1436. Empty for none"`
+	Caps          send.Caps
 
 	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us.
 	Brand       string `env:"SMS_BRAND_NAME" help:"who texts, in a few words: our own confirmations and help texts begin with it"`

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"paceline.internal/platform/audit"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
@@ -50,6 +51,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	defer func() { err = errors.Join(err, observed.Shutdown(context.WithoutCancel(ctx))) }()
 	deps.Fill(observed.Log)
+	phone.Allow(cfg.ExtraPrefixes)
 	observed.Log = deps.Log
 
 	database := cfg.database()

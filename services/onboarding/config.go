@@ -61,6 +61,8 @@ type Config struct {
 	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"how long the alarms of steps that are done are kept, and those that QStash gave up once they are settled"`
 	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"how long it is kept how a person's state of engagement changed, and what the runs did"`
 
+	// ExtraPrefixes are process-wide; see phone.Allow.
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are taken although the numbering plans of this release do not have them yet, parted by commas, such as +1861,+1436. Empty for none"`
 	// QStashMaxDelay is what QStash's plan allows: 7 days on the free one, a year on a paid one.
 	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead a goal may be; QStash's free plan takes 7 days, paid ones a year"`
 	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a goal that it runs, before the goal fails as device_lost"`

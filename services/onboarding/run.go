@@ -17,6 +17,7 @@ import (
 	"paceline.internal/platform/audit"
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
@@ -83,6 +84,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
 	deps.Fill(tel.Log)
+	phone.Allow(cfg.ExtraPrefixes)
 	s, err := wire(ctx, cfg, deps, tel)
 	if err != nil {
 		return err

@@ -101,6 +101,50 @@ func TestWhatsAppMessage(t *testing.T) {
 		require.Equal(t, written, b.messaging.Inbound("wamid.1").GetReceivedAt().AsTime(), "so it undoes no STOP that came in between")
 	})
 
+	t.Run("WithoutANumberIsKeptAndItsSTOPHoldsOnceTheNumberIsKnown", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		nameless := b.whatsApp(p, "wamid.1", "STOP")
+		nameless.From, nameless.Whatsapp.UserId = "whatsapp:US.13491208655302741918", "US.13491208655302741918"
+		out, err := b.current().server.ReceiveMessage(t.Context(), nameless)
+		require.NoError(t, err)
+		b.quiet()
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where id = $1 and status = 'failed' and attempts = 1
+			and error_message like '%no phone number%'`, out.GetJobId()))
+		require.Equal(t, session.Active, b.session(r.ID).Status, "whose it is cannot be told")
+
+		named := b.whatsApp(p, "wamid.2", "yes")
+		named.Whatsapp.UserId = "US.13491208655302741918"
+		b.receives(named)
+		b.quiet()
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		require.Equal(t, []string{opening}, b.sequence(p), "the STOP counts before the answer to what came later")
+		require.Equal(t, 2, b.count(`select count(*) from webhook_jobs where source = 'kapso' and status = 'completed'`))
+	})
+
+	t.Run("WithoutANumberIsThePersonsWhoseIDIsKnown", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.person()
+		r := b.activate(p)
+		named := b.whatsApp(p, "wamid.1", "yes")
+		named.Whatsapp.UserId = "US.1"
+		b.receives(named)
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+		nameless := b.whatsApp(p, "wamid.2", "STOP")
+		nameless.From, nameless.Whatsapp.UserId = "whatsapp:US.1", "US.1"
+		b.receives(nameless)
+		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+
+		other := b.person()
+		moved := b.whatsApp(other, "wamid.3", "hi")
+		moved.Whatsapp.UserId = "US.1"
+		b.receives(moved)
+		require.Equal(t, 1, b.count(`select count(*) from profiles where whatsapp_user_id = 'US.1' and phone = $1`, other.Phone), "they have another number now")
+	})
+
 	t.Run("WithoutAnIDIsRefusedAndNotStored", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

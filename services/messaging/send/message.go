@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -101,7 +102,7 @@ func (m Message) Accepted() bool { return m.SID != "" }
 
 // Matches reports whether a is a repeat of the send that this row records.
 func (m Message) Matches(a Attempt) bool {
-	return m.To == a.To.String() && m.BodyHash == a.BodyHash
+	return phone.Canonical(m.To) == a.To.String() && m.BodyHash == a.BodyHash
 }
 
 // HeldBy reports whether the row is being sent by this very attempt.

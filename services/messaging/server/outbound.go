@@ -119,9 +119,9 @@ func readEnqueue(v view, r *messagingv1.EnqueueTextRequest) (outbound.Request, e
 	if err != nil {
 		return outbound.Request{}, err
 	}
-	to, err := readPhone("to", r.GetTo())
+	to, err := sms.ParsePhone(r.GetTo())
 	if err != nil {
-		return outbound.Request{}, err
+		return outbound.Request{}, fmt.Errorf("to: %w", err)
 	}
 	body, err := sms.NewBody(r.GetBody())
 	if err != nil {

@@ -56,8 +56,9 @@ func readOptionalID(field, text string) (uuid.UUID, error) {
 	return readID(field, text)
 }
 
+// readPhone reads a number to look something up by, or to note what a person said: what was stored can be read back.
 func readPhone(field, text string) (sms.Phone, error) {
-	phone, err := sms.ParsePhone(text)
+	phone, err := sms.ReadPhone(text)
 	if err != nil {
 		return sms.Phone{}, fmt.Errorf("%s: %w", field, err)
 	}

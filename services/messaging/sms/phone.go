@@ -17,7 +17,16 @@ var ErrPhone = errors.New("phone number refused")
 // make one. Phones are comparable.
 type Phone struct{ e164 string }
 
-// ParsePhone reads a number that a person or a client typed; see phone.Parse.
+// ReadPhone reads a number that something is looked up by; see phone.Read.
+func ReadPhone(raw string) (Phone, error) {
+	e164, err := phone.Read(raw)
+	if err != nil {
+		return Phone{}, fmt.Errorf("%w: %w", ErrPhone, err)
+	}
+	return Phone{e164: e164}, nil
+}
+
+// ParsePhone reads a number that a person or a client typed, to write to it; see phone.Parse.
 func ParsePhone(raw string) (Phone, error) {
 	e164, err := phone.Parse(raw)
 	if err != nil {
@@ -26,7 +35,7 @@ func ParsePhone(raw string) (Phone, error) {
 	return Phone{e164: e164}, nil
 }
 
-// StoredPhone reads back a number that was parsed before, or that a carrier reports as a sender. Only its shape is
+// StoredPhone reads back a number that was parsed before, or that a carrier reports as a sender, in its stored form. Only its shape is
 // checked: numbering plans change, and a row must stay readable after they did.
 func StoredPhone(e164 string) (Phone, error) {
 	digits, found := strings.CutPrefix(e164, "+")
@@ -34,7 +43,7 @@ func StoredPhone(e164 string) (Phone, error) {
 	if !found || len(digits) < shortest || len(digits) > longest || digits[0] == '0' || strings.Trim(digits, "0123456789") != "" {
 		return Phone{}, fmt.Errorf("%w: not in E.164, which is + and 7 to 15 digits", ErrPhone)
 	}
-	return Phone{e164: e164}, nil
+	return Phone{e164: phone.Canonical(e164)}, nil
 }
 
 // String is the number in E.164, for Twilio and for the database. Logs and errors must use the Phone itself with

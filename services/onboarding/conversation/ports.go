@@ -38,6 +38,12 @@ type store interface {
 	Conversation(ctx context.Context, orgID, phone string) (View, error)
 	// ConversationAt is Conversation of the sessions that there were at an instant.
 	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (View, error)
+	// NumberOfUser is the phone of the person whom WhatsApp names by an id; empty when no person is known by it.
+	NumberOfUser(ctx context.Context, orgID, userID string) (phone string, err error)
+	// FailedOf are the jobs of a subject that have failed, oldest first, at most a hundred.
+	FailedOf(ctx context.Context, orgID, subject, eventType string) ([]queue.Job, error)
+	// LearnUser notes whose id it is, if there is such a person, and makes the jobs due again.
+	LearnUser(ctx context.Context, l Learned) error
 	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastMessageAt is the same of the newest message of any kind.

@@ -83,11 +83,11 @@ func Normalise(p Person) (Person, error) {
 	return Person{Phone: e164, FirstName: name, Locale: locale, TimeZone: zone}, nil
 }
 
-// ParsePhone is a phone in its stored form, of any international spelling; ErrInvalid.
-func ParsePhone(raw string) (string, error) {
-	e164, err := normalisePhone(raw)
+// ReadPhone returns the stored form of a phone that a person is looked up by, of any international spelling; ErrInvalid.
+func ReadPhone(raw string) (string, error) {
+	e164, err := phone.Read(raw)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+		return "", fmt.Errorf("%w: phone: %w", ErrInvalid, err)
 	}
 	return e164, nil
 }
@@ -104,7 +104,7 @@ func ParseLocale(raw string) (string, error) {
 func normalisePhone(raw string) (string, error) {
 	e164, err := phone.Parse(raw)
 	if err != nil {
-		return "", errors.New("phone must be a valid number in international form, such as +5511987654321")
+		return "", fmt.Errorf("phone: %w", err)
 	}
 	return e164, nil
 }

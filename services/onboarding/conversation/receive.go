@@ -29,6 +29,8 @@ type Inbound struct {
 	Type    string `json:"type,omitempty"` // of that channel, such as button
 	// SentAt is WhatsApp's Unix time of it. A delivery that failed is repeated for minutes, and later words may have come before it.
 	SentAt string `json:"sent_at,omitempty"`
+	// UserID is WhatsApp's id of a person whose number came with it; see whatsapp.go.
+	UserID string `json:"-"`
 	OrgID  string `json:"-"` // of its job
 	Queued bool   `json:"-"` // whether its answer is left to the queue, for others of the same delivery wait behind it
 }
@@ -95,7 +97,7 @@ func replyIn(j queue.Job) (reply, error) {
 	if err := json.Unmarshal(j.Payload, into); err != nil {
 		return reply{}, unreadable(j, err)
 	}
-	m.Message.OrgID = j.OrgID
+	m.Message.OrgID, m.Message.From = j.OrgID, senderOf(m.Message.From)
 	if m.ReceivedAt.IsZero() { // it came in its own job
 		m.ReceivedAt = j.CreatedAt
 	}
@@ -153,12 +155,16 @@ const inlineBudget = 3 * time.Second
 // the caller's time as far as the budget goes. After an error the caller is to repeat the call; the job is tried again
 // all the same. Errors: ErrInvalidMessage, ErrUnknownSender, queue.ErrPayloadMismatch, and what the ports return.
 func (c *Service) Receive(ctx context.Context, m Inbound) (queue.Enqueued, error) {
+	m.From = senderOf(m.From)
+	if err := c.learnUser(ctx, m); err != nil {
+		return queue.Enqueued{}, err
+	}
 	kept, err := c.keep(ctx, m)
 	if err != nil {
 		return kept, err
 	}
 	err = c.answerInline(ctx, m, kept)
-	if m.Channel != "" && (errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage)) {
+	if m.Channel != "" && (errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage) || errors.Is(err, ErrNumberless)) {
 		err = nil // the job fails for it, visibly, and Kapso would only repeat it
 	}
 	return kept, err
@@ -219,7 +225,7 @@ func (c *Service) Apply(ctx context.Context, j queue.Job) error {
 		_, _, err = c.record(ctx, &m)
 	}
 	_, unreadable := errors.AsType[*queue.Permanent](err)
-	if unreadable || errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage) {
+	if unreadable || errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage) || errors.Is(err, ErrNumberless) {
 		return nil // the job fails for it, visibly
 	}
 	return err
@@ -233,7 +239,7 @@ func (c *Service) HandleReply(ctx context.Context, j queue.Job) error {
 	}
 	view, recorded, err := c.record(ctx, &m)
 	switch {
-	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalidMessage):
+	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalidMessage), errors.Is(err, ErrNumberless):
 		return &queue.Permanent{Cause: err}
 	case err != nil:
 		return ended(err, c.Now().Sub(j.CreatedAt))
@@ -247,6 +253,9 @@ func (c *Service) record(ctx context.Context, m *reply) (View, Recorded, error) 
 	orgID := c.OrgID
 	if m.Message.Channel != "" {
 		orgID = m.Message.OrgID
+	}
+	if err := c.nameSender(ctx, &m.Message, orgID); err != nil {
+		return View{}, Recorded{}, err
 	}
 	view, err := c.Store.Conversation(ctx, orgID, m.Message.From)
 	if err != nil {

@@ -159,7 +159,7 @@ func (c *Service) dataRequested(ctx context.Context, j queue.Job, r customer) er
 
 // customerOf is the person with the phone of a customer; empty when there is none, ErrInvalid without a phone.
 func (c *Service) customerOf(ctx context.Context, j queue.Job, r customer) (profileID string, err error) {
-	phone, err := ParsePhone(r.Body.Customer.Phone)
+	phone, err := ReadPhone(r.Body.Customer.Phone)
 	if err != nil {
 		return "", err
 	}

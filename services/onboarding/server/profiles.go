@@ -92,7 +92,7 @@ func profileFilter(in *onboardingv1.ListProfilesRequest) (f postgres.ProfileFilt
 		}
 	}
 	if given := in.GetPhone(); given != "" {
-		if f.Phone, err = conversation.ParsePhone(plus(given)); err != nil {
+		if f.Phone, err = conversation.ReadPhone(plus(given)); err != nil {
 			return f, answer(err)
 		}
 	}

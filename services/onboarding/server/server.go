@@ -127,6 +127,7 @@ func (s *Server) ReceiveMessage(
 	}
 	if w := in.GetWhatsapp(); w != nil {
 		m.SID, m.Channel, m.Type, m.Queued = w.GetMessageId(), "whatsapp", w.GetType(), w.GetOfSeveral()
+		m.UserID = w.GetUserId()
 		if w.GetSentAt().GetSeconds() > 0 {
 			m.SentAt = strconv.FormatInt(w.GetSentAt().GetSeconds(), 10)
 		}

@@ -85,7 +85,7 @@ func (s *Server) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHou
 		return nil, err
 	}
 	to := in.GetPhone()
-	if e164, err := conversation.ParsePhone(to); err == nil { // as it was typed; messaging takes other spellings too
+	if e164, err := conversation.ReadPhone(to); err == nil { // as it was typed; messaging takes other spellings too
 		to = e164
 	}
 	if in.GetProfileId() != "" {

@@ -795,7 +795,10 @@ type WhatsAppMessage struct {
 	// later words may have come before it.
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	// It is one of several of the same delivery: its answer is left to the queue, so that each of them is stored in time.
-	OfSeveral     bool `protobuf:"varint,4,opt,name=of_several,json=ofSeveral,proto3" json:"of_several,omitempty"`
+	OfSeveral bool `protobuf:"varint,4,opt,name=of_several,json=ofSeveral,proto3" json:"of_several,omitempty"`
+	// WhatsApp's id of the person, such as US.13491208655302741918, where it came together with their number: a later message may name them by
+	// it alone. Then from is whatsapp: and the id.
+	UserId        string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -856,6 +859,13 @@ func (x *WhatsAppMessage) GetOfSeveral() bool {
 		return x.OfSeveral
 	}
 	return false
+}
+
+func (x *WhatsAppMessage) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
 }
 
 // ReceiveMessageResponse says that the message is stored.
@@ -4328,14 +4338,15 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x05media\x18\a \x01(\x05R\x05media\x12 \n" +
 	"\fopt_out_type\x18\b \x01(\tR\n" +
 	"optOutType\x12C\n" +
-	"\bwhatsapp\x18\t \x01(\v2'.paceline.onboarding.v1.WhatsAppMessageR\bwhatsapp\"\x98\x01\n" +
+	"\bwhatsapp\x18\t \x01(\v2'.paceline.onboarding.v1.WhatsAppMessageR\bwhatsapp\"\xb1\x01\n" +
 	"\x0fWhatsAppMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x123\n" +
 	"\asent_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12\x1d\n" +
 	"\n" +
-	"of_several\x18\x04 \x01(\bR\tofSeveral\"M\n" +
+	"of_several\x18\x04 \x01(\bR\tofSeveral\x12\x17\n" +
+	"\auser_id\x18\x05 \x01(\tR\x06userId\"M\n" +
 	"\x16ReceiveMessageResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xa0\x03\n" +

@@ -1,0 +1,83 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"paceline.internal/platform/phone"
+	"paceline.internal/platform/queue"
+)
+
+// numberless begins the sender of a WhatsApp message that names no number; WhatsApp's id of the person follows. It is also the subject of
+// the message's job.
+const numberless = "whatsapp:"
+
+// ErrNumberless is a message of a person whose number is not known: nothing can be sent to them, and whose consent it speaks of cannot be
+// told. It is taken up again when their number comes with a message of theirs.
+var ErrNumberless = errors.New("WhatsApp gave no phone number of the sender, and no message before has told whose id it is; " +
+	"read the words: if they are a STOP, record it for the person's number")
+
+// senderOf returns the sender of a message as the person is stored, whichever form the carrier goes on with.
+func senderOf(from string) string {
+	if strings.HasPrefix(from, numberless) {
+		return from
+	}
+	return phone.Canonical(from)
+}
+
+// nameSender gives a message without a number the number of the person that its id belongs to; ErrNumberless.
+func (c *Service) nameSender(ctx context.Context, m *Inbound, orgID string) error {
+	user, missing := strings.CutPrefix(m.From, numberless)
+	if !missing {
+		return nil
+	}
+	if user == "" {
+		return ErrNumberless
+	}
+	number, err := c.Store.NumberOfUser(ctx, orgID, user)
+	if err != nil {
+		return err
+	}
+	if number == "" {
+		return ErrNumberless
+	}
+	m.From = number
+	return nil
+}
+
+// learnUser notes whose WhatsApp id came with a number, when that is new. What this id wrote before is recorded first, so that a STOP among
+// it counts before anything else is sent; then its jobs are done again, in their order. What fails is repeated with the message.
+func (c *Service) learnUser(ctx context.Context, m Inbound) error {
+	if m.UserID == "" || strings.HasPrefix(m.From, numberless) {
+		return nil
+	}
+	known, err := c.Store.NumberOfUser(ctx, c.OrgID, m.UserID)
+	if err != nil || known == m.From {
+		return err
+	}
+	before, err := c.Store.FailedOf(ctx, c.OrgID, numberless+m.UserID, EventWhatsApp)
+	if err != nil {
+		return err
+	}
+	for _, j := range before {
+		old, err := replyIn(j)
+		if err != nil {
+			continue // its job says so
+		}
+		old.Message.From = m.From
+		if _, _, err := c.record(ctx, &old); err != nil && !errors.Is(err, ErrUnknownSender) && !errors.Is(err, ErrInvalidMessage) {
+			return fmt.Errorf("record what a sender wrote before: %w", err)
+		}
+	}
+	return c.Store.LearnUser(ctx, Learned{OrgID: c.OrgID, Phone: m.From, UserID: m.UserID, Jobs: before, At: c.Now()})
+}
+
+// Learned is that an id of WhatsApp belongs to a number, and the jobs that waited for it.
+type Learned struct {
+	OrgID, Phone, UserID string
+	Jobs                 []queue.Job
+	At                   time.Time
+}
