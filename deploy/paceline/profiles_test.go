@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/platform/hours"
 	"paceline.internal/test/operator"
 )
 
@@ -51,7 +52,7 @@ func TestReadPeople(t *testing.T) {
 		{"EmptyRowsAreNoPeople", "phone,first_name\n\n,\n , \n" + ana + ",Ana\n,,,\n", "5 +12025550143 Ana en guessed"},
 		{"AllThatIsWrongOfARow", "phone,first_name,locale,time_zone\n2025550143,,fr,Mars\n", "2 phone: " + badPhone +
 			" | 2 first_name: first_name must be 1 to 60 printable characters without braces, a letter among them | 2 locale: locale must be one of en, pt-BR" +
-			" | 2 time_zone: time_zone must be an IANA name, such as America/Sao_Paulo"},
+			" | 2 time_zone: " + hours.ErrPlace.Error()},
 		{"APhoneAsSpreadsheetsSpoilIt", "phone,first_name\n1.20255E+10,Ana\n", `2 phone: phone: use only digits after the +, without letters or an extension: "E" (U+0045) is in the way`},
 		{"ARowOfOtherLengthAndGoesOn", "phone,first_name\n" + ana + "\n" + ana + ",Ana\n", "2 : it has 1 columns, and the first line 2 | 3 +12025550143 Ana en guessed"},
 		{"AStrayQuoteAndGoesOn", "phone,first_name\n" + ana + ",A\"na\n" + ana + ",Ana\n", "2 : a quote stands where none may | 3 +12025550143 Ana en guessed"},

@@ -87,14 +87,6 @@ func (w Window) String() string {
 	return w.opens.String() + "-" + w.closes.String()
 }
 
-// Place is the time zone of this name. One that is not known, or not any more, counts as UTC.
-func Place(zone string) *time.Location {
-	if place, err := time.LoadLocation(zone); err == nil {
-		return place
-	}
-	return time.UTC
-}
-
 // Opens is when the window opens.
 func (w Window) Opens() TimeOfDay { return w.opens }
 

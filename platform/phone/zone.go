@@ -9,16 +9,27 @@ import (
 // Zone is the only time zone that a number in E.164 allows, and empty when it allows several. It is a guess: people travel, and keep
 // their numbers when they move.
 func Zone(e164 string) string {
+	if zones := Zones(e164); len(zones) == 1 {
+		return zones[0].String()
+	}
+	return ""
+}
+
+// Zones are all time zones that a number in E.164 allows; none where the numbering plans do not say.
+func Zones(e164 string) []*time.Location {
 	number, err := phonenumbers.Parse(e164, phonenumbers.UNKNOWN_REGION)
 	if err != nil {
-		return ""
+		return nil
 	}
-	zones, err := phonenumbers.GetTimezonesForNumber(number)
-	if err != nil || len(zones) != 1 {
-		return ""
+	names, err := phonenumbers.GetTimezonesForNumber(number)
+	if err != nil {
+		return nil
 	}
-	if _, err := time.LoadLocation(zones[0]); err != nil { // Etc/Unknown, or newer than our list of zones
-		return ""
+	var zones []*time.Location
+	for _, name := range names {
+		if zone, err := time.LoadLocation(name); err == nil { // not Etc/Unknown, and not newer than our list of zones
+			zones = append(zones, zone)
+		}
 	}
-	return zones[0]
+	return zones
 }

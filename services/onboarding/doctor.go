@@ -121,7 +121,8 @@ func lookAtQuietHours(_ context.Context, cfg Config) (string, error) {
 // sqlWithoutZone looks at the newest people only: they are as the others, and a table may have millions.
 const sqlWithoutZone = `
 select count(*), count(*) filter (where p.time_zone = '' and coalesce(o.time_zone, 'UTC') = 'UTC'),
-    count(distinct p.org_id) filter (where p.time_zone = '' and coalesce(o.time_zone, 'UTC') = 'UTC')
+    count(distinct p.org_id) filter (where p.time_zone = '' and coalesce(o.time_zone, 'UTC') = 'UTC'),
+    coalesce(array_agg(distinct p.time_zone), '{}')
 from (select org_id, time_zone from profiles order by id desc limit 1000) p left join organisation_settings o on o.org_id = p.org_id`
 
 // lookAtTimeZones finds people whose quiet hours go by UTC because nothing says where they are.
@@ -132,8 +133,14 @@ func lookAtTimeZones(ctx context.Context, cfg Config) (string, error) {
 	}
 	defer pool.Close()
 	var people, without, organisations int
-	if err := pool.QueryRow(ctx, sqlWithoutZone).Scan(&people, &without, &organisations); err != nil {
+	var zones []string
+	if err := pool.QueryRow(ctx, sqlWithoutZone).Scan(&people, &without, &organisations, &zones); err != nil {
 		return "", process.AfterDatabase(err)
+	}
+	for _, zone := range zones {
+		if _, known := hours.Stored(zone); !known {
+			return "", fmt.Errorf("a time zone of the newest %d people is not known any more: %s; give them another one (PATCH /v1/profiles/{id})", people, zone)
+		}
 	}
 	if without > 0 {
 		return "", process.Warn("%d of the newest %d people, of %d organisations, have no time zone, and their organisation has none either: "+

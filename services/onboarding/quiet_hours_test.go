@@ -144,14 +144,29 @@ func TestQuietHours(t *testing.T) {
 		require.Equal(t, []string{opening, explanation, later}, b.sequence(p))
 	})
 
-	subtest(t, "ZoneThatIsNotKnownAnyMoreIsUTC", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "ZoneThatIsNotKnownAnyMoreIsThatOfTheNumber", setup, func(t *testing.T, b *bundle) {
+		b.sleepsAtNight()
+		p, _ := b.explained()
+		b.exec(`update profiles set time_zone = 'US/Pacific-New' where id = $1`, p.ID)
+		b.turns(22, 30) // half past seven in São Paulo
+		b.reply(p, "ok")
+		b.completes(p)
+	})
+
+	subtest(t, "NumberOfSeveralZonesWaitsWhileItIsNightInAnyOfThem", setup, func(t *testing.T, b *bundle) {
 		b.sleepsAtNight()
 		p, r := b.explained()
-		b.exec(`update profiles set time_zone = 'Mars/Olympus_Mons' where id = $1`, p.ID)
-		b.turns(22, 30)
+		p.Phone = "+12085550123" // Idaho has the clocks of Boise and of Los Angeles
+		b.exec(`update profiles set time_zone = '', phone = $2 where id = $1`, p.ID, p.Phone)
+		b.turns(15, 30) // half past eight in Boise, half past seven in the north
 		b.reply(p, "ok")
 		b.work()
-		b.requireWakes(p, r)
+		var due time.Time
+		require.NoError(t, b.pool.QueryRow(t.Context(), `select due_at from step_alarms where session_id = $1 order by generation desc limit 1`, r.ID).Scan(&due))
+		require.Equal(t, "16:00", due.UTC().Format("15:04"))
+		b.turns(16, 0)
+		b.work()
+		require.NotEmpty(t, b.messaging.Taken(p.Phone))
 	})
 
 	subtest(t, "BurstThatHasBegunGoesOn", setup, func(t *testing.T, b *bundle) {

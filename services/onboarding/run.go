@@ -85,6 +85,15 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
 	deps.Fill(tel.Log)
 	phone.Allow(cfg.ExtraPrefixes)
+	lost, err := tel.Meter.Meter("paceline.internal/services/"+name).Int64Counter("time_zones.unreadable",
+		metric.WithDescription("Uses of a stored time zone that is not known any more."))
+	if err != nil {
+		return err
+	}
+	hours.OnUnreadable(func(zone string) {
+		lost.Add(ctx, 1)
+		deps.Log.ErrorContext(ctx, "onboarding.time_zone_unreadable", "time_zone", zone)
+	})
 	s, err := wire(ctx, cfg, deps, tel)
 	if err != nil {
 		return err

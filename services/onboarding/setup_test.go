@@ -288,7 +288,7 @@ func answer(w http.ResponseWriter, err error) {
 func (b *bundle) person() conversation.Profile {
 	b.t.Helper()
 	p, _, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
-		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", TimeZone: "UTC",
+		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", TimeZone: "Africa/Abidjan",
 	})
 	require.NoError(b.t, err)
 	return p

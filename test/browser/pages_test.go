@@ -162,7 +162,7 @@ func (p *product) enrolsNamed(name string) (id string) {
 			ID string `json:"profile_id"`
 		} `json:"profile"`
 	}
-	p.v1(http.MethodPost, "/v1/profiles", `{"phone":"`+phone+`","first_name":"`+name+`","locale":"en","time_zone":"UTC"}`, &made)
+	p.v1(http.MethodPost, "/v1/profiles", `{"phone":"`+phone+`","first_name":"`+name+`","locale":"en","time_zone":"Africa/Abidjan"}`, &made)
 	return made.Profile.ID
 }
 

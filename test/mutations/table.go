@@ -43,7 +43,7 @@ func mutations() []mutation {
 		{
 			guard: "the default quiet hours of an organisation that has decided nothing", tests: []string{"./services/onboarding", "-run", "TestQuietHours"},
 			file: "services/onboarding/postgres/settings.go",
-			old:  "return hours.Quiet{Window: s.QuietByDefault, Zone: hours.Place(zone), ByDefault: true}", without: "return hours.Quiet{}",
+			old:  "quiet := hours.Quiet{Window: s.QuietByDefault, ByDefault: !decided}", without: "quiet := hours.Quiet{ByDefault: !decided}",
 		},
 		{
 			guard: "the fence: an attempt that lost its row may not speak about another's", tests: messagingSuite,

@@ -75,7 +75,8 @@ func ReadPayload(stored json.RawMessage, at time.Time) (Request, error) {
 		if err != nil {
 			return Request{}, fmt.Errorf("payload: %w", err)
 		}
-		r.Hours = hours.Quiet{Window: window, Zone: hours.Place(p.OpenHours.TimeZone)}
+		zone, _ := hours.Stored(p.OpenHours.TimeZone)
+		r.Hours = hours.Quiet{Window: window, Zone: zone}
 	}
 	r.SendAt = r.Due(at).UTC()
 	if r.ExpiresAt.IsZero() {

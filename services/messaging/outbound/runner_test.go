@@ -185,7 +185,8 @@ func TestQuietHours(t *testing.T) {
 	night := func(t *testing.T) (b *bundle, quiet hours.Quiet, morning time.Time) {
 		t.Helper()
 		b = setup(t)
-		quiet = hours.Quiet{Window: hours.DefaultWindow(), Zone: hours.Place("Asia/Tokyo")}
+		tokyo, _ := hours.Stored("Asia/Tokyo")
+		quiet = hours.Quiet{Window: hours.DefaultWindow(), Zone: tokyo}
 		now := b.Clock.Now().In(quiet.Zone)
 		evening := time.Date(now.Year(), now.Month(), now.Day()+1, 22, 30, 0, 0, quiet.Zone)
 		b.Clock.Advance(evening.Sub(now))

@@ -156,7 +156,11 @@ func readHours(open *messagingv1.OpenHours) (hours.Quiet, error) {
 	if err != nil {
 		return hours.Quiet{}, invalid("open_hours", err.Error())
 	}
-	return hours.Quiet{Window: window, Zone: hours.Place(open.GetTimeZone())}, nil
+	zone, known := hours.Stored(open.GetTimeZone())
+	if !known {
+		return hours.Quiet{}, invalid("open_hours.time_zone", "is not known")
+	}
+	return hours.Quiet{Window: window, Zone: zone}, nil
 }
 
 // readOptionalTime is zero for a time that is absent.

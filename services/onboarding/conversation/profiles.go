@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/phone"
 	"paceline.internal/services/onboarding/session"
 )
@@ -131,14 +132,18 @@ func normaliseLocale(raw string) (string, error) {
 }
 
 func normaliseZone(raw string) (string, error) {
-	if _, err := time.LoadLocation(raw); err != nil || raw == "Local" {
-		return "", errors.New("time_zone must be an IANA name, such as America/Sao_Paulo")
+	if raw == "" { // none was given
+		return "", nil
 	}
-	return raw, nil // empty, as none was given
+	name, _, err := hours.ParsePlace(raw)
+	return name, err
 }
 
-// ParseZone is the name of a time zone; ErrInvalid.
+// ParseZone returns the name of an organisation's time zone, which may be UTC; ErrInvalid.
 func ParseZone(raw string) (string, error) {
+	if raw == "UTC" {
+		return raw, nil
+	}
 	zone, err := normaliseZone(raw)
 	if err == nil && raw == "" {
 		err = errors.New("time_zone must not be empty; leave it out to keep it")

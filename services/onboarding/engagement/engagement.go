@@ -113,6 +113,7 @@ type View struct {
 	FirstName   string
 	Locale      string
 	Zone        *time.Location
+	Zones       []*time.Location // all that they may be in; one, unless only their number is known
 	Hold        bool
 	HoldVersion int64
 

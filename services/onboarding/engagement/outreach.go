@@ -166,7 +166,7 @@ func (s *Service) deliver(ctx context.Context, j queue.Job) error {
 // wanted is why a row must not be sent, or how long it has to wait; neither when it may be sent now.
 func (s *Service) wanted(d Due, about, to View) (outcome string, wait time.Duration) {
 	now := s.Now()
-	at := rules.Daytime(now, to.Zone)
+	at := rules.Daytime(now, to.Zones...)
 	if !at.Before(d.ExpiresAt) {
 		return outcomeExpired, 0
 	}

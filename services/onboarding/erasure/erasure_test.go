@@ -199,7 +199,7 @@ func TestErasure(t *testing.T) {
 		require.ErrorIs(t, err, erasure.ErrBegun)
 		device := goals.Device{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}
 		require.ErrorIs(t, b.ports.Goals().RegisterDevice(t.Context(), device, nil), erasure.ErrBegun)
-		_, _, err = b.ports.QuietHours(t.Context(), b.request.OrgID, phone, "", b.request.ProfileID)
+		_, _, err = b.ports.QuietHours(t.Context(), b.request.OrgID, phone, b.request.ProfileID)
 		require.ErrorIs(t, err, erasure.ErrBegun, "a text that is queued would be deleted")
 		require.ErrorIs(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now), erasure.ErrBegun)
 	})

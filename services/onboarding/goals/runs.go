@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 	"unicode/utf8"
+
+	"paceline.internal/platform/hours"
 )
 
 // maxSaidKey bounds the key of what is said to a device, in characters.
@@ -152,9 +153,9 @@ func (s *stream) goal(f Said) (New, error) {
 		return n, fmt.Errorf("%w: source must be device or voice", ErrInvalid)
 	}
 	if f.Zone != "" {
-		zone, err := time.LoadLocation(f.Zone)
-		if err != nil || f.Zone == "Local" {
-			return n, fmt.Errorf("%w: time_zone must be a name such as America/Sao_Paulo", ErrInvalid)
+		_, zone, err := hours.ParsePlace(f.Zone)
+		if err != nil {
+			return n, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		n.Zone = zone
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
@@ -37,7 +38,7 @@ func (s *Store) Engagement() *Engagement {
 // one for each phone that it goes to: never claimed is one that has no text yet, and ended one that is final and was not accepted. Without
 // a row it offered nothing.
 const sqlPerson = `
-select p.id as profile_id, p.first_name, p.locale, ` + zoneOf + ` as time_zone, p.hold, p.hold_version,
+select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + usualZone + ` as usual_zone, p.hold, p.hold_version,
        p.reengagement_opt_out, p.onboarding_tips_enabled, p.opted_out_at is not null as opted_out, p.preferred_destination,
        p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
        p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,
@@ -81,6 +82,7 @@ type personRow struct {
 	FirstName             string
 	Locale                string
 	TimeZone              string
+	UsualZone             string
 	Hold                  bool
 	HoldVersion           int64
 	ReengagementOptOut    bool
@@ -165,12 +167,13 @@ func (r personRow) view(orgID string) (engagement.View, error) {
 			return engagement.View{}, fmt.Errorf("read the answer to an action: %w", err)
 		}
 	}
-	zone, err := time.LoadLocation(r.TimeZone)
-	if err != nil {
-		zone = time.UTC
+	zones := zonesOf(r.TimeZone, r.Phone, r.UsualZone)
+	zone := zones[0]
+	if r.TimeZone == "" && len(zones) > 1 { // days are counted by the organisation's clock
+		zone, _ = hours.Stored(r.UsualZone)
 	}
 	v := engagement.View{
-		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone,
+		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone, Zones: zones,
 		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
 		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,

@@ -9,7 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/goals"
 )
@@ -191,7 +193,7 @@ func (s *Goals) Timeline(ctx context.Context, goalID string) ([]goals.Transition
 }
 
 const sqlOwner = `
-select p.locale, ` + zoneOf + `, coalesce(d.id::text, '') as device_id, coalesce(d.kind, '') as kind
+select p.locale, p.time_zone, p.phone, ` + usualZone + `, coalesce(d.id::text, '') as device_id, coalesce(d.kind, '') as kind
 from profiles p left join devices d on d.profile_id = p.id and d.deleted_at is null
     and case when @device = '' then d.kind = 'phone' else d.id = nullif(@device, '')::uuid end
 where p.org_id = @org and p.id = @profile`
@@ -207,9 +209,9 @@ func (s *Goals) Prepare(ctx context.Context, n goals.New) (p goals.Prepared, err
 		}
 		p.UndoOf, args["device"] = &undone, undone.DeviceID
 	}
-	var zone, kind string
+	var zone, number, usual, kind string
 	p.Owner.OrgID, p.Owner.ProfileID, p.Device.Kind = n.OrgID, n.ProfileID, goals.Phone
-	err = s.pool.QueryRow(ctx, sqlOwner, args).Scan(&p.Owner.Locale, &zone, &p.Device.ID, &kind)
+	err = s.pool.QueryRow(ctx, sqlOwner, args).Scan(&p.Owner.Locale, &zone, &number, &usual, &p.Device.ID, &kind)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return p, goals.ErrNoOwner
@@ -220,8 +222,8 @@ func (s *Goals) Prepare(ctx context.Context, n goals.New) (p goals.Prepared, err
 	case args["device"] != "":
 		return p, goals.ErrNoDevice
 	}
-	if p.Owner.Zone, err = time.LoadLocation(zone); err != nil {
-		p.Owner.Zone = time.UTC
+	if p.Owner.Zone, err = wordsZone(zone, number, usual); err != nil {
+		return p, err
 	}
 	existing, err := oneGoal(ctx, s.pool, `g.profile_id = @profile and g.idempotency_key = @key`, args)
 	if errors.Is(err, goals.ErrNoGoal) {
@@ -229,6 +231,23 @@ func (s *Goals) Prepare(ctx context.Context, n goals.New) (p goals.Prepared, err
 	}
 	p.Existing = &existing
 	return p, err
+}
+
+// wordsZone returns the zone by which a person's words are read: the stored one, or else the only one that their number allows, or else the
+// usual one of the organisation. A stored one that is not known any more, of a number that several have, is goals.ErrInvalid: the goal would
+// be set for another hour than was said.
+func wordsZone(own, number, usual string) (*time.Location, error) {
+	if own == "" {
+		zone, _ := hours.Stored(usual)
+		return zone, nil
+	}
+	if zone, known := hours.Stored(own); known {
+		return zone, nil
+	}
+	if zones := phone.Zones(number); len(zones) == 1 {
+		return zones[0], nil
+	}
+	return nil, fmt.Errorf("%w: the person's time_zone is not known any more; set another one (PATCH /v1/profiles/{profile_id})", goals.ErrInvalid)
 }
 
 const sqlReading = `select reading from goal_readings where profile_id = @profile and idempotency_key = @key`

@@ -17,7 +17,7 @@ import (
 const sqlSessionColumns = `
 select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step_id, '') as next_step_id, s.status, s.status_reason,
        s.paused_at is not null as paused, s.turn, s.detours, s.copy_version, s.created_at, s.updated_at,
-       p.phone, p.first_name, p.locale, p.hold, p.hold_version, coalesce(nullif(p.time_zone, ''), o.time_zone, 'UTC') as time_zone,
+       p.phone, p.first_name, p.locale, p.hold, p.hold_version, p.time_zone, coalesce(o.time_zone, 'UTC') as usual_zone,
        o.org_id is not null as decided,
        case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from,
        ` + sqlPausedOf + `s.org_id) as scheduling_paused`
@@ -31,16 +31,16 @@ const sqlSession = sqlSessionColumns + sqlSessionTables
 // scanView reads the columns of sqlSession, and what stands behind them.
 func (s *Store) scanView(r pgx.CollectableRow, further ...any) (conversation.View, error) {
 	var v conversation.View
-	var zone string
+	var zone, usual string
 	var decided bool          // whether the organisation has settings
 	var opens, closes *string // null when it has no quiet hours
 	at := &v.Session
 	err := r.Scan(append([]any{
 		&at.ID, &at.OrgID, &at.ProfileID, &at.Mode, &at.Token, &at.NextStep, &at.Status, &at.Reason,
 		&at.Paused, &at.Turn, &at.Detours, &at.CopyVersion, &at.CreatedAt, &at.UpdatedAt,
-		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &decided, &opens, &closes, &v.SchedulingPaused,
+		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &usual, &decided, &opens, &closes, &v.SchedulingPaused,
 	}, further...)...)
-	at.Quiet = s.quietHours(decided, opens, closes, zone)
+	at.Quiet = s.quietHours(decided, opens, closes, zonesOf(zone, v.Phone, usual))
 	return v, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/hours"
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
@@ -104,40 +105,59 @@ func windowOf(opens, closes string) hours.Window {
 	return window
 }
 
-// quietHours are when a conversation with a person may begin. A time zone is checked when a person is enrolled; one that is not known
-// any more counts as UTC, as one that was never given does.
-func (s *Store) quietHours(decided bool, opens, closes *string, zone string) hours.Quiet {
+// quietHours are when a conversation with a person may begin.
+func (s *Store) quietHours(decided bool, opens, closes *string, zones []*time.Location) hours.Quiet {
+	quiet := hours.Quiet{Window: s.QuietByDefault, ByDefault: !decided}
 	switch {
 	case !decided:
-		return hours.Quiet{Window: s.QuietByDefault, Zone: hours.Place(zone), ByDefault: true}
 	case opens == nil || closes == nil:
 		return hours.Quiet{}
+	default:
+		quiet.Window = windowOf(*opens, *closes)
 	}
-	return hours.Quiet{Window: windowOf(*opens, *closes), Zone: hours.Place(zone)}
+	quiet.Window, quiet.Zone = quiet.Window.Common(zones)
+	return quiet
 }
+
+// zonesOf returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of the
+// organisation. A stored one that is not known any more is reported, and counts as none.
+func zonesOf(own, number, usual string) []*time.Location {
+	if own != "" {
+		if zone, known := hours.Stored(own); known {
+			return []*time.Location{zone}
+		}
+	}
+	if zones := phone.Zones(number); len(zones) > 0 {
+		return zones
+	}
+	zone, _ := hours.Stored(usual)
+	return []*time.Location{zone}
+}
+
+// usualZone is the time zone of a person, p, who has none: the organisation's.
+const usualZone = `coalesce((select o.time_zone from organisation_settings o where o.org_id = p.org_id), 'UTC')`
 
 // zoneOf is the time zone of a person, p: the one that is stored, or else the organisation's.
 const zoneOf = `coalesce(nullif(p.time_zone, ''), (select o.time_zone from organisation_settings o where o.org_id = p.org_id), 'UTC')`
 
 const sqlQuietHours = `
-select coalesce(nullif(p.time_zone, ''), nullif(@told, ''), o.time_zone, 'UTC'), o.org_id is not null,
+select coalesce(p.time_zone, ''), coalesce(o.time_zone, 'UTC'), o.org_id is not null,
     case when o.quiet_hours then o.quiet_until end, case when o.quiet_hours then o.quiet_from end,
     exists (select from erasures e where e.profile_id = p.id), coalesce(o.require_consent_record, false),
     nullif(@profile, '')::uuid is distinct from p.id and @profile <> ''
 from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
-// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not, of whose number told is the time zone;
-// and whether the organisation requires a consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a
+// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not; and whether the organisation requires a consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a
 // text would be deleted, not sent. conversation.ErrNotTheirPhone when the text is in the name of a profile that has another phone.
 func (s *Store) QuietHours(
-	ctx context.Context, orgID, phone, told, profileID string,
+	ctx context.Context, orgID, number, profileID string,
 ) (quiet hours.Quiet, consentRequired bool, err error) {
-	var zone string
+	var zone, usual string
 	var decided, erasing, anothers bool
 	var opens, closes *string
-	err = s.pool.QueryRow(ctx, sqlQuietHours, postgres.Args{"org_id": orgID, "phone": phone, "told": told, "profile": profileID}).
-		Scan(&zone, &decided, &opens, &closes, &erasing, &consentRequired, &anothers)
+	err = s.pool.QueryRow(ctx, sqlQuietHours, postgres.Args{"org_id": orgID, "phone": number, "profile": profileID}).
+		Scan(&zone, &usual, &decided, &opens, &closes, &erasing, &consentRequired, &anothers)
 	switch {
 	case err != nil:
 		return hours.Quiet{}, false, fmt.Errorf("quiet hours: %w", err)
@@ -146,5 +166,5 @@ func (s *Store) QuietHours(
 	case anothers:
 		return hours.Quiet{}, false, conversation.ErrNotTheirPhone
 	}
-	return s.quietHours(decided, opens, closes, zone), consentRequired, nil
+	return s.quietHours(decided, opens, closes, zonesOf(zone, number, usual)), consentRequired, nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/audit"
+	"paceline.internal/platform/hours"
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -84,9 +85,9 @@ func checkGoal(in *onboardingv1.CreateGoalRequest, n *goals.New) error {
 		n.At = at.AsTime()
 	}
 	if name := in.GetTimeZone(); name != "" {
-		zone, err := time.LoadLocation(name)
-		if err != nil || name == "Local" {
-			return invalid("time_zone must be a name such as America/Sao_Paulo")
+		_, zone, err := hours.ParsePlace(name)
+		if err != nil {
+			return invalid("%s", err)
 		}
 		n.Zone = zone
 	}

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/hours"
-	"paceline.internal/platform/phone"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
@@ -93,7 +92,7 @@ func (s *Server) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHou
 			return nil, err
 		}
 	}
-	found, required, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, phone.Zone(to), in.GetProfileId())
+	found, required, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, in.GetProfileId())
 	if err != nil {
 		return nil, answer(err)
 	}

@@ -87,9 +87,14 @@ func (o Outreach) SendAt(now time.Time) (time.Time, Skip) {
 	return at, ""
 }
 
-// Daytime is the first instant, not before now, that is between 08:00 and 21:00 by the clock of a zone; nil is UTC.
-func Daytime(now time.Time, zone *time.Location) time.Time {
-	return hours.Quiet{Window: hours.DefaultWindow(), Zone: orUTC(zone)}.Next(now)
+// Daytime is the first instant, not before now, that is between 08:00 and 21:00 by the clocks of all zones; none, and nil, is UTC.
+func Daytime(now time.Time, zones ...*time.Location) time.Time {
+	var known []*time.Location
+	for _, zone := range zones {
+		known = append(known, orUTC(zone))
+	}
+	window, zone := hours.DefaultWindow().Common(known)
+	return hours.Quiet{Window: window, Zone: zone}.Next(now)
 }
 
 // WeeklyCap is how many messages that Nudges a person gets on any seven days of their calendar.
