@@ -60,6 +60,8 @@ type Outbox[A any] struct {
 	Begin func(ctx context.Context, a A) (context.Context, func())
 	// Scheduled is called for every alarm that QStash has taken; may be nil.
 	Scheduled func(ctx context.Context, a A)
+	// Reach is how far ahead QStash's plan takes a message; 0 is any time. An alarm that is due later stays in the outbox until then.
+	Reach time.Duration
 	// Disabled is the kill switch: alarms stay in the outbox, and are published once it is lifted.
 	Disabled bool
 	Log      *slog.Logger
@@ -67,15 +69,22 @@ type Outbox[A any] struct {
 }
 
 // Publish asks QStash to deliver an alarm when it is due, and records that it has it. The alarm is committed, and leased to the caller.
-// After an error the relay publishes it.
+// After an error the relay publishes it, and one that is beyond QStash's reach it publishes once it is within.
 func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	if o.Disabled {
 		o.Log.InfoContext(ctx, "onboarding.scheduling_disabled", o.Attrs(a)...)
 		return ErrDisabled
 	}
+	job, err := o.Job(a)
+	if err != nil {
+		return err
+	}
+	if within := job.Due.Add(-o.Reach); o.Reach > 0 && within.After(o.Now()) {
+		return o.Rows.Release(ctx, a, "", within)
+	}
 	ctx, end := o.Begin(ctx, a)
 	defer end()
-	receipt, err := o.schedule(ctx, a)
+	receipt, err := o.schedule(ctx, job)
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	if err != nil {
@@ -102,11 +111,7 @@ func (o *Outbox[A]) PublishOrLeave(ctx context.Context, a A) {
 }
 
 // schedule is the one place where QStash is asked for anything. How often it retries is the policy of its publisher.
-func (o *Outbox[A]) schedule(ctx context.Context, a A) (qstash.Receipt, error) {
-	job, err := o.Job(a)
-	if err != nil {
-		return qstash.Receipt{}, err
-	}
+func (o *Outbox[A]) schedule(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	return o.QStash.Publish(ctx, job)

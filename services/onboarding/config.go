@@ -64,7 +64,7 @@ type Config struct {
 	// ExtraPrefixes are process-wide; see phone.Allow.
 	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are taken although the numbering plans of this release do not have them yet, parted by commas, such as +1861,+1436. Empty for none"`
 	// QStashMaxDelay is what QStash's plan allows: 7 days on the free one, a year on a paid one.
-	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead a goal may be; QStash's free plan takes 7 days, paid ones a year"`
+	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead QStash's plan takes a message: 7 days on the free one, a year on paid ones. What is due later waits in the database until then"`
 	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a goal that it runs, before the goal fails as device_lost"`
 	RunLimit       time.Duration `env:"RUN_LIMIT" envDefault:"1h" help:"how long a device may run a goal"`
 	Classifier     ClassifierConfig

@@ -191,7 +191,7 @@ func TestGoalsByTextAreAskedBack(t *testing.T) {
 		{name: "NothingButATime", message: "remind me tomorrow at 9am", key: catalog.GoalAskWhat},
 		{name: "UnclearTime", message: "remind me to call John later", key: catalog.GoalUnclear},
 		{name: "PastTime", message: "remind me to call John on November 3, 2026 at 9am", key: catalog.GoalPast},
-		{name: "TooFarAhead", message: "remind me to call John in 30 days", key: catalog.GoalTooFar, params: catalog.Params{Count: 7}},
+		{name: "TooFarAhead", message: "remind me to call John in 400 days", key: catalog.GoalTooFar, params: catalog.Params{Count: 366}},
 	} {
 		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			p := american(b)

@@ -178,7 +178,7 @@ func (b *bundle) start(p *ports) *running {
 		Store: people{p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, errMishap) }, Rules: b.rules, Texts: catalog.DefaultEngagement(), Unknown: b.flow.UnknownSends(), Log: logger, Now: now,
 	})
 	later := goals.NewService(goals.Config{
-		Store: goalRows{p.Store.Goals(), p}, Outbox: p.Store.Goals().Alarms(), QStash: p, Messages: p, MaxDelay: 7 * day, RunLease: time.Minute,
+		Store: goalRows{p.Store.Goals(), p}, Outbox: p.Store.Goals().Alarms(), QStash: p, Messages: p, Reach: 7 * day, RunLease: time.Minute,
 		RunLimit: time.Hour, Log: logger, Now: now, Begin: func(ctx context.Context, _ goals.Alarm) (context.Context, func()) { return ctx, func() {} },
 		Phone: &goals.TextPhone{Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Words: goals.DefaultWords(), Unknown: b.flow.UnknownSends(), Now: now},
 	})

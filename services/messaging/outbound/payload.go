@@ -78,9 +78,13 @@ func ReadPayload(stored json.RawMessage, at time.Time) (Request, error) {
 		zone, _ := hours.Stored(p.OpenHours.TimeZone)
 		r.Hours = hours.Quiet{Window: window, Zone: zone}
 	}
+	asked := r.SendAt
 	r.SendAt = r.Due(at).UTC()
-	if r.ExpiresAt.IsZero() {
-		r.ExpiresAt = r.SendAt.Add(time.Duration(p.ValidSeconds) * time.Second)
+	if asked.IsZero() {
+		asked = r.SendAt
+	}
+	if r.ExpiresAt.IsZero() { // of one that was asked for too late, less is left
+		r.ExpiresAt = asked.Add(time.Duration(p.ValidSeconds) * time.Second).UTC()
 	}
 	return r, nil
 }

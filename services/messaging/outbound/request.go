@@ -93,7 +93,7 @@ type Request struct {
 	To        sms.Phone
 	Body      sms.Body
 	Purpose   Purpose
-	SendAt    time.Time // zero or past for now
+	SendAt    time.Time // zero for now; from one that has just passed the validity counts
 	ExpiresAt time.Time // zero for the purpose's own validity
 	// Hours are when it may be sent, by the recipient's clock; zero is at any hour, and so is every hour for a one-time code. They are not
 	// part of what is asked for: a repeat under the same key may come with others, and changes nothing.
@@ -116,6 +116,8 @@ func (r Request) check(now time.Time) error {
 		return invalid(fmt.Sprintf("idempotency_key must have 1 to %d characters", send.MaxKey))
 	case !slices.Contains(Purposes(), r.Purpose):
 		return invalid(fmt.Sprintf("purpose must be one of %v", Purposes()))
+	case !r.SendAt.IsZero() && r.ExpiresAt.IsZero() && !r.SendAt.Add(r.Purpose.validity()).After(now):
+		return invalid("send_at has passed so long ago that the text would have expired; leave it out to send now")
 	case at.After(now.Add(horizon)):
 		return invalid("send_at must be at most 35 days ahead")
 	case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(at):

@@ -677,6 +677,7 @@ func TestEnqueue(t *testing.T) {
 		{name: "NoRecipient", want: "to is missing", change: func(r *outbound.Request) { r.To = sms.Phone{} }},
 		{name: "NoBody", want: "body is missing", change: func(r *outbound.Request) { r.Body = "" }},
 		{name: "UnknownPurpose", want: "purpose must be one of", change: func(r *outbound.Request) { r.Purpose = "onboarding" }},
+		{name: "PastItsValidity", want: "would have expired", change: func(r *outbound.Request) { r.SendAt = now.Add(-36 * time.Hour) }},
 		{name: "TooFarAhead", want: "35 days ahead", change: func(r *outbound.Request) { r.SendAt = now.Add(35*24*time.Hour + time.Second) }},
 		{name: "ExpiryBeforeItsTime", want: "expires_at must be after", change: func(r *outbound.Request) {
 			r.SendAt, r.ExpiresAt = now.Add(time.Hour), now.Add(time.Hour)

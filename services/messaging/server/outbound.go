@@ -168,7 +168,11 @@ func readOptionalTime(field string, at *timestamppb.Timestamp) (time.Time, error
 	if at == nil {
 		return time.Time{}, nil
 	}
-	return readTime(field, at)
+	read, err := readTime(field, at)
+	if err == nil && (read.Year() < 2000 || read.Year() > 2200) { // a zero value, or a number of milliseconds
+		err = invalid(field, "must be a time of the years 2000 to 2200, such as 2026-11-20T12:00:00Z")
+	}
+	return read, err
 }
 
 func readQueuedQuery(v view, r *messagingv1.ListQueuedTextsRequest) (outbound.Query, error) {

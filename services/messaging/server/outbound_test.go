@@ -132,6 +132,11 @@ func TestOutboundRefusals(t *testing.T) {
 		{name: "LongBody", change: func(r *messagingv1.EnqueueTextRequest) { r.Body = strings.Repeat("a", 1601) }},
 		{name: "NoPurpose", change: func(r *messagingv1.EnqueueTextRequest) { r.Purpose = "" }},
 		{name: "BadProfile", change: func(r *messagingv1.EnqueueTextRequest) { r.ProfileId = "ana" }},
+		{name: "ZeroTime", change: func(r *messagingv1.EnqueueTextRequest) { r.SendAt = timestamppb.New(time.Time{}) }},
+		{name: "AbsurdTime", change: func(r *messagingv1.EnqueueTextRequest) { r.ExpiresAt = timestamppb.New(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)) }},
+		{name: "TimeThatIsOver", change: func(r *messagingv1.EnqueueTextRequest) {
+			r.SendAt = timestamppb.New(time.Date(2026, 11, 20, 5, 59, 0, 0, time.UTC)) // six hours is a reminder's validity
+		}},
 		{name: "BadTime", change: func(r *messagingv1.EnqueueTextRequest) { r.SendAt = &timestamppb.Timestamp{Nanos: -1} }},
 		{name: "BadExpiry", change: func(r *messagingv1.EnqueueTextRequest) { r.ExpiresAt = &timestamppb.Timestamp{Nanos: -1} }},
 		{name: "BadPolicy", change: func(r *messagingv1.EnqueueTextRequest) { r.UnknownPolicy = 7 }},

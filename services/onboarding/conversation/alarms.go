@@ -23,7 +23,7 @@ func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 		Begin: func(ctx context.Context, a session.Alarm) (context.Context, func()) {
 			return c.Spans.Begin(ctx, "onboarding.alarm", a.SessionID)
 		},
-		Disabled: c.SchedulingDisabled, Log: c.Log, Now: c.Now,
+		Reach: c.QStashReach, Disabled: c.SchedulingDisabled, Log: c.Log, Now: c.Now,
 	}
 }
 

@@ -38,6 +38,8 @@ type Config struct {
 	Numbers phone.Policy // whom we text
 	// ActivationsPerDay is how many sessions of a person may be begun within 24 hours; 0 for any number.
 	ActivationsPerDay int
+	// QStashReach is how far ahead QStash's plan takes an alarm; later ones wait in the outbox.
+	QStashReach time.Duration
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
 

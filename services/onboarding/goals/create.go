@@ -194,10 +194,10 @@ func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Loca
 	return &read, nil
 }
 
-// within refuses what the scheduler's plan does not reach.
+// within refuses what is too far ahead to be meant.
 func (s *Service) within(at, now time.Time) error {
-	if at.Sub(now) > s.MaxDelay {
-		return &TooFarError{Limit: s.MaxDelay}
+	if at.After(now.Add(MaxAhead)) {
+		return &TooFarError{Limit: MaxAhead}
 	}
 	return nil
 }

@@ -182,11 +182,11 @@ func (e *UnclearError) LogValue() slog.Value {
 	return slog.StringValue("it is not clear when this is meant")
 }
 
-// TooFarError is a time beyond what the plan of the scheduler allows.
+// TooFarError is a time beyond MaxAhead.
 type TooFarError struct{ Limit time.Duration }
 
 func (e *TooFarError) Error() string {
-	return fmt.Sprintf("the time is more than %s ahead, which is as far as QSTASH_MAX_DELAY allows", e.Limit)
+	return fmt.Sprintf("the time is more than %d days ahead, which is as far as a goal may be", e.Limit/(24*time.Hour))
 }
 
 // StatusError is what cannot be done to a goal as it stands. It says when one that has begun did.

@@ -183,12 +183,29 @@ func TestCreate(t *testing.T) {
 		require.Zero(t, b.count(`select count(*) from goals`))
 	})
 
-	t.Run("S3_30_BeyondThePlanIsRefusedWithTheReason", func(t *testing.T) {
+	t.Run("S3_30_BeyondAYearIsRefusedWithTheReason", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.says("", maxDelay)
-		_, _, err := b.service.Create(t.Context(), b.goal("", maxDelay+time.Second))
-		require.ErrorContains(t, err, "QSTASH_MAX_DELAY")
+		b.says("", goals.MaxAhead)
+		_, _, err := b.service.Create(t.Context(), b.goal("", goals.MaxAhead+time.Second))
+		require.ErrorContains(t, err, "more than 366 days ahead")
+	})
+
+	t.Run("BeyondTheSchedulersPlanWaitsInTheOutbox", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		g := b.says("", maxDelay+time.Hour)
+		published := func() int { return b.count(`select count(*) from goal_alarms where goal_id = $1 and published_at is not null`, g.ID) }
+		_, err := b.service.Alarms.Relay(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, published())
+		gauges, err := b.store.Gauges(t.Context(), b.clock.Now().Add(time.Minute))
+		require.NoError(t, err)
+		require.Zero(t, gauges.OldestAlarm, "it waits on purpose")
+		b.clock.Advance(time.Hour)
+		_, err = b.service.Alarms.Relay(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, published())
 	})
 
 	t.Run("SameKeyIsTheSameGoalAndAnotherGoalIsRefused", func(t *testing.T) {

@@ -74,7 +74,7 @@ func TestS3_06_AModelThatFailsLeavesTheGoalToTheRules(t *testing.T) {
 	require.EqualValues(t, 4, asked.Load(), "a repeat asks no model")
 
 	answer.Store(`{"choices":[{"finish_reason":"stop","message":{"content":` +
-		quoted(strings.Replace(friday, "2026", "2027", 1)) + `}}]}`)
+		quoted(strings.Replace(friday, "2026", "2028", 1)) + `}}]}`)
 	refused := b.said("call John by the end of a day in a year")
 	for range 2 {
 		_, _, err = b.service.Create(t.Context(), refused)

@@ -103,8 +103,8 @@ type Config struct {
 	Messages messages
 	Reader   reader // nil reads by the rules alone
 	Phone    phone
-	// MaxDelay is how far ahead the scheduler's plan lets a goal be.
-	MaxDelay time.Duration
+	// Reach is how far ahead the scheduler's plan takes an alarm; those of later goals wait in the outbox.
+	Reach time.Duration
 	// RunLease is how long a run may be silent, and RunLimit how long one may take.
 	RunLease, RunLimit time.Duration
 	Disabled           bool // alarms are recorded and not published
@@ -114,6 +114,9 @@ type Config struct {
 	Log     *slog.Logger
 	Now     func() time.Time
 }
+
+// MaxAhead is how far ahead a goal may be: a leap year.
+const MaxAhead = 366 * 24 * time.Hour
 
 // Service creates, moves and ends goals.
 type Service struct {
@@ -129,7 +132,7 @@ type Service struct {
 func NewService(cfg Config) *Service {
 	s := &Service{Config: cfg, moved: make(chan struct{})}
 	s.Alarms = &outbox.Outbox[Alarm]{
-		Name: "goal_alarms", Rows: cfg.Outbox, QStash: cfg.QStash, Job: job, Begin: cfg.Begin, Disabled: cfg.Disabled, Log: cfg.Log, Now: cfg.Now,
+		Name: "goal_alarms", Rows: cfg.Outbox, QStash: cfg.QStash, Job: job, Begin: cfg.Begin, Reach: cfg.Reach, Disabled: cfg.Disabled, Log: cfg.Log, Now: cfg.Now,
 		Attrs: func(a Alarm) []any { return []any{"goal_id", a.GoalID, "generation", a.Generation} },
 	}
 	return s

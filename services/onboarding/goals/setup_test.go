@@ -124,7 +124,7 @@ func setup(t *testing.T) *bundle {
 	})
 	require.NoError(t, err)
 	b.service = goals.NewService(goals.Config{
-		Store: crashing{b.store, b}, Outbox: b.store.Alarms(), QStash: publisher, Messages: deleter{b}, Phone: b.phone, MaxDelay: maxDelay,
+		Store: crashing{b.store, b}, Outbox: b.store.Alarms(), QStash: publisher, Messages: deleter{b}, Phone: b.phone, Reach: maxDelay,
 		RunLease: runLease, RunLimit: runLimit, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
 		Begin: func(ctx context.Context, _ goals.Alarm) (context.Context, func()) { return ctx, func() {} },
 	})

@@ -19,7 +19,7 @@ select
      where g.waiting_since is null and g.offline_tries = 0
        and g.org_id not in (select org_id from scheduling_pauses)) as due_at,
     (select min(a.created_at) from goal_alarms a
-     where a.published_at is null and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
+     where a.published_at is null and a.lease_until <= @now and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
 
 // Gauges are how the goals of all organisations stand that ctx may see.
 func (s *Goals) Gauges(ctx context.Context, now time.Time) (goals.Gauges, error) {

@@ -43,7 +43,7 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, b.orgID,
 	require.NoError(t, err)
 	rows, log := b.store.Goals(), slog.New(slog.DiscardHandler)
 	service := goals.NewService(goals.Config{
-		Store: rows, Outbox: rows.Alarms(), MaxDelay: time.Hour, RunLease: time.Minute, RunLimit: time.Hour, Disabled: true, Log: log, Now: b.clock.Now,
+		Store: rows, Outbox: rows.Alarms(), Reach: time.Hour, RunLease: time.Minute, RunLimit: time.Hour, Disabled: true, Log: log, Now: b.clock.Now,
 	})
 	n.hub = goals.NewHub(goals.HubConfig{Store: rows, Goals: service, RunLease: time.Minute, MaxStreams: 3, Log: log, Now: b.clock.Now})
 	require.NoError(t, n.hub.Keep(t.Context()))

@@ -29,8 +29,8 @@ func (s *Engagement) ReportAction(
 		a.Confidence = 1
 	}
 	if at := in.GetOccurredAt(); at != nil {
-		if err := at.CheckValid(); err != nil {
-			return nil, invalid("occurred_at must be a time")
+		if err := meant("occurred_at", at); err != nil {
+			return nil, err
 		}
 		a.OccurredAt = at.AsTime()
 	}

@@ -95,10 +95,10 @@ func checkGoal(in *onboardingv1.CreateGoalRequest, n *goals.New) error {
 }
 
 func wholeSecond(at *timestamppb.Timestamp) error {
-	if at.CheckValid() != nil || at.GetNanos() != 0 {
+	if at.GetNanos() != 0 {
 		return invalid("scheduled_for must be a time in whole seconds")
 	}
-	return nil
+	return meant("scheduled_for", at)
 }
 
 // caller is who calls, in the scope of their organisation: what a user may do to a goal is checked against its row.

@@ -152,7 +152,10 @@ func (s *Server) ActivateProfile(
 	var consent *conversation.ConsentRecord
 	if given := in.GetConsent(); given != nil {
 		consent = &conversation.ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
-		if at := given.GetCollectedAt(); at.IsValid() {
+		if at := given.GetCollectedAt(); at != nil {
+			if err := meant("consent.collected_at", at); err != nil {
+				return nil, err
+			}
 			consent.CollectedAt = at.AsTime()
 		}
 	}

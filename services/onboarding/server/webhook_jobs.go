@@ -189,7 +189,7 @@ func dueAt(in *onboardingv1.EnqueueWebhookJobRequest, now time.Time) (time.Time,
 	switch {
 	case in.GetAt() != nil && in.GetDelay() != nil:
 		return due, invalid("at and delay exclude each other")
-	case in.GetAt() != nil && !in.GetAt().IsValid(), in.GetDelay() != nil && !in.GetDelay().IsValid():
+	case in.GetAt() != nil && meant("at", in.GetAt()) != nil, in.GetDelay() != nil && !in.GetDelay().IsValid():
 		return due, invalid("at or delay is out of range")
 	case in.GetAt() != nil:
 		due = in.GetAt().AsTime()
