@@ -282,10 +282,24 @@ const (
 	// people's messages use. readyTimeout bounds it.
 	readyTrust   = time.Second
 	readyTimeout = 1500 * time.Millisecond
+	readyTries   = 3
 )
 
-// ready asks the upstream's own health check: whether it serves, and whether it has its database, without which every request fails.
-func (u upstream) ready(ctx context.Context) error {
+// ready asks the upstream's own health check: whether it serves, and whether it has its database, without which every request fails. Each
+// question goes to another replica, and one that is well is enough.
+func (u upstream) ready(ctx context.Context) (err error) {
+	for range readyTries {
+		trying, cancel := context.WithTimeout(ctx, readyTimeout/readyTries)
+		err = u.replicaReady(trying)
+		cancel()
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (u upstream) replicaReady(ctx context.Context) error {
 	if u.serving(ctx, "") != nil { // the cause names an address, and the answer is public
 		return fmt.Errorf("%s is not serving", u.name)
 	}

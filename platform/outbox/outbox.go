@@ -75,18 +75,14 @@ func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 		o.Log.InfoContext(ctx, "onboarding.scheduling_disabled", o.Attrs(a)...)
 		return ErrDisabled
 	}
-	job, err := o.Job(a)
-	if err != nil {
-		return err
-	}
-	if within := job.Due.Add(-o.Reach); o.Reach > 0 && within.After(o.Now()) {
-		return o.Rows.Release(ctx, a, "", within)
-	}
 	ctx, end := o.Begin(ctx, a)
 	defer end()
-	receipt, err := o.schedule(ctx, job)
+	receipt, err := o.schedule(ctx, a)
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
+	if far, is := errors.AsType[*farError](err); is {
+		return o.Rows.Release(record, a, "", far.within)
+	}
 	if err != nil {
 		err = fmt.Errorf("publish: %w", err)
 		if failed := o.Rows.Release(record, a, err.Error(), o.Now().Add(retryPause)); failed != nil {
@@ -103,6 +99,11 @@ func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	return nil
 }
 
+// farError is an alarm that QStash does not take before an instant.
+type farError struct{ within time.Time }
+
+func (e *farError) Error() string { return "outbox: it is due beyond what QStash's plan takes" }
+
 // PublishOrLeave is Publish for a caller that need not know of a failure: the alarm is in the outbox, and the relay publishes it.
 func (o *Outbox[A]) PublishOrLeave(ctx context.Context, a A) {
 	if err := o.Publish(ctx, a); err != nil && !errors.Is(err, ErrDisabled) {
@@ -111,7 +112,14 @@ func (o *Outbox[A]) PublishOrLeave(ctx context.Context, a A) {
 }
 
 // schedule is the one place where QStash is asked for anything. How often it retries is the policy of its publisher.
-func (o *Outbox[A]) schedule(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
+func (o *Outbox[A]) schedule(ctx context.Context, a A) (qstash.Receipt, error) {
+	job, err := o.Job(a)
+	if err != nil {
+		return qstash.Receipt{}, err
+	}
+	if within := job.Due.Add(-o.Reach); o.Reach > 0 && within.After(o.Now()) {
+		return qstash.Receipt{}, &farError{within}
+	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	return o.QStash.Publish(ctx, job)

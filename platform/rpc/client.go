@@ -46,7 +46,8 @@ type ClientConfig struct {
 	Services []string
 }
 
-// Dial makes the one connection to an upstream. It connects in the background; the owner closes it.
+// Dial makes the one client of an upstream, which calls all its replicas in turn: every address that the name of the target has. It connects
+// in the background; the owner closes it.
 //
 // Every call gets a timeout, a fresh token, the trace and the request id of its context. A stream has no timeout; it ends with its token,
 // after StreamLife at the latest.
@@ -64,7 +65,9 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rpc client: %w", err)
 	}
+	replicas := newProber(authority(cfg.Target), cfg.TLS)
 	return grpc.NewClient(cfg.Target,
+		grpc.WithContextDialer(replicas.dial),
 		grpc.WithTransportCredentials(transport(cfg.TLS)),
 		grpc.WithPerRPCCredentials(&bearerTokens{tokens: cfg.Tokens, caller: cfg.Caller, minted: map[Principal]minted{}}),
 		grpc.WithNoProxy(), // HTTPS_PROXY is for the vendors; our own processes are never behind it
@@ -83,6 +86,9 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 		}),
 	)
 }
+
+// authority is the name of a target, which is what its certificate is for.
+func authority(target string) string { return target[strings.LastIndex(target, "/")+1:] }
 
 // reconnect is how a client comes back to a service that was away. gRPC's own pauses grow to two minutes, which is how long a
 // service that has long been back would go uncalled.
@@ -212,10 +218,13 @@ func retryConfig(services []string) (string, error) {
 			}
 		}
 	}
+	inTurn := []any{map[string]any{replicasPolicy: map[string]any{}}}
 	if len(names) == 0 {
-		return "{}", nil
+		encoded, err := json.Marshal(map[string]any{"loadBalancingConfig": inTurn})
+		return string(encoded), err
 	}
 	encoded, err := json.Marshal(map[string]any{
+		"loadBalancingConfig": inTurn,
 		"methodConfig": []any{map[string]any{
 			"name": names,
 			"retryPolicy": map[string]any{

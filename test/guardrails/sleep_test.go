@@ -38,6 +38,7 @@ var sanctioned = map[string]string{
 	platform + "/process.Bounded":               "ends a pass of a loop that is silent",
 	platform + "/postgres.InTx":                 "tries a transaction again that lost a conflict, some milliseconds later",
 	"(" + platform + "/postgres.Migrations).Up": "tries a migration again that did not get its locks",
+	platform + "/rpc.Dial":                      "asks the replicas of an upstream whether they answer",
 	platform + "/rpc.NewServer":                 "ends streams that are silent, or whose time is over",
 	platform + "/postgres.Listen":               "connects again after a rest, when the connection for notifications is lost",
 	"(*" + platform + "/queue.Notifier).Run":    "notifies at most so often",
