@@ -186,6 +186,7 @@ func (c *Console) actions() []deedRoute {
 		{path: root + "/people", action: c.enrol},
 		{path: root + "/people/{id}/{deed}", action: c.personDeed},
 		{path: root + "/people/{id}/goals", action: c.scheduleGoal},
+		{path: root + "/people/{id}/consent", action: c.recordConsent},
 		{path: root + "/needs/resume", action: c.resumeAll},
 		{path: root + "/needs/messages/{id}", action: c.resolve},
 		{path: root + "/do", action: c.do},
@@ -302,6 +303,12 @@ type notice struct {
 }
 
 func said(key string, args ...string) notice { return notice{Key: key, Args: args} }
+
+// bad marks a notice of something that was not done.
+func (n notice) bad() notice {
+	n.Bad = true
+	return n
+}
 
 const (
 	purposeNotice = "paceline-notice"

@@ -16,6 +16,7 @@ import (
 type deed struct {
 	Verb string // the key of its words
 	ID   string
+	Asks bool   // it waits until an operator has judged words that may be an opt-out
 	Now  string // what would happen now, in the services' words; may be empty
 
 	Person *onboardingv1.Profile // of a deed to a session, whose that is
@@ -96,6 +97,7 @@ func (c *Console) chosen(r *http.Request) (chosen []deed, err error) {
 type deedsPage struct {
 	Deeds []deed
 	Back  string
+	Asks  bool // one of them does
 }
 
 // review shows what deeds would do.
@@ -104,6 +106,7 @@ func (c *Console) review(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	asks := len(chosen) > maxForeseen // of the rest it is not known
 	for i, d := range chosen {
 		if i == maxForeseen {
 			break
@@ -111,9 +114,13 @@ func (c *Console) review(r *http.Request) (page, error) {
 		if chosen[i].Now, err = c.foresee(r.Context(), d); err != nil {
 			return page{}, err
 		}
+		if chosen[i].Asks, err = c.waitsForJudgement(r.Context(), d); err != nil {
+			return page{}, err
+		}
+		asks = asks || chosen[i].Asks
 	}
 	c.nameDeeds(r.Context(), chosen)
-	return page{Title: "deeds.title", Name: "deeds", Body: deedsPage{chosen, backTo(r)}}, nil
+	return page{Title: "deeds.title", Name: "deeds", Body: deedsPage{chosen, backTo(r), asks}}, nil
 }
 
 // nameDeeds says whose sessions the deeds are done to.
@@ -153,7 +160,11 @@ func (c *Console) do(r *http.Request) (notice, error) {
 	}
 	var refused []error
 	for _, d := range chosen {
-		if err := c.verbs()[d.Verb](r.Context(), d.ID); err != nil {
+		err := c.confirmed(r.Context(), r.Form, d)
+		if err == nil {
+			err = c.verbs()[d.Verb](r.Context(), d.ID)
+		}
+		if err != nil {
 			refused = append(refused, err)
 		}
 	}

@@ -32,6 +32,9 @@ type need struct {
 	Deeds   []deed // the first one is what a bulk does
 }
 
+// Words returns the id of the text that may be an opt-out and waits for a judgement; empty for none.
+func (n need) Words() string { return wordsIn(n.Why) }
+
 // needsPage is what pages/needs.html shows.
 type needsPage struct {
 	Needs []need

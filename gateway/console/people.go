@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -110,6 +111,13 @@ func (c *Console) personDeed(r *http.Request) (notice, error) {
 	do, ok := c.personDeeds()[r.PathValue("deed")]
 	if !ok {
 		return notice{}, errBadForm
+	}
+	if deed := (deed{Verb: r.PathValue("deed") + "-session", ID: r.Form.Get("session")}); deed.ID != "" {
+		if err := c.confirmed(r.Context(), r.Form, deed); errors.Is(err, errUnjudged) {
+			return said("person.judged.missing").bad(), nil
+		} else if err != nil {
+			return notice{}, err
+		}
 	}
 	done, err := c.doneWord(r.Context(), r.PathValue("deed"), r.PathValue("id"))
 	if err != nil {

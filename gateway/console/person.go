@@ -34,8 +34,10 @@ type personPage struct {
 	Lost       *explainv1.Gate // why the newest text did not reach the person; nil where it did, or may
 	LostID     string          // of that text
 	Consent    consentHead
-	Stop       *stopLine // what went after the person opted out; nil where they have not
-	HeldBy     string    // who held the person; empty where that is not known
+	Stop       *stopLine            // what went after the person opted out; nil where they have not
+	Words      *messagingv1.Message // of the person that may be an opt-out; nil for none
+	Judge      bool                 // the session waits until an operator has judged them
+	HeldBy     string               // who held the person; empty where that is not known
 	Goals      personGoals
 	Engagement personEngagement
 	Deeds      []string
@@ -99,6 +101,7 @@ func (c *Console) person(r *http.Request) (page, error) {
 	}
 	shown := personPage{Profile: got.GetProfile(), Chosen: r.Form.Get("session")}
 	c.readParts(r.Context(), &shown)
+	c.askedWords(r.Context(), &shown, r.Form.Get("words"))
 	shown.Late = shown.Session.GetNextDueAt() != nil && shown.Session.GetNextDueAt().AsTime().Before(c.now())
 	shown.Deeds, shown.Stop = deedsFor(shown.Profile), stopped(shown)
 	drawn := page{Name: "person", Title: "person.title", Topic: id}

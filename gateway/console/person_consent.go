@@ -19,6 +19,7 @@ type consentHead struct {
 	*messagingv1.Consent // nil where nothing is recorded
 
 	Line   *messagingv1.ConsentEvent // the one that decided; nil where the ledger goes on behind its first page
+	Head   string                    // of the ledger's chain: another one is another ledger
 	Broken bool                      // the ledger is not what was written
 
 	Since         time.Time // of the state: the line that began it, or the newest change where the ledger goes on
@@ -39,7 +40,7 @@ func headOf(ledger *messagingv1.GetConsentResponse) (head consentHead) {
 	if ledger.GetConsent() == nil {
 		return head
 	}
-	head.Consent, head.Broken = ledger.GetConsent(), !ledger.GetChain().GetVerified()
+	head.Consent, head.Head, head.Broken = ledger.GetConsent(), ledger.GetChain().GetHead(), !ledger.GetChain().GetVerified()
 	head.Since = head.GetUpdatedAt().AsTime()
 	if ledger.GetNextPageToken() != "" {
 		return head

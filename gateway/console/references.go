@@ -122,6 +122,9 @@ func (f frame) link(method, id string) template.HTML {
 		return template.HTML(words) //nolint:gosec // escaped
 	}
 	to := root + strings.Replace(found.to, "ID", id, 1)
+	if method == "consents/{}" && strings.HasPrefix(f.Path, root+"/people/") { // whose number it is
+		to = "#consent"
+	}
 	if strings.HasPrefix(found.to, "/do?") {
 		back := f.URL
 		if f.Path == root+"/do" { // which is no place to come back to

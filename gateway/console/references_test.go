@@ -44,7 +44,7 @@ func TestLinkedTextsOfServices(t *testing.T) {
 		{
 			name: "RowsThatAreNotNamed", reader: operator,
 			text: "POST /v1/messages/{message_id}:resolve; or PUT /v1/consents/{their number} with evidence",
-			want: `<a href="/console/needs?kind=message">resolve the text</a>; or <a href="/console/ledger">write to the ledger</a> with evidence`,
+			want: `<a href="/console/needs?kind=message">resolve the text</a>; or <a href="#consent">write to the ledger</a> with evidence`,
 		},
 		{name: "Evidence", reader: operator, text: "GET /v1/messages/" + messageID + "/evidence", want: `<a href="/console/needs/messages/` + messageID + `">what is known of the text</a>`},
 		{name: "Instant", reader: operator, text: "at 2026-11-24T19:46:27Z.", want: `at <time datetime="2026-11-24T19:46:27Z">2026-11-24 16:46:27 -03</time>.`},

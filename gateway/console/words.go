@@ -21,7 +21,7 @@ func glossaries() []glossary {
 		wordsOfLayout(), wordsOfSignIn(), wordsOfOverview(), wordsOfPeople(), wordsOfWhy(),
 		wordsOfNeeds(), wordsOfDeeds(), wordsOfEvidence(), wordsOfQueues(), wordsOfGoals(), wordsOfEngagement(), wordsOfScript(), wordsOfLedger(),
 		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(), wordsOfScheduling(),
-		wordsOfForms(), wordsOfAudit(), wordsOfTruth(),
+		wordsOfForms(), wordsOfAudit(), wordsOfTruth(), wordsOfRecord(),
 	}
 }
 
