@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +23,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingapi "paceline.internal/gateway/gen/paceline/messaging/v1"
 	onboardingapi "paceline.internal/gateway/gen/paceline/onboarding/v1"
@@ -272,49 +269,15 @@ func (s strict) NewDecoder(r io.Reader) runtime.Decoder {
 		if err != nil {
 			return err
 		}
-		if len(bytes.TrimSpace(body)) == 0 {
+		if len(bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))) == 0 {
 			return io.EOF // which the generated code takes for an empty message
 		}
 		message, ok := v.(proto.Message)
 		if !ok { // a route of http.yaml whose body is one field of the request; there is none
 			return fmt.Errorf("cannot decode into %T", v)
 		}
-		if err := s.UnmarshalOptions.Unmarshal(body, message); err != nil {
-			if field := notATime(body, message.ProtoReflect().Descriptor()); field != "" {
-				return errors.New(field + " " + mustBeATime)
-			}
-			// Its prefix ends in one of two kinds of space, at random, so that no program relies on the wording.
-			return errors.New("the body cannot be read: " + strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
-		}
-		return nil
+		return decodeBody(body, message)
 	})
 }
 
 const mustBeATime = "must be a time in RFC 3339, such as 2026-11-20T12:00:00Z"
-
-// notATime is the path of the first field of a body that is to be a time and is none; empty when there is no such field. The decoder says
-// only where in the body it is.
-func notATime(body []byte, d protoreflect.MessageDescriptor) string {
-	var values map[string]json.RawMessage
-	if json.Unmarshal(body, &values) != nil {
-		return ""
-	}
-	for i := range d.Fields().Len() {
-		field := d.Fields().Get(i)
-		value, given := values[field.TextName()]
-		if !given || string(value) == "null" || field.Message() == nil || field.IsList() || field.IsMap() {
-			continue
-		}
-		switch field.Message().FullName() {
-		case (&timestamppb.Timestamp{}).ProtoReflect().Descriptor().FullName():
-			if protojson.Unmarshal(value, &timestamppb.Timestamp{}) != nil {
-				return field.TextName()
-			}
-		default:
-			if inner := notATime(value, field.Message()); inner != "" {
-				return field.TextName() + "." + inner
-			}
-		}
-	}
-	return ""
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -40,9 +39,6 @@ func refuse(code codes.Code, reason, message string) *rpc.Error {
 	return &rpc.Error{Code: code, Reason: reason, Domain: domain, Message: message}
 }
 
-// unreadTime is what grpc-gateway says of a query parameter that is no time: in the words of the library that reads it.
-var unreadTime = regexp.MustCompile(`^parsing field "(\w+)": parsing time .*$`)
-
 // public is what a caller may read of a failed call. An error that a service made on purpose names its reason and
 // passes. Everything else (a transport's text with an address in it, an unexpected failure, our own credentials being
 // refused) gets a fixed text, and the cause is in the log.
@@ -60,7 +56,7 @@ func public(err error) *rpc.Error {
 		}
 	case codes.InvalidArgument:
 		if e.Reason == "" { // grpc-gateway could not read the path, the query or the body; these are the caller's own words
-			return refuse(e.Code, reasonInvalid, unreadTime.ReplaceAllString(e.Message, "$1 "+mustBeATime))
+			return unread(e.Message)
 		}
 	case codes.PermissionDenied:
 		if e.Reason == "" { // made by the service's server chain

@@ -76,6 +76,7 @@ func (s surface) handler() http.Handler {
 		}))
 	}
 	mux.Handle("/v1/", s.api)
+	mux.HandleFunc("/v1", func(w http.ResponseWriter, r *http.Request) { answerNoRoute(r.Context(), w, http.StatusNotFound) })
 	if s.console != nil {
 		mux.Handle("/console", s.console)
 		mux.Handle("/console/", s.console)
@@ -84,7 +85,7 @@ func (s surface) handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answerNoRoute(r.Context(), w, http.StatusNotFound)
 	})
-	return otelhttp.NewHandler(observe(s.log, s.now, s.proxies, mux), "gateway",
+	return otelhttp.NewHandler(observe(s.log, s.now, s.proxies, cleanOnly(mux)), "gateway",
 		otelhttp.WithTracerProvider(s.tracer),
 		otelhttp.WithMeterProvider(s.meter),
 		otelhttp.WithPropagators(telemetry.Propagator()),

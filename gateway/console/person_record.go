@@ -89,8 +89,8 @@ var (
 	errStale    = status.Error(codes.Aborted, "the person's consent or number has changed since this page was shown; read it again")
 )
 
-// recordConsent writes an opt-out or an opt-in that the person gave, if the ledger is what the page showed. A form that is sent twice or from
-// an old page is refused: it could undo what the person said since.
+// recordConsent writes an opt-out or an opt-in that the person gave, if the ledger is what the page showed. A form that is sent twice
+// or from an old page is refused: it could undo what the person said since.
 func (c *Console) recordConsent(r *http.Request) (notice, error) {
 	in := &messagingv1.SetConsentRequest{Phone: r.Form.Get("phone"), State: r.Form.Get("state"), Reason: r.Form.Get("reason")}
 	n := notice{Typed: typed(r, "method", "reference", "collected_at")}
