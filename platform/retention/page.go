@@ -17,7 +17,7 @@ func Page(rules []Rule) string {
 		if r.Setting != "" {
 			setting = "`" + r.Setting + "_days`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Table, r.Holds, r.Kept, variable, setting)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Table, r.Holds, strings.ReplaceAll(r.Kept, "{for}", variable), variable, setting)
 	}
 	return b.String()
 }

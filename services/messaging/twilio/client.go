@@ -21,7 +21,7 @@ const (
 	defaultAPIURL  = "https://api.twilio.com"
 	defaultTimeout = 10 * time.Second
 	// idleConnections must be at least the number of sends in flight. With Go's default of 2, three quarters of all
-	// sends dial and shake hands anew, at nine times the CPU (reference/performance.md, "Twilio client").
+	// sends dial and shake hands anew, at nine times the CPU.
 	idleConnections = 512
 )
 
