@@ -69,6 +69,14 @@ func mustOf(text string) string {
 	return "must be a value that /openapi.yaml allows"
 }
 
+// plain returns what a fault says, for a reader who gets no fields.
+func plain(err error) string {
+	if err == nil {
+		return "the body cannot be read"
+	}
+	return strings.TrimSpace(strings.ReplaceAll(strings.TrimPrefix(err.Error(), mark), mark, " "))
+}
+
 // decodeBody reads a body into a message. It takes one JSON object in UTF-8 with the proto's field names.
 func decodeBody(body []byte, message proto.Message) error {
 	switch body = bytes.TrimPrefix(body, []byte("\ufeff")); {

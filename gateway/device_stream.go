@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -15,8 +13,8 @@ import (
 
 	"github.com/coder/websocket"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -203,10 +201,10 @@ func (s *deviceStream) read(ctx context.Context, first bool) (*onboardingv1.Conn
 // decodeFrame reads a frame as strictly as /v1 reads a body.
 func decodeFrame(body []byte, first bool) (*onboardingv1.ConnectDeviceRequest, *ending) {
 	frame := new(onboardingv1.ConnectDeviceRequest)
-	if err := strictJSON().NewDecoder(bytes.NewReader(body)).Decode(frame); err != nil || frame.GetFrame() == nil {
+	if err := protojson.Unmarshal(body, frame); err != nil || frame.GetFrame() == nil { // devices in the field may write camel case
 		text := "a frame holds one of hello, report, acknowledge, progress, end and goal"
-		if err != nil && !errors.Is(err, io.EOF) {
-			text = strings.Replace(err.Error(), "the body", "the frame", 1)
+		if err != nil && len(body) > 0 {
+			text = strings.Replace(plain(decodeBody(body, new(onboardingv1.ConnectDeviceRequest))), "the body", "the frame", 1)
 		}
 		return nil, &ending{code: websocket.StatusInvalidFramePayloadData, reason: "INVALID", text: text}
 	}

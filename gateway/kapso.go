@@ -349,7 +349,9 @@ var userID = regexp.MustCompile(`^[A-Z]{2}\.[A-Za-z0-9.]{1,128}$`)
 
 // user returns WhatsApp's id of the person; empty when there is none.
 func (e *kapsoEvent) user() string {
-	for _, id := range []scalar{e.Message.FromUserID, e.Message.UserID, e.Conversation.UserID, e.Contact.UserID, e.Message.From, e.Conversation.PhoneNumber} {
+	for _, id := range []scalar{
+		e.Message.FromUserID, e.Message.UserID, e.Conversation.UserID, e.Contact.UserID, e.Message.From, e.Conversation.PhoneNumber,
+	} {
 		if userID.MatchString(string(id)) {
 			return string(id)
 		}

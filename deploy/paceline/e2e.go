@@ -17,7 +17,7 @@ import (
 // e2eCommand is the staging harness.
 type e2eCommand struct {
 	Runs int    `default:"2" help:"How often the conversation is played, each time from a clean baseline. All have to be the same."`
-	Up   string `placeholder:"URL" help:"The gateway of a paceline up here. Default when the environment has no deployment: the one that runs."`
+	Up   string `placeholder:"URL" help:"The gateway of a paceline up here. Default where the environment has none: the one that runs."`
 	Data string `help:"The folder of that paceline up."`
 	JSON bool   `name:"json" help:"Print one JSON object, for machines."`
 }

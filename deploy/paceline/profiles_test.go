@@ -20,8 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/platform/hours"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/test/operator"
 )
 

@@ -141,7 +141,6 @@ var (
 	assignment = regexp.MustCompile(`^([A-Z_]+)=\$\((.*)\)$`)
 	variable   = regexp.MustCompile(`\$\{?([A-Z_]+)\}?`)
 	expected   = regexp.MustCompile(`\s+# (\d{3})$`)
-	origin     = regexp.MustCompile(`^http://[^/]+`)
 )
 
 // do follows one line: an assignment, a curl or a psql.

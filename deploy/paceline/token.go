@@ -17,7 +17,7 @@ type tokenCommand struct {
 	Org     string        `default:"00000000-0000-7000-8000-000000000001" help:"The organisation."`
 	Subject string        `default:"operator" help:"Who; the profile_id of a user."`
 	TTL     time.Duration `name:"ttl" default:"1h" help:"How long it lives."`
-	Data    string        `help:"The folder of the paceline up whose secrets sign. Default: those of the environment, or of the paceline up on this machine."`
+	Data    string        `help:"The folder of the paceline up whose secrets sign. Default: those of the environment, or of its usual folder."`
 }
 
 // Run prints the token alone, so that it can stand in a command line.

@@ -28,7 +28,7 @@ type upCommand struct {
 	Data                 string `help:"The folder that keeps the data between runs."`
 	FreePorts            bool   `help:"Listen on free ports instead of the usual ones."`
 	Quiet                bool   `help:"Do not print what the emulated phones send and get."`
-	EnvironmentDatabases bool   `help:"Run on the databases that ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL name, not on its own. The emulated carrier takes every text that waits in them."`
+	EnvironmentDatabases bool   `help:"Run on the databases of the environment. The emulated carrier takes every text that waits in them."`
 	LogLevel             string `enum:"debug,info,warn,error" default:"warn" help:"Least severe line that is shown: ${enum}."`
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// placesFile has the names of the tz database that are places, links such as US/Pacific among them: all but Etc/*, abbreviations and names of
-// whole zones such as EST, CET or GMT, which know no summer time or not that of a place, and names of files such as posixrules.
+// placesFile has the names of the tz database that are places, links such as US/Pacific among them: all but Etc/*, abbreviations and
+// names of whole zones such as EST, CET or GMT, which know no summer time or not that of a place, and names of files such as posixrules.
 // It is made from the zoneinfo.zip of Go; TestPlaces says what is missing.
 //
 //go:embed places.txt

@@ -34,7 +34,7 @@ func allZones(t *testing.T) []string {
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	noPlaces := map[string]bool{}
-	for _, name := range strings.Fields("CET CST6CDT EET EST EST5EDT Factory GMT GMT+0 GMT-0 GMT0 Greenwich HST MET MST MST7MDT PST8PDT UCT UTC " +
+	for name := range strings.FieldsSeq("CET CST6CDT EET EST EST5EDT Factory GMT GMT+0 GMT-0 GMT0 Greenwich HST MET MST MST7MDT PST8PDT UCT UTC " +
 		"Universal WET Zulu") {
 		noPlaces[name] = true
 	}
@@ -63,7 +63,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-func TestStored(t *testing.T) { // no t.Parallel: what is told is the process's
+func TestStored(t *testing.T) { //nolint:paralleltest // what is told is the process's
 	var told []string
 	hours.OnUnreadable(func(name string) { told = append(told, name) })
 	t.Cleanup(func() { hours.OnUnreadable(func(string) {}) })

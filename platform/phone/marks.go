@@ -102,7 +102,8 @@ func digitsOf(raw string) (string, error) {
 // dropped reports whether a character says nothing in a number: spaces, dashes, brackets, quotes, dots and slashes of any script, and what
 // cannot be seen, such as the marks of the direction of writing that address books paste along.
 func dropped(r rune) bool {
-	return unicode.IsSpace(r) || unicode.In(r, unicode.Z, unicode.Pd, unicode.Ps, unicode.Pe, unicode.Pi, unicode.Pf, unicode.Mn, unicode.Me, unicode.Cf) ||
+	return unicode.IsSpace(r) || unicode.In(r, unicode.Z, unicode.Pd, unicode.Ps, unicode.Pe, unicode.Pi, unicode.Pf) ||
+		unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) ||
 		strings.ContainsRune(`.·•∙⋅・．･‧․/\⁄∕／−'"＇＂_|‐⁃`, r)
 }
 
@@ -110,7 +111,7 @@ func dropped(r rune) bool {
 func digit(r rune) byte {
 	for _, of := range unicode.Nd.R16 {
 		if r >= rune(of.Lo) && r <= rune(of.Hi) {
-			return byte((r - rune(of.Lo)) % 10)
+			return byte((r - rune(of.Lo)) % 10) //nolint:gosec // below 10
 		}
 	}
 	for _, of := range unicode.Nd.R32 {

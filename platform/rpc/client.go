@@ -46,8 +46,8 @@ type ClientConfig struct {
 	Services []string
 }
 
-// Dial makes the one client of an upstream, which calls all its replicas in turn: every address that the name of the target has. It connects
-// in the background; the owner closes it.
+// Dial makes the one client of an upstream, which calls all its replicas in turn: every address that the name of the target has. It
+// connects in the background; the owner closes it.
 //
 // Every call gets a timeout, a fresh token, the trace and the request id of its context. A stream has no timeout; it ends with its token,
 // after StreamLife at the latest.

@@ -17,8 +17,8 @@ import (
 
 // A client calls all replicas of a service in turn: all addresses that the name of its target has. While there are two or more it asks each
 // of them, on a connection for that alone, whether it answers and has its database:
-//   - One that does not answer in time is frozen, or its host is gone. Its connections are cut, so calls on it fail at once and go to another
-//     replica where they may be repeated; it is called again when it completes a connection. HTTP/2's own keepalive takes 40 s for that.
+//   - One that does not answer in time is frozen, or its host is gone. Its connections are cut, so calls on it fail at once and go to
+//     another replica where they may be repeated. HTTP/2's own keepalive takes 40 s for that.
 //   - One that says that its database is away is passed over while another one is well.
 //
 // gRPC's outlier detection is not used: to it every refusal of ours, such as NotFound, is a failure.
@@ -106,7 +106,7 @@ func (p *prober) dial(ctx context.Context, addr string) (net.Conn, error) {
 	defer p.mu.Unlock()
 	if p.conns[addr] == nil {
 		p.conns[addr] = map[*probedConn]struct{}{}
-		probing, stop := context.WithCancel(context.Background()) //nolint:gosec // stop is called when the last connection is closed
+		probing, stop := context.WithCancel(context.Background())
 		p.stops[addr] = stop
 		go p.probe(probing, addr)
 	}

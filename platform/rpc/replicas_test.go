@@ -117,8 +117,8 @@ func replicas(t *testing.T, database func(of int) func(context.Context) error) (
 
 func well(int) func(context.Context) error { return func(context.Context) error { return nil } }
 
-func TestReplicas(t *testing.T) { // no t.Parallel: the resolvers are the process's
-
+//nolint:paralleltest // the resolvers are the process's
+func TestReplicas(t *testing.T) {
 	t.Run("TakeTurns", func(t *testing.T) {
 		_, served, ask := replicas(t, well)
 		before := served()

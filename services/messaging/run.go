@@ -51,7 +51,6 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	defer func() { err = errors.Join(err, observed.Shutdown(context.WithoutCancel(ctx))) }()
 	deps.Fill(observed.Log)
-	phone.Allow(cfg.ExtraPrefixes)
 	observed.Log = deps.Log
 
 	database := cfg.database()
@@ -157,6 +156,7 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 		Rates: store.NewOutbound(w.pool), Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: w.tally,
 		Interval: w.cfg.OutreachInterval,
 	}
+	phone.Allow(w.cfg.ExtraPrefixes)
 	sending := send.New(send.Config{
 		Store: db, Evidence: db, Carrier: w.carrier, Turns: turns, Sender: w.cfg.sender(), Numbers: w.cfg.Numbers,
 		Caps: w.cfg.Caps, PublicURL: w.cfg.PublicBaseURL.String(),

@@ -139,7 +139,8 @@ func lookAtTimeZones(ctx context.Context, cfg Config) (string, error) {
 	}
 	for _, zone := range zones {
 		if _, known := hours.Stored(zone); !known {
-			return "", fmt.Errorf("a time zone of the newest %d people is not known any more: %s; give them another one (PATCH /v1/profiles/{id})", people, zone)
+			return "", fmt.Errorf("%s, of one of the newest %d people, is no time zone any more: give them another (PATCH /v1/profiles/{id})",
+				zone, people)
 		}
 	}
 	if without > 0 {

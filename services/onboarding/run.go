@@ -234,7 +234,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
 		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Goals: goalTexts, Outbox: w.store.Alarms(),
 		QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
-		Spans:              telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
+		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		QStashReach: w.cfg.QStashMaxDelay, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	if err := c.Observe(ctx, w.meter); err != nil {

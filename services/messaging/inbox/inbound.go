@@ -100,7 +100,8 @@ type Entry struct {
 	Copy      ReplyCopy
 }
 
-// carrierSlack is how much later than the carrier got it a word may have reached us: it tries for about 15 seconds, and its clock is not ours.
+// carrierSlack is how much later than the carrier got it a word may have reached us: it tries for about 15 seconds, and its clock is not
+// ours.
 const carrierSlack = 20 * time.Second
 
 // LastWords are when the last words about a person's consent were said, as far as they are recorded; zero when none were.

@@ -242,9 +242,9 @@ func (s *Service) attempt(r Request) (Attempt, error) {
 	}, nil
 }
 
-// claim takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim that is committed and then
-// not made would hold the row until its lease is over and be in doubt from then on. For the same reason a claim that the database did not
-// answer is asked for again until the lease is over: the row that has our own token is ours, and no call was made under it.
+// claim takes the row of a new attempt, if it is to be had. Once it is asked for, the caller may hang up: a claim that is committed and
+// then not made would hold the row until its lease is over and be in doubt from then on. For the same reason a claim that the database
+// did not answer is asked for again until the lease is over: the row that has our own token is ours, and no call was made under it.
 func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return Claim{}, fmt.Errorf("claim the send: %w", err)
@@ -285,7 +285,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 // aborted call would leave us not knowing, and an answer that is not written down is lost.
 //
 // The call is made within the lease. If that does not leave it its whole time, as when the machine was suspended or the database was
-// silent, nothing is written to Twilio, and the outcome says so: a STOP may be acknowledged meanwhile, and others take the attempt for lost.
+// silent, nothing is written to Twilio, and the outcome says so: a STOP may be acknowledged meanwhile, and others take the attempt for
+// lost.
 func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	left := s.Timeout

@@ -133,7 +133,9 @@ func TestOutboundRefusals(t *testing.T) {
 		{name: "NoPurpose", change: func(r *messagingv1.EnqueueTextRequest) { r.Purpose = "" }},
 		{name: "BadProfile", change: func(r *messagingv1.EnqueueTextRequest) { r.ProfileId = "ana" }},
 		{name: "ZeroTime", change: func(r *messagingv1.EnqueueTextRequest) { r.SendAt = timestamppb.New(time.Time{}) }},
-		{name: "AbsurdTime", change: func(r *messagingv1.EnqueueTextRequest) { r.ExpiresAt = timestamppb.New(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)) }},
+		{name: "AbsurdTime", change: func(r *messagingv1.EnqueueTextRequest) {
+			r.ExpiresAt = timestamppb.New(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+		}},
 		{name: "TimeThatIsOver", change: func(r *messagingv1.EnqueueTextRequest) {
 			r.SendAt = timestamppb.New(time.Date(2026, 11, 20, 5, 59, 0, 0, time.UTC)) // six hours is a reminder's validity
 		}},

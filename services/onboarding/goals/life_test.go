@@ -195,7 +195,9 @@ func TestCreate(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		g := b.says("", maxDelay+time.Hour)
-		published := func() int { return b.count(`select count(*) from goal_alarms where goal_id = $1 and published_at is not null`, g.ID) }
+		published := func() int {
+			return b.count(`select count(*) from goal_alarms where goal_id = $1 and published_at is not null`, g.ID)
+		}
 		_, err := b.service.Alarms.Relay(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, published())

@@ -132,7 +132,8 @@ type Service struct {
 func NewService(cfg Config) *Service {
 	s := &Service{Config: cfg, moved: make(chan struct{})}
 	s.Alarms = &outbox.Outbox[Alarm]{
-		Name: "goal_alarms", Rows: cfg.Outbox, QStash: cfg.QStash, Job: job, Begin: cfg.Begin, Reach: cfg.Reach, Disabled: cfg.Disabled, Log: cfg.Log, Now: cfg.Now,
+		Name: "goal_alarms", Rows: cfg.Outbox, QStash: cfg.QStash, Job: job, Begin: cfg.Begin,
+		Reach: cfg.Reach, Disabled: cfg.Disabled, Log: cfg.Log, Now: cfg.Now,
 		Attrs: func(a Alarm) []any { return []any{"goal_id", a.GoalID, "generation", a.Generation} },
 	}
 	return s

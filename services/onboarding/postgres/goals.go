@@ -233,9 +233,9 @@ func (s *Goals) Prepare(ctx context.Context, n goals.New) (p goals.Prepared, err
 	return p, err
 }
 
-// wordsZone returns the zone by which a person's words are read: the stored one, or else the only one that their number allows, or else the
-// usual one of the organisation. A stored one that is not known any more, of a number that several have, is goals.ErrInvalid: the goal would
-// be set for another hour than was said.
+// wordsZone returns the zone by which a person's words are read: the stored one, or else the usual one of the organisation. For a stored one
+// that is not known any more stands the only one of the number; of a number that has several it is goals.ErrInvalid, for the goal would be
+// set for another hour than was said.
 func wordsZone(own, number, usual string) (*time.Location, error) {
 	if own == "" {
 		zone, _ := hours.Stored(usual)
@@ -247,7 +247,7 @@ func wordsZone(own, number, usual string) (*time.Location, error) {
 	if zones := phone.Zones(number); len(zones) == 1 {
 		return zones[0], nil
 	}
-	return nil, fmt.Errorf("%w: the person's time_zone is not known any more; set another one (PATCH /v1/profiles/{profile_id})", goals.ErrInvalid)
+	return nil, fmt.Errorf("%w: the person's time_zone is not known any more; set another one (PATCH /v1/profiles/{id})", goals.ErrInvalid)
 }
 
 const sqlReading = `select reading from goal_readings where profile_id = @profile and idempotency_key = @key`

@@ -119,8 +119,8 @@ func (s *Store) quietHours(decided bool, opens, closes *string, zones []*time.Lo
 	return quiet
 }
 
-// zonesOf returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of the
-// organisation. A stored one that is not known any more is reported, and counts as none.
+// zonesOf returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of
+// the organisation. A stored one that is not known any more is reported, and counts as none.
 func zonesOf(own, number, usual string) []*time.Location {
 	if own != "" {
 		if zone, known := hours.Stored(own); known {
@@ -148,8 +148,9 @@ select coalesce(p.time_zone, ''), coalesce(o.time_zone, 'UTC'), o.org_id is not 
 from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
-// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not; and whether the organisation requires a consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a
-// text would be deleted, not sent. conversation.ErrNotTheirPhone when the text is in the name of a profile that has another phone.
+// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not; and whether the organisation requires a
+// consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a text would be deleted, not sent.
+// conversation.ErrNotTheirPhone when the text is in the name of a profile that has another phone.
 func (s *Store) QuietHours(
 	ctx context.Context, orgID, number, profileID string,
 ) (quiet hours.Quiet, consentRequired bool, err error) {
