@@ -299,26 +299,16 @@ func (u upstream) ready(ctx context.Context) (err error) {
 	return err
 }
 
+// replicaReady asks one replica, in one question, whether it has its database: then it serves, too.
 func (u upstream) replicaReady(ctx context.Context) error {
-	if u.serving(ctx, "") != nil { // the cause names an address, and the answer is public
-		return fmt.Errorf("%s is not serving", u.name)
-	}
-	if u.serving(ctx, rpc.HealthDatabase) != nil {
-		return fmt.Errorf("%s cannot use its database: it is out of reach, or its schema is behind", u.name)
-	}
-	return nil
-}
-
-// serving asks by name. A name that the release before this does not know counts as serving.
-func (u upstream) serving(ctx context.Context, name string) error {
-	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{Service: name})
+	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{Service: rpc.HealthDatabase})
 	switch {
-	case name != "" && status.Code(err) == codes.NotFound:
+	case status.Code(err) == codes.NotFound: // of a server without a database
 		return nil
-	case err != nil:
-		return err
+	case err != nil: // it names an address, and the answer is public
+		return fmt.Errorf("%s is not serving", u.name)
 	case answer.GetStatus() != healthpb.HealthCheckResponse_SERVING:
-		return errors.New(answer.GetStatus().String())
+		return fmt.Errorf("%s cannot use its database: it is out of reach, or its schema is behind", u.name)
 	}
 	return nil
 }

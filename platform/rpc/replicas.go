@@ -36,8 +36,21 @@ func init() { //nolint:gochecknoinits // where gRPC wants its policies registere
 	balancer.Register(base.NewBalancerBuilder(replicasPolicy, pickers{}, base.Config{}))
 }
 
-// unwell are the addresses of replicas that are passed over; of all clients of the process.
+// unwell has the addresses of replicas that are passed over, and until when; the zero time is until they are asked again. It is of all
+// clients of the process.
 var unwell sync.Map
+
+func passedOver(addr string) bool {
+	until, marked := unwell.Load(addr)
+	if !marked {
+		return false
+	}
+	if end, _ := until.(time.Time); !end.IsZero() && time.Now().After(end) {
+		unwell.CompareAndDelete(addr, until)
+		return false
+	}
+	return true
+}
 
 // pickers makes the pickers of gRPC's balancer.
 type pickers struct{}
@@ -70,7 +83,7 @@ func (p *picker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 	first := int(p.turn.Add(1))
 	for i := range p.replicas {
 		r := p.replicas[(first+i)%len(p.replicas)]
-		if _, passed := unwell.Load(r.addr); !passed {
+		if !passedOver(r.addr) {
 			return balancer.PickResult{SubConn: r.conn}, nil
 		}
 	}
@@ -180,15 +193,14 @@ func (p *prober) probe(ctx context.Context, addr string) {
 			return
 		case !answered:
 			silent = true
-			unwell.Store(addr, nil)
-			time.AfterFunc(silentFor, func() { unwell.Delete(addr) }) // it may be gone for good, and no probe would say so
+			unwell.Store(addr, time.Now().Add(silentFor)) // it may be gone for good, and no probe would say so
 			p.cut(addr)
 		case well:
 			silent = false
 			unwell.Delete(addr)
 		default:
 			silent = false
-			unwell.Store(addr, nil)
+			unwell.Store(addr, time.Time{})
 		}
 	}
 }
