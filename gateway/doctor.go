@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // Twilio signs so
@@ -16,6 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"paceline.internal/platform/config"
@@ -99,8 +101,9 @@ func (c *Config) lookAtUpstream(
 		}
 		defer func() { err = errors.Join(err, onboarding.Close(), messaging.Close()) }()
 		conn := pick(onboarding, messaging)
-		if err := (upstream{ClientConn: conn}).serving(ctx, ""); err != nil {
-			return "", err
+		if answer, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil ||
+			answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+			return "", cmp.Or(err, errors.New(answer.GetStatus().String()))
 		}
 		if conn == onboarding {
 			_, err = onboardingv1.NewOnboardingServiceClient(conn).GetSession(ctx, &onboardingv1.GetSessionRequest{})
