@@ -11,6 +11,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+	"golang.org/x/text/unicode/norm"
+
 	"paceline.internal/services/onboarding/conversation"
 )
 
@@ -26,12 +31,15 @@ const (
 )
 
 // peopleFile reads people from CSV as spreadsheets write it: with or without a byte order mark, with either line end, parted by commas or
-// by semicolons, the columns in any order. It reads a row at a time, so a file may have any size.
+// by semicolons, tabs or bars, with Excel's "sep=" line, in UTF-8 or UTF-16, the columns in any order and beside others. It reads a row at a time, so a file may have any size.
 type peopleFile struct {
 	bytes *rowBytes
 	rows  *csv.Reader
 	at    map[string]int // the place of each column
 	last  int            // the line of the row that was read last
+
+	skipped int      // lines before the header
+	ignored []string // columns of other names
 }
 
 // row is one person, or what is wrong with the row.
@@ -49,21 +57,25 @@ type refusal struct {
 	reason string
 }
 
-// readPeople reads the first line, which names the columns.
-func readPeople(from io.Reader) (*peopleFile, error) {
-	source := bufio.NewReaderSize(from, maxRow)
-	if err := skipMark(source); err != nil {
-		return nil, err
-	}
+// readPeople reads the first line, which names the columns; columns has the file's own names of them, by ours.
+func readPeople(from io.Reader, columns map[string]string) (*peopleFile, error) {
+	// Excel writes "Unicode text" in UTF-16; without a mark it is UTF-8, and what is neither is refused by its line.
+	plain := transform.NewReader(from, unicode.BOMOverride(encoding.Nop.NewDecoder()))
+	source := bufio.NewReaderSize(&lineEnds{from: bufio.NewReader(plain)}, maxRow)
 	first, err := source.Peek(maxRow)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	f := &peopleFile{bytes: &rowBytes{from: source}, at: map[string]int{}}
-	f.rows = csv.NewReader(f.bytes)
-	if header, _, _ := bytes.Cut(first, []byte("\n")); bytes.ContainsRune(header, ';') { // no column has one in its name
-		f.rows.Comma = ';'
+	header, _, _ := bytes.Cut(first, []byte("\n"))
+	if mark, said := bytes.CutPrefix(bytes.TrimSpace(bytes.Trim(header, `"`)), []byte("sep=")); said { // Excel's own line
+		if _, err := source.Discard(min(len(header)+1, len(first))); err != nil {
+			return nil, err
+		}
+		f.skipped, header = 1, mark
 	}
+	f.rows = csv.NewReader(f.bytes)
+	f.rows.Comma = separator(header)
 	names, err := f.rows.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty; its first line must name the columns: phone, first_name, locale, time_zone")
@@ -71,40 +83,98 @@ func readPeople(from io.Reader) (*peopleFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the first line, which must name the columns, cannot be read: %w", err)
 	}
-	for i, name := range names {
-		name = strings.ToLower(strings.TrimSpace(name))
-		_, twice := f.at[name]
-		switch {
-		case !slices.Contains([]string{columnPhone, columnFirstName, columnLocale, columnTimeZone}, name):
-			return nil, fmt.Errorf("column %d is %q; the columns are phone, first_name, locale and time_zone", i+1, clipped(name))
-		case twice:
-			return nil, fmt.Errorf("the column %s is there twice", name)
-		}
-		f.at[name] = i
+	if err := f.place(names, columns); err != nil {
+		return nil, err
 	}
-	f.last = 1
-	for _, needed := range []string{columnPhone, columnFirstName} {
-		if _, there := f.at[needed]; !there {
-			return nil, fmt.Errorf("the column %s is missing", needed)
-		}
-	}
+	f.last = 1 + f.skipped
 	return f, nil
 }
 
-// skipMark drops the byte order mark of UTF-8, and refuses those of UTF-16.
-func skipMark(source *bufio.Reader) error {
-	mark, err := source.Peek(3)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+// separator returns what separates the names of a header, or what Excel says that it is.
+func separator(header []byte) rune {
+	best, most := ',', 0
+	for _, mark := range ",;\t|" {
+		if n := bytes.Count(header, []byte(string(mark))); n > most {
+			best, most = mark, n
+		}
 	}
-	switch {
-	case bytes.HasPrefix(mark, []byte("\xef\xbb\xbf")):
-		_, err = source.Discard(3)
-		return err
-	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")):
-		return errors.New("the file is UTF-16; save it as CSV UTF-8")
+	return best
+}
+
+// place finds the columns by their names. Those of other names are left out of account.
+func (f *peopleFile) place(names []string, columns map[string]string) error {
+	for i, name := range names {
+		column := columnOf(name, columns)
+		if column == "" {
+			if strings.TrimSpace(name) != "" {
+				f.ignored = append(f.ignored, clipped(strings.TrimSpace(name)))
+			}
+			continue
+		}
+		if _, twice := f.at[column]; twice {
+			return fmt.Errorf("the column %s is there twice; name the one that is meant with --columns", column)
+		}
+		f.at[column] = i
+	}
+	for _, needed := range []string{columnPhone, columnFirstName} {
+		if _, there := f.at[needed]; !there {
+			return fmt.Errorf("the column %s is missing; if it has another name, say so with --columns %s=NAME", needed, needed)
+		}
 	}
 	return nil
+}
+
+// spellings are the names that lists of people give their columns, without capitals, spaces and marks.
+var spellings = map[string]string{
+	"phone": columnPhone, "phonenumber": columnPhone, "mobile": columnPhone, "mobilephone": columnPhone, "mobilenumber": columnPhone, "cell": columnPhone,
+	"cellphone": columnPhone, "tel": columnPhone, "telephone": columnPhone, "whatsapp": columnPhone, "msisdn": columnPhone,
+	"telefone": columnPhone, "celular": columnPhone, "numero": columnPhone, "fone": columnPhone, "telefono": columnPhone, "movil": columnPhone,
+	"firstname": columnFirstName, "givenname": columnFirstName, "name": columnFirstName, "nome": columnFirstName, "primeironome": columnFirstName,
+	"nombre": columnFirstName, "prenom": columnFirstName,
+	"locale": columnLocale, "language": columnLocale, "lang": columnLocale, "idioma": columnLocale, "lingua": columnLocale,
+	"timezone": columnTimeZone, "tz": columnTimeZone, "zone": columnTimeZone, "fusohorario": columnTimeZone, "fuso": columnTimeZone, "zonahoraria": columnTimeZone,
+}
+
+// columnOf returns our name of a column; empty for another one. A name that --columns gives stands for that column alone.
+func columnOf(name string, columns map[string]string) string {
+	for ours, theirs := range columns {
+		if strings.EqualFold(strings.TrimSpace(name), strings.TrimSpace(theirs)) {
+			return ours
+		}
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(norm.NFD.String(name))) // without accents, spaces and marks
+	if ours := spellings[plain]; columns[ours] == "" {
+		return ours
+	}
+	return ""
+}
+
+// lineEnds reads the line ends of old spreadsheets, a lone CR, as \n.
+type lineEnds struct{ from *bufio.Reader }
+
+// Read implements io.Reader.
+func (l *lineEnds) Read(p []byte) (int, error) {
+	n, err := l.from.Read(p)
+	for i := range n {
+		if p[i] != '\r' {
+			continue
+		}
+		next := byte(0)
+		if i+1 < n {
+			next = p[i+1]
+		} else if ahead, peekErr := l.from.Peek(1); peekErr == nil {
+			next = ahead[0]
+		}
+		if next != '\n' {
+			p[i] = '\n'
+		}
+	}
+	return n, err
 }
 
 // next is the next row that is not empty; io.EOF after the last. Any other error ends the file: what follows cannot be told apart.
@@ -118,15 +188,17 @@ func (f *peopleFile) next() (row, error) {
 			return row{}, fmt.Errorf("a row after line %d is over %d KiB: a quote may not be closed", f.last, maxRow>>10)
 		case slices.ContainsFunc(fields, f.swallows):
 			begins, _ := f.rows.FieldPos(0)
+			begins += f.skipped
 			return quoted(begins, begins+strings.Count(strings.Join(fields, ""), "\n")), nil
 		case malformed && errors.Is(err, csv.ErrFieldCount):
 			if strings.Join(fields, "") == "" {
 				continue
 			}
-			reason := fmt.Sprintf("it has %d columns, and the first line %d", len(fields), len(f.at))
-			return row{line: parse.Line, wrong: []refusal{{line: parse.Line, reason: reason}}}, nil
+			reason := fmt.Sprintf("it has %d columns, and the first line %d", len(fields), f.rows.FieldsPerRecord)
+			line := parse.Line + f.skipped
+			return row{line: line, wrong: []refusal{{line: line, reason: reason}}}, nil
 		case malformed:
-			return quoted(parse.StartLine, parse.Line), nil
+			return quoted(parse.StartLine+f.skipped, parse.Line+f.skipped), nil
 		case err != nil:
 			return row{}, err
 		case strings.TrimSpace(strings.Join(fields, "")) == "": // spreadsheets write such rows behind the last
@@ -155,6 +227,7 @@ func quoted(first, last int) row {
 // read holds a row to the rules of a profile, which are onboarding's own.
 func (f *peopleFile) read(fields []string) row {
 	f.last, _ = f.rows.FieldPos(0)
+	f.last += f.skipped
 	r := row{line: f.last}
 	said := map[string]string{}
 	for _, name := range []string{columnPhone, columnFirstName, columnLocale, columnTimeZone} {

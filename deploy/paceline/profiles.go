@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,15 +32,19 @@ type profilesCommand struct {
 type importCommand struct {
 	apiFlags
 
-	File     string `arg:"" type:"existingfile" help:"CSV; the first line names the columns: phone, first_name, locale, time_zone."`
-	Yes      bool   `help:"Create them. Without it the file is only examined."`
-	Report   string `placeholder:"FILE" help:"Where the lines are written that were not taken. Default: beside the file, as FILE.refused.csv."`
-	Parallel int    `default:"8" help:"How many are created at the same time."`
+	File     string            `arg:"" type:"existingfile" help:"CSV; the first line names the columns: phone, first_name, locale, time_zone."`
+	Columns  map[string]string `placeholder:"OURS=THEIRS" help:"What the file calls a column, such as phone=Handy;first_name=Vorname."`
+	Yes      bool              `help:"Create them. Without it the file is only examined."`
+	Report   string            `placeholder:"FILE" help:"Where the lines are written that were not taken. Default: beside the file, as FILE.refused.csv."`
+	Parallel int               `default:"8" help:"How many are created at the same time."`
+
+	ignored []string // the file's columns that are not read
 }
 
 // Help is what --help says after the first line.
 func (c *importCommand) Help() string {
-	return `The columns may be in any order; locale and time_zone may be left out. Commas or semicolons, with or without a byte order mark.
+	return `The columns may be in any order and beside others; locale and time_zone may be left out. Usual names of them are known, such as Phone Number,
+Celular or Nome; --columns says others. Commas, semicolons, tabs or bars; UTF-8, or UTF-16 with a mark.
 
 Without --yes nothing is sent: the file is held to the rules of a profile, and the lines that break them are reported. With --yes each
 person is created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else.
@@ -53,6 +58,11 @@ The exit code is 0 only if every line was taken.`
 func (c *importCommand) Run(ctx context.Context, t terminal) (err error) {
 	if c.Parallel < 1 || c.Parallel > maxParallel {
 		return fmt.Errorf("--parallel must be 1 to %d", maxParallel)
+	}
+	for ours := range c.Columns {
+		if !slices.Contains([]string{columnPhone, columnFirstName, columnLocale, columnTimeZone}, ours) {
+			return fmt.Errorf("--columns: %s is none of phone, first_name, locale and time_zone", clipped(ours))
+		}
 	}
 	path := c.Report
 	if path == "" {
@@ -90,8 +100,8 @@ func (c *importCommand) verdict(refused *refusals) error {
 	return fmt.Errorf("lines that were not taken: %d; see %s", refused.lines, refused.path)
 }
 
-// shown is how many rows a preview shows.
-const shown = 3
+// shown is how many rows a preview shows, and most how many columns that it does not read.
+const shown, most = 3, 10
 
 // preview reads the file, says what would come of it, and returns how many rows can be sent.
 func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err error) {
@@ -112,6 +122,11 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 	if err != nil {
 		return 0, err
 	}
+	if len(c.ignored) > 0 {
+		if _, err := fmt.Fprintf(out, "columns that are not read: %s\n", strings.Join(c.ignored, ", ")); err != nil {
+			return 0, err
+		}
+	}
 	_, err = fmt.Fprintf(out,
 		"%s: %d people can be created, where their phone is not there yet; lines that repeat a phone: %d; refused lines: %d.\n",
 		c.File, len(seen), good-len(seen), refused.lines)
@@ -125,9 +140,12 @@ func (c *importCommand) each(do func(row) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	people, err := readPeople(file)
+	people, err := readPeople(file, c.Columns)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	if c.ignored = people.ignored; len(c.ignored) > most {
+		c.ignored = append(c.ignored[:most:most], "...")
 	}
 	for {
 		r, err := people.next()

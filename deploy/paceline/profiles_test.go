@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,17 +64,24 @@ func TestReadPeople(t *testing.T) {
 		},
 		{"LettersOfAnotherEncoding", "phone,first_name\n" + ana + ",Jo\xe3o\n", "2 first_name: it is not UTF-8; save the file as CSV UTF-8"},
 		{"NothingOfAnEmptyFile", "", "! the file is empty"},
-		{"NoUnknownColumn", "phone,first_name,email\n", `! column 3 is "email"; the columns are phone, first_name, locale and time_zone`},
+		{"OtherColumnsBeside", "email,Phone Number,Nome,VIP\na@b.c," + ana + ",Ana,yes\n", "2 +12025550143 Ana en guessed"},
+		{"HeadersOfOtherLists", "Celular;Primeiro Nome;Idioma;Fuso Hor\u00e1rio\n" + ana + ";Ana;pt_BR;america/sao_paulo\n", "2 +12025550143 Ana pt-BR America/Sao_Paulo"},
+		{"Tabs", "phone\tfirst name\n" + ana + "\tAna, B.\n", "2 +12025550143 Ana, B. en guessed"},
+		{"Bars", "MOBILE|First-Name\n" + ana + "|Ana\n", "2 +12025550143 Ana en guessed"},
+		{"ExcelsFirstLine", "sep=;\r\nphone;first_name\r\n" + ana + ";Ana\r\n2;\r\n", "3 +12025550143 Ana en guessed | 4 phone: " + badPhone +
+			" | 4 first_name: first_name must be 1 to 60 printable characters without braces, a letter among them"},
+		{"ExcelsUnicodeText", utf16le("phone\tfirst_name\r\n" + ana + "\tJos\u00e9\r\n"), "2 +12025550143 Jos\u00e9 en guessed"},
+		{"LineEndsOfOldSpreadsheets", "phone,first_name\r" + ana + ",Ana\r", "2 +12025550143 Ana en guessed"},
+		{"EmptyColumnsBehind", "phone,first_name,,\n" + ana + ",Ana,,\n", "2 +12025550143 Ana en guessed"},
 		{"NoColumnTwice", "phone,first_name,Phone\n", "! the column phone is there twice"},
 		{"NothingWithoutANeededColumn", "first_name\n", "! the column phone is missing"},
-		{"NoUTF16", "\xff\xfep\x00h\x00", "! the file is UTF-16"},
 		{"NotTheRestAsOneRow", "phone,first_name\n" + ana + ",\"Ana\n" + strings.Repeat(ana+",Bo\n", 10_000), "! a row after line 1 is over 64 KiB"},
 		{"NoFirstLineWithoutEnd", strings.Repeat("phone", 100_000), "! the first line, which must name the columns, cannot be read"},
 	} {
 		t.Run("Reads"+tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			people, err := readPeople(strings.NewReader(tt.file))
+			people, err := readPeople(strings.NewReader(tt.file), nil)
 			for err == nil {
 				var r row
 				if r, err = people.next(); err != nil {
@@ -97,9 +105,34 @@ func TestReadPeople(t *testing.T) {
 	}
 }
 
+func TestColumnsOfAnImport(t *testing.T) {
+	t.Parallel()
+	columns := map[string]string{"phone": "handy", "first_name": "Vorname"}
+	people, err := readPeople(strings.NewReader("Handy,Vorname,phone,Ort\n+12025550143,Ana,1,Ulm\n"), columns)
+	require.NoError(t, err)
+	r, err := people.next()
+	require.NoError(t, err)
+	require.Empty(t, r.wrong)
+	require.Equal(t, "+12025550143", r.person.Phone)
+	require.Equal(t, []string{"phone", "Ort"}, people.ignored, "the name that is given counts, and no other")
+	_, err = readPeople(strings.NewReader("phone,mobile,first_name\n"), nil)
+	require.ErrorContains(t, err, "the column phone is there twice; name the one that is meant with --columns")
+	err = run(t.Context(), []string{"profiles", "import", "profiles_test.go", "--columns", "email=x"}, terminal{out: io.Discard})
+	require.ErrorContains(t, err, "--columns: email is none of phone, first_name, locale and time_zone")
+}
+
+// utf16le is a text as Excel saves it, with the mark.
+func utf16le(text string) string {
+	out := []byte{0xff, 0xfe}
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = append(out, byte(unit), byte(unit>>8))
+	}
+	return string(out)
+}
+
 func FuzzReadPeople(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
-		people, err := readPeople(bytes.NewReader(file))
+		people, err := readPeople(bytes.NewReader(file), nil)
 		if err != nil {
 			return
 		}

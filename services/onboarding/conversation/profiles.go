@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
 
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/phone"
@@ -119,13 +121,22 @@ func normaliseName(raw string) (string, error) {
 	return name, nil
 }
 
+// normaliseLocale reads a language as callers and files spell it: pt_BR, PT-br, en_US.UTF-8, Portuguese.
 func normaliseLocale(raw string) (string, error) {
-	if raw == "" {
+	text, _, _ := strings.Cut(strings.TrimSpace(raw), ".")
+	text = strings.ReplaceAll(text, "_", "-")
+	switch strings.ToLower(norm.NFC.String(text)) {
+	case "", "english", "inglês", "ingles", "inglés":
 		return locales[0], nil
+	case "portuguese", "português", "portugues", "portugués", "brazilian portuguese":
+		return locales[1], nil
 	}
-	for _, known := range locales {
-		if strings.EqualFold(raw, known) {
-			return known, nil
+	tag, err := language.Parse(text)
+	if base, sure := tag.Base(); err == nil && sure >= language.High {
+		for _, known := range locales {
+			if of, _ := language.MustParse(known).Base(); of == base {
+				return known, nil
+			}
 		}
 	}
 	return "", fmt.Errorf("locale must be one of %s", strings.Join(locales, ", "))
