@@ -30,8 +30,8 @@ const (
 	columnTimeZone  = "time_zone"
 )
 
-// peopleFile reads people from CSV as spreadsheets write it: with or without a byte order mark, with either line end, parted by commas or
-// by semicolons, tabs or bars, with Excel's "sep=" line, in UTF-8 or UTF-16, the columns in any order and beside others. It reads a row at a time, so a file may have any size.
+// peopleFile reads people from CSV as spreadsheets write it: separated by commas, semicolons, tabs or bars, with Excel's "sep=" line, in
+// UTF-8 or UTF-16, with any line end, the columns in any order and beside others. It reads a row at a time, so a file may have any size.
 type peopleFile struct {
 	bytes *rowBytes
 	rows  *csv.Reader
@@ -126,13 +126,18 @@ func (f *peopleFile) place(names []string, columns map[string]string) error {
 
 // spellings are the names that lists of people give their columns, without capitals, spaces and marks.
 var spellings = map[string]string{
-	"phone": columnPhone, "phonenumber": columnPhone, "mobile": columnPhone, "mobilephone": columnPhone, "mobilenumber": columnPhone, "cell": columnPhone,
-	"cellphone": columnPhone, "tel": columnPhone, "telephone": columnPhone, "whatsapp": columnPhone, "msisdn": columnPhone,
-	"telefone": columnPhone, "celular": columnPhone, "numero": columnPhone, "fone": columnPhone, "telefono": columnPhone, "movil": columnPhone,
-	"firstname": columnFirstName, "givenname": columnFirstName, "name": columnFirstName, "nome": columnFirstName, "primeironome": columnFirstName,
-	"nombre": columnFirstName, "prenom": columnFirstName,
+	"phone": columnPhone, "phonenumber": columnPhone, "mobile": columnPhone, "mobilephone": columnPhone, "mobilenumber": columnPhone,
+	"cell": columnPhone, "cellphone": columnPhone, "tel": columnPhone, "telephone": columnPhone, "whatsapp": columnPhone, "msisdn": columnPhone,
+	"telefone": columnPhone, "celular": columnPhone, "numero": columnPhone, "fone": columnPhone, "telefono": columnPhone,
+	"movil": columnPhone,
+
+	"firstname": columnFirstName, "givenname": columnFirstName, "name": columnFirstName, "nome": columnFirstName,
+	"primeironome": columnFirstName, "nombre": columnFirstName, "prenom": columnFirstName,
+
 	"locale": columnLocale, "language": columnLocale, "lang": columnLocale, "idioma": columnLocale, "lingua": columnLocale,
-	"timezone": columnTimeZone, "tz": columnTimeZone, "zone": columnTimeZone, "fusohorario": columnTimeZone, "fuso": columnTimeZone, "zonahoraria": columnTimeZone,
+
+	"timezone": columnTimeZone, "tz": columnTimeZone, "zone": columnTimeZone, "fusohorario": columnTimeZone, "fuso": columnTimeZone,
+	"zonahoraria": columnTimeZone,
 }
 
 // columnOf returns our name of a column; empty for another one. A name that --columns gives stands for that column alone.

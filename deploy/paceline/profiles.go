@@ -33,9 +33,9 @@ type importCommand struct {
 	apiFlags
 
 	File     string            `arg:"" type:"existingfile" help:"CSV; the first line names the columns: phone, first_name, locale, time_zone."`
-	Columns  map[string]string `placeholder:"OURS=THEIRS" help:"What the file calls a column, such as phone=Handy;first_name=Vorname."`
+	Columns  map[string]string `placeholder:"OURS=THEIRS" help:"What the file calls a column: phone=Handy;first_name=Vorname."`
 	Yes      bool              `help:"Create them. Without it the file is only examined."`
-	Report   string            `placeholder:"FILE" help:"Where the lines are written that were not taken. Default: beside the file, as FILE.refused.csv."`
+	Report   string            `placeholder:"FILE" help:"Where the lines that were not taken go. Default: beside the file, as FILE.refused.csv."`
 	Parallel int               `default:"8" help:"How many are created at the same time."`
 
 	ignored []string // the file's columns that are not read
@@ -43,8 +43,8 @@ type importCommand struct {
 
 // Help is what --help says after the first line.
 func (c *importCommand) Help() string {
-	return `The columns may be in any order and beside others; locale and time_zone may be left out. Usual names of them are known, such as Phone Number,
-Celular or Nome; --columns says others. Commas, semicolons, tabs or bars; UTF-8, or UTF-16 with a mark.
+	return `The columns may be in any order and beside others; locale and time_zone may be left out. Usual names of them are known, such as
+Phone Number, Celular or Nome; --columns says others. Commas, semicolons, tabs or bars; UTF-8, or UTF-16 with a mark.
 
 Without --yes nothing is sent: the file is held to the rules of a profile, and the lines that break them are reported. With --yes each
 person is created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else.

@@ -12,7 +12,7 @@ func TestParseLocale(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		"": "en", "en": "en", "EN": "en", "en-US": "en", "en_GB": "en", "en_US.UTF-8": "en", "English": "en", "pt-BR": "pt-BR", "pt_BR": "pt-BR",
-		"PT-br": "pt-BR", "pt": "pt-BR", "pt-PT": "pt-BR", "Portuguese": "pt-BR", "portugue\u0302s": "pt-BR", "por": "pt-BR", " pt_BR.UTF-8 ": "pt-BR",
+		"PT-br": "pt-BR", "pt": "pt-BR", "pt-PT": "pt-BR", "Portuguese": "pt-BR", "portugue\u0302s": "pt-BR", "por": "pt-BR", "pt_BR.UTF-8": "pt-BR",
 	} {
 		got, err := conversation.ParseLocale(raw)
 		require.NoError(t, err, raw)

@@ -128,7 +128,7 @@ func normaliseLocale(raw string) (string, error) {
 	switch strings.ToLower(norm.NFC.String(text)) {
 	case "", "english", "inglês", "ingles", "inglés":
 		return locales[0], nil
-	case "portuguese", "português", "portugues", "portugués", "brazilian portuguese":
+	case "portuguese", "português", "portugués", "brazilian portuguese":
 		return locales[1], nil
 	}
 	tag, err := language.Parse(text)
