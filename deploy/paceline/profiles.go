@@ -35,7 +35,7 @@ type importCommand struct {
 	File     string            `arg:"" type:"existingfile" help:"CSV; the first line names the columns: phone, first_name, locale, time_zone."`
 	Columns  map[string]string `placeholder:"OURS=THEIRS" help:"What the file calls a column: phone=Handy;first_name=Vorname."`
 	Yes      bool              `help:"Create them. Without it the file is only examined."`
-	Report   string            `placeholder:"FILE" help:"Where the lines that were not taken go. Default: beside the file, as FILE.refused.csv."`
+	Report   string            `placeholder:"FILE" help:"Where the lines that were not taken go. Default: FILE.refused.csv."`
 	Parallel int               `default:"8" help:"How many are created at the same time."`
 
 	ignored []string // the file's columns that are not read
