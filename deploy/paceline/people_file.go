@@ -127,7 +127,8 @@ func (f *peopleFile) place(names []string, columns map[string]string) error {
 // spellings are the names that lists of people give their columns, without capitals, spaces and marks.
 var spellings = map[string]string{
 	"phone": columnPhone, "phonenumber": columnPhone, "mobile": columnPhone, "mobilephone": columnPhone,
-	"mobilenumber": columnPhone, "cell": columnPhone, "cellphone": columnPhone, "tel": columnPhone, "telephone": columnPhone, "whatsapp": columnPhone, "msisdn": columnPhone,
+	"mobilenumber": columnPhone, "cell": columnPhone,
+	"cellphone": columnPhone, "tel": columnPhone, "telephone": columnPhone, "whatsapp": columnPhone, "msisdn": columnPhone,
 	"telefone": columnPhone, "celular": columnPhone, "numero": columnPhone, "fone": columnPhone, "telefono": columnPhone,
 	"movil": columnPhone,
 
