@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/unicode/norm"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/audit"
@@ -123,7 +124,7 @@ func readEnqueue(v view, r *messagingv1.EnqueueTextRequest) (outbound.Request, e
 	if err != nil {
 		return outbound.Request{}, fmt.Errorf("to: %w", err)
 	}
-	body, err := sms.NewBody(r.GetBody())
+	body, err := sms.NewBody(norm.NFC.String(r.GetBody())) // letters with their accents apart cost twice as much
 	if err != nil {
 		return outbound.Request{}, fmt.Errorf("body: %w", err)
 	}
