@@ -460,7 +460,7 @@ func mutations() []mutation {
 		{
 			guard: "no call outlives the lease of its attempt", tests: messagingSuite,
 			file: "services/messaging/send/send.go",
-			old:  "min(s.Timeout, m.LeaseUntil.Sub(s.Now()))", without: "s.Timeout",
+			old:  "	if m.LeaseUntil.Sub(s.Now()) < left {\n		left = 0\n	}\n", without: "",
 		},
 		{
 			guard: "an absence is confirmed before a text is sent again", tests: messagingSuite,
@@ -584,9 +584,9 @@ func mutations() []mutation {
 			old:  "g.offline_tries > 0 and @message = (", without: "g.offline_tries > 0 and @message::text is not null and '' <> (",
 		},
 		{
-			guard: "a goal beyond the plan of the scheduler is refused", tests: goalsSuite,
+			guard: "a goal beyond a year is refused", tests: goalsSuite,
 			file: "services/onboarding/goals/create.go",
-			old:  "	if at.Sub(now) > s.MaxDelay {", without: "	if false {",
+			old:  "	if at.After(now.Add(MaxAhead)) {", without: "	if false {",
 		},
 		{
 			guard: "a repeat is answered after the time of its goal", tests: goalsSuite,
