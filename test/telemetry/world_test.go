@@ -96,7 +96,7 @@ func play(t *testing.T) seen {
 			ID string `json:"profile_id"`
 		} `json:"profile"`
 	}
-	w.call(t, http.MethodPost, "/v1/profiles", map[string]string{"phone": phone, "first_name": name, "locale": "en", "time_zone": "UTC"}, &created)
+	w.call(t, http.MethodPost, "/v1/profiles", map[string]string{"phone": phone, "first_name": name, "locale": "en", "time_zone": "Africa/Abidjan"}, &created)
 	var opened struct {
 		Session struct {
 			ID string `json:"session_id"`
