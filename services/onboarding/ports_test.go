@@ -384,16 +384,16 @@ func (e people) Candidates(ctx context.Context, of engagement.Run, times engagem
 	})
 }
 
-func (e people) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (int, error) {
+func (e people) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (engagement.Counts, error) {
 	if do := e.p.beforeBatch; do != nil {
 		e.p.beforeBatch = nil
 		do()
 	}
 	if e.p.failBatch {
 		e.p.failBatch = false
-		return 0, errMishap
+		return engagement.Counts{}, errMishap
 	}
-	return call(e.p, "WriteBatch", func() (int, error) { return e.p.Store.Engagement().WriteBatch(ctx, b, until) })
+	return call(e.p, "WriteBatch", func() (engagement.Counts, error) { return e.p.Store.Engagement().WriteBatch(ctx, b, until) })
 }
 
 func (e people) EndRun(ctx context.Context, r engagement.Run, now time.Time) error {

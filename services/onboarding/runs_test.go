@@ -203,6 +203,19 @@ func TestDailyRun(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, p.ID))
 	})
 
+	subtest(t, "S4_47_SecondRunOfADayMovesNobodyWhoseGoodbyeIsQueuedAndSaysSo", runsToday, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.onDay(16, 9)
+		b.works()
+		b.in(p, rules.GoodbyeSent)
+		b.exec(`update user_engagement_states set state = 'active', goodbye_sent_at = null where profile_id = $1`, p.ID)
+		b.exec(`delete from engagement_runs where job = 'daily'`)
+		b.works()
+		b.in(p, rules.Active)
+		require.Equal(t, int64(1), b.newestRun(rules.Daily).GetSkipped()["already_queued"])
+		require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d}, b.triggers(p), "the second run writes no transition")
+	})
+
 	subtest(t, "OrganisationWithoutANumberMovesNoPerson", setup, func(t *testing.T, b *bundle) {
 		elsewhere := newID()
 		p, _, err := b.current().service.Enrol(t.Context(), elsewhere, conversation.Person{Phone: "+5511987659999", FirstName: "Ana"})

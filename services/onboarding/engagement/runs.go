@@ -31,6 +31,9 @@ const (
 // SkipChanged is a person who has moved, or written, between the decision and its write.
 const SkipChanged rules.Skip = "changed"
 
+// SkipQueued counts a person for whom an earlier run of the period has queued the message.
+const SkipQueued rules.Skip = "already_queued"
+
 // ErrRunLost is a run that another replica has taken over.
 var ErrRunLost = errors.New("engagement: the lease of the run was lost")
 
@@ -141,9 +144,9 @@ type runLeases interface {
 type runBatches interface {
 	// Candidates are the next people of a stage.
 	Candidates(ctx context.Context, of Run, times RunTimes, limit int) ([]Candidate, error)
-	// WriteBatch writes changes and how far the run came, whole, and returns for how many people it changed something. A person who does
-	// not stand where they were read is left alone.
-	WriteBatch(ctx context.Context, b Batch, until time.Time) (changed int, err error)
+	// WriteBatch writes changes and how far the run came, whole, and returns the counts of the run after it. A person who does not stand
+	// where they were read, or whose message has been queued before, is left alone.
+	WriteBatch(ctx context.Context, b Batch, until time.Time) (Counts, error)
 }
 
 // RunLoop begins and works the runs that are due. Any number of replicas may do so.
@@ -295,12 +298,12 @@ func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender
 			changes, queued = append(changes, *p.Change), queued || len(p.Change.Outreach) > 0
 		}
 	}
-	changed, err := s.Store.WriteBatch(ctx, Batch{Run: after, Changes: changes, Now: now}, now.Add(RunLease))
+	counts, err := s.Store.WriteBatch(ctx, Batch{Run: after, Changes: changes, Now: now}, now.Add(RunLease))
 	switch {
 	case err == nil:
-		after.Counts = after.Counts.Wrote(len(changes), changed)
+		after.Counts = counts
 		if trigger := triggers[r.Stage]; trigger != "" {
-			s.Metrics.moved(ctx, trigger, changed)
+			s.Metrics.moved(ctx, trigger, counts.Succeeded-r.Counts.Succeeded)
 		}
 		*r = after
 		if queued {
@@ -331,12 +334,15 @@ func (c Counts) plus(processed int) Counts {
 	return sum
 }
 
-// Wrote is a copy in which so many changes were written, and the others found their person changed.
-func (c Counts) Wrote(changes, changed int) Counts {
+// Wrote is a copy in which so many changes were written, the others found their person changed, and so many more had their message queued
+// before.
+func (c Counts) Wrote(changes, changed, queued int) Counts {
 	sum := c.plus(0)
 	sum.Succeeded += changed
-	if missed := changes - changed; missed > 0 {
-		sum.Skipped[SkipChanged] += missed
+	for skip, n := range map[rules.Skip]int{SkipChanged: changes - changed, SkipQueued: queued} {
+		if n > 0 {
+			sum.Skipped[skip] += n
+		}
 	}
 	return sum
 }

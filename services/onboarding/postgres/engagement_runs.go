@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -354,7 +355,7 @@ const sqlByIndexes = `set local enable_seqscan = off`
 const sqlHoldRun = `select from engagement_runs where org_id = @org and id = @id and lease_token = @token for update`
 
 // WriteBatch writes a batch of a run: the transitions whose people stand where they were read, with their outreach and events.
-func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (changed int, err error) {
+func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (counts engagement.Counts, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlByIndexes); err != nil {
 			return err
@@ -366,16 +367,54 @@ func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until t
 		if tag.RowsAffected() == 0 {
 			return engagement.ErrRunLost
 		}
-		if changed, err = writeChanges(ctx, tx, b); err != nil {
+		decided := len(b.Changes)
+		if b.Changes, err = notQueued(ctx, tx, b); err != nil {
 			return err
 		}
-		b.Run.Counts = b.Run.Counts.Wrote(len(b.Changes), changed)
+		changed, err := writeChanges(ctx, tx, b)
+		if err != nil {
+			return err
+		}
+		b.Run.Counts = b.Run.Counts.Wrote(len(b.Changes), changed, decided-len(b.Changes))
 		return writeRun(ctx, tx, b.Run, b.Now, until)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("write a batch of a run: %w", err)
+		return engagement.Counts{}, fmt.Errorf("write a batch of a run: %w", err)
 	}
-	return changed, nil
+	return b.Run.Counts, nil
+}
+
+const sqlQueuedKeys = `select idempotency_key from engagement_outreach where org_id = @org and idempotency_key = any(@keys::text[])`
+
+// notQueued leaves out the changes whose message has been queued before, by an earlier run of the day. Without a message to answer, the
+// person must not move. A promised reminder is left in: who was reminded is dormant.
+func notQueued(ctx context.Context, tx pgx.Tx, b engagement.Batch) ([]engagement.Change, error) {
+	keys := []string{}
+	for _, c := range b.Changes {
+		for _, o := range c.Outreach {
+			if o.Type != rules.Reminder {
+				keys = append(keys, o.Key)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return b.Changes, nil
+	}
+	rows, err := tx.Query(ctx, sqlQueuedKeys, postgres.Args{"org": b.Run.OrgID, "keys": keys})
+	if err != nil {
+		return nil, err
+	}
+	queued, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	left := []engagement.Change{}
+	for _, c := range b.Changes {
+		if !slices.ContainsFunc(c.Outreach, func(o engagement.Outreach) bool { return slices.Contains(queued, o.Key) }) {
+			left = append(left, c)
+		}
+	}
+	return left, nil
 }
 
 func writeChanges(ctx context.Context, tx pgx.Tx, b engagement.Batch) (changed int, err error) {
