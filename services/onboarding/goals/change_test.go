@@ -123,6 +123,33 @@ func TestAGoalIsMovedByNoMoreWordsThanItMayBeSaidIn(t *testing.T) {
 	require.Equal(t, g.ScheduledFor, b.is(g, goals.Scheduled).ScheduledFor)
 }
 
+func TestGuardsOfTime(t *testing.T) {
+	t.Parallel()
+
+	t.Run("S3_05_WordsWithoutATimeLeaveAGoalOfADeviceWhereItIs", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		g := b.says(b.device(), time.Hour)
+		_, err := b.service.Reschedule(t.Context(), b.me(), g.ID, goals.Moment{Words: "open the door"})
+		require.ErrorIs(t, err, goals.ErrNoTime)
+		require.Equal(t, g.ScheduledFor, b.is(g, goals.Scheduled).ScheduledFor)
+	})
+
+	t.Run("S3_05_UndoOfAGoalWhoseTimeHasPassedRunsNothing", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		g := b.says("", time.Hour)
+		_, err := b.service.Cancel(t.Context(), b.me(), g.ID)
+		require.NoError(t, err)
+		b.clock.Advance(time.Hour)
+		_, _, err = b.service.Create(t.Context(), goals.New{
+			OrgID: orgID, ProfileID: b.owner, UndoOf: g.ID, Key: "undo", By: "user:" + b.owner, Source: goals.SourceREST,
+		})
+		require.ErrorIs(t, err, goals.ErrPast)
+		require.Equal(t, 1, b.count(`select count(*) from goals`))
+	})
+}
+
 func TestReschedule(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
