@@ -11,7 +11,7 @@ func wordsOfForms() glossary {
 		"skip.inactive": {"silent for too long", "em silêncio há tempo demais"}, "skip.capped": {"too much in a day or a week", "demais em um dia ou uma semana"},
 		"skip.expired": {"too late", "tarde demais"}, "skip.changed": {"changed meanwhile", "mudou nesse meio-tempo"},
 		"skip.already_queued": {"queued already", "já na fila"},
-		"run.daily": {"daily", "diária"}, "run.weekly": {"weekly", "semanal"},
+		"run.daily":           {"daily", "diária"}, "run.weekly": {"weekly", "semanal"},
 		"detail.again": {"again", "de novo"}, "detail.safety_hold": {"the person is on hold", "a pessoa está retida"}, "detail.paused": {"asked for later", "pediu para depois"},
 		"detail.opted_out": {"the person has opted out", "a pessoa optou por sair"}, "detail.already_sent": {"it was sent already", "já foi enviado"},
 		"detail.interviewing": {"it belongs to the interview", "pertence à entrevista"}, "detail.stale": {"the session waits for another thing", "a sessão espera por outra coisa"},
