@@ -40,12 +40,15 @@ func init() { //nolint:gochecknoinits // where gRPC wants its policies registere
 // clients of the process.
 var unwell sync.Map
 
+// machineNow is the machine's clock: how long a connection has been silent is nothing that a test's clock could tell.
+var machineNow = time.Now
+
 func passedOver(addr string) bool {
 	until, marked := unwell.Load(addr)
 	if !marked {
 		return false
 	}
-	if end, _ := until.(time.Time); !end.IsZero() && time.Now().After(end) {
+	if end, _ := until.(time.Time); !end.IsZero() && machineNow().After(end) {
 		unwell.CompareAndDelete(addr, until)
 		return false
 	}
@@ -193,7 +196,7 @@ func (p *prober) probe(ctx context.Context, addr string) {
 			return
 		case !answered:
 			silent = true
-			unwell.Store(addr, time.Now().Add(silentFor)) // it may be gone for good, and no probe would say so
+			unwell.Store(addr, machineNow().Add(silentFor)) // it may be gone for good, and no probe would say so
 			p.cut(addr)
 		case well:
 			silent = false

@@ -56,7 +56,7 @@ func TestGoalInput(t *testing.T) {
 		{"NoSuchDevice", goal("device_id", uuid.NewString()), http.StatusNotFound, "DEVICE_NOT_FOUND", "device"},
 		{"DeviceOfAnother", goal("device_id", theirs), http.StatusNotFound, "DEVICE_NOT_FOUND", "device"},
 		{"NoSuchPerson", goal("profile_id", uuid.NewString()), http.StatusNotFound, "PROFILE_NOT_FOUND", ""},
-		{"TooFar", goal("goal", "open the door", "scheduled_for", at(8*24*time.Hour)), http.StatusBadRequest, "TIME_TOO_FAR", "QSTASH_MAX_DELAY"},
+		{"TooFar", goal("goal", "open the door", "scheduled_for", at(367*24*time.Hour)), http.StatusBadRequest, "TIME_TOO_FAR", "more than 366 days ahead"},
 		{"Past", goal("goal", "open the door", "scheduled_for", at(-time.Hour)), http.StatusBadRequest, "TIME_PAST", ""},
 		{"PastInWords", goal("goal", "open the door yesterday at 9am"), http.StatusBadRequest, "TIME_PAST", ""},
 		{"Unclear", goal("goal", "open the door later"), http.StatusBadRequest, "TIME_UNCLEAR", "later"},

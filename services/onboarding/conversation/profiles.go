@@ -112,8 +112,8 @@ func normalisePhone(raw string) (string, error) {
 	return e164, nil
 }
 
-// normaliseName composes letters and their accents, as most phones write them: apart, one makes each text twice as dear, and no search finds
-// the person.
+// normaliseName composes letters and their accents, as most phones write them: apart, one makes each text twice as dear, and no search
+// finds the person.
 func normaliseName(raw string) (string, error) {
 	name := strings.Join(strings.Fields(norm.NFC.String(raw)), " ")
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' }

@@ -233,9 +233,9 @@ func (s *Goals) Prepare(ctx context.Context, n goals.New) (p goals.Prepared, err
 	return p, err
 }
 
-// wordsZone returns the zone by which a person's words are read: the stored one, or else the usual one of the organisation. For a stored one
-// that is not known any more stands the only one of the number; of a number that has several it is goals.ErrInvalid, for the goal would be
-// set for another hour than was said.
+// wordsZone returns the zone by which a person's words are read: the stored one, or else the usual one of the organisation. For a stored
+// one that is not known any more stands the only one of the number; of a number that has several it is goals.ErrInvalid, for the goal would
+// be set for another hour than was said.
 func wordsZone(own, number, usual string) (*time.Location, error) {
 	if own == "" {
 		zone, _ := hours.Stored(usual)
