@@ -101,10 +101,14 @@ type prober struct {
 	mu    sync.Mutex
 	conns map[string]map[*probedConn]struct{}
 	stops map[string]context.CancelFunc
+	heard map[string]bool // which addresses answered when they were asked last
 }
 
 func newProber(authority string, config *tls.Config) *prober {
-	return &prober{authority: authority, tls: config, conns: map[string]map[*probedConn]struct{}{}, stops: map[string]context.CancelFunc{}}
+	return &prober{
+		authority: authority, tls: config,
+		conns: map[string]map[*probedConn]struct{}{}, stops: map[string]context.CancelFunc{}, heard: map[string]bool{},
+	}
 }
 
 // dial makes a connection of gRPC's, which the prober knows until it is closed.
@@ -146,6 +150,7 @@ func (c *probedConn) Close() error {
 		stop()
 		delete(c.of.stops, c.addr)
 		delete(c.of.conns, c.addr)
+		delete(c.of.heard, c.addr)
 	}
 	c.of.mu.Unlock()
 	return c.Conn.Close()
@@ -191,9 +196,11 @@ func (p *prober) probe(ctx context.Context, addr string) {
 				continue
 			}
 		}
-		switch answered, well := ask(ctx, asking); {
+		answered, well := ask(ctx, asking)
+		switch others := p.hears(addr, answered); {
 		case ctx.Err() != nil:
 			return
+		case !answered && !others: // it is this process that is slow, or all of them: there is none to go to
 		case !answered:
 			silent = true
 			unwell.Store(addr, machineNow().Add(silentFor)) // it may be gone for good, and no probe would say so
@@ -206,6 +213,19 @@ func (p *prober) probe(ctx context.Context, addr string) {
 			unwell.Store(addr, time.Time{})
 		}
 	}
+}
+
+// hears notes whether an address has answered, and reports whether another one did when it was asked last.
+func (p *prober) hears(addr string, answered bool) (others bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conns[addr] != nil { // else its last connection was closed meanwhile
+		p.heard[addr] = answered
+	}
+	for of, did := range p.heard {
+		others = others || did && of != addr
+	}
+	return others
 }
 
 // ask reports whether a replica answers in time, and whether it serves and has its database. A replica whose port is shut has answered.
