@@ -54,14 +54,14 @@ from (select current_setting('max_connections')::int - current_setting('superuse
 // ErrRoom is a server that has not enough connections.
 var ErrRoom = errors.New("postgres: the server has too few connections")
 
-// Room is ErrRoom when so many processes like this one, each with its pool and with so many connections that listen, may ask for more
-// connections than the server has. Behind a pooler only those that listen are the server's.
+// Room is ErrRoom when so many processes like this one, each with its pool, the connection of its watch and so many that listen, may ask
+// for more connections than the server has. Behind a pooler those of the pool are not the server's.
 func (p *Pool) Room(ctx context.Context, replicas, listens int) (said string, err error) {
 	var room int
 	if err := p.QueryRow(AcrossOrganisations(ctx), sqlRoom).Scan(&room); err != nil {
 		return "", fmt.Errorf("postgres: look for room: %w", err)
 	}
-	each := listens
+	each := listens + 1
 	if !p.pooler {
 		each += int(p.Stat().MaxConns())
 	}

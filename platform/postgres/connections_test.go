@@ -21,11 +21,11 @@ func TestConnections(t *testing.T) {
 		require.NoError(t, err)
 		_, err = pool.Room(ctx, 1000, 5)
 		require.ErrorIs(t, err, postgres.ErrRoom, "no server of a test has so many")
-		_, err = pool.Exec(ctx, `do $$ begin execute format('alter database %I connection limit 11', current_database()); end $$`)
+		_, err = pool.Exec(ctx, `do $$ begin execute format('alter database %I connection limit 13', current_database()); end $$`)
 		require.NoError(t, err)
 		_, err = pool.Room(ctx, 2, 5)
 		require.ErrorIs(t, err, postgres.ErrRoom)
-		require.ErrorContains(t, err, "2 processes have up to 6 connections each, and the server has 11 for them")
+		require.ErrorContains(t, err, "2 processes have up to 7 connections each, and the server has 13 for them")
 		_, err = pool.Room(ctx, 1, 5)
 		require.NoError(t, err)
 	})
@@ -38,7 +38,7 @@ func TestConnections(t *testing.T) {
 		t.Cleanup(pool.Close)
 		said, err := pool.Room(t.Context(), 2, 5)
 		require.NoError(t, err)
-		require.Contains(t, said, "2 processes have up to 5 connections each")
+		require.Contains(t, said, "2 processes have up to 6 connections each")
 	})
 
 	for name, tt := range map[string]struct {

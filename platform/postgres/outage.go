@@ -39,16 +39,18 @@ func Outage(err error) bool {
 // Unanswered reports whether an error leaves open what the server did: it was asked, and the connection or the time ended before its answer
 // came. What was asked may have been committed, or may yet be.
 func Unanswered(err error) bool {
-	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting || pgconn.SafeToRetry(err) {
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
 		return false
 	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(refused.Code, "57P") // it is shutting down, perhaps after the commit
 	}
-	return unanswered(err)
+	return unanswered(err) && (errors.Is(err, pgconn.ErrConnClosed) || !pgconn.SafeToRetry(err))
 }
 
+// unanswered includes pgconn.ErrConnClosed, which pgx calls safe to retry. It also returns it for a batch that was sent and whose
+// connection ended before the answer.
 func unanswered(err error) bool {
 	_, network := errors.AsType[net.Error](err) // an expired context is one, too
-	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed)
 }

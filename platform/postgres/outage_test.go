@@ -37,6 +37,7 @@ func TestOutage(t *testing.T) {
 		{name: "PasswordIsAnotherNow", err: connecting("28P01"), want: true},
 		{name: "ConnectionBreaks", err: fmt.Errorf("read: %w", io.ErrUnexpectedEOF), want: true, open: true},
 		{name: "NetworkFails", err: &net.OpError{Op: "read", Err: errors.New("reset")}, want: true, open: true},
+		{name: "ConnectionEndsBeneathABatch", err: fmt.Errorf("claim: %w", pgconn.ErrConnClosed), want: true, open: true},
 		{name: "TimeIsOver", err: fmt.Errorf("acquire: %w", context.DeadlineExceeded), want: true, open: true},
 		{name: "UniqueViolationIsAnAnswer", err: &pgconn.PgError{Code: "23505"}},
 		{name: "SyntaxErrorIsOurs", err: &pgconn.PgError{Code: "42601"}},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -45,6 +46,9 @@ type Config struct {
 	Timeouts Timeouts
 	// TracerProvider gets a span per query and per connect, without their arguments. Nil traces nothing.
 	TracerProvider trace.TracerProvider
+	// Watch has OpenFor give up a server that falls silent, within 2.5 s, and gets a line when it does and when the server answers again.
+	// Nil watches nothing.
+	Watch *slog.Logger
 }
 
 // Open connects as the login of the URL and returns the pool once the database has answered, within ten seconds or as ctx says. The
@@ -69,6 +73,8 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	dialer := newDialer()
+	poolConfig.ConnConfig.DialFunc, listen.ConnConfig.DialFunc = dialer.Dial, dialer.Dial
 	probing, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	pooled, err := throughPooler(probing, poolConfig.ConnConfig)
@@ -89,7 +95,14 @@ func OpenFor(ctx context.Context, service string, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pool{login: pool, service: service, timeouts: cfg.Timeouts, listen: listen.ConnConfig, pooler: pooler, pooled: pooled}, nil
+	opened := &Pool{
+		login: pool, service: service, timeouts: cfg.Timeouts, listen: listen.ConnConfig, dialer: dialer, pooler: pooler, pooled: pooled,
+		stop: func() {},
+	}
+	if cfg.Watch != nil {
+		opened.stop = opened.watch(cfg.Watch)
+	}
+	return opened, nil
 }
 
 // pool reads a URL with everything else that the configuration says of a connection.

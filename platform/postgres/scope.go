@@ -82,8 +82,10 @@ type Pool struct {
 	service  string
 	timeouts Timeouts
 	listen   *pgx.ConnConfig
-	pooler   bool // one that gives connections away by the transaction is between
-	pooled   bool // who listens does so through a pooler that gives connections away by the transaction
+	dialer   *dialer
+	stop     func() // ends the watch
+	pooler   bool   // one that gives connections away by the transaction is between
+	pooled   bool   // who listens does so through a pooler that gives connections away by the transaction
 }
 
 var _ DB = (*Pool)(nil)
@@ -174,7 +176,10 @@ func (p *Pool) Direct() *pgx.ConnConfig { return p.listen }
 func (p *Pool) Stat() *pgxpool.Stat { return p.login.Stat() }
 
 // Close closes all connections, once they are given back.
-func (p *Pool) Close() { p.login.Close() }
+func (p *Pool) Close() {
+	p.stop()
+	p.login.Close()
+}
 
 // one sends one statement.
 func (p *Pool) one(ctx context.Context, sql string, args []any) pgx.BatchResults {

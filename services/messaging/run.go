@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	observed.Log = deps.Log
 
 	database := cfg.database()
-	database.TracerProvider = observed.Tracer
+	database.TracerProvider, database.Watch = observed.Tracer, observed.Log
 	pool, err := postgres.OpenFor(ctx, name, database)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 
 	"paceline.internal/emulators/clock"
 	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/emulators/wire"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
@@ -102,7 +103,12 @@ func TestLoadConfig(t *testing.T) {
 // start runs the service on a database with the emulator of Twilio until the test ends.
 func start(t *testing.T, migrations postgres.Migrations) (grpcAddr, opsURL string) {
 	t.Helper()
-	settings := environ(pgtest.URL(t, migrations), "")
+	return startOn(t, pgtest.URL(t, migrations))
+}
+
+func startOn(t *testing.T, databaseURL string) (grpcAddr, opsURL string) {
+	t.Helper()
+	settings := environ(databaseURL, "")
 	twilio, err := emulator.New(emulator.Config{
 		Clock: clock.System(), AccountSID: settings["TWILIO_ACCOUNT_SID"], AuthToken: settings["TWILIO_AUTH_TOKEN"],
 		Numbers: []string{settings["TWILIO_FROM_NUMBER"]},
@@ -280,6 +286,21 @@ func TestRun(t *testing.T) {
 	})
 
 	// Also: R-19
+	t.Run("R_01_AServerThatIsSilentIsGivenUpUntilItAnswers", func(t *testing.T) {
+		t.Parallel()
+		proxy, through, err := wire.OpenPostgres(t.Context(), pgtest.URL(t, messaging.Migrations()))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, proxy.Close()) })
+		_, ops := startOn(t, through)
+		proxy.Freeze(wire.BothWays, false)
+		require.Eventually(t, func() bool {
+			_, body := get(t, ops+"/readyz")
+			return strings.Contains(body, "postgres: the server does not answer")
+		}, time.Minute, 10*time.Millisecond)
+		proxy.Thaw()
+		require.Eventually(t, func() bool { code, _ := get(t, ops+"/readyz"); return code == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	})
+
 	t.Run("IsNotReadyBelowTheRequiredSchema", func(t *testing.T) {
 		t.Parallel()
 		addr, ops := start(t, postgres.Migrations{})

@@ -98,7 +98,7 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 		require.Equal(t, 1, w.count(unpublished))
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
 
-		proxy.Freeze(wire.Dead, false)
+		proxy.Freeze(wire.Dead, true) // the server answers on new connections, so it is not given up
 		w.qstash.SetFaults(emulator.Script{})
 		w.clock.Advance(10 * time.Second) // the alarm is the relay's
 		w.eventually(func() bool {
@@ -117,6 +117,23 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 		require.NotContains(t, metrics, `loop_passes_overdue_total{loop="relay"} 0`)
 		require.Contains(t, metrics, `loop_stands_still{loop="relay"} 0`)
 		require.NoError(t, proxy.Close()) // what is frozen is not waited for
+		stop()
+	})
+
+	subtest(t, "R_01_AServerThatIsSilentIsGivenUpUntilItAnswers", newWorld, func(t *testing.T, w *world) {
+		proxy, through, err := wire.OpenPostgres(t.Context(), w.environ["ONBOARDING_DATABASE_URL"])
+		require.NoError(t, err)
+		w.environ["ONBOARDING_DATABASE_URL"] = through
+		stop := w.run()
+		require.Equal(t, http.StatusOK, w.get("/readyz"))
+		proxy.Freeze(wire.BothWays, false)
+		w.eventually(func() bool {
+			_, body := w.read("/readyz")
+			return strings.Contains(body, "postgres: the server does not answer")
+		})
+		proxy.Thaw()
+		w.eventually(func() bool { return w.get("/readyz") == http.StatusOK })
+		require.NoError(t, proxy.Close())
 		stop()
 	})
 }

@@ -381,7 +381,7 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 		return nil, fmt.Errorf("messaging: %w", err)
 	}
 	database := cfg.database()
-	database.TracerProvider = tel.Tracer
+	database.TracerProvider, database.Watch = tel.Tracer, tel.Log
 	pool, err := postgres.OpenFor(ctx, name, database)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
