@@ -21,6 +21,9 @@ type Cap struct{ Messages, Segments int }
 // mostOfACap keeps a cap of one phone a number of rows that a claim can count, and every cap within the columns of the counters.
 const mostOfACap = 1_000_000_000
 
+// oneTimeCode is the purpose of a code with which a person signs in.
+const oneTimeCode = "otp"
+
 // UnmarshalText implements encoding.TextUnmarshaler: 30:90, or 0 for none.
 func (c *Cap) UnmarshalText(text []byte) error {
 	if string(text) == "0" {
@@ -86,13 +89,35 @@ type Limits struct {
 // Shared reports whether the message is counted together with those to other phones.
 func (l Limits) Shared() bool { return l.OrgHour != Cap{} || l.PrefixHour.Cap != Cap{} }
 
-// of are the limits of a message to a phone. Our own answers to words about consent have none: a person who writes STOP or HELP has to get
-// an answer, and the words of each message are answered once.
+// What one-time codes may take beyond a full cap, so that reminders do not keep a person from signing in. The caps of a prefix have no such
+// room: they are set against callers who make us send codes to numbers that earn by them.
+var (
+	codesPerHour = Cap{Messages: 5, Segments: 10}
+	codesPerDay  = Cap{Messages: 20, Segments: 40}
+)
+
+// codesPart of the cap of an organisation is what its codes may take beyond it: a tenth.
+const codesPart = 10
+
+// with returns a cap that has more room; one that bounds nothing stays so.
+func (c Cap) with(room Cap) Cap {
+	if c == (Cap{}) {
+		return c
+	}
+	return Cap{Messages: c.Messages + room.Messages, Segments: c.Segments + room.Segments}
+}
+
+// of returns the limits of a message to a phone. Our own answers to words about consent have none: a person who writes STOP or HELP has to
+// get an answer, and the words of each message are answered once.
 func (c Caps) of(r Request) Limits {
 	if r.DespiteHold {
 		return Limits{}
 	}
 	l := Limits{PhoneHour: c.PhoneHour, PhoneDay: c.PhoneDay, OrgHour: c.OrgHour}
+	if r.Purpose == oneTimeCode {
+		l.PhoneHour, l.PhoneDay = l.PhoneHour.with(codesPerHour), l.PhoneDay.with(codesPerDay)
+		l.OrgHour = l.OrgHour.with(Cap{Messages: l.OrgHour.Messages/codesPart + 1, Segments: l.OrgHour.Segments/codesPart + 1})
+	}
 	for _, p := range c.PrefixHour {
 		if strings.HasPrefix(r.To.String(), p.Prefix) {
 			l.PrefixHour = p

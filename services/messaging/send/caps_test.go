@@ -109,6 +109,33 @@ func TestCapsOfAPhone(t *testing.T) {
 		require.Equal(t, send.Capped, b.sendTo("+14155550199", "5", nil).Outcome)
 	})
 
+	t.Run("CodesHaveRoomBeyondAFullCap", func(t *testing.T) {
+		t.Parallel()
+		b := capped(t, send.Caps{
+			PhoneHour: send.Cap{Messages: 2, Segments: 90}, PhoneDay: send.Cap{Messages: 3, Segments: 90}, OrgHour: send.Cap{Messages: 20, Segments: 90},
+		})
+		code := func(r *send.Request) { r.Purpose = "otp" }
+		for i := range 2 {
+			require.Equal(t, send.Accepted, b.Send(fmt.Sprint(i)).Outcome)
+		}
+		require.Equal(t, send.Capped, b.Send("3").Outcome)
+		for i := range 5 {
+			require.Equal(t, send.Accepted, b.sendTo(theirs, fmt.Sprint("code ", i), code).Outcome)
+		}
+		full := b.sendTo(theirs, "another code", code)
+		require.Equal(t, send.Capped, full.Outcome)
+		require.Contains(t, full.Explanation, "SMS_CAP_PHONE_HOUR")
+
+		for i := range 13 {
+			require.Equal(t, send.Accepted, b.sendTo(fmt.Sprintf("+141555501%02d", i), fmt.Sprint("of others ", i), nil).Outcome)
+		}
+		require.Equal(t, send.Capped, b.sendTo("+14155550150", "above the organisation's", nil).Outcome)
+		for i := range 3 {
+			require.Equal(t, send.Accepted, b.sendTo("+14155550150", fmt.Sprint("their code ", i), code).Outcome)
+		}
+		require.Contains(t, b.sendTo("+14155550150", "their last code", code).Explanation, "SMS_CAP_ORG_HOUR")
+	})
+
 	t.Run("AnswersToStopAndHelpPass", func(t *testing.T) {
 		t.Parallel()
 		b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 1, Segments: 1}})
