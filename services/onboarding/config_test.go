@@ -183,6 +183,20 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 \z`, report.String())
 	})
 
+	subtest(t, "WarnsOfCopyInALanguageThatNoProfileCanHave", newWorld, func(t *testing.T, w *world) {
+		copies := t.TempDir()
+		require.NoError(t, os.CopyFS(copies, os.DirFS(filepath.Join("catalog", "copy"))))
+		english, err := os.ReadFile(filepath.Join(copies, "2026-11.en.json"))
+		require.NoError(t, err)
+		write(t, copies, "2026-11.es.json", string(english))
+		w.environ["ONBOARDING_COPY_DIR"] = copies
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		var report strings.Builder
+		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
+		require.Regexp(t, `(?m)^warning +flow and copy +.*texts in \[es\], which are sent to nobody: the locale of a profile is one of \[en pt-BR\]`, report.String())
+	})
+
 	subtest(t, "WarnsWhenQuietHoursAreOff", newWorld, func(t *testing.T, w *world) {
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/reservation"
 )
 
@@ -86,7 +87,23 @@ func lookAtScript(_ context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	current := texts.Current()
-	return fmt.Sprintf("flow %s with %d steps, copy %s in %v", flow.Version(), len(flow.Steps()), current, texts.Locales(current)), nil
+	said := fmt.Sprintf("flow %s with %d steps, copy %s in %v", flow.Version(), len(flow.Steps()), current, texts.Locales(current))
+	return said, unspoken("ONBOARDING_COPY_DIR", texts.Locales(current))
+}
+
+// unspoken returns a warning about languages of texts that no profile can have.
+func unspoken(variable string, locales []string) error {
+	var unused []string
+	for _, locale := range locales {
+		if stored, err := conversation.ParseLocale(locale); err != nil || stored != locale {
+			unused = append(unused, locale)
+		}
+	}
+	if len(unused) == 0 {
+		return nil
+	}
+	return process.Warn("%s has texts in %v, which are sent to nobody: the locale of a profile is one of %v; remove them, or name the file of a "+
+		"language by one of these", variable, unused, conversation.Locales())
 }
 
 func lookAtEngagement(_ context.Context, cfg Config) (string, error) {
@@ -94,7 +111,8 @@ func lookAtEngagement(_ context.Context, cfg Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("engagement %s with %d actions, texts in %v", decided.Version, len(decided.Actions()), texts.Locales()), nil
+	said := fmt.Sprintf("engagement %s with %d actions, texts in %v", decided.Version, len(decided.Actions()), texts.Locales())
+	return said, unspoken("ENGAGEMENT_COPY_DIR", texts.Locales())
 }
 
 func lookAtGoalWords(_ context.Context, cfg Config) (string, error) {

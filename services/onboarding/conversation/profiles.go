@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -73,6 +74,9 @@ func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled P
 
 // locales that the catalog is written in.
 var locales = []string{"en", "pt-BR"}
+
+// Locales returns the languages that a profile can have.
+func Locales() []string { return slices.Clone(locales) }
 
 // Normalise validates a person and brings every field into its stored form. All problems are reported at once.
 func Normalise(p Person) (Person, error) {
