@@ -59,7 +59,7 @@ func newDevices(client rpc.ClientConfig, meter metric.Meter, log *slog.Logger) (
 	d := &devices{log: log, now: time.Now, draining: make(chan struct{}), used: make([]int, streamConns)}
 	var failed, problem error
 	d.open, failed = meter.Int64UpDownCounter("device_streams", metric.WithDescription("Devices that are connected to this process."))
-	d.ends, problem = meter.Int64Counter("device_stream_ends_total",
+	d.ends, problem = meter.Int64Counter("device_stream_ends",
 		metric.WithDescription("Streams of devices that ended, by the close code; 0 without one."))
 	failed = errors.Join(failed, problem)
 	client.Services = nil // no stream is tried again here: the device comes again

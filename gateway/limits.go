@@ -52,7 +52,7 @@ type limit struct {
 }
 
 func newLimits(org, token Rate, meter metric.Meter, now func() time.Time) (*limits, error) {
-	refused, err := meter.Int64Counter("api_rate_limited_total",
+	refused, err := meter.Int64Counter("api_rate_limited",
 		metric.WithDescription("Requests of /v1 that were refused, by the limit that refused them."))
 	if err != nil {
 		return nil, err

@@ -235,7 +235,7 @@ func (b *bench) limited(t *testing.T) map[string]int64 {
 	for _, scope := range got.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			sum, ok := m.Data.(metricdata.Sum[int64])
-			if !ok || m.Name != "api_rate_limited_total" {
+			if !ok || m.Name != "api_rate_limited" {
 				continue
 			}
 			for _, point := range sum.DataPoints {

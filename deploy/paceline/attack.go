@@ -64,17 +64,26 @@ func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
 
 // attackStreamsCommand attacks a service behind the gateway.
 type attackStreamsCommand struct {
-	Target   string        `default:"127.0.0.1:9001" help:"The gRPC port of onboarding or messaging, on this machine."`
-	Ops      string        `default:"127.0.0.1:9101" help:"The ops port of the same service."`
+	Target   string        `placeholder:"HOST:PORT" help:"The gRPC port of onboarding or messaging, on this machine. Default: ONBOARDING_ADDR, or that of the usual paceline up."`
+	Ops      string        `placeholder:"HOST:PORT" help:"The ops port of the same service. Default: ONBOARDING_OPS_ADDR."`
 	Method   string        `default:"/paceline.onboarding.v1.OnboardingService/ExecuteStep" help:"What is called."`
 	Streams  int           `default:"80" help:"How many streams."`
 	Bytes    int           `default:"3145000" help:"How much is sent on each."`
 	Duration time.Duration `default:"10s" help:"How long they are held."`
+	Data     string        `help:"The folder of that paceline up."`
 	JSON     bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Run prints what became of the streams.
 func (c *attackStreamsCommand) Run(ctx context.Context, t terminal) error {
+	environ, err := deploymentEnviron(t.environ, c.Data)
+	if err != nil {
+		return err
+	}
+	c.Target, c.Ops = cmp.Or(c.Target, environ["ONBOARDING_ADDR"]), cmp.Or(c.Ops, environ["ONBOARDING_OPS_ADDR"])
+	if c.Target == "" || c.Ops == "" {
+		return fmt.Errorf("%w, or --target and --ops", errNoDeployment)
+	}
 	report, err := attack.Streams{
 		Target: c.Target, Method: c.Method, Streams: c.Streams, Bytes: c.Bytes, Duration: c.Duration, Memory: c.memory,
 	}.Run(ctx)

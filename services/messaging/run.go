@@ -247,7 +247,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	queued := outboundQueue{
 		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
 		send: w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
-		clear: w.loops.Loop("outbound retention",
+		clear: w.loops.Loop("outbound-retention",
 			w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted)).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {

@@ -217,7 +217,7 @@ func TestRun(t *testing.T) {
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
 		_, metrics := get(t, ops+"/metrics")
 		require.Contains(t, metrics, `sms_sent_total{outcome="accepted"} 1`)
-		for _, loop := range []string{"reconciler", "responder", "outbound", "outbound retention"} {
+		for _, loop := range []string{"reconciler", "responder", "outbound", "outbound-retention"} {
 			require.Contains(t, metrics, `loop_stands_still{loop="`+loop+`"} 0`)
 		}
 		require.Equal(t, healthpb.HealthCheckResponse_SERVING, database(t, addr))

@@ -125,32 +125,32 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 
 // wired is the service with every part in its place.
 type wired struct {
-	pool           *postgres.Pool
-	store          *store.Store
-	messaging      *grpc.ClientConn
-	redis          *reservation.Redis // nil without REDIS_URL
-	conversations  *conversation.Service
-	people         *engagement.Service
-	erasing        *erasure.Service
-	later          *goals.Service
-	hub            *goals.Hub
-	feed           *events.Feed
-	readers        *events.Hub
-	courier        *events.Courier
-	wakeDeliveries func()
-	closeReader    func() // of the model that reads times; nil without one
-	notifier       *queue.Notifier
-	outreach       *queue.Runner
-	outreachBell   *queue.Notifier
-	failures       *reservation.Guard
-	grpc           *rpc.Server
-	calls          *audit.Log
-	wakeJobs       chan struct{}
-	wakeOutreach   chan struct{}
-	wakeRelay      chan struct{}
-	wakeGoals      chan struct{} // the relay of their alarms
-	loops          *process.Loops
-	components     []process.Component // what works without being called
+	pool             *postgres.Pool
+	store            *store.Store
+	messaging        *grpc.ClientConn
+	redis            *reservation.Redis // nil without REDIS_URL
+	conversations    *conversation.Service
+	people           *engagement.Service
+	erasing          *erasure.Service
+	later            *goals.Service
+	hub              *goals.Hub
+	feed             *events.Feed
+	readers          *events.Hub
+	courier          *events.Courier
+	wakeDeliveries   func()
+	closeReader      func() // of the model that reads times; nil without one
+	notifier         *queue.Notifier
+	outreach         *queue.Runner
+	outreachNotifier *queue.Notifier
+	failures         *reservation.Guard
+	grpc             *rpc.Server
+	calls            *audit.Log
+	wakeJobs         chan struct{}
+	wakeOutreach     chan struct{}
+	wakeRelay        chan struct{}
+	wakeGoals        chan struct{} // the relay of their alarms
+	loops            *process.Loops
+	components       []process.Component // what works without being called
 }
 
 // transient is an outage of our database. A handler that used up its own time is not one: it might do so for ever.
@@ -262,9 +262,9 @@ func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*enga
 	if err != nil {
 		return nil, err
 	}
-	w.outreachBell = queue.NewNotifier(w.pool, store.ChannelOutreach, w.wakeOutreach, w.deps.Log)
+	w.outreachNotifier = queue.NewNotifier(w.pool, store.ChannelOutreach, w.wakeOutreach, w.deps.Log)
 	return engagement.New(engagement.Config{
-		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachBell.Notify,
+		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachNotifier.Notify,
 		Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
 	}), nil
 }
@@ -284,7 +284,7 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 	ended := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
 	w.components = append(w.components,
 		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
-		w.loops.Loop("outreach-bell", w.outreachBell.Run),
+		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),
 		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
 		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
 	return nil
@@ -302,7 +302,7 @@ func (w *wiring) addLoops() {
 	repeat("jobs", c.Jobs.Loop(rest))
 	w.components = append(w.components,
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
-		w.loops.Loop("bell", w.notifier.Run))
+		w.loops.Loop("notifier", w.notifier.Run))
 	repeat("retention", w.forgetting(jobs.Loop(rest)))
 	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
