@@ -102,8 +102,8 @@ func unspoken(variable string, locales []string) error {
 	if len(unused) == 0 {
 		return nil
 	}
-	return process.Warn("%s has texts in %v, which are sent to nobody: the locale of a profile is one of %v; remove them, or name the file of a "+
-		"language by one of these", variable, unused, conversation.Locales())
+	return process.Warn("%s has texts in %v, which are sent to nobody: the locale of a profile is one of %v; remove them, or name the "+
+		"file of a language by one of these", variable, unused, conversation.Locales())
 }
 
 func lookAtEngagement(_ context.Context, cfg Config) (string, error) {
