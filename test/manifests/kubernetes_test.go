@@ -137,6 +137,7 @@ func TestKubernetes(t *testing.T) {
 	for _, tt := range []struct{ name, file, old, replacement, want string }{
 		{name: "AFieldThatIsMisspelt", file: gateway, old: "periodSeconds: 1\n", replacement: "periodSecond: 1\n", want: `unknown field "periodSecond"`},
 		{name: "ACallWhereNothingListens", file: gateway, old: "value: onboarding:9001", replacement: "value: onboarding:9002", want: "gateway calls onboarding:9002"},
+		{name: "AServiceThatHidesItsReplicas", file: messaging, old: "  clusterIP: None\n", want: "calls messaging:9002, whose Service is not headless"},
 		{name: "APortWhereNothingListens", file: messaging, old: "containerPort: 9002", replacement: "containerPort: 9001", want: "messaging: the port grpc is not 9002"},
 		{name: "AReadinessProbeOfThePublicPort", file: gateway, old: "httpGet: { path: /readyz, port: ops }", replacement: "httpGet: { path: /readyz, port: http }", want: "gateway: the readiness probe"},
 		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 445", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
@@ -284,6 +285,9 @@ func (c *applied) wrong() []string {
 			host, port, err := net.SplitHostPort(addr)
 			if err != nil || !c.leads(host, port, service) {
 				problems = append(problems, fmt.Sprintf("%s calls %s, where no Service leads to %s", p.name, addr, service))
+			}
+			if !slices.ContainsFunc(c.reached, func(s core.Service) bool { return s.Name == host && s.Spec.ClusterIP == core.ClusterIPNone }) {
+				problems = append(problems, fmt.Sprintf("%s calls %s, whose Service is not headless: all calls would go to one replica", p.name, addr))
 			}
 		}
 		problems = append(problems, c.network(p)...)
