@@ -18,7 +18,7 @@ type ProfileFilter struct {
 	OrgID        string
 	IDs          []string         // these alone
 	Phone        string           // E.164
-	Name         string           // how their first name begins, in capitals or not
+	Name         string           // how their first name begins, with or without capitals and accents
 	Newest       []session.Status // one of these is that of their newest session
 	NotActivated bool
 	Held         bool

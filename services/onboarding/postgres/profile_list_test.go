@@ -81,6 +81,7 @@ func TestListsOfManyPeople(t *testing.T) {
 		{name: "All", ask: people(postgres.ProfileFilter{}), want: 50},
 		{name: "ByPhone", ask: people(postgres.ProfileFilter{Phone: "+14151000042"}), want: 1},
 		{name: "ByACommonName", ask: people(postgres.ProfileFilter{Name: "a"}), want: 50, most: 12_000},
+		{name: "ByARareNameWithAnAccent", ask: people(postgres.ProfileFilter{Name: "zülei"}), want: 40},
 		{name: "ByARareName", ask: people(postgres.ProfileFilter{Name: "ZULEI"}), want: 40},
 		{name: "ByAnUnknownName", ask: people(postgres.ProfileFilter{Name: "x"})},
 		{name: "NeverActivated", ask: people(postgres.ProfileFilter{NotActivated: true}), want: 10},
@@ -217,5 +218,59 @@ from generate_series(1, 2150) n`, org, time.Date(2026, 11, 24, 12, 0, 0, 0, time
 		found, _, err := store.ListProfiles(t.Context(), tt.in)
 		require.NoError(t, err)
 		require.Len(t, found, tt.want, tt.name)
+	}
+}
+
+// TestNamesAreFoundWithoutAccents also says what becomes of the names of the release before: the one with its accent apart is composed.
+func TestNamesAreFoundWithoutAccents(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t, platform.Migrations{})
+	require.NoError(t, before(t, "0041").Up(t.Context(), url))
+	pool, err := platform.Open(t.Context(), platform.Config{URL: url, MaxConns: 1})
+	require.NoError(t, err)
+	defer pool.Close()
+	org, store := uuid.NewString(), postgres.NewStore(pool)
+	enrol := func(names ...string) {
+		_, err := pool.Exec(t.Context(), `
+insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+select gen_random_uuid(), $1, '+1415' || 1000000 + (select count(*) from profiles) + n, name, 'en', 'UTC', now(), now()
+from unnest($2::text[]) with ordinality u (name, n)`, org, names)
+		require.NoError(t, err)
+	}
+	enrol("João", "Jose\u0301", "Ana")
+	require.NoError(t, postgres.Migrations().Up(t.Context(), url))
+	enrol("JOÃO", "Joao", "Joa\u0303o P", "Łukasz", "Søren", "D’Ângelo", "İpek", "Straße", "Андрей", "Ｊｏａｏ", "김")
+
+	joao := []string{"JOÃO", "Joao", "Joa\u0303o P", "João", "Ｊｏａｏ"}
+	for name, want := range map[string][]string{
+		"joao": joao, "joão": joao, "JOÃO": joao, "joa\u0303o": joao, "jóa": joao,
+		"jose": {"José"}, "josé": {"José"}, "lukasz": {"Łukasz"}, "soren": {"Søren"}, "d'angelo": {"D’Ângelo"}, "d’Â": {"D’Ângelo"},
+		"ipek": {"İpek"}, "strass": {"Straße"}, "STRASSE": {"Straße"}, "андреи": {"Андрей"}, "김": {"김"}, "oao": nil, "joaa": nil, "jo%o": nil,
+	} {
+		found, _, err := store.ListProfiles(t.Context(), postgres.ProfileFilter{OrgID: org, Name: name, Limit: 50})
+		require.NoError(t, err)
+		var got []string
+		for _, p := range found {
+			got = append(got, p.FirstName)
+		}
+		slices.Sort(got)
+		require.Equal(t, want, got, name)
+	}
+}
+
+// TestKeysOfNames holds that the key of a name depends on nothing but the name, as an index needs it.
+func TestKeysOfNames(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t, postgres.Migrations())
+	var volatile string
+	require.NoError(t, pool.QueryRow(t.Context(), `select provolatile::text from pg_proc where proname = 'key_of_name'`).Scan(&volatile))
+	require.Equal(t, "i", volatile)
+	for _, collation := range []string{"C", "POSIX", "ucs_basic", "C.utf8", "en-x-icu", "tr-x-icu"} {
+		rows, err := pool.Query(t.Context(), `
+select distinct key_of_name(name collate `+pgx.Identifier{collation}.Sanitize()+`) from unnest(array['João', 'JOÃO', U&'JOA\0303O', 'joao', 'JOAO']) name`)
+		require.NoError(t, err)
+		keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Equal(t, []string{"joao"}, keys, collation)
 	}
 }

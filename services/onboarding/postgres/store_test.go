@@ -115,6 +115,11 @@ func TestIndexes(t *testing.T) {
 			want: "conversation_sessions_by_profile",
 		},
 		{name: "PeopleWhoOptedOut", sql: `select id from profiles where org_id = '00000000-0000-7000-8000-000000000001' and opted_out_at is not null order by id desc limit 9`, want: "profiles_opted_out"},
+		{
+			name: "PeopleOfAName", sql: `select id from profiles where org_id = '00000000-0000-7000-8000-000000000001'
+				and name_key >= key_of_name('JOÃO') and name_key < key_of_name('JOÃO') || chr(1114111) order by name_key limit 9`,
+			want: "profiles_by_name",
+		},
 		{name: "PeopleOfALanguage", sql: `select id from profiles where org_id = '00000000-0000-7000-8000-000000000001' and locale = 'en' order by id desc limit 9`, want: "profiles_by_locale"},
 		{name: "DeadLettersThatAskForAnOperator", sql: `select count(*) from dead_letters where replayed_at is null and handled_at is null`, want: "dead_letters_unhandled"},
 		{name: "DeadLettersThatAStepHandles", sql: `select id from dead_letters where session_id = any(array[gen_random_uuid()]) and replayed_at is null and handled_at is null`, want: "dead_letters_unhandled"},

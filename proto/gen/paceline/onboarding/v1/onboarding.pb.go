@@ -1293,7 +1293,7 @@ type ListProfilesRequest struct {
 	// Only the one with this phone, in any international spelling; empty for all. In the query of a URL the + is written %2B; one that was
 	// not, and so came as a space, is taken for it.
 	Phone string `protobuf:"bytes,1,opt,name=phone,proto3" json:"phone,omitempty"`
-	// Only those whose first name begins with it, in capitals or not; 1 to 60 characters; empty for all.
+	// Only those whose first name begins with it, with or without capitals and accents; 1 to 60 characters; empty for all.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Only those who stand so; empty for all. The status of their newest session: active, stopped, closed, stuck or undeliverable, or none
 	// as long as they were never activated; parked, which is stuck or undeliverable; or held, which is a safety hold, whatever their
