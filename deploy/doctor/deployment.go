@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/messaging/sms"
@@ -82,6 +83,9 @@ func lookAtLengths(environ map[string]string) (string, error) {
 	counts := make([]string, len(texts))
 	for i, t := range texts {
 		counts[i] = fmt.Sprintf("%s %s %d", t.Locale, t.Key, sms.Segments(t.Body).Count)
+		if dearer := letters.Dearer(t.Body); len(dearer) > 0 {
+			counts[i] += fmt.Sprintf(" (UCS-2 for %s)", string(dearer))
+		}
 	}
 	return "segments: " + strings.Join(counts, ", "), nil
 }

@@ -1,6 +1,8 @@
 package onboarding_test
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -203,6 +205,24 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		var report strings.Builder
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false), "off is a choice")
 		require.Regexp(t, `(?m)^warning +quiet hours +texts are sent at any hour.*\n +to mend: set QUIET_HOURS_DEFAULT`, report.String())
+	})
+
+	subtest(t, "WarnsOfSignsThatMakeATextDearer", newWorld, func(t *testing.T, w *world) {
+		for text, want := range map[string]string{
+			"Sorry about that \U0001f44b": `(?m)^warning +engagement +GSM-7 does not have .*: ENGAGEMENT_APOLOGY in en \("\\U0001f44b"\)`,
+			"Sorry – that’s all":          `(?m)^ok +engagement`, // it is written with a hyphen and an apostrophe of GSM-7
+			"Sorry, João \U0001f44b":      `(?m)^ok +engagement`, // the letter costs as much
+		} {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "2026-11.en.json"), fmt.Appendf(nil, `{"ENGAGEMENT_APOLOGY": %q}`, text), 0o600))
+			environ := maps.Clone(w.environ)
+			environ["ENGAGEMENT_COPY_DIR"] = dir
+			cfg, err := onboarding.LoadConfig(environ)
+			require.NoError(t, err)
+			var report strings.Builder
+			require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
+			require.Regexp(t, want, report.String())
+		}
 	})
 
 	subtest(t, "WarnsOfPeopleWhoseQuietHoursGoByUTC", newWorld, func(t *testing.T, w *world) {

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode"
 
 	"paceline.internal/platform/hours"
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/reservation"
 )
@@ -88,7 +93,8 @@ func lookAtScript(_ context.Context, cfg Config) (string, error) {
 	}
 	current := texts.Current()
 	said := fmt.Sprintf("flow %s with %d steps, copy %s in %v", flow.Version(), len(flow.Steps()), current, texts.Locales(current))
-	return said, unspoken("ONBOARDING_COPY_DIR", texts.Locales(current))
+	return said, errors.Join(unspoken("ONBOARDING_COPY_DIR", texts.Locales(current)),
+		dearer(texts.Texts(current), catalog.Default().Texts(catalog.Default().Current())))
 }
 
 // unspoken returns a warning about languages of texts that no profile can have.
@@ -112,7 +118,25 @@ func lookAtEngagement(_ context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	said := fmt.Sprintf("engagement %s with %d actions, texts in %v", decided.Version, len(decided.Actions()), texts.Locales())
-	return said, unspoken("ENGAGEMENT_COPY_DIR", texts.Locales())
+	return said, errors.Join(unspoken("ENGAGEMENT_COPY_DIR", texts.Locales()),
+		dearer(texts.Texts(), catalog.DefaultEngagement().Texts()))
+}
+
+// dearer warns of texts that cost twice as much for signs and emoji alone. Of a text whose letters are outside GSM-7 these change nothing,
+// and in what is built in they are meant.
+func dearer(texts, builtIn []catalog.Text) error {
+	var found []string
+	for _, text := range texts {
+		signs := letters.Dearer(text.Text)
+		if len(signs) > 0 && !slices.ContainsFunc(signs, unicode.IsLetter) && !slices.Contains(builtIn, text) {
+			found = append(found, fmt.Sprintf("%s in %s (%+q)", text.Key, text.Locale, string(signs)))
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return process.Mend("leave these characters out of the copy files; or let it be, and pay for it", process.Warn(
+		"GSM-7 does not have these characters, so 70 fit a segment instead of 160: %s", strings.Join(found, ", ")))
 }
 
 func lookAtGoalWords(_ context.Context, cfg Config) (string, error) {

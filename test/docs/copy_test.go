@@ -55,7 +55,8 @@ func copyPage(t *testing.T) string {
 What people get, generated from `+"`services/onboarding/catalog`, folders `copy` and `engagement`, by `make copy`"+`. Segments are what a text costs in
 English / in Portuguese, with the longest name and parameters: 153 characters each in GSM-7, and 67 each in UCS-2, to which one character outside GSM-7 (ç, ã, ê, an emoji) moves
 the whole text. Two are the most that the catalog takes, and a few more where a person's own words about a goal are in it. `+"`ONBOARDING_COPY_DIR`"+` replaces the texts of onboarding,
-`+"`ENGAGEMENT_COPY_DIR`"+` those of engagement, text by text.
+`+"`ENGAGEMENT_COPY_DIR`"+` those of engagement, text by text. Curly quotes, dashes, ellipses and invisible characters in their files are replaced by what GSM-7 has, where that brings
+the whole text into GSM-7; `+"`paceline doctor`"+` names the other characters that make a text dearer.
 
 ## Onboarding, version %s
 

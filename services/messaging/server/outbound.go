@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/text/unicode/norm"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/audit"
 	"paceline.internal/platform/hours"
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/outbound"
@@ -124,7 +124,7 @@ func readEnqueue(v view, r *messagingv1.EnqueueTextRequest) (outbound.Request, e
 	if err != nil {
 		return outbound.Request{}, fmt.Errorf("to: %w", err)
 	}
-	body, err := sms.NewBody(norm.NFC.String(r.GetBody())) // letters with their accents apart cost twice as much
+	body, err := sms.NewBody(letters.Compose(r.GetBody()))
 	if err != nil {
 		return outbound.Request{}, fmt.Errorf("body: %w", err)
 	}
@@ -212,6 +212,7 @@ func writeQueued(ctx context.Context, m outbound.Queued) *messagingv1.QueuedText
 		MessageId: writeID(m.MessageID), MessageStatus: string(m.MessageStatus), CreatedAt: timestamppb.New(m.CreatedAt),
 		EndedAt: writeTime(m.EndedAt),
 	}
+	writePrice(written, string(m.Body))
 	if m.ErrorCode != 0 {
 		code := int32Of(m.ErrorCode)
 		written.ErrorCode = &code
@@ -220,4 +221,20 @@ func writeQueued(ctx context.Context, m outbound.Queued) *messagingv1.QueuedText
 		written.Actor = audit.Read(m.Actor)
 	}
 	return written
+}
+
+// writePrice says in how many segments a text is billed, and which of its characters make it dearer. The words of a code are not kept.
+func writePrice(t *messagingv1.QueuedText, body string) {
+	if body == "" {
+		return
+	}
+	cut := sms.Segments(body)
+	t.Segments, t.Encoding = int32Of(cut.Count), string(cut.Encoding)
+	for _, r := range letters.Dearer(body) {
+		dearer := &messagingv1.DearerCharacter{Character: string(r), CodePoint: fmt.Sprintf("%U", r)}
+		if same, found := letters.Instead(r); found {
+			dearer.Instead = &same
+		}
+		t.DearerCharacters = append(t.DearerCharacters, dearer)
+	}
 }

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"cmp"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -112,6 +114,45 @@ func TestOutbound(t *testing.T) {
 		_, err = s.EnqueueText(other, ask("k"))
 		requireRefused(t, err, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 	})
+}
+
+func TestOutboundSaysWhatMakesATextDearer(t *testing.T) {
+	t.Parallel()
+	s := setupOutbound(t)
+	operator := as(t, rpc.RoleOperator, orgA, "op")
+	for _, tt := range []struct {
+		name, body string
+		stored     string // the body where it is another
+		want       string
+	}{
+		{name: "Plain", body: "See you at noon. €5 {ok}", want: "1 GSM-7"},
+		{name: "LettersOfGSM7", body: "Olà Ñandú é", want: "1 UCS-2 ú U+00FA ?"},
+		{name: "QuotesAreSentAsTheyAre", body: "It’s – ok\u200b", want: "1 UCS-2 ’ U+2019 ' – U+2013 - \u200b U+200B "},
+		{name: "LettersAndEmoji", body: strings.Repeat("não 👋 ", 12), want: "2 UCS-2 ã U+00E3 ? 👋 U+1F44B ?"},
+		{name: "AccentsApartAreComposed", body: "e\u0301 a\u0303", stored: "é ã", want: "1 UCS-2 ã U+00E3 ?"},
+		{name: "AccentsOfGSM7ThatWereApart", body: "cafe\u0301", stored: "café", want: "1 GSM-7"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			in := ask(tt.name)
+			in.Body = tt.body
+			answer, err := s.EnqueueText(operator, in)
+			require.NoError(t, err)
+			require.Equal(t, cmp.Or(tt.stored, tt.body), answer.GetText().GetBody())
+			said := fmt.Sprintf("%d %s", answer.GetText().GetSegments(), answer.GetText().GetEncoding())
+			for _, c := range answer.GetText().GetDearerCharacters() {
+				instead := "?"
+				if c.Instead != nil {
+					instead = c.GetInstead()
+				}
+				said += fmt.Sprintf(" %s %s %s", c.GetCharacter(), c.GetCodePoint(), instead)
+			}
+			require.Equal(t, tt.want, said)
+			again, err := s.GetQueuedText(operator, &messagingv1.GetQueuedTextRequest{TextId: answer.GetText().GetTextId()})
+			require.NoError(t, err)
+			require.Equal(t, answer.GetText().GetEncoding(), again.GetText().GetEncoding())
+		})
+	}
 }
 
 func TestOutboundRefusals(t *testing.T) {

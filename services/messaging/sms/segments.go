@@ -1,8 +1,9 @@
 package sms
 
 import (
-	"strings"
 	"unicode/utf16"
+
+	"paceline.internal/platform/letters"
 )
 
 // Encoding is the alphabet that a text travels in.
@@ -12,13 +13,6 @@ type Encoding string
 const (
 	GSM7 Encoding = "GSM-7"
 	UCS2 Encoding = "UCS-2"
-)
-
-// The alphabet of GSM 03.38. A character of the extension table is sent as an escape and a second septet.
-const (
-	gsmBasic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
-		"¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
-	gsmExtension = "^{}\\[]~|€\f"
 )
 
 // Segmentation is how a text is cut for the air, and so what it costs.
@@ -34,27 +28,10 @@ type Segmentation struct {
 // Segments tells how a text will be cut: 160 septets alone or 153 each in GSM-7, 70 code units alone or 67 each in
 // UCS-2. An escape pair or a surrogate pair is never cut in two, so a segment may stay one unit short.
 func Segments(body string) Segmentation {
-	if !isGSM7(body) {
+	if len(letters.Dearer(body)) > 0 {
 		return cut(body, UCS2, 70, 67, utf16.RuneLen)
 	}
-	return cut(body, GSM7, 160, 153, septets)
-}
-
-func isGSM7(body string) bool {
-	for _, r := range body {
-		if !strings.ContainsRune(gsmBasic, r) && !strings.ContainsRune(gsmExtension, r) {
-			return false
-		}
-	}
-	return true
-}
-
-// septets is what one character of the GSM-7 alphabet takes.
-func septets(r rune) int {
-	if strings.ContainsRune(gsmExtension, r) {
-		return 2
-	}
-	return 1
+	return cut(body, GSM7, 160, 153, letters.Septets)
 }
 
 // cut fills segments one character at a time. single is the capacity of a text that stands alone; several segments

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"paceline.internal/platform/letters"
 )
 
 // What a catalog is refused with, and what Render and Check may answer.
@@ -104,6 +106,9 @@ func (c Catalog) add(files fs.FS, name string) error {
 	if err := json.Unmarshal(content, &texts); err != nil {
 		return err
 	}
+	for key, text := range texts {
+		texts[key] = letters.Plain(letters.Compose(text)) // as editors write it, one quotation mark may double the price of a text
+	}
 	if c.editions[version] == nil {
 		c.editions[version] = edition{}
 	}
@@ -183,8 +188,10 @@ func readableName(raw string) string {
 // readableRune keeps what a name is made of, and gives -1 for the rest.
 func readableRune(r rune) rune {
 	switch {
-	case r == '’':
-		return '\'' // the typographic one would cost the text its GSM-7 alphabet
+	case strings.ContainsRune("’‘ʼ", r):
+		return '\'' // a typographic one would cost the text its GSM-7 alphabet
+	case r == '‐' || r == '‑':
+		return '-'
 	case unicode.IsLetter(r), unicode.IsMark(r), unicode.IsDigit(r), r == '-', r == '\'':
 		return r
 	case unicode.IsSpace(r), unicode.IsControl(r):

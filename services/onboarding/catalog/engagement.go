@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"paceline.internal/platform/letters"
 )
 
 // The texts of engagement. The goodbye asks for 1, 2 or 3 and GoodbyeConfused to GoodbyeAllGood answer the choice; a goodbye that
@@ -306,7 +308,7 @@ const cut = "..."
 // readableWords are words that a person has written, on one line and without what cannot be seen. Their end is cut, and marked, when they
 // take more than limit units.
 func readableWords(raw string, limit int) string {
-	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+	text := letters.Plain(strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r), unicode.IsControl(r):
 			return ' '
@@ -314,7 +316,7 @@ func readableWords(raw string, limit int) string {
 			return -1
 		}
 		return r
-	}, raw)), " ")
+	}, raw)), " "))
 	if units(text) <= limit {
 		return text
 	}

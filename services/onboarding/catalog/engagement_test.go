@@ -379,7 +379,7 @@ func TestLoadEngagementRefuses(t *testing.T) {
 		{name: "StopAskedFor", file: en, key: catalog.Apology, text: "Sorry. Reply stop for none", want: `says "Reply stop "`},
 		{name: "TwoExamples", file: en, key: catalog.HelpRestart, text: `Text \"coffee 5\" or \"lunch 9\"`, want: "has 2 examples"},
 		{name: "OpenQuote", file: en, key: catalog.HelpRestart, text: `Text \"coffee 5`, want: "quotes otherwise"},
-		{name: "OtherQuotes", file: en, key: catalog.HelpRestart, text: "Text “coffee 5”", want: "quotes otherwise"},
+		{name: "OtherQuotes", file: en, key: catalog.HelpRestart, text: "Text “pão 5”", want: "quotes otherwise"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -389,6 +389,14 @@ func TestLoadEngagementRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
+	t.Run("TypographyIsWrittenPlainly", func(t *testing.T) {
+		t.Parallel()
+		texts, err := catalog.LoadEngagement(fstest.MapFS{en: {Data: fmt.Appendf(nil, `{%q: "It’s easy – text\u00a0“coffee\u00a05”…"}`, catalog.HelpRestart)}})
+		require.NoError(t, err)
+		text, err := texts.Render("en", catalog.HelpRestart, "", catalog.Params{})
+		require.NoError(t, err)
+		require.Equal(t, `It's easy - text "coffee 5"...`, text)
+	})
 	t.Run("WhatKeepsTheRulesPasses", func(t *testing.T) {
 		t.Parallel()
 		for _, text := range []string{

@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"paceline.internal/platform/letters"
 )
 
 // placeholder is the name of the person, which every text may have.
@@ -46,11 +48,6 @@ const (
 	maxGSM7 = 300
 	maxUCS2 = 134
 )
-
-// gsm7 is the alphabet of GSM 03.38 as far as our languages need it. ã, õ, ç, á and ê are not in it, and the characters
-// that count twice are left out, since copy has no use for them.
-const gsm7 = " \n!\"#%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" +
-	"£$¥èéùìòÇØøÅåÆæßÉÄÖÑÜ§¿¡äöñüà"
 
 var (
 	messageKey = regexp.MustCompile(`^ONBOARDING_MESSAGE_[1-9][0-9]{0,2}$`)
@@ -157,7 +154,8 @@ func lengthProblem(segments int, key, text, fixed string) string {
 	return ""
 }
 
-func outsideGSM7(r rune) bool { return !strings.ContainsRune(gsm7, r) }
+// outsideGSM7 counts the characters that take two septets as outside, since copy has no use for them.
+func outsideGSM7(r rune) bool { return letters.Septets(r) != 1 }
 
 // pairAt reports whether a cut after so many units would go through a surrogate pair.
 func pairAt(text string, cut int) bool {

@@ -64,9 +64,15 @@ type QueuedText struct {
 	// When it came to its end, absent until then.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// Whose call stored it, or cancelled it; absent when none did. Shown to operators alone.
-	Actor         *v1.Actor `protobuf:"bytes,19,opt,name=actor,proto3" json:"actor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Actor *v1.Actor `protobuf:"bytes,19,opt,name=actor,proto3" json:"actor,omitempty"`
+	// How many segments the body takes, which is what is billed; 0 when its words are not kept any more.
+	Segments int32 `protobuf:"varint,20,opt,name=segments,proto3" json:"segments,omitempty"`
+	// GSM-7, which holds 160 characters in one segment, or UCS-2, which holds 70; empty when the words are not kept any more.
+	Encoding string `protobuf:"bytes,21,opt,name=encoding,proto3" json:"encoding,omitempty"`
+	// The characters that GSM-7 does not have, each once, in their order. One is enough to send the whole text in UCS-2.
+	DearerCharacters []*DearerCharacter `protobuf:"bytes,22,rep,name=dearer_characters,json=dearerCharacters,proto3" json:"dearer_characters,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *QueuedText) Reset() {
@@ -232,6 +238,91 @@ func (x *QueuedText) GetActor() *v1.Actor {
 	return nil
 }
 
+func (x *QueuedText) GetSegments() int32 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+func (x *QueuedText) GetEncoding() string {
+	if x != nil {
+		return x.Encoding
+	}
+	return ""
+}
+
+func (x *QueuedText) GetDearerCharacters() []*DearerCharacter {
+	if x != nil {
+		return x.DearerCharacters
+	}
+	return nil
+}
+
+// DearerCharacter is in a text that GSM-7 cannot hold because of it.
+type DearerCharacter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The character.
+	Character string `protobuf:"bytes,1,opt,name=character,proto3" json:"character,omitempty"`
+	// Its number in Unicode, such as U+2019, for it may not be seen.
+	CodePoint string `protobuf:"bytes,2,opt,name=code_point,json=codePoint,proto3" json:"code_point,omitempty"`
+	// What says the same in GSM-7, empty where that is nothing; absent where nothing does, as with letters and emoji.
+	Instead       *string `protobuf:"bytes,3,opt,name=instead,proto3,oneof" json:"instead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DearerCharacter) Reset() {
+	*x = DearerCharacter{}
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DearerCharacter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DearerCharacter) ProtoMessage() {}
+
+func (x *DearerCharacter) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DearerCharacter.ProtoReflect.Descriptor instead.
+func (*DearerCharacter) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DearerCharacter) GetCharacter() string {
+	if x != nil {
+		return x.Character
+	}
+	return ""
+}
+
+func (x *DearerCharacter) GetCodePoint() string {
+	if x != nil {
+		return x.CodePoint
+	}
+	return ""
+}
+
+func (x *DearerCharacter) GetInstead() string {
+	if x != nil && x.Instead != nil {
+		return *x.Instead
+	}
+	return ""
+}
+
 // EnqueueTextRequest asks for one text at a time.
 type EnqueueTextRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -266,7 +357,7 @@ type EnqueueTextRequest struct {
 
 func (x *EnqueueTextRequest) Reset() {
 	*x = EnqueueTextRequest{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[1]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +369,7 @@ func (x *EnqueueTextRequest) String() string {
 func (*EnqueueTextRequest) ProtoMessage() {}
 
 func (x *EnqueueTextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[1]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +382,7 @@ func (x *EnqueueTextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueTextRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueTextRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{1}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *EnqueueTextRequest) GetIdempotencyKey() string {
@@ -379,7 +470,7 @@ type OpenHours struct {
 
 func (x *OpenHours) Reset() {
 	*x = OpenHours{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +482,7 @@ func (x *OpenHours) String() string {
 func (*OpenHours) ProtoMessage() {}
 
 func (x *OpenHours) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[2]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +495,7 @@ func (x *OpenHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenHours.ProtoReflect.Descriptor instead.
 func (*OpenHours) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{2}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OpenHours) GetOpen() string {
@@ -441,7 +532,7 @@ type EnqueueTextResponse struct {
 
 func (x *EnqueueTextResponse) Reset() {
 	*x = EnqueueTextResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -453,7 +544,7 @@ func (x *EnqueueTextResponse) String() string {
 func (*EnqueueTextResponse) ProtoMessage() {}
 
 func (x *EnqueueTextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[3]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -466,7 +557,7 @@ func (x *EnqueueTextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueTextResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueTextResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{3}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EnqueueTextResponse) GetText() *QueuedText {
@@ -494,7 +585,7 @@ type GetQueuedTextRequest struct {
 
 func (x *GetQueuedTextRequest) Reset() {
 	*x = GetQueuedTextRequest{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +597,7 @@ func (x *GetQueuedTextRequest) String() string {
 func (*GetQueuedTextRequest) ProtoMessage() {}
 
 func (x *GetQueuedTextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[4]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +610,7 @@ func (x *GetQueuedTextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueuedTextRequest.ProtoReflect.Descriptor instead.
 func (*GetQueuedTextRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{4}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetQueuedTextRequest) GetTextId() string {
@@ -540,7 +631,7 @@ type GetQueuedTextResponse struct {
 
 func (x *GetQueuedTextResponse) Reset() {
 	*x = GetQueuedTextResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +643,7 @@ func (x *GetQueuedTextResponse) String() string {
 func (*GetQueuedTextResponse) ProtoMessage() {}
 
 func (x *GetQueuedTextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[5]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +656,7 @@ func (x *GetQueuedTextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueuedTextResponse.ProtoReflect.Descriptor instead.
 func (*GetQueuedTextResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{5}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetQueuedTextResponse) GetText() *QueuedText {
@@ -596,7 +687,7 @@ type ListQueuedTextsRequest struct {
 
 func (x *ListQueuedTextsRequest) Reset() {
 	*x = ListQueuedTextsRequest{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +699,7 @@ func (x *ListQueuedTextsRequest) String() string {
 func (*ListQueuedTextsRequest) ProtoMessage() {}
 
 func (x *ListQueuedTextsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[6]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +712,7 @@ func (x *ListQueuedTextsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuedTextsRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuedTextsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{6}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListQueuedTextsRequest) GetStatus() string {
@@ -679,7 +770,7 @@ type ListQueuedTextsResponse struct {
 
 func (x *ListQueuedTextsResponse) Reset() {
 	*x = ListQueuedTextsResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +782,7 @@ func (x *ListQueuedTextsResponse) String() string {
 func (*ListQueuedTextsResponse) ProtoMessage() {}
 
 func (x *ListQueuedTextsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[7]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +795,7 @@ func (x *ListQueuedTextsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuedTextsResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuedTextsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{7}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListQueuedTextsResponse) GetTexts() []*QueuedText {
@@ -732,7 +823,7 @@ type CancelQueuedTextRequest struct {
 
 func (x *CancelQueuedTextRequest) Reset() {
 	*x = CancelQueuedTextRequest{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +835,7 @@ func (x *CancelQueuedTextRequest) String() string {
 func (*CancelQueuedTextRequest) ProtoMessage() {}
 
 func (x *CancelQueuedTextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[8]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +848,7 @@ func (x *CancelQueuedTextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelQueuedTextRequest.ProtoReflect.Descriptor instead.
 func (*CancelQueuedTextRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{8}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CancelQueuedTextRequest) GetTextId() string {
@@ -778,7 +869,7 @@ type CancelQueuedTextResponse struct {
 
 func (x *CancelQueuedTextResponse) Reset() {
 	*x = CancelQueuedTextResponse{}
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +881,7 @@ func (x *CancelQueuedTextResponse) String() string {
 func (*CancelQueuedTextResponse) ProtoMessage() {}
 
 func (x *CancelQueuedTextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[9]
+	mi := &file_paceline_messaging_v1_outbound_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +894,7 @@ func (x *CancelQueuedTextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelQueuedTextResponse.ProtoReflect.Descriptor instead.
 func (*CancelQueuedTextResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{9}
+	return file_paceline_messaging_v1_outbound_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelQueuedTextResponse) GetText() *QueuedText {
@@ -817,7 +908,7 @@ var File_paceline_messaging_v1_outbound_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\n" +
-	"$paceline/messaging/v1/outbound.proto\x12\x15paceline.messaging.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a%paceline/messaging/v1/messaging.proto\x1a\x1fpaceline/method/v1/method.proto\"\xea\x05\n" +
+	"$paceline/messaging/v1/outbound.proto\x12\x15paceline.messaging.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a%paceline/messaging/v1/messaging.proto\x1a\x1fpaceline/method/v1/method.proto\"\xf7\x06\n" +
 	"\n" +
 	"QueuedText\x12\x17\n" +
 	"\atext_id\x18\x01 \x01(\tR\x06textId\x12'\n" +
@@ -844,8 +935,18 @@ const file_paceline_messaging_v1_outbound_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12.\n" +
-	"\x05actor\x18\x13 \x01(\v2\x18.paceline.audit.v1.ActorR\x05actorB\r\n" +
-	"\v_error_code\"\xd0\x03\n" +
+	"\x05actor\x18\x13 \x01(\v2\x18.paceline.audit.v1.ActorR\x05actor\x12\x1a\n" +
+	"\bsegments\x18\x14 \x01(\x05R\bsegments\x12\x1a\n" +
+	"\bencoding\x18\x15 \x01(\tR\bencoding\x12S\n" +
+	"\x11dearer_characters\x18\x16 \x03(\v2&.paceline.messaging.v1.DearerCharacterR\x10dearerCharactersB\r\n" +
+	"\v_error_code\"y\n" +
+	"\x0fDearerCharacter\x12\x1c\n" +
+	"\tcharacter\x18\x01 \x01(\tR\tcharacter\x12\x1d\n" +
+	"\n" +
+	"code_point\x18\x02 \x01(\tR\tcodePoint\x12\x1d\n" +
+	"\ainstead\x18\x03 \x01(\tH\x00R\ainstead\x88\x01\x01B\n" +
+	"\n" +
+	"\b_instead\"\xd0\x03\n" +
 	"\x12EnqueueTextRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
@@ -910,50 +1011,52 @@ func file_paceline_messaging_v1_outbound_proto_rawDescGZIP() []byte {
 	return file_paceline_messaging_v1_outbound_proto_rawDescData
 }
 
-var file_paceline_messaging_v1_outbound_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_paceline_messaging_v1_outbound_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_paceline_messaging_v1_outbound_proto_goTypes = []any{
 	(*QueuedText)(nil),               // 0: paceline.messaging.v1.QueuedText
-	(*EnqueueTextRequest)(nil),       // 1: paceline.messaging.v1.EnqueueTextRequest
-	(*OpenHours)(nil),                // 2: paceline.messaging.v1.OpenHours
-	(*EnqueueTextResponse)(nil),      // 3: paceline.messaging.v1.EnqueueTextResponse
-	(*GetQueuedTextRequest)(nil),     // 4: paceline.messaging.v1.GetQueuedTextRequest
-	(*GetQueuedTextResponse)(nil),    // 5: paceline.messaging.v1.GetQueuedTextResponse
-	(*ListQueuedTextsRequest)(nil),   // 6: paceline.messaging.v1.ListQueuedTextsRequest
-	(*ListQueuedTextsResponse)(nil),  // 7: paceline.messaging.v1.ListQueuedTextsResponse
-	(*CancelQueuedTextRequest)(nil),  // 8: paceline.messaging.v1.CancelQueuedTextRequest
-	(*CancelQueuedTextResponse)(nil), // 9: paceline.messaging.v1.CancelQueuedTextResponse
-	(*timestamppb.Timestamp)(nil),    // 10: google.protobuf.Timestamp
-	(*v1.Actor)(nil),                 // 11: paceline.audit.v1.Actor
-	(UnknownPolicy)(0),               // 12: paceline.messaging.v1.UnknownPolicy
+	(*DearerCharacter)(nil),          // 1: paceline.messaging.v1.DearerCharacter
+	(*EnqueueTextRequest)(nil),       // 2: paceline.messaging.v1.EnqueueTextRequest
+	(*OpenHours)(nil),                // 3: paceline.messaging.v1.OpenHours
+	(*EnqueueTextResponse)(nil),      // 4: paceline.messaging.v1.EnqueueTextResponse
+	(*GetQueuedTextRequest)(nil),     // 5: paceline.messaging.v1.GetQueuedTextRequest
+	(*GetQueuedTextResponse)(nil),    // 6: paceline.messaging.v1.GetQueuedTextResponse
+	(*ListQueuedTextsRequest)(nil),   // 7: paceline.messaging.v1.ListQueuedTextsRequest
+	(*ListQueuedTextsResponse)(nil),  // 8: paceline.messaging.v1.ListQueuedTextsResponse
+	(*CancelQueuedTextRequest)(nil),  // 9: paceline.messaging.v1.CancelQueuedTextRequest
+	(*CancelQueuedTextResponse)(nil), // 10: paceline.messaging.v1.CancelQueuedTextResponse
+	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
+	(*v1.Actor)(nil),                 // 12: paceline.audit.v1.Actor
+	(UnknownPolicy)(0),               // 13: paceline.messaging.v1.UnknownPolicy
 }
 var file_paceline_messaging_v1_outbound_proto_depIdxs = []int32{
-	10, // 0: paceline.messaging.v1.QueuedText.send_at:type_name -> google.protobuf.Timestamp
-	10, // 1: paceline.messaging.v1.QueuedText.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 2: paceline.messaging.v1.QueuedText.next_attempt_at:type_name -> google.protobuf.Timestamp
-	10, // 3: paceline.messaging.v1.QueuedText.created_at:type_name -> google.protobuf.Timestamp
-	10, // 4: paceline.messaging.v1.QueuedText.ended_at:type_name -> google.protobuf.Timestamp
-	11, // 5: paceline.messaging.v1.QueuedText.actor:type_name -> paceline.audit.v1.Actor
-	10, // 6: paceline.messaging.v1.EnqueueTextRequest.send_at:type_name -> google.protobuf.Timestamp
-	10, // 7: paceline.messaging.v1.EnqueueTextRequest.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 8: paceline.messaging.v1.EnqueueTextRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
-	2,  // 9: paceline.messaging.v1.EnqueueTextRequest.open_hours:type_name -> paceline.messaging.v1.OpenHours
-	0,  // 10: paceline.messaging.v1.EnqueueTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 11: paceline.messaging.v1.GetQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 12: paceline.messaging.v1.ListQueuedTextsResponse.texts:type_name -> paceline.messaging.v1.QueuedText
-	0,  // 13: paceline.messaging.v1.CancelQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
-	1,  // 14: paceline.messaging.v1.OutboundService.EnqueueText:input_type -> paceline.messaging.v1.EnqueueTextRequest
-	4,  // 15: paceline.messaging.v1.OutboundService.GetQueuedText:input_type -> paceline.messaging.v1.GetQueuedTextRequest
-	6,  // 16: paceline.messaging.v1.OutboundService.ListQueuedTexts:input_type -> paceline.messaging.v1.ListQueuedTextsRequest
-	8,  // 17: paceline.messaging.v1.OutboundService.CancelQueuedText:input_type -> paceline.messaging.v1.CancelQueuedTextRequest
-	3,  // 18: paceline.messaging.v1.OutboundService.EnqueueText:output_type -> paceline.messaging.v1.EnqueueTextResponse
-	5,  // 19: paceline.messaging.v1.OutboundService.GetQueuedText:output_type -> paceline.messaging.v1.GetQueuedTextResponse
-	7,  // 20: paceline.messaging.v1.OutboundService.ListQueuedTexts:output_type -> paceline.messaging.v1.ListQueuedTextsResponse
-	9,  // 21: paceline.messaging.v1.OutboundService.CancelQueuedText:output_type -> paceline.messaging.v1.CancelQueuedTextResponse
-	18, // [18:22] is the sub-list for method output_type
-	14, // [14:18] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	11, // 0: paceline.messaging.v1.QueuedText.send_at:type_name -> google.protobuf.Timestamp
+	11, // 1: paceline.messaging.v1.QueuedText.expires_at:type_name -> google.protobuf.Timestamp
+	11, // 2: paceline.messaging.v1.QueuedText.next_attempt_at:type_name -> google.protobuf.Timestamp
+	11, // 3: paceline.messaging.v1.QueuedText.created_at:type_name -> google.protobuf.Timestamp
+	11, // 4: paceline.messaging.v1.QueuedText.ended_at:type_name -> google.protobuf.Timestamp
+	12, // 5: paceline.messaging.v1.QueuedText.actor:type_name -> paceline.audit.v1.Actor
+	1,  // 6: paceline.messaging.v1.QueuedText.dearer_characters:type_name -> paceline.messaging.v1.DearerCharacter
+	11, // 7: paceline.messaging.v1.EnqueueTextRequest.send_at:type_name -> google.protobuf.Timestamp
+	11, // 8: paceline.messaging.v1.EnqueueTextRequest.expires_at:type_name -> google.protobuf.Timestamp
+	13, // 9: paceline.messaging.v1.EnqueueTextRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
+	3,  // 10: paceline.messaging.v1.EnqueueTextRequest.open_hours:type_name -> paceline.messaging.v1.OpenHours
+	0,  // 11: paceline.messaging.v1.EnqueueTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 12: paceline.messaging.v1.GetQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 13: paceline.messaging.v1.ListQueuedTextsResponse.texts:type_name -> paceline.messaging.v1.QueuedText
+	0,  // 14: paceline.messaging.v1.CancelQueuedTextResponse.text:type_name -> paceline.messaging.v1.QueuedText
+	2,  // 15: paceline.messaging.v1.OutboundService.EnqueueText:input_type -> paceline.messaging.v1.EnqueueTextRequest
+	5,  // 16: paceline.messaging.v1.OutboundService.GetQueuedText:input_type -> paceline.messaging.v1.GetQueuedTextRequest
+	7,  // 17: paceline.messaging.v1.OutboundService.ListQueuedTexts:input_type -> paceline.messaging.v1.ListQueuedTextsRequest
+	9,  // 18: paceline.messaging.v1.OutboundService.CancelQueuedText:input_type -> paceline.messaging.v1.CancelQueuedTextRequest
+	4,  // 19: paceline.messaging.v1.OutboundService.EnqueueText:output_type -> paceline.messaging.v1.EnqueueTextResponse
+	6,  // 20: paceline.messaging.v1.OutboundService.GetQueuedText:output_type -> paceline.messaging.v1.GetQueuedTextResponse
+	8,  // 21: paceline.messaging.v1.OutboundService.ListQueuedTexts:output_type -> paceline.messaging.v1.ListQueuedTextsResponse
+	10, // 22: paceline.messaging.v1.OutboundService.CancelQueuedText:output_type -> paceline.messaging.v1.CancelQueuedTextResponse
+	19, // [19:23] is the sub-list for method output_type
+	15, // [15:19] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_outbound_proto_init() }
@@ -963,13 +1066,14 @@ func file_paceline_messaging_v1_outbound_proto_init() {
 	}
 	file_paceline_messaging_v1_messaging_proto_init()
 	file_paceline_messaging_v1_outbound_proto_msgTypes[0].OneofWrappers = []any{}
+	file_paceline_messaging_v1_outbound_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_outbound_proto_rawDesc), len(file_paceline_messaging_v1_outbound_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
