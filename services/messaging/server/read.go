@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
@@ -154,7 +155,7 @@ func readGiven(r *messagingv1.ConsentRecord) (consent.Given, error) {
 	if r == nil {
 		return consent.Given{}, nil
 	}
-	shown := strings.TrimSpace(r.GetWordsShown())
+	shown := strings.TrimSpace(letters.Compose(r.GetWordsShown()))
 	if evidenceLine.MatchString(shown) {
 		return consent.Given{}, invalid("consent.words_shown", "must have no line that begins like a line of evidence")
 	}
@@ -173,7 +174,7 @@ func readGiven(r *messagingv1.ConsentRecord) (consent.Given, error) {
 
 // readLine reads a field that the ledger keeps on a line of its own.
 func readLine(field, text string, longest int) (string, error) {
-	line := strings.TrimSpace(text)
+	line := strings.TrimSpace(letters.Compose(text))
 	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) }
 	visible := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	if !strings.ContainsFunc(line, visible) || utf8.RuneCountInString(line) > longest || strings.ContainsFunc(line, breaks) {
@@ -222,7 +223,7 @@ func readResolution(v view, r *messagingv1.ResolveMessageRequest) (send.ResolveR
 	}
 	return send.ResolveRequest{
 		OrgID: v.orgID, MessageID: id, Kind: kinds[r.GetResolution()], SID: r.GetTwilioSid(), Attempt: int(r.GetAttempt()),
-		Reason: r.GetReason(),
+		Reason: letters.Compose(r.GetReason()),
 	}, nil
 }
 
@@ -273,7 +274,7 @@ func readNote(v view, sender send.Sender, r *messagingv1.SetConsentRequest, now 
 	if err != nil {
 		return inbox.Note{}, invalid("state", "must be opted_in or opted_out")
 	}
-	reason := strings.TrimSpace(r.GetReason())
+	reason := strings.TrimSpace(letters.Compose(r.GetReason()))
 	if reason == "" || utf8.RuneCountInString(reason) > longestReason || strings.ContainsRune(reason, 0) {
 		return inbox.Note{}, invalid("reason", fmt.Sprintf("must have 1 to %d characters", longestReason))
 	}

@@ -152,7 +152,7 @@ func (c Catalog) Render(version, locale, key, firstName string) (string, error) 
 	if name == "" {
 		return "", fmt.Errorf("%w (%s)", ErrBlankName, key)
 	}
-	return strings.ReplaceAll(text, placeholder, name), nil
+	return letters.Compose(strings.ReplaceAll(text, placeholder, name)), nil
 }
 
 // closest is the edition's locale for a wanted one: the same, else one of the same language, else English.

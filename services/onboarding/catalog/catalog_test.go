@@ -11,6 +11,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
 
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/session"
@@ -124,7 +126,7 @@ func TestRender(t *testing.T) {
 		{name: "NoLinkInAName", version: version, locale: "en", key: opening, firstName: "https://evil.example", want: "Hi httpsevilexample"},
 		{name: "InvalidUTF8IsLeftOut", version: version, locale: "en", key: opening, firstName: "Ana\xff", want: "Hi Ana"},
 		{name: "HyphenAndApostropheStay", version: version, locale: "en", key: opening, firstName: "Anne-Marie D’Arc", want: "Hi Anne-Marie D'Arc"},
-		{name: "CombiningMarksStay", version: version, locale: "en", key: opening, firstName: "Joa\u0303o", want: "Hi Joa\u0303o"},
+		{name: "CombiningMarksAreComposed", version: version, locale: "en", key: opening, firstName: "Joa\u0303o", want: "Hi João"},
 		{name: "LongNameLosesItsLastWords", version: version, locale: "en", key: opening, firstName: "Maria Eduarda Fernandes", want: "Hi Maria Eduarda"},
 		{name: "LongWordIsCut", version: version, locale: "en", key: opening, firstName: strings.Repeat("a", 30), want: "Hi " + strings.Repeat("a", 20)},
 		{name: "WideLettersCountTwice", version: version, locale: "en", key: opening, firstName: strings.Repeat("𐐀", 30), want: "Hi " + strings.Repeat("𐐀", 10)},
@@ -234,5 +236,31 @@ func TestLoadRefuses(t *testing.T) {
 			_, err := catalog.Load(files(later(text)))
 			require.NoError(t, err)
 		}
+	})
+}
+
+// TestCopyIsComposed writes a copy file, a name and a person's words with the accents apart: what is sent has them together, and costs as
+// little as they do.
+func TestCopyIsComposed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		words := norm.NFC.String(strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"não", "José", "é", "Müller", "한국", "ação", "ok"}), 1, 4).Draw(t, "words"), " "))
+		apart := norm.NFD.String(words)
+		c, err := catalog.Load(files(replace("2026-11.en.json", `"ONBOARDING_LATER": "c"`, `"ONBOARDING_LATER": "`+apart+`"`)))
+		require.NoError(t, err)
+		text, err := c.Render(version, "en", "ONBOARDING_LATER", "Ana")
+		require.NoError(t, err)
+		require.Equal(t, words, text)
+		text, err = c.Render(version, "en", string(session.TextOpening), norm.NFD.String("José"))
+		require.NoError(t, err)
+		require.Contains(t, text, "José")
+		e, err := catalog.LoadEngagement(fstest.MapFS{"2026-11.en.json": {Data: fmt.Appendf(nil, `{%q: %q}`, catalog.Apology, apart)}})
+		require.NoError(t, err)
+		text, err = e.Render("en", catalog.Apology, "", catalog.Params{})
+		require.NoError(t, err)
+		require.Equal(t, words, text)
+		text, err = e.Render("en", catalog.GoalScheduled, "", catalog.Params{Goal: "say “" + norm.NFD.String("é") + "”", When: "now"})
+		require.NoError(t, err)
+		require.Contains(t, text, `say "é"`)
 	})
 }

@@ -253,7 +253,7 @@ func fill(text, name string, params Params) string {
 	for param, value := range params.values() {
 		swaps = append(swaps, "{"+param+"}", value)
 	}
-	return strings.NewReplacer(swaps...).Replace(text)
+	return letters.Compose(strings.NewReplacer(swaps...).Replace(text))
 }
 
 // values are the parameters as texts show them, empty for those of which nothing can be shown.
@@ -308,7 +308,7 @@ const cut = "..."
 // readableWords are words that a person has written, on one line and without what cannot be seen. Their end is cut, and marked, when they
 // take more than limit units.
 func readableWords(raw string, limit int) string {
-	text := letters.Plain(strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+	text := letters.Plain(letters.Compose(strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r), unicode.IsControl(r):
 			return ' '
@@ -316,7 +316,7 @@ func readableWords(raw string, limit int) string {
 			return -1
 		}
 		return r
-	}, raw)), " "))
+	}, raw)), " ")))
 	if units(text) <= limit {
 		return text
 	}

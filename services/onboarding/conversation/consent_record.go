@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"paceline.internal/platform/letters"
 )
 
 // ErrConsent is wrapped by every refusal of a consent record's fields; the text says what to change.
@@ -25,7 +27,7 @@ var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collec
 
 // normaliseConsent validates how a person agreed; messaging takes what passes here. All problems are reported at once.
 func normaliseConsent(c ConsentRecord, now time.Time) (ConsentRecord, error) {
-	c.Source, c.WordsShown = strings.TrimSpace(c.Source), strings.TrimSpace(c.WordsShown)
+	c.Source, c.WordsShown = strings.TrimSpace(letters.Compose(c.Source)), strings.TrimSpace(letters.Compose(c.WordsShown))
 	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) }
 	visible := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	var problems []string

@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/text/language"
-	"golang.org/x/text/unicode/norm"
 
 	"paceline.internal/platform/hours"
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/phone"
 	"paceline.internal/services/onboarding/session"
 )
@@ -116,10 +116,8 @@ func normalisePhone(raw string) (string, error) {
 	return e164, nil
 }
 
-// normaliseName composes letters and their accents, as most phones write them: apart, one makes each text twice as dear, and no search
-// finds the person.
 func normaliseName(raw string) (string, error) {
-	name := strings.Join(strings.Fields(norm.NFC.String(raw)), " ")
+	name := strings.Join(strings.Fields(letters.Compose(raw)), " ")
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == '{' || r == '}' }
 	if len([]rune(name)) > maxFirstName || strings.ContainsFunc(name, unprintable) || !strings.ContainsFunc(name, unicode.IsLetter) {
 		return "", fmt.Errorf("first_name must be 1 to %d printable characters without braces, a letter among them", maxFirstName)
@@ -131,7 +129,7 @@ func normaliseName(raw string) (string, error) {
 func normaliseLocale(raw string) (string, error) {
 	text, _, _ := strings.Cut(strings.TrimSpace(raw), ".")
 	text = strings.ReplaceAll(text, "_", "-")
-	switch strings.ToLower(norm.NFC.String(text)) {
+	switch strings.ToLower(letters.Compose(text)) {
 	case "", "english", "inglês", "ingles", "inglés":
 		return locales[0], nil
 	case "portuguese", "português", "portugués", "brazilian portuguese":

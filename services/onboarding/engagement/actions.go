@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -74,6 +75,15 @@ func (r *Report) check(decided rules.Config, now time.Time) error {
 	return nil
 }
 
+// composed are attributes with their letters composed, so that one category is not counted as two.
+func composed(attributes map[string]string) map[string]string {
+	all := make(map[string]string, len(attributes))
+	for key, value := range attributes {
+		all[letters.Compose(key)] = letters.Compose(value)
+	}
+	return all
+}
+
 // storable reports whether a text has at most so many characters, all of which Postgres takes.
 func storable(text string, most int) bool {
 	return utf8.ValidString(text) && !strings.ContainsRune(text, 0) && utf8.RuneCountInString(text) <= most
@@ -83,6 +93,7 @@ func storable(text string, most int) bool {
 // and changes nothing unless it changes all. Errors: rules.ErrAction, ErrNoPerson, ErrKeyReused, conversation.ErrConflict, and what
 // the store returns.
 func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate bool, err error) {
+	r.Attributes = composed(r.Attributes)
 	if err := r.check(s.Rules, s.Now()); err != nil {
 		return Answer{}, false, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/goals/when"
 )
 
@@ -46,6 +47,7 @@ func (s *Service) Create(ctx context.Context, n New) (g Goal, duplicate bool, er
 	if n.SaidAt.IsZero() {
 		n.SaidAt = now
 	}
+	n.Said = letters.Compose(n.Said)
 	if err := n.check(); err != nil {
 		return Goal{}, false, err
 	}

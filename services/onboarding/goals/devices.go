@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"paceline.internal/platform/letters"
 )
 
 const (
@@ -45,6 +47,7 @@ type Devices struct {
 
 // Register makes a device known, and returns its token, which is kept only as a hash. ErrInvalid, ErrNoOwner, ErrExists.
 func (d *Devices) Register(ctx context.Context, device Device) (registered Device, token string, err error) {
+	device.Name = letters.Compose(device.Name)
 	if err := device.check(); err != nil {
 		return Device{}, "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/letters"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/erasure"
 )
@@ -81,7 +82,7 @@ func writeErasure(e erasure.Erasure, left erasure.Consent) *onboardingv1.Erasure
 
 // SetLegalHold keeps a person's data from being erased.
 func (s *Server) SetLegalHold(ctx context.Context, in *onboardingv1.SetLegalHoldRequest) (*onboardingv1.SetLegalHoldResponse, error) {
-	reason := in.GetReason()
+	reason := letters.Compose(in.GetReason())
 	if n := utf8.RuneCountInString(reason); n < 1 || n > maxReason || !printable(reason) {
 		return nil, invalid("reason must be 1 to %d printable characters", maxReason)
 	}

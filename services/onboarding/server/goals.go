@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -40,7 +39,7 @@ const (
 func (s *Goals) CreateGoal(ctx context.Context, in *onboardingv1.CreateGoalRequest) (*onboardingv1.CreateGoalResponse, error) {
 	ctx, c := s.caller(ctx)
 	n := goals.New{
-		OrgID: c.OrgID, ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Said: norm.NFC.String(in.GetGoal()),
+		OrgID: c.OrgID, ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Said: in.GetGoal(),
 		Source: goals.SourceREST,
 		Key:    "api:" + in.GetIdempotencyKey(), UndoOf: in.GetUndoOf(), By: c.Actor,
 	}

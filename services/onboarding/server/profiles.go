@@ -9,9 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
@@ -97,7 +97,7 @@ func profileFilter(in *onboardingv1.ListProfilesRequest) (f postgres.ProfileFilt
 			return f, answer(err)
 		}
 	}
-	f.Name = strings.Join(strings.Fields(norm.NFC.String(in.GetName())), " ")
+	f.Name = strings.Join(strings.Fields(letters.Compose(in.GetName())), " ")
 	unprintable := strings.ContainsFunc(f.Name, func(r rune) bool { return !unicode.IsPrint(r) })
 	if in.GetName() != "" && (f.Name == "" || utf8.RuneCountInString(f.Name) > maxName || unprintable) {
 		return f, invalid("name must be 1 to %d printable characters", maxName)

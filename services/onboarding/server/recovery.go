@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/postgres"
@@ -37,7 +38,7 @@ const (
 func (s *Server) ResumeSessions(
 	ctx context.Context, in *onboardingv1.ResumeSessionsRequest,
 ) (*onboardingv1.ResumeSessionsResponse, error) {
-	chosen := postgres.ParkedFilter{OrgID: org(ctx), Contains: in.GetReasonContains()}
+	chosen := postgres.ParkedFilter{OrgID: org(ctx), Contains: letters.Compose(in.GetReasonContains())}
 	if n := utf8.RuneCountInString(chosen.Contains); n < minContains || n > maxContains || strings.ContainsRune(chosen.Contains, 0) {
 		return nil, invalid("reason_contains must be %d to %d characters that the reasons of the sessions have in common; "+
 			"GET /v1/sessions?stuck=true shows them", minContains, maxContains)

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/letters"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/postgres"
 )
@@ -18,7 +19,7 @@ const maxPauseReason = 200
 func (s *Server) PauseScheduling(
 	ctx context.Context, in *onboardingv1.PauseSchedulingRequest,
 ) (*onboardingv1.PauseSchedulingResponse, error) {
-	reason := strings.TrimSpace(in.GetReason())
+	reason := strings.TrimSpace(letters.Compose(in.GetReason()))
 	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) || utf8.RuneCountInString(reason) > maxPauseReason {
 		return nil, invalid("reason must have at most %d characters", maxPauseReason)
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/audit"
+	"paceline.internal/platform/letters"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -174,10 +175,11 @@ func (s *Server) HoldProfile(ctx context.Context, in *onboardingv1.HoldProfileRe
 	if err := validID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	if reason := in.GetReason(); !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) || utf8.RuneCountInString(reason) > maxReason {
+	reason := letters.Compose(in.GetReason())
+	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) || utf8.RuneCountInString(reason) > maxReason {
 		return nil, invalid("reason must have at most %d characters", maxReason)
 	}
-	p, err := s.Conversations.Hold(ctx, org(ctx), in.GetProfileId(), in.GetReason())
+	p, err := s.Conversations.Hold(ctx, org(ctx), in.GetProfileId(), reason)
 	if err != nil {
 		return nil, answer(err)
 	}
