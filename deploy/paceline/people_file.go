@@ -36,6 +36,7 @@ type peopleFile struct {
 	bytes *rowBytes
 	rows  *csv.Reader
 	at    map[string]int // the place of each column
+	width int            // how many columns the first line names
 	last  int            // the line of the row that was read last
 
 	skipped int      // lines before the header
@@ -86,6 +87,7 @@ func readPeople(from io.Reader, columns map[string]string) (*peopleFile, error) 
 	if err := f.place(names, columns); err != nil {
 		return nil, err
 	}
+	f.rows.FieldsPerRecord, f.width = -1, len(names) // counted in next, for spreadsheets write empty columns behind the last
 	f.last = 1 + f.skipped
 	return f, nil
 }
@@ -196,13 +198,6 @@ func (f *peopleFile) next() (row, error) {
 			begins, _ := f.rows.FieldPos(0)
 			begins += f.skipped
 			return quoted(begins, begins+strings.Count(strings.Join(fields, ""), "\n")), nil
-		case malformed && errors.Is(err, csv.ErrFieldCount):
-			if strings.Join(fields, "") == "" {
-				continue
-			}
-			reason := fmt.Sprintf("it has %d columns, and the first line %d", len(fields), f.rows.FieldsPerRecord)
-			line := parse.Line + f.skipped
-			return row{line: line, wrong: []refusal{{line: line, reason: reason}}}, nil
 		case malformed:
 			return quoted(parse.StartLine+f.skipped, parse.Line+f.skipped), nil
 		case err != nil:
@@ -210,14 +205,34 @@ func (f *peopleFile) next() (row, error) {
 		case strings.TrimSpace(strings.Join(fields, "")) == "": // spreadsheets write such rows behind the last
 			continue
 		}
+		if len(fields) < f.width || strings.TrimSpace(strings.Join(fields[f.width:], "")) != "" {
+			line, _ := f.rows.FieldPos(0)
+			line += f.skipped
+			reason := fmt.Sprintf("it has %d columns, and the first line %d", len(fields), f.width)
+			return row{line: line, wrong: []refusal{{line: line, reason: reason}}}, nil
+		}
 		return f.read(fields), nil
 	}
 }
 
-// swallows reports whether a field holds more than itself: a name may have a line end, and what has a separator behind it is another row.
+// swallows reports whether a quote that was not closed has made other rows a part of a field: an address or a note may have line ends and
+// separators, and a phone between these is a row.
 func (f *peopleFile) swallows(field string) bool {
-	_, after, broken := strings.Cut(field, "\n")
-	return broken && strings.ContainsRune(after, f.rows.Comma)
+	if !strings.Contains(field, "\n") || !strings.ContainsRune(field, f.rows.Comma) {
+		return false
+	}
+	between := strings.FieldsFunc(field, func(r rune) bool { return r == '\n' || r == f.rows.Comma })
+	return slices.ContainsFunc(between, func(part string) bool {
+		digits := strings.Trim(strings.Map(func(r rune) rune {
+			if strings.ContainsRune(" -().\u00a0", r) {
+				return -1
+			}
+			return r
+		}, part), "\"'")
+		digits, international := strings.CutPrefix(digits, "+")
+		const shortest, national = 7, 10
+		return strings.Trim(digits, "0123456789") == "" && (len(digits) >= national || international && len(digits) >= shortest)
+	})
 }
 
 // quoted are lines that a quote has made one row of.

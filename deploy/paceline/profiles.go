@@ -46,8 +46,9 @@ func (c *importCommand) Help() string {
 	return `The columns may be in any order and beside others; locale and time_zone may be left out. Usual names of them are known, such as
 Phone Number, Celular or Nome; --columns says others. Commas, semicolons, tabs or bars; UTF-8, or UTF-16 with a mark.
 
-Without --yes nothing is sent: the file is held to the rules of a profile, and the lines that break them are reported. With --yes each
-person is created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else.
+Without --yes nothing is changed: the file is held to the rules of a profile, the gateway is asked who is there, and it is counted what
+--yes would do with the lines: new, the same, changed (the phone is there with other data), refused; the report has the numbers of the
+last two. With --yes each person is created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else.
 So it may be run again at any time, also after it was broken off. No person is activated.
 
 PACELINE_API_TOKEN is a token of an operator or an app; without it one is signed with API_JWT_SECRET, or the secrets of paceline up.
@@ -73,21 +74,11 @@ func (c *importCommand) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, refused.close()) }()
-	preview := refused
-	if c.Yes { // what it refuses is written once, with what the gateway refuses
-		preview = &refusals{}
-	}
-	good, err := c.preview(t.out, preview)
+	good, repeated, err := c.preview(t.out)
 	if err != nil {
 		return err
 	}
-	if !c.Yes {
-		if _, err := fmt.Fprintln(t.out, "Nothing was sent; --yes creates them."); err != nil {
-			return err
-		}
-		return c.verdict(refused)
-	}
-	if err := c.create(ctx, t, good, refused); err != nil {
+	if err := c.send(ctx, t, good, repeated, refused); err != nil {
 		return err
 	}
 	return c.verdict(refused)
@@ -100,17 +91,22 @@ func (c *importCommand) verdict(refused *refusals) error {
 	return fmt.Errorf("lines that were not taken: %d; see %s", refused.lines, refused.path)
 }
 
-// shown is how many rows a preview shows, and most how many columns that it does not read.
+// shown is how many rows a preview shows, and most how many columns that it does not read, and lines that are refused.
 const shown, most = 3, 10
 
-// preview reads the file, says what would come of it, and returns how many rows can be sent.
-func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err error) {
-	seed, seen := maphash.MakeSeed(), map[uint64]bool{} // of phones: a file may have millions
+// preview reads the file, shows how it is understood, and returns how many rows can be sent and which phones are in several.
+func (c *importCommand) preview(out io.Writer) (good int, repeated func(phone string) bool, err error) {
+	refused, seed, seen := 0, maphash.MakeSeed(), map[uint64]bool{} // by phone, whether it is repeated: a file may have millions
 	err = c.each(func(r row) error {
 		if len(r.wrong) > 0 {
-			return refused.add(r.wrong...)
+			if refused++; refused > most {
+				return nil
+			}
+			_, err := fmt.Fprintf(out, "line %d is refused: %s\n", r.line, r.wrong[0].reason)
+			return err
 		}
-		seen[maphash.String(seed, r.person.Phone)] = true
+		phone := maphash.String(seed, r.person.Phone)
+		_, seen[phone] = seen[phone]
 		if good++; good > shown {
 			return nil
 		}
@@ -119,18 +115,13 @@ func (c *importCommand) preview(out io.Writer, refused *refusals) (good int, err
 		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(p.Phone), p.FirstName, p.Locale, zone)
 		return err
 	})
-	if err != nil {
-		return 0, err
+	if err == nil && len(c.ignored) > 0 {
+		_, err = fmt.Fprintf(out, "columns that are not read: %s\n", strings.Join(c.ignored, ", "))
 	}
-	if len(c.ignored) > 0 {
-		if _, err := fmt.Fprintf(out, "columns that are not read: %s\n", strings.Join(c.ignored, ", ")); err != nil {
-			return 0, err
-		}
+	if err == nil {
+		_, err = fmt.Fprintf(out, "%s: people: %d; lines that repeat a phone: %d; refused lines: %d.\n", c.File, len(seen), good-len(seen), refused)
 	}
-	_, err = fmt.Fprintf(out,
-		"%s: %d people can be created, where their phone is not there yet; lines that repeat a phone: %d; refused lines: %d.\n",
-		c.File, len(seen), good-len(seen), refused.lines)
-	return good, err
+	return good, func(phone string) bool { return seen[maphash.String(seed, phone)] }, err
 }
 
 // each hands over the rows of the file, one after the other.
@@ -161,8 +152,8 @@ func (c *importCommand) each(do func(row) error) (err error) {
 	}
 }
 
-// create sends the rows that can be sent, and says what became of all of them.
-func (c *importCommand) create(ctx context.Context, t terminal, good int, refused *refusals) error {
+// send sends the rows that can be sent, or asks who of them is there, and says what came of all of them, or what would.
+func (c *importCommand) send(ctx context.Context, t terminal, good int, repeated func(phone string) bool, refused *refusals) error {
 	where, token, err := c.reach(ctx, t)
 	if err != nil {
 		return err
@@ -175,8 +166,18 @@ func (c *importCommand) create(ctx context.Context, t terminal, good int, refuse
 		},
 		rest: process.RestOnMachineClock, parallel: c.Parallel, refused: refused, bar: progress(t.out, good),
 	}
+	if !c.Yes {
+		i.repeated, i.planned = repeated, map[string]operator.Person{}
+	}
 	err = i.run(ctx, c.each)
-	_, told := fmt.Fprintf(t.out, "%d created, %d there already, %d not taken.\n", i.created.Load(), i.known.Load(), refused.lines)
+	var told error
+	if c.Yes {
+		_, told = fmt.Fprintf(t.out, "%d created, %d there already, %d not taken.\n", i.created.Load(), i.known.Load(), refused.lines)
+	} else {
+		others := i.others.Load()
+		_, told = fmt.Fprintf(t.out, "%d new, %d the same, %d changed: the phone has a profile with other data, which stays as it is; %d refused.\n"+
+			"Nothing was written; --yes creates the new ones.\n", i.created.Load(), i.known.Load()-others, others, int64(refused.lines)-others)
+	}
 	if ctx.Err() != nil {
 		err = errors.New("broken off; run it again to go on")
 	}

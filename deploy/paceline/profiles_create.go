@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/http"
+	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +31,7 @@ const (
 	longestRetryAfter = time.Minute
 )
 
-// importing creates people.
+// importing creates people, or asks what creating them would come to.
 type importing struct {
 	api      operator.Client
 	rest     process.Rest
@@ -37,7 +39,12 @@ type importing struct {
 	refused  *refusals
 	bar      *progressbar.ProgressBar
 
-	created, known atomic.Int64 // people
+	repeated func(phone string) bool // of an import that only asks: whether the file has the phone twice; nil creates
+
+	created, known, others atomic.Int64 // people; others are there with something else than the file says
+
+	mu      sync.Mutex
+	planned map[string]operator.Person // those whom the first of the rows with their phone would create
 }
 
 // run sends every row that can be sent, some at the same time and those of one phone one after the other, so that the first of them counts.
@@ -81,15 +88,11 @@ func (i *importing) create(ctx context.Context, r row) error {
 	person := operator.Person{Phone: r.person.Phone, FirstName: r.person.FirstName, Locale: r.person.Locale, TimeZone: r.person.TimeZone}
 	pause := firstRetry
 	for try := 1; ; try++ {
-		var answer struct {
-			Profile operator.Person `json:"profile"`
-			Created bool            `json:"created"`
-		}
-		err := i.api.Call(ctx, http.MethodPost, "/v1/profiles", person, &answer)
+		there, created, err := i.ask(ctx, person)
 		answered, isAnswer := errors.AsType[*operator.StatusError](err)
 		switch {
 		case err == nil:
-			return errors.Join(i.took(r, answer.Created, answer.Profile), i.bar.Add(1))
+			return errors.Join(i.took(r, created, there), i.bar.Add(1))
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case isAnswer && !mayPass(answered.Code):
@@ -111,6 +114,36 @@ func (i *importing) create(ctx context.Context, r row) error {
 	}
 }
 
+// ask creates a person, or only finds out whether it would, and returns who is there.
+func (i *importing) ask(ctx context.Context, p operator.Person) (there operator.Person, created bool, err error) {
+	if i.repeated == nil {
+		var answer struct {
+			Profile operator.Person `json:"profile"`
+			Created bool            `json:"created"`
+		}
+		err := i.api.Call(ctx, http.MethodPost, "/v1/profiles", p, &answer)
+		return answer.Profile, answer.Created, err
+	}
+	var found struct {
+		Profiles []operator.Person `json:"profiles"`
+	}
+	err = i.api.Call(ctx, http.MethodGet, "/v1/profiles?phone="+url.QueryEscape(p.Phone), nil, &found)
+	if err != nil || len(found.Profiles) > 0 {
+		return append(found.Profiles, there)[0], false, err
+	}
+	if !i.repeated(p.Phone) {
+		return p, true, nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	first, repeats := i.planned[p.Phone]
+	if repeats {
+		return first, false, nil
+	}
+	i.planned[p.Phone] = p
+	return p, true, nil
+}
+
 // took counts a person who was created or is there already, and reports where the file says something else of them.
 func (i *importing) took(r row, created bool, there operator.Person) error {
 	if created {
@@ -126,12 +159,13 @@ func (i *importing) took(r row, created bool, there operator.Person) error {
 			columnTimeZone:  {r.person.TimeZone, there.TimeZone},
 		}[column]
 		if said[0] != said[1] {
-			wrong = append(wrong, refusal{r.line, column, "exists: the phone has a profile with another " + column + ", which was left as it is"})
+			wrong = append(wrong, refusal{r.line, column, "exists: the phone has a profile with another " + column + ", which is left as it is"})
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
+	i.others.Add(1)
 	return i.refused.add(wrong...)
 }
 

@@ -62,6 +62,9 @@ func TestReadPeople(t *testing.T) {
 			"2 : a quote that begins here is not closed on its line: lines 2 to 3 are read as one, and none of them is taken" +
 				" | 4 : a quote that begins here is not closed on its line: lines 4 to 5 are read as one, and none of them is taken | 6 +12025550143 Ana en guessed",
 		},
+		{"AQuotedFieldWithSeparatorsAndLineEnds", "phone,first_name,address\n" + ana + ",Ana,\"Rua A, 5\r\nApto 2, 01310-100\r\nS\u00e3o Paulo, SP\"\n" + ana + ",\"Bo\nLi\",x\n", "2 +12025550143 Ana en guessed | 5 +12025550143 Bo Li en guessed"},
+		{"NoRowThatAQuoteHasSwallowed", "first_name,phone,note\n\"Ana," + ana + "\nBo\"," + ana + ",\n\"Cy\"," + ana + ",\"a, b\"\n", "2 : a quote that begins here is not closed on its line: lines 2 to 3 are read as one, and none of them is taken | 4 +12025550143 Cy en guessed"},
+		{"EmptyColumnsBehindARow", "phone,first_name\n" + ana + ",Ana,, ,\n" + ana + ",Bo,,x\n" + ana + "\n", "2 +12025550143 Ana en guessed | 3 : it has 4 columns, and the first line 2 | 4 : it has 1 columns, and the first line 2"},
 		{"LettersOfAnotherEncoding", "phone,first_name\n" + ana + ",Jo\xe3o\n", "2 first_name: it is not UTF-8; save the file as CSV UTF-8"},
 		{"NothingOfAnEmptyFile", "", "! the file is empty"},
 		{"OtherColumnsBeside", "email,Phone Number,Nome,VIP\na@b.c," + ana + ",Ana,yes\n", "2 +12025550143 Ana en guessed"},
@@ -172,8 +175,11 @@ func TestImport(t *testing.T) {
 
 		said, err := importing()
 		require.ErrorContains(t, err, "lines that were not taken: 1; see "+people+".refused.csv")
-		require.Equal(t, "line 2: +12*******43, Ana, en, America/New_York\nline 3: +12*******44, Bo, en, a guessed time zone\nline 5: +12*******45, Di ane, pt-BR, a guessed time zone\n"+
-			people+": 3 people can be created, where their phone is not there yet; lines that repeat a phone: 1; refused lines: 1.\nNothing was sent; --yes creates them.\n", said)
+		require.Equal(t, "line 2: +12*******43, Ana, en, America/New_York\nline 3: +12*******44, Bo, en, a guessed time zone\n"+
+			"line 4 is refused: phone: write it in international format, with + and the country code, such as +14155550123\n"+
+			"line 5: +12*******45, Di ane, pt-BR, a guessed time zone\n"+people+": people: 3; lines that repeat a phone: 1; refused lines: 1.\n"+
+			"3 new, 1 the same, 0 changed: the phone has a profile with other data, which stays as it is; 1 refused.\n"+
+			"Nothing was written; --yes creates the new ones.\n", said)
 		const refused = "line,column,reason\n4,phone,\"phone: write it in international format, with + and the country code, such as +14155550123\"\n"
 		require.Equal(t, refused, refusedOf(t, people))
 
@@ -182,17 +188,26 @@ func TestImport(t *testing.T) {
 		require.Contains(t, said, "3 created, 1 there already, 1 not taken.\n")
 		require.Equal(t, refused, refusedOf(t, people))
 
+		said, err = importing()
+		require.ErrorContains(t, err, "lines that were not taken: 1")
+		require.Contains(t, said, "0 new, 4 the same, 0 changed")
 		said, err = importing("--yes")
 		require.ErrorContains(t, err, "lines that were not taken: 1")
 		require.Contains(t, said, "0 created, 4 there already, 1 not taken.\n", "it may be run again")
 
-		require.NoError(t, os.WriteFile(people, []byte("phone,first_name,locale,time_zone\n+12025550144,Bob,en,\n+12025550145,Di ane,en,Europe/Lisbon\n"), 0o600))
+		require.NoError(t, os.WriteFile(people, []byte("phone,first_name,locale,time_zone\n+12025550144,Bob,en,\n+12025550145,Di ane,en,Europe/Lisbon\n+12025550146,Eve,en,\n+12025550146,Eva,en,\n"), 0o600))
+		said, err = importing("--parallel", "1")
+		require.ErrorContains(t, err, "lines that were not taken: 3")
+		require.Contains(t, said, "1 new, 0 the same, 3 changed: ")
+		foreseen := refusedOf(t, people)
 		said, err = importing("--yes", "--parallel", "1")
-		require.ErrorContains(t, err, "lines that were not taken: 2")
-		require.Contains(t, said, "0 created, 2 there already, 2 not taken.\n")
-		require.Equal(t, "line,column,reason\n2,first_name,\"exists: the phone has a profile with another first_name, which was left as it is\"\n"+
-			"3,locale,\"exists: the phone has a profile with another locale, which was left as it is\"\n"+
-			"3,time_zone,\"exists: the phone has a profile with another time_zone, which was left as it is\"\n", refusedOf(t, people))
+		require.ErrorContains(t, err, "lines that were not taken: 3")
+		require.Contains(t, said, "1 created, 3 there already, 3 not taken.\n")
+		require.Equal(t, foreseen, refusedOf(t, people), "the preview has said it all")
+		require.Equal(t, "line,column,reason\n2,first_name,\"exists: the phone has a profile with another first_name, which is left as it is\"\n"+
+			"3,locale,\"exists: the phone has a profile with another locale, which is left as it is\"\n"+
+			"3,time_zone,\"exists: the phone has a profile with another time_zone, which is left as it is\"\n"+
+			"5,first_name,\"exists: the phone has a profile with another first_name, which is left as it is\"\n", refusedOf(t, people))
 
 		_, err = importing("--report", people)
 		require.ErrorContains(t, err, "--report must be another file")
