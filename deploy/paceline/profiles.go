@@ -48,7 +48,8 @@ Phone Number, Celular or Nome; --columns says others. Commas, semicolons, tabs o
 
 Without --yes nothing is changed: the file is held to the rules of a profile, the gateway is asked who is there, and it is counted what
 --yes would do with the lines: new, the same, changed (the phone is there with other data), refused; the report has the numbers of the
-last two. With --yes each person is created who is not there yet. A phone that is there already is left as it is, and is reported when the file says something else.
+last two. With --yes each person is created who is not there yet. A phone that is there already is left as it is, and is reported when
+the file says something else.
 So it may be run again at any time, also after it was broken off. No person is activated.
 
 PACELINE_API_TOKEN is a token of an operator or an app; without it one is signed with API_JWT_SECRET, or the secrets of paceline up.
@@ -119,7 +120,8 @@ func (c *importCommand) preview(out io.Writer) (good int, repeated func(phone st
 		_, err = fmt.Fprintf(out, "columns that are not read: %s\n", strings.Join(c.ignored, ", "))
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(out, "%s: people: %d; lines that repeat a phone: %d; refused lines: %d.\n", c.File, len(seen), good-len(seen), refused)
+		_, err = fmt.Fprintf(out, "%s: people: %d; lines that repeat a phone: %d; refused lines: %d.\n",
+			c.File, len(seen), good-len(seen), refused)
 	}
 	return good, func(phone string) bool { return seen[maphash.String(seed, phone)] }, err
 }
@@ -175,8 +177,8 @@ func (c *importCommand) send(ctx context.Context, t terminal, good int, repeated
 		_, told = fmt.Fprintf(t.out, "%d created, %d there already, %d not taken.\n", i.created.Load(), i.known.Load(), refused.lines)
 	} else {
 		others := i.others.Load()
-		_, told = fmt.Fprintf(t.out, "%d new, %d the same, %d changed: the phone has a profile with other data, which stays as it is; %d refused.\n"+
-			"Nothing was written; --yes creates the new ones.\n", i.created.Load(), i.known.Load()-others, others, int64(refused.lines)-others)
+		_, told = fmt.Fprintf(t.out, "%d new, %d the same, %d changed: the phone has a profile with other data, which stays as it is; "+
+			"%d refused.\nNothing was written; --yes creates the new ones.\n", i.created.Load(), i.known.Load()-others, others, int64(refused.lines)-others)
 	}
 	if ctx.Err() != nil {
 		err = errors.New("broken off; run it again to go on")
