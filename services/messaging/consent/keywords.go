@@ -2,20 +2,20 @@ package consent
 
 import (
 	"slices"
-	"strings"
-	"unicode"
+
+	"paceline.internal/platform/letters"
 )
 
 // Version names this keyword pack in the ledger, so that an old event can be read by the words of its day. It
 // changes with every change to the words below or to the matching.
-const Version = "2026-11-20.2"
+const Version = "2026-11-27.1"
 
 // Classify says what a text does to the consent of a person who is in state current. The whole message must be the
 // keyword, after case, diacritics, spacing, punctuation and emoji are set aside: "STOP!!" and "Opt-out" are, "stop it"
 // and "vou sair hoje" are not. An opt-out or a call for help may be repeated and may say please or thanks; consent is
 // never read out of more than the bare word.
 func Classify(body string, current State) Effect {
-	found, _ := keywords(words(body))
+	found, _ := keywords(letters.Words(body))
 	bare := len(found) == 1
 	switch {
 	case slices.Contains(found, stop):
@@ -42,7 +42,7 @@ const (
 	courtesy
 )
 
-// meaning holds every language at once: a person may write STOP in any of them. A phrase is written as words makes
+// meaning holds every language at once: a person may write STOP in any of them. A phrase is written as letters.Words makes
 // it: lower case, without diacritics, single spaces, a hyphen or an apostrophe as a space. The language of the phrase is
 // the one that the person is answered in.
 func meaning(phrase string) (keyword, Locale) {
@@ -90,10 +90,14 @@ func keywords(message []string) ([]keyword, Locale) {
 	var found []keyword
 	locale := English
 	for len(message) > 0 {
-		k, l, length := leading(message)
-		if k == ordinary {
+		phrase, length := letters.Leading(message, longestPhrase, func(phrase string) bool {
+			k, _ := meaning(phrase)
+			return k != ordinary
+		})
+		if length == 0 {
 			return nil, English
 		}
+		k, l := meaning(phrase)
 		found = append(found, k)
 		if l == Portuguese {
 			locale = Portuguese
@@ -101,49 +105,4 @@ func keywords(message []string) ([]keyword, Locale) {
 		message = message[length:]
 	}
 	return found, locale
-}
-
-// leading is the longest known phrase at the beginning of the message, its language, and its length in words.
-func leading(message []string) (keyword, Locale, int) {
-	for length := min(longestPhrase, len(message)); length > 0; length-- {
-		if k, locale := meaning(strings.Join(message[:length], " ")); k != ordinary {
-			return k, locale, length
-		}
-	}
-	return ordinary, English, 0
-}
-
-// words are the runs of letters and digits, folded.
-func words(body string) []string {
-	return strings.FieldsFunc(strings.Map(fold, body), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-}
-
-// fold lower-cases and takes the diacritics off the letters of Portuguese and its neighbours, whether they come
-// composed or as combining marks, drops invisible characters, and reads the full-width letters of East Asian keyboards
-// as the plain ones. The onboarding service has its own for the words
-// that it reads: the two services share their contract only, and either pack may change alone.
-func fold(r rune) rune {
-	if r >= '！' && r <= '～' { // the full-width forms of ASCII, in its order
-		r -= '！' - '!'
-	}
-	switch r = unicode.ToLower(r); r {
-	case 'á', 'à', 'â', 'ã', 'ä', 'å':
-		return 'a'
-	case 'é', 'è', 'ê', 'ë':
-		return 'e'
-	case 'í', 'ì', 'î', 'ï':
-		return 'i'
-	case 'ó', 'ò', 'ô', 'õ', 'ö':
-		return 'o'
-	case 'ú', 'ù', 'û', 'ü':
-		return 'u'
-	case 'ç':
-		return 'c'
-	case 'ñ':
-		return 'n'
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point) {
-		return -1
-	}
-	return r
 }

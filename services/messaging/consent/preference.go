@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"paceline.internal/platform/letters"
 )
 
 // PreferencesVersion names the words of this file beside what was said in them, as Version names the keywords in the ledger.
@@ -54,7 +56,7 @@ func PreferencesOf(body string) Preferences {
 	nothing := Preferences{Locale: English}
 	asked := nothing
 	for _, part := range strings.FieldsFunc(strings.ReplaceAll(body, ":", " "), punctuates) { // "reminders: off"
-		clause := strings.Join(contracted(words(part)), " ")
+		clause := strings.Join(contracted(letters.Words(part)), " ")
 		if clause == "" || alone.MatchString(clause) {
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"paceline.internal/platform/letters"
 )
 
 // RulesVersion names the rules of this file and of doubt.go in the ledger, as Version names the keywords. It changes with every change to
@@ -64,7 +66,7 @@ func byRules(clauses []string, text string) (Wish, Locale) {
 func clausesOf(body string) (clauses []string, text string) {
 	var parts []string
 	for _, part := range strings.FieldsFunc(body, punctuates) {
-		folded := slices.DeleteFunc(contracted(words(part)), swears)
+		folded := slices.DeleteFunc(contracted(letters.Words(part)), swears)
 		if len(folded) == 0 {
 			continue
 		}

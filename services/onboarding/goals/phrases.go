@@ -12,8 +12,8 @@ import (
 	"strings"
 	"unicode"
 
+	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/session"
 )
 
 // ErrWords is a file of goal words that cannot be used.
@@ -65,7 +65,7 @@ func ParseWords(file []byte) (Words, error) {
 			refuse("%s has %d words; it may have 1 to %d", locale, n, maxPerLocale)
 		}
 		for _, word := range lists[locale] {
-			begin := session.Words(word)
+			begin := letters.Words(word)
 			if problem := words.problem(word, begin); problem != "" {
 				refuse("%.60q of %s %s", word, locale, problem)
 				continue
@@ -133,12 +133,12 @@ func (w Words) reminder(goal string) string {
 	return goal
 }
 
-// wordsOf is session.Words with where each word ends.
+// wordsOf is letters.Words with where each word ends.
 func wordsOf(message string) (words []string, ends []int) {
 	begin := -1
 	end := func(at int) {
 		if begin >= 0 {
-			if word := session.Words(message[begin:at]); len(word) > 0 {
+			if word := letters.Words(message[begin:at]); len(word) > 0 {
 				words, ends = append(words, word[0]), append(ends, at)
 			}
 		}
@@ -181,7 +181,7 @@ func Undoes(message string) bool { return undoOf(message) != noUndo }
 
 // undoOf reads what a message asks to take back, in both languages at once.
 func undoOf(message string) undo {
-	switch words := strings.Join(session.Words(message), " "); {
+	switch words := strings.Join(letters.Words(message), " "); {
 	case takesBack.MatchString(words):
 		return undoLast
 	case cancels.MatchString(words):

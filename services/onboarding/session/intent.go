@@ -1,9 +1,6 @@
 package session
 
-import (
-	"strings"
-	"unicode"
-)
+import "paceline.internal/platform/letters"
 
 // Intent is what a reply asks of the conversation.
 type Intent int
@@ -21,14 +18,13 @@ const (
 // "no problem" and "maybe later today" go on. No person is left waiting because we did not understand.
 func IntentOf(message string) Intent {
 	intent := Advance
-	for rest := Words(message); len(rest) > 0; {
-		p, length := leading(rest)
-		switch p {
-		case ordinary:
+	for rest := letters.Words(message); len(rest) > 0; {
+		phrase, length := letters.Leading(rest, longestPhrase, func(phrase string) bool { return meaning(phrase) != ordinary })
+		if length == 0 {
 			return Advance
-		case negative:
+		}
+		if meaning(phrase) == negative {
 			intent = Pause
-		case courtesy:
 		}
 		rest = rest[length:]
 	}
@@ -44,7 +40,7 @@ const (
 	courtesy
 )
 
-// meaning holds the phrases as Words makes them: lower case, without diacritics, single spaces.
+// meaning holds the phrases as letters.Words makes them: lower case, without diacritics, single spaces.
 func meaning(s string) phrase {
 	switch s {
 	case "later", "no", "not now", "nope", "nah", "not yet",
@@ -60,41 +56,3 @@ func meaning(s string) phrase {
 
 // longestPhrase is the number of words of the longest phrase in meaning.
 const longestPhrase = 4
-
-// leading is the longest known phrase at the beginning of the message, and its length in words.
-func leading(message []string) (phrase, int) {
-	for length := min(longestPhrase, len(message)); length > 0; length-- {
-		if p := meaning(strings.Join(message[:length], " ")); p != ordinary {
-			return p, length
-		}
-	}
-	return ordinary, 0
-}
-
-// Words are the runs of letters and digits of a message in lower case, without diacritics and invisible characters.
-func Words(message string) []string {
-	return strings.FieldsFunc(strings.Map(fold, message), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-}
-
-// fold lower-cases, takes the diacritics off the letters that the phrases use, composed or as combining marks, and
-// drops invisible characters.
-func fold(r rune) rune {
-	switch r = unicode.ToLower(r); r {
-	case 'á', 'à', 'â', 'ã':
-		return 'a'
-	case 'é', 'ê':
-		return 'e'
-	case 'í':
-		return 'i'
-	case 'ó', 'ô', 'õ':
-		return 'o'
-	case 'ú', 'ü':
-		return 'u'
-	case 'ç':
-		return 'c'
-	}
-	if unicode.In(r, unicode.Mn, unicode.Cf) {
-		return -1
-	}
-	return r
-}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/platform/letters"
 )
 
 // Choice is an answer to the goodbye.
@@ -30,7 +30,7 @@ func ParseChoice(message string) Choice {
 	if strings.ContainsFunc(strings.TrimRightFunc(message, closes), refuses) {
 		return NoChoice
 	}
-	switch strings.Join(session.Words(strings.Map(narrow, message)), " ") {
+	switch strings.Join(letters.Words(strings.Map(narrow, message)), " ") {
 	case "1", "confuso", "confusa", "achei confuso", "confused":
 		return ChoiceConfused
 	case "2", "ocupado", "ocupada", "na correria", "busy":

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/platform/letters"
 )
 
 // Destination is where a person wants to be written to.
@@ -62,7 +62,7 @@ var (
 // ParseDestination reads a switch of the destination, in both languages. The whole message must be it: "the group meets on Monday"
 // and "não mande para o grupo" are none.
 func ParseDestination(message string) (Destination, bool) {
-	words := strings.Join(session.Words(message), " ") + " "
+	words := strings.Join(letters.Words(message), " ") + " "
 	switch {
 	case strings.ContainsRune(message, '?') && !request.MatchString(words): // "use the group?" asks what we would do
 		return "", false

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"paceline.internal/services/onboarding/session"
+	"paceline.internal/platform/letters"
 )
 
 // Expense is an expense that a message tells of.
@@ -80,7 +80,7 @@ func (r *reading) take(token string) bool {
 		r.cents = centsOf(parts[2])
 		return r.cents > 0
 	}
-	for _, word := range session.Words(token) {
+	for _, word := range letters.Words(token) {
 		if !r.word(word) {
 			return false
 		}

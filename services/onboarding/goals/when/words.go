@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"paceline.internal/platform/letters"
 )
 
 // token is a word, a number or a mark of a text.
@@ -68,20 +70,21 @@ func letterAt(text string, at int) bool {
 	return unicode.IsLetter(r)
 }
 
-// folds are the letters of both languages without their accents.
-var folds = strings.NewReplacer(
-	"á", "a", "à", "a", "â", "a", "ã", "a", "ä", "a", "é", "e", "è", "e", "ê", "e", "ë", "e", "í", "i", "ì", "i", "î", "i", "ï", "i",
-	"ó", "o", "ò", "o", "ô", "o", "õ", "o", "ö", "o", "ú", "u", "ù", "u", "û", "u", "ü", "u", "ç", "c", "ñ", "n", "–", "-", "—", "-", "−", "-",
-)
-
-// fold is a letter in lower case without its accent, and whether it had one.
+// fold returns a letter in lower case without its accent, a dash as a hyphen, and whether it was another character than in lower case.
 func fold(r rune) (string, bool) {
-	if unicode.Is(unicode.Mn, r) {
+	lower := unicode.ToLower(r)
+	switch {
+	case unicode.Is(unicode.Mn, r):
+		return "", true
+	case strings.ContainsRune("–—−", r):
+		return "-", true
+	case unicode.IsLetter(r) && r != 'ª' && r != 'º':
+		if plain := letters.Fold(r); plain >= 0 {
+			return string(plain), plain != lower
+		}
 		return "", true
 	}
-	lower := string(unicode.ToLower(r))
-	plain := folds.Replace(lower)
-	return plain, plain != lower
+	return string(lower), false
 }
 
 // item is what the vocabulary makes of one token or of several.
