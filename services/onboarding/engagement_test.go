@@ -419,6 +419,95 @@ func TestPreferences(t *testing.T) {
 	})
 }
 
+// refusesPreferences has the database refuse every change of a preference, until the returned function is called.
+func (b *bundle) refusesPreferences() (mend func()) {
+	b.t.Helper()
+	b.exec(`alter table event_outbox add constraint broken check (type <> 'engagement.preference_changed')`)
+	return func() { b.exec(`alter table event_outbox drop constraint broken`) }
+}
+
+func TestApology(t *testing.T) {
+	t.Parallel()
+
+	for _, locale := range []string{"en", "pt-BR"} {
+		subtest(t, "S4_72_PreferenceThatFailedForGoodIsApologisedForOnce_"+locale, setup, func(t *testing.T, b *bundle) {
+			p := b.known()
+			b.exec(`update profiles set locale = $2 where id = $1`, p.ID, locale)
+			p.Locale = locale
+			mend := b.refusesPreferences()
+			b.reply(p, "stop tips")
+			b.work()
+			b.answered(p) // it is tried again
+			b.quiet()
+			b.answered(p, catalog.Apology)
+			require.False(t, b.engaged(p).TipsOff)
+			require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+
+			b.exec(`update webhook_jobs set status = 'pending', next_retry_at = $1, processed_at = null where status = 'failed'`, b.clock.Now())
+			b.quiet() // as after a crash before the failure was recorded
+			b.answered(p, catalog.Apology)
+
+			mend()
+			b.clock.Advance(time.Second)
+			b.reply(p, "stop tips")
+			require.True(t, b.engaged(p).TipsOff)
+			b.answered(p, catalog.Apology, catalog.TipsOff)
+		})
+	}
+
+	subtest(t, "S4_72_PreferenceThatARetryWritesIsConfirmedAndNotApologisedFor", setup, func(t *testing.T, b *bundle) {
+		p := b.known()
+		mend := b.refusesPreferences()
+		b.reply(p, "stop tips")
+		b.pass(time.Minute)
+		b.answered(p)
+		mend()
+		b.quiet()
+		require.True(t, b.engaged(p).TipsOff)
+		b.answered(p, catalog.TipsOff)
+	})
+
+	subtest(t, "S4_72_PreferenceThatFailedForGoodLeavesTheConversationOpen", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		mend := b.refusesPreferences()
+		b.reply(p, "stop tips")
+		b.quiet()
+		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+		require.Len(t, b.messaging.Taken(p.Phone), 2, "the opening and the apology")
+		mend()
+		b.reply(p, "Sure")
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
+	subtest(t, "S4_72_ApologyThatMessagingCannotTakeIsSentLater", setup, func(t *testing.T, b *bundle) {
+		p := b.known()
+		b.refusesPreferences()
+		b.messaging.Script(messagingtest.First(messagingtest.Unavailable, messagingtest.Unavailable))
+		b.reply(p, "stop tips")
+		b.quiet()
+		b.answered(p, catalog.Apology)
+		require.Len(t, b.messaging.Attempts(), 3)
+	})
+
+	subtest(t, "S4_52_ChoiceThatFailedForGoodIsApologisedFor", setup, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		b.exec(`alter table event_outbox add constraint broken check (type <> 'engagement.goodbye_response')`)
+		b.reply(p, "3")
+		b.quiet()
+		b.in(p, rules.GoodbyeSent)
+		b.answered(p, catalog.Apology)
+	})
+
+	subtest(t, "S4_72_OrdinaryMessageThatFailedForGoodGetsNone", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.exec(`alter table session_transitions add constraint broken check (kind <> 'replied')`)
+		b.reply(p, "1") // a choice only while a goodbye asks for one
+		b.quiet()
+		b.requireParked(r, "failed for good")
+		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+	})
+}
+
 // TestConcurrentTransitions: of two that were decided on the same person one is written, and the other is told.
 func TestConcurrentTransitions(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ const (
 	DestinationHousehold  = "ENGAGEMENT_DESTINATION_HOUSEHOLD"  // to the switch to the household
 	DestinationIndividual = "ENGAGEMENT_DESTINATION_INDIVIDUAL" // to the switch to the person's own phone
 	DestinationNone       = "ENGAGEMENT_DESTINATION_NONE"       // to the switch of a person without a household
-	Apology               = "ENGAGEMENT_APOLOGY"                // when a choice, preference or switch failed
+	Apology               = "ENGAGEMENT_APOLOGY"                // to a choice, preference or switch that failed for good
 )
 
 // The texts about goals that people say by text. None remembers what was said before: who is asked back sends the whole sentence again.

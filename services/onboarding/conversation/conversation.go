@@ -25,7 +25,7 @@ type Config struct {
 	Store   store
 	Carrier carrier
 	// Engagement is asked about every message of a person before the conversation is, and Goals in between.
-	Engagement taker
+	Engagement follower
 	Goals      taker
 	Outbox     outbox.Rows[session.Alarm]
 	QStash     outbox.Publisher

@@ -13,10 +13,15 @@ import (
 // GiveUp parks the conversation that waits for a job that failed for good, so that an operator finds it, and ends the job as failed in the
 // same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks no session. It is the conversation
 // that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A message
-// that belongs to no conversation of ours is left to the list of failed jobs.
+// that belongs to no conversation of ours is left to the list of failed jobs, and so is one for engagement, whose person gets an apology.
 func (c *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalidMessage) {
 		return nil
+	}
+	if isReply(j) {
+		if done, err := c.apologised(ctx, j); done || err != nil {
+			return err
+		}
 	}
 	_, err := c.park(ctx, Cause{Job: j, Failure: cause.Error()},
 		fmt.Sprintf("job %s (%s) failed for good: %v; see the job and the log, mend that", j.ID, j.EventType, cause))

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"paceline.internal/platform/queue"
@@ -11,6 +12,14 @@ import (
 type taker interface {
 	// Taken reports whether a recorded message was for the taker, which has answered it then.
 	Taken(ctx context.Context, h Heard) (bool, error)
+}
+
+// follower is engagement, which a message may ask for something that then fails.
+type follower interface {
+	taker
+	// Apologise answers a message whose job failed for good, if it asked something of engagement, and reports whether that is done.
+	// *Pending and ErrUnavailable while it is worth asking again.
+	Apologise(ctx context.Context, h Heard) (bool, error)
 }
 
 // Switch is what a message asks of one kind of messages.
@@ -45,16 +54,42 @@ type Heard struct {
 // taken asks engagement about a message, whose activity every message is, and then goals, before the conversation is asked. What is taken
 // takes effect there; the runner ends its job.
 func (c *Service) taken(ctx context.Context, j queue.Job, m reply, recorded Recorded) (bool, error) {
-	at, _ := m.said()
-	heard := Heard{
-		OrgID: recorded.OrgID, Phone: m.Message.From, MessageID: recorded.MessageID, Body: m.Message.Body, At: at,
-		Effect: recorded.Effect, Preferences: recorded.Preferences, JobID: j.ID, JobSince: j.CreatedAt,
-	}
-	taken, err := c.Engagement.Taken(ctx, heard)
+	h := heard(j, m, recorded)
+	taken, err := c.Engagement.Taken(ctx, h)
 	if taken || err != nil {
 		return taken, err
 	}
-	return c.Goals.Taken(ctx, heard)
+	return c.Goals.Taken(ctx, h)
+}
+
+func heard(j queue.Job, m reply, recorded Recorded) Heard {
+	at, _ := m.said()
+	return Heard{
+		OrgID: recorded.OrgID, Phone: m.Message.From, MessageID: recorded.MessageID, Body: m.Message.Body, At: at,
+		Effect: recorded.Effect, Preferences: recorded.Preferences, JobID: j.ID, JobSince: j.CreatedAt,
+	}
+}
+
+// apologised has engagement answer a message whose job failed for good, and reports whether it did: no conversation waits for such a
+// message. Only what passes by itself is an error, for which the job is kept. Any other failure leaves the message to the list of
+// failed jobs, as if engagement had not been asked.
+func (c *Service) apologised(ctx context.Context, j queue.Job) (bool, error) {
+	m, err := replyIn(j)
+	if err != nil {
+		return false, nil //nolint:nilerr // the job fails for it
+	}
+	var done bool
+	_, recorded, err := c.record(ctx, &m)
+	if err == nil {
+		done, err = c.Engagement.Apologise(ctx, heard(j, m, recorded))
+	}
+	if _, pending := errors.AsType[*Pending](err); pending || errors.Is(err, ErrUnavailable) {
+		return false, err
+	}
+	if err != nil {
+		c.Log.ErrorContext(ctx, "onboarding.apology_failed", "job_id", j.ID, "error", err)
+	}
+	return done, nil
 }
 
 // Answered reports whether an answer that no conversation waits for was taken, or may not be sent to the person. *Pending while it is worth

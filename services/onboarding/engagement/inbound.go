@@ -267,19 +267,52 @@ func (s *Service) prefer(ctx context.Context, v View, h conversation.Heard, w wi
 	return answers, nil
 }
 
+// Apologise answers a message whose job failed for good with an apology, once, if it asked something of engagement: a preference, or a
+// choice while a goodbye asks for one. It reports false when the message asked nothing, and when nothing may be sent to the person now.
+// A failure that is tried again is not apologised for: the person gets the answer as soon as a try succeeds, and two answers to
+// one message would contradict each other. Errors: *conversation.Pending, and what the ports return.
+func (s *Service) Apologise(ctx context.Context, h conversation.Heard) (bool, error) {
+	w := wishOf(h)
+	if w == (wish{}) {
+		return false, nil
+	}
+	v, err := s.Store.Person(ctx, h.OrgID, h.Phone, cause(h), h.JobID)
+	if errors.Is(err, ErrNoPerson) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, open := rules.Choosable(v.Person, v.Situation, h.At)
+	if !w.prefers() && !open || v.silent() {
+		return false, nil
+	}
+	return true, s.say(ctx, v, h, answerKey(v, h)+":apology", []string{catalog.Apology})
+}
+
+// answerKey is the key of the answer to a message.
+func answerKey(v View, h conversation.Heard) string {
+	return "engagement:" + v.ProfileID + ":" + h.MessageID
+}
+
 // answer sends the answer to a message, once per message. What it confirms has been written: an answer that cannot be sent is logged.
 func (s *Service) answer(ctx context.Context, v View, h conversation.Heard, keys []string) error {
+	return s.say(ctx, v, h, answerKey(v, h), keys)
+}
+
+// say sends texts of the catalog as one message.
+func (s *Service) say(ctx context.Context, v View, h conversation.Heard, key string, keys []string) error {
 	var texts []string
-	for _, key := range keys {
-		text, err := s.Texts.Render(v.Locale, key, v.FirstName, catalog.Params{})
+	for _, name := range keys {
+		text, err := s.Texts.Render(v.Locale, name, v.FirstName, catalog.Params{})
 		if err != nil {
-			return fmt.Errorf("render %s: %w", key, err)
+			return fmt.Errorf("render %s: %w", name, err)
 		}
 		texts = append(texts, text)
 	}
 	sent, err := s.Carrier.Send(ctx, conversation.Message{
 		OrgID: v.OrgID, ProfileID: v.ProfileID, To: v.Phone, Body: strings.Join(texts, " "),
-		Key: "engagement:" + v.ProfileID + ":" + h.MessageID, CorrelationID: h.JobID, Unknown: s.Unknown, HoldVersion: v.HoldVersion,
+		Key: key, CorrelationID: h.JobID, Unknown: s.Unknown, HoldVersion: v.HoldVersion,
 	})
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
