@@ -15,6 +15,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
@@ -339,6 +340,86 @@ func TestQueueOfOutreach(t *testing.T) {
 		require.Len(t, b.triggers(p), 3)
 		require.Len(t, first, 1)
 		require.Equal(t, first, listed[string](b, queued, p.ID))
+	})
+}
+
+// logged are the types of outreach, and the statuses of its rows, that lines of an event in the log are about.
+func (b *bundle) logged(event string) []string {
+	b.t.Helper()
+	about := []string{}
+	for _, line := range b.log.of(b.t, event) {
+		about = append(about, listed[string](b, `select $2 || ' ' || status from engagement_outreach where id = $1 and profile_id = $3`,
+			line["outreach_id"], line["type"], line["profile_id"])...)
+	}
+	return about
+}
+
+func TestLogOfOutreach(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_36_TellsWhatIsQueuedSentAndFailed", setup, func(t *testing.T, b *bundle) {
+		sent, failed := b.known(), b.known()
+		require.Equal(t, []string{"welcome pending", "welcome pending"}, b.logged("engagement.outreach_queued"))
+		b.messaging.Script(func(_ int, in *sendRequest) messagingtest.Outcome {
+			if in.GetTo() == failed.Phone {
+				return messagingtest.Reject
+			}
+			return messagingtest.Accept
+		})
+		b.sends()
+		require.Equal(t, []string{"welcome completed"}, b.logged("engagement.outreach_sent"))
+		require.Equal(t, []string{"welcome failed"}, b.logged("engagement.outreach_failed"))
+		require.Len(t, b.messaging.Taken(sent.Phone), 1)
+		require.NotEmpty(t, b.log.of(t, "engagement.outreach_failed")[0]["error"])
+	})
+
+	subtest(t, "S4_36_TellsWhatARunQueuesAndForWhomElse", runsToday, func(t *testing.T, b *bundle) {
+		p, partner := b.known(), b.person()
+		b.exec(`delete from engagement_outreach`)
+		b.together(p, partner)
+		b.exec(`update profiles set preferred_destination = 'group' where id = $1`, p.ID)
+		before := len(b.logged("engagement.outreach_queued"))
+		b.exec(`delete from user_engagement_states where profile_id <> $1`, p.ID)
+		b.onDay(16, 9)
+		b.works()
+		require.Equal(t, []string{"goodbye pending"}, b.logged("engagement.outreach_queued")[before:])
+		b.sends()
+		require.Equal(t, []string{"goodbye completed", "goodbye completed"}, b.logged("engagement.outreach_queued")[before:], "and the partner's")
+	})
+
+	subtest(t, "S4_31_S4_36_KeyThatIsThereIsNotToldAgain", setup, func(t *testing.T, b *bundle) {
+		p := b.asked()
+		welcome := rules.Outreach{Type: rules.Welcome, At: b.clock.Now()}
+		row := engagement.Outreach{
+			Type: welcome.Type, Key: welcome.Key(p.ID), MessageKey: catalog.Welcome, LocalDay: rules.LocalDay(welcome.At, nil), DueAt: welcome.At,
+			ExpiresAt: welcome.Expires(),
+		}
+		v, at := b.engaged(p), b.clock.Now()
+		moves, _, err := rules.DefaultConfig().Limits.Answer(v.Person, v.Situation, rules.ChoiceAllGood, at, at)
+		require.NoError(t, err)
+		c := engagement.Change{View: v, Cause: "message:" + newID(), Moves: moves, Outreach: []engagement.Outreach{row, row}, At: at}
+		require.NoError(t, b.store.Engagement().Apply(t.Context(), c))
+		require.NotEmpty(t, c.Outreach[0].ID)
+		require.Empty(t, c.Outreach[1].ID)
+	})
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+
+	subtest(t, "S4_36_QueuedMessagesSurviveIt", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		dying := b.healthy()
+		dying.at, dying.mishap = 1, dieBefore
+		b.serve(b.start(dying))
+		_, err := b.current().outreach.Drain(t.Context())
+		require.ErrorIs(t, err, errMishap)
+		require.True(t, dying.dead())
+		require.Empty(t, b.got(p))
+		b.serve(b.start(b.healthy()))
+		b.later(time.Minute)
+		require.Equal(t, []string{goodbyeFor(t, p)}, b.got(p))
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
 	})
 }
 

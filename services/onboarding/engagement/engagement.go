@@ -204,6 +204,7 @@ type Answer struct {
 
 // Outreach is a row of outreach to be queued. A key that there is already is left as it is.
 type Outreach struct {
+	ID         string // of the row; the store sets it, and leaves it empty when the key was there
 	Type       rules.MessageType
 	Key        string
 	MessageKey string // of the catalog

@@ -209,12 +209,24 @@ func (s *Service) apply(ctx context.Context, c Change) error {
 	if len(c.Outreach) > 0 {
 		s.Notify()
 	}
+	s.logQueued(ctx, c)
 	for _, m := range c.Moves {
 		if m.Audit != nil {
 			s.Metrics.moved(ctx, m.Audit.Trigger, 1)
 		}
 	}
 	return nil
+}
+
+func (s *Service) logQueued(ctx context.Context, written ...Change) {
+	for _, c := range written {
+		for _, o := range c.Outreach {
+			if o.ID != "" {
+				s.Log.InfoContext(ctx, "engagement.outreach_queued", "outreach_id", o.ID, "profile_id", c.View.ProfileID, "type", string(o.Type),
+					"due_at", o.DueAt)
+			}
+		}
+	}
 }
 
 // queue adds outreach to a change, if its person may be written to.

@@ -82,7 +82,10 @@ type Due struct {
 }
 
 // Rendered is what is sent, and to whom: every try sends the same.
-type Rendered struct{ Phone, Locale, Body string }
+type Rendered struct {
+	Phone, Locale, Body string
+	Members             []string // the rows that Begin queued for the others of the household
+}
 
 // End is the end of a row.
 type End struct {
@@ -234,8 +237,9 @@ func (s *Service) send(ctx context.Context, d Due, about, to View) error {
 	if err != nil {
 		return err
 	}
-	if resolved == rules.Group && !d.Begun && d.MemberID == "" {
-		s.Notify() // of the rows of the other members
+	for _, id := range rendered.Members {
+		s.Log.InfoContext(ctx, "engagement.outreach_queued", "outreach_id", id, "profile_id", d.ProfileID, "type", string(d.Type), "due_at", s.Now())
+		s.Notify()
 	}
 	d.Begun = true
 	sent, err := s.Carrier.Send(ctx, conversation.Message{

@@ -309,6 +309,7 @@ func (s *Service) batch(ctx context.Context, r *Run, found []Candidate, noSender
 		if queued {
 			s.Notify()
 		}
+		s.logQueued(ctx, changes...)
 		return nil
 	case errors.Is(err, ErrRunLost) || ctx.Err() != nil || s.Transient(err):
 		return err

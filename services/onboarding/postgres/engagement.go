@@ -467,7 +467,7 @@ func follow(batch *pgx.Batch, c engagement.Change, args postgres.Args, asked str
 	if types, _ := args["withdraw"].([]string); asked != "" && len(types) > 0 {
 		batch.Queue(sqlWithdraw, args)
 	}
-	for _, o := range c.Outreach {
+	for i, o := range c.Outreach {
 		params, err := json.Marshal(o.Params)
 		if err != nil {
 			return fmt.Errorf("encode parameters: %w", err)
@@ -476,9 +476,16 @@ func follow(batch *pgx.Batch, c engagement.Change, args postgres.Args, asked str
 		if slices.ContainsFunc(c.Moves, func(m rules.Move) bool { return m.Queue == o.Type }) {
 			transition = asked
 		}
+		id := newID()
 		batch.Queue(sqlQueueOutreach, postgres.Args{
-			"id": newID(), "org": c.View.OrgID, "profile": c.View.ProfileID, "key": o.Key, "type": string(o.Type), "payload": params,
+			"id": id, "org": c.View.OrgID, "profile": c.View.ProfileID, "key": o.Key, "type": string(o.Type), "payload": params,
 			"due": o.DueAt, "transition": transition, "message_key": o.MessageKey, "local_day": o.LocalDay, "expires": o.ExpiresAt, "at": c.At,
+		}).Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() == 0 {
+				id = ""
+			}
+			c.Outreach[i].ID = id
+			return nil
 		})
 	}
 	for _, e := range c.Events {

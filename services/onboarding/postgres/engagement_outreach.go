@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
@@ -121,7 +122,8 @@ func (s *Engagement) Begin(
 		case err != nil || !group || d.MemberID != "" || d.Begun:
 			return err
 		}
-		return queueForMembers(ctx, tx, args)
+		begun.Members, err = queueForMembers(ctx, tx, args)
+		return err
 	})
 	if err != nil {
 		return engagement.Rendered{}, fmt.Errorf("begin outreach: %w", err)
@@ -129,23 +131,31 @@ func (s *Engagement) Begin(
 	return begun, nil
 }
 
-func queueForMembers(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
+// queueForMembers returns the rows that it queued.
+func queueForMembers(ctx context.Context, tx pgx.Tx, args postgres.Args) (queued []string, err error) {
 	rows, err := tx.Query(ctx, sqlMembers, args)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	type member struct{ ID, Phone string }
 	members, err := pgx.CollectRows(rows, pgx.RowToStructByPos[member])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var batch pgx.Batch
 	for _, m := range members {
+		id := newID()
 		batch.Queue(sqlQueueForMember, postgres.Args{
-			"org": args["org"], "id": args["id"], "member_row": newID(), "member": m.ID, "phone": m.Phone, "at": args["at"],
+			"org": args["org"], "id": args["id"], "member_row": id, "member": m.ID, "phone": m.Phone, "at": args["at"],
+		}).Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() == 1 {
+				queued = append(queued, id)
+			}
+			return nil
 		})
 	}
-	return tx.SendBatch(ctx, &batch).Close()
+	err = tx.SendBatch(ctx, &batch).Close()
+	return queued, err
 }
 
 const sqlUnbegin = `

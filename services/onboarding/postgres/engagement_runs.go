@@ -341,7 +341,8 @@ from unnest(@ids::uuid[], @profiles::uuid[], @keys::text[], @types::text[], @pay
     i (id, profile_id, key, type, payload, due, transition, message_key, local_day, expires)
 join profiles p on p.org_id = @org and p.id = i.profile_id
 where p.id = any(@profiles::uuid[])
-on conflict (org_id, idempotency_key) do nothing`
+on conflict (org_id, idempotency_key) do nothing
+returning idempotency_key, id::text`
 
 const sqlTellAll = `
 insert into event_outbox (event_id, org_id, type, subject, time, causation_id, data)
@@ -477,12 +478,12 @@ func followAll(ctx context.Context, tx pgx.Tx, b engagement.Batch, transitions m
 	}
 	changed := len(moved)
 	if len(queued) > 0 {
-		tag, err := tx.Exec(ctx, sqlQueueAll, queued.args(b))
+		n, err := queueAll(ctx, tx, b, queued)
 		if err != nil {
 			return 0, err
 		}
 		if len(transitions) == 0 {
-			changed = int(tag.RowsAffected())
+			changed = n
 		}
 	}
 	if len(told) > 0 {
@@ -491,6 +492,25 @@ func followAll(ctx context.Context, tx pgx.Tx, b engagement.Batch, transitions m
 		}
 	}
 	return changed, nil
+}
+
+// queueAll queues outreach, sets the ids of the rows in the batch, and returns how many there are.
+func queueAll(ctx context.Context, tx pgx.Tx, b engagement.Batch, queued columns) (int, error) {
+	rows, err := tx.Query(ctx, sqlQueueAll, queued.args(b))
+	if err != nil {
+		return 0, err
+	}
+	ids := map[string]string{}
+	var key, id string
+	if _, err := pgx.ForEachRow(rows, []any{&key, &id}, func() error { ids[key] = id; return nil }); err != nil {
+		return 0, err
+	}
+	for _, c := range b.Changes {
+		for i, o := range c.Outreach {
+			c.Outreach[i].ID = ids[o.Key]
+		}
+	}
+	return len(ids), nil
 }
 
 // columns are the arguments of a statement over many rows, an array for each column.
