@@ -84,10 +84,11 @@ type Service struct {
 	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
 	kept    map[string][]*auditv1.AuditEntry  // by organisation, newest first
 	down    bool
-	older   bool // of the release before
-	paced   bool // outreach waits for its turn
-	full    bool // beneath a cap
-	lost    bool // what was taken did not reach its person
+	older   bool          // of the release before
+	every   time.Duration // between two messages of outreach; zero for no pace
+	turn    time.Time     // of the next one
+	full    bool          // beneath a cap
+	lost    bool          // what was taken did not reach its person
 }
 
 type row struct {
@@ -163,11 +164,11 @@ func (s *Service) SetFull(full bool) {
 	s.full = full
 }
 
-// SetPaced has all outreach wait for its turn, or none any more.
-func (s *Service) SetPaced(paced bool) {
+// SetInterval has messages of outreach wait for their turns, which are as far apart as given; zero has none wait any more.
+func (s *Service) SetInterval(every time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paced = paced
+	s.every = every
 }
 
 // Settle finds out what became of the messages in doubt, as by a receipt that arrives now.
@@ -300,6 +301,12 @@ func (s *Service) Send(_ context.Context, in *messagingv1.SendRequest) (*messagi
 	if answer, err := s.unasked(in); answer != nil || err != nil {
 		return answer, err
 	}
+	if wait := s.turn.Sub(s.now()); in.GetMessageClass() == messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH && s.every > 0 {
+		if wait > 0 {
+			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(wait)}, nil
+		}
+		s.turn = s.now().Add(s.every)
+	}
 	return s.attempt(in)
 }
 
@@ -336,8 +343,6 @@ func (s *Service) unasked(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 			Code: codes.ResourceExhausted, Reason: messagingv1.Reason_REASON_SEND_CAPPED.String(), Domain: "paceline.messaging.v1",
 			Message: "as much was sent as the cap allows", RetryAfter: RetryAfter,
 		}
-	case s.paced && !known && in.GetMessageClass() == messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH:
-		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_THROTTLED, RetryAfter: durationpb.New(RetryAfter)}, nil
 	case s.holds[in.GetTo()].GetHeld() && s.holds[in.GetTo()].GetVersion() > in.GetHoldVersion(), s.words[in.GetTo()] != "":
 		if slices.Contains(in.GetUnderstands(), messagingv1.Outcome_OUTCOME_HELD) {
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_HELD, RetryAfter: durationpb.New(RetryAfter)}, nil

@@ -84,6 +84,7 @@ func TestLoadConfig(t *testing.T) {
 		require.NotContains(t, err.Error(), "short-secret")
 	})
 
+	// Also: S4-61.
 	t.Run("HasTheDefaultsOfTheContract", func(t *testing.T) {
 		t.Parallel()
 		cfg, err := messaging.LoadConfig(environ("postgres://localhost/messaging", ""))
@@ -96,6 +97,7 @@ func TestLoadConfig(t *testing.T) {
 		require.InDelta(t, 1, cfg.SegmentsPerSecond, 0)
 		require.Equal(t, 5*time.Second, cfg.OutboundPoll)
 		require.Equal(t, 30*24*time.Hour, cfg.OutboundRetention)
+		require.Equal(t, 500*time.Millisecond, cfg.OutreachInterval)
 		require.Equal(t, org, cfg.OrgID.String())
 	})
 }

@@ -1,6 +1,7 @@
 package onboarding_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -343,6 +345,65 @@ func TestQueueOfOutreach(t *testing.T) {
 	})
 }
 
+// TestTurnsOfOutreach is about the order and the pace of what is due.
+func TestTurnsOfOutreach(t *testing.T) {
+	t.Parallel()
+	// queued are goodbyes that are due at these times from now on, in the order of their ids.
+	queued := func(b *bundle, due ...time.Duration) []conversation.Profile {
+		people := make([]conversation.Profile, len(due))
+		for i := range due {
+			people[i] = b.known()
+		}
+		b.exec(`delete from engagement_outreach`)
+		b.clock.Advance(14 * day)
+		for i, p := range people {
+			b.standing(p, rules.Inactivity14d)
+			b.exec(`update engagement_outreach set next_retry_at = $2, scheduled_for = $2 where profile_id = $1`, p.ID, b.clock.Now().Add(due[i]))
+		}
+		return people
+	}
+
+	subtest(t, "S4_61_ClaimTakesWhatIsDueOldestFirstUpToItsLimit", setup, func(t *testing.T, b *bundle) {
+		people := queued(b, -time.Second, -3*time.Second, time.Millisecond, -2*time.Second)
+		claim := func() []string {
+			claimed, err := b.store.Engagement().Queue().Claim(t.Context(), queue.Claim{Limit: 2, Now: b.clock.Now(), Until: b.clock.Now().Add(time.Minute)})
+			require.NoError(t, err)
+			var phones []string
+			for _, j := range claimed.Jobs {
+				phones = append(phones, j.Subject)
+			}
+			return phones
+		}
+		require.Equal(t, []string{people[1].Phone, people[3].Phone}, claim())
+		require.Equal(t, []string{people[0].Phone}, claim())
+		require.Empty(t, claim(), "the other one is not due")
+	})
+
+	subtest(t, "S4_61_OldestIsSentFirstAndTheNextOne500msLater", setup, func(t *testing.T, b *bundle) {
+		people := queued(b, -time.Second, -4*time.Second, -3*time.Second, -2*time.Second, time.Hour)
+		b.messaging.SetInterval(500 * time.Millisecond)
+		began := b.clock.Now()
+		var order []int
+		after := map[int]time.Duration{}
+		for b.clock.Now().Sub(began) < 3*time.Second {
+			b.sends()
+			for i, p := range people {
+				if _, seen := after[i]; !seen && len(b.got(p)) > 0 {
+					order, after[i] = append(order, i), b.clock.Now().Sub(began)
+				}
+			}
+			b.clock.Advance(100 * time.Millisecond)
+		}
+		require.Len(t, order, 4, "the last one is not due")
+		for n, i := range order {
+			require.Equal(t, time.Duration(n)*500*time.Millisecond, after[i])
+		}
+		// The first turn is of one of those that four workers begin at once, and the others wait in their order.
+		rest := slices.DeleteFunc([]int{1, 2, 3, 0}, func(i int) bool { return i == order[0] })
+		require.Equal(t, rest, order[1:])
+	})
+}
+
 // logged are the types of outreach, and the statuses of its rows, that lines of an event in the log are about.
 func (b *bundle) logged(event string) []string {
 	b.t.Helper()
@@ -597,7 +658,7 @@ func TestOutreachBegun(t *testing.T) {
 		b.clock.Advance(14 * day)
 		b.standing(first, rules.Inactivity14d)
 		b.standing(second, rules.Inactivity14d)
-		b.messaging.SetPaced(true)
+		b.messaging.SetInterval(500 * time.Millisecond)
 		people := b.current().people.People
 		n, wait, err := people.Admit(t.Context(), 4)
 		require.NoError(t, err)
@@ -608,7 +669,7 @@ func TestOutreachBegun(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.Positive(t, wait)
-		b.messaging.SetPaced(false)
+		b.messaging.SetInterval(0)
 		b.clock.Advance(wait)
 		n, _, err = people.Admit(t.Context(), 4)
 		require.NoError(t, err)

@@ -30,7 +30,7 @@ func (b *bundle) turn(o *outbound.Outreach) time.Duration {
 func TestTurnsOfOutreach(t *testing.T) {
 	t.Parallel()
 
-	t.Run("ProcessesShareOneTurnInAnInterval", func(t *testing.T) {
+	t.Run("S4_61_ProcessesShareOneTurnInAnInterval", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		for range 4 {

@@ -57,7 +57,7 @@ func TestOutreach(t *testing.T) {
 
 func outreachWaitsForItsTurn(t *testing.T) {
 	t.Helper()
-	t.Run("TwoOfAnOrganisationAreAnIntervalApartAndAConversationWaitsForNone", func(t *testing.T) {
+	t.Run("S4_61_TwoOfAnOrganisationAreAnIntervalApartAndAConversationWaitsForNone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		require.Equal(t, send.Accepted, b.outreach("1").Outcome)
