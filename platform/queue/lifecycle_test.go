@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -267,6 +268,38 @@ func TestEnds(t *testing.T) {
 func TestLoop(t *testing.T) {
 	t.Parallel()
 
+	t.Run("S2_21_SecondStartOfALoopThatRunsDoesEachJobOnce", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		var told bytes.Buffer
+		started, release := make(chan struct{}, 8), make(chan struct{})
+		var ran atomic.Int32
+		b.handle = func(context.Context, queue.Job) error {
+			ran.Add(1)
+			started <- struct{}{}
+			<-release
+			return nil
+		}
+		b.change = func(c *queue.Config) { c.Log = slog.New(slog.NewJSONHandler(&told, nil)) }
+		ids := []string{b.enqueue(""), b.enqueue("")}
+		runner := b.runner()
+		loop := func() error {
+			return runner.Loop(onceStarted(func(context.Context, time.Duration, <-chan struct{}) bool { return false })).Run(t.Context())
+		}
+		first := make(chan error, 1)
+		go func() { first <- loop() }()
+		<-started
+		<-started // both jobs are at work
+		require.NoError(t, loop(), "the second start finds nothing, and ends")
+		close(release)
+		require.NoError(t, <-first)
+		require.EqualValues(t, 2, ran.Load())
+		for _, id := range ids {
+			require.Equal(t, queue.StatusCompleted, b.row(id).Status)
+		}
+		require.Equal(t, 1, strings.Count(told.String(), `"msg":"worker.started"`))
+	})
+
 	t.Run("R_16_ATypeWithoutAHandlerIsNoLabel", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -302,14 +335,16 @@ func TestLoop(t *testing.T) {
 		b.change = func(c *queue.Config) {
 			c.Log = slog.New(slog.NewJSONHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
-		b.enqueue("")
+		id := b.enqueue("")
 		bad := b.job("")
 		bad.EventType = "other"
 		b.add(bad)
 		rest := onceStarted(func(context.Context, time.Duration, <-chan struct{}) bool { return false })
 		require.NoError(t, b.runner().Loop(rest).Run(t.Context()))
 		for _, line := range []string{
-			`"msg":"worker.started","queue":"jobs"`, `"msg":"worker.processing"`, `"event_type":"work","status":"completed"`,
+			`"msg":"worker.started","queue":"jobs"`,
+			`"msg":"worker.processing","queue":"jobs","job_id":"` + id + `","event_type":"work"`,
+			`"msg":"worker.processing","queue":"jobs","job_id":"` + bad.ID + `","event_type":"other"`, `"job_id":"` + id + `","event_type":"work","status":"completed"`,
 			`"event_type":"other","status":"failed","attempts":1,"error":"no handler for event type \"other\""`, `"msg":"worker.stopped"`,
 		} {
 			require.Contains(t, told.String(), line)
