@@ -162,9 +162,9 @@ func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
 		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, givenUp(r, sent)), nil
 	case KeyReused:
 		return session.Park(r, now, session.Stuck, o.Trigger, sent.MessageID, reused(r, o.Key)), nil
-	default:
-		return session.Move{}, fmt.Errorf("conversation: outcome %d is unknown", sent.Outcome)
+	case RemindersOff: // only of a message with a purpose that may be switched off, which no message of a conversation has
 	}
+	return session.Move{}, fmt.Errorf("conversation: outcome %d is none of a conversation's message", sent.Outcome)
 }
 
 // unsettledLimit is how long a direct message is waited for: about as long as the sweeper keeps after a step.
