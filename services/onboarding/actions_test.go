@@ -134,9 +134,11 @@ func TestReportAction(t *testing.T) {
 		b.tier(p, 1)
 		b.clock.Advance(2 * day)
 		b.tier(p, 2)
-		b.tells(p, engagement.EventTierCompleted, "tier", "1", "2")
-		b.tells(p, engagement.EventTierCompleted, "time_to_complete_days", "3", "2")
-		b.tells(p, engagement.EventTierCompleted, "days_since_signup", "3", "5")
+		b.clock.Advance(4 * day)
+		b.tier(p, 3)
+		b.tells(p, engagement.EventTierCompleted, "tier", "1", "2", "3")
+		b.tells(p, engagement.EventTierCompleted, "time_to_complete_days", "3", "2", "4")
+		b.tells(p, engagement.EventTierCompleted, "days_since_signup", "3", "5", "9")
 	})
 
 	subtest(t, "S4_84_TwoTiersOfOneDayAreBothCelebrated", setup, func(t *testing.T, b *bundle) {
@@ -325,11 +327,16 @@ func TestHints(t *testing.T) {
 	})
 
 	subtest(t, "S4_66_MonthIsThatOfThePerson", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.exec(`update profiles set time_zone = 'America/Sao_Paulo' where id = $1`, p.ID)
+		p, other := b.person(), b.person()
+		b.exec(`update profiles set time_zone = 'America/Sao_Paulo'`)
 		b.clock.Advance(time.Date(2026, 12, 1, 2, 30, 0, 0, time.UTC).Sub(b.clock.Now())) // still November there
 		b.reports(p, "add_expense", inCategory("food"))
 		b.reports(p, "add_expense", inCategory("food"))
+		for _, hint := range []string{"By the way", "", "Curious how food adds up"} { // all three in November there
+			text := b.reports(other, "add_expense", inCategory("food")).GetHint()
+			require.True(t, strings.HasPrefix(text, hint))
+			require.Equal(t, hint == "", text == "")
+		}
 		b.clock.Advance(time.Hour)
 		require.Empty(t, b.reports(p, "add_expense", inCategory("food")).GetHint())
 		b.reports(p, "add_expense", inCategory("food"))

@@ -16,6 +16,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/session"
 )
@@ -107,6 +108,17 @@ func TestEvents(t *testing.T) {
 			b.count(`select count(*) from event_outbox e join engagement_state_transitions s on s.profile_id::text = e.subject
 				and s.cause = e.causation_id and s.trigger = e.data ->> 'trigger' and s.created_at = e.time
 				where e.subject = $1 and e.type = 'engagement.state_changed'`, p.ID), "each transition is told once, with its cause and its time")
+	})
+
+	subtest(t, "S4_56_TransitionTellsWhereThePersonIsWrittenTo", setup, func(t *testing.T, b *bundle) {
+		p, mate := b.known(), b.known()
+		b.sends()
+		b.together(p, mate)
+		b.clock.Advance(time.Minute)
+		b.reply(p, "use the group")
+		b.drifts(p, rules.GoodbyeSent)
+		b.tells(p, engagement.EventStateChanged, "destination", "individual", "group")
+		b.tells(mate, engagement.EventStateChanged, "destination", "individual", "individual")
 	})
 
 	subtest(t, "S4_56_AnOutboxThatFailsHoldsUpNoConversation", setup, func(t *testing.T, b *bundle) {

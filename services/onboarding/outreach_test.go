@@ -82,6 +82,19 @@ func TestOutreach(t *testing.T) {
 		require.Len(t, b.got(p), 1)
 	})
 
+	subtest(t, "S4_45_AcceptanceThatIsLearntLaterCountsFromWhenTwilioTookIt", setup, func(t *testing.T, b *bundle) {
+		p := b.standing(b.away(), rules.Inactivity14d)
+		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.sends()
+		taken := b.clock.Now()
+		b.clock.Advance(3 * time.Hour)
+		require.True(t, b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt.IsZero())
+		b.messaging.ResolveAll() // by the carrier's own list
+		b.sends()
+		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "completed", "sent"))
+		require.WithinDuration(t, taken.Add(48*time.Hour), b.in(p, rules.GoodbyeSent).Person.GoodbyeExpiresAt, 0)
+	})
+
 	// Also: S4-33.
 	subtest(t, "S4_62_TriesAreASecondAndTwoApartAndTheThirdIsTheLast", setup, func(t *testing.T, b *bundle) {
 		p := b.standing(b.away(), rules.Inactivity14d)

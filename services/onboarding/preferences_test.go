@@ -306,6 +306,25 @@ func TestFirstMessage(t *testing.T) {
 		require.Equal(t, rules.Individual, b.engaged(p).Destination)
 	})
 
+	subtest(t, "S4_64_SecondMessageChangesNothing", setup, func(t *testing.T, b *bundle) {
+		alone, shared, mate := b.person(), b.person(), b.person()
+		b.reply(alone, "hello")
+		b.together(shared, mate)
+		b.reply(shared, "hello")
+		require.Equal(t, rules.Individual, b.engaged(alone).Destination)
+		require.Equal(t, rules.Group, b.engaged(shared).Destination)
+		b.exec(`update profiles set preferred_destination = 'individual' where id = $1`, shared.ID) // as if nothing had been found
+		b.together(alone, b.person())
+		b.clock.Advance(14 * day)
+		for _, p := range []conversation.Profile{alone, shared} {
+			b.standing(p, rules.Inactivity14d)
+			b.reply(p, "hello again") // which moves their state, as the first one did
+			v := b.engaged(p)
+			require.True(t, v.InHousehold)
+			require.Equal(t, rules.Individual, v.Destination)
+		}
+	})
+
 	subtest(t, "S4_63_WishIsNotWelcomed", setup, func(t *testing.T, b *bundle) {
 		p, silent := b.person(), b.person()
 		b.reply(p, "stop reminders")

@@ -284,6 +284,35 @@ func TestWeeklyRun(t *testing.T) {
 		require.Len(t, review(b, busy), 1)
 		require.Equal(t, []string{"2026-W47 superseded", "2026-W48 completed"}, b.runsOf(rules.Weekly))
 	})
+
+	subtest(t, "S4_60_WhatIsDoneAfterItsEndIsNotOfTheWeek", runsToday, func(t *testing.T, b *bundle) {
+		busy, late := b.known(), b.known()
+		b.onDay(3, 8) // Monday
+		b.reports(busy, "add_expense")
+		b.reply(late, "hello")
+		b.onDay(0, 9)
+		b.clock.Advance(time.Microsecond) // the week is over, and its run comes later
+		b.reports(busy, "set_budget")
+		b.reports(late, "add_expense")
+		b.clock.Advance(time.Hour)
+		b.works()
+		require.Equal(t, []string{busy.ID + ":weekly_review:2026-W48 ENGAGEMENT_WEEKLY_REVIEW " + `{"count": 1}`}, review(b, busy))
+		require.Equal(t, []string{late.ID + ":weekly_review:2026-W48 ENGAGEMENT_WEEKLY_REVIEW_EMPTY {}"}, review(b, late))
+	})
+
+	subtest(t, "S4_60_WhoJoinedAfterItsEndGetsNoReview", runsToday, func(t *testing.T, b *bundle) {
+		b.onDay(3, 9)
+		before := b.known()
+		b.clock.Advance(time.Microsecond)
+		after := b.known()
+		b.clock.Advance(time.Hour)
+		b.works()
+		require.Len(t, review(b, before), 1)
+		require.Empty(t, review(b, after))
+		b.onDay(7, 10)
+		b.works()
+		require.Equal(t, []string{after.ID + ":weekly_review:2026-W49 ENGAGEMENT_WEEKLY_REVIEW_EMPTY {}"}, review(b, after), "the week after is theirs")
+	})
 }
 
 func TestPeriodsOfRuns(t *testing.T) {
