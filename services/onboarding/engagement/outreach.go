@@ -239,7 +239,8 @@ func (s *Service) send(ctx context.Context, d Due, about, to View) error {
 		return err
 	}
 	for _, id := range rendered.Members {
-		s.Log.InfoContext(ctx, "engagement.outreach_queued", "outreach_id", id, "profile_id", d.ProfileID, "type", string(d.Type), "due_at", s.Now())
+		s.Log.InfoContext(ctx, "engagement.outreach_queued", "outreach_id", id, "profile_id", d.ProfileID, "type", string(d.Type),
+			"due_at", s.Now())
 		s.Notify()
 	}
 	d.Begun = true
