@@ -89,6 +89,7 @@ type Service struct {
 	turn    time.Time     // of the next one
 	full    bool          // beneath a cap
 	lost    bool          // what was taken did not reach its person
+	barred  bool          // what would be sent was refused with a code that no retry mends
 }
 
 type row struct {
@@ -140,6 +141,13 @@ func (s *Service) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+}
+
+// SetBarred has explanations say that Twilio refused what would be sent with a code that no retry mends.
+func (s *Service) SetBarred(barred bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.barred = barred
 }
 
 // SetLost has explanations say that what was taken did not reach its person.
@@ -376,6 +384,10 @@ func (s *Service) ExplainSend(_ context.Context, in *messagingv1.ExplainSendRequ
 	if s.lost && outcome == "already_accepted" {
 		e.Gates = append(e.GetGates(), &explainv1.Gate{Name: "delivered", Fact: "code 30005", Change: "another number"})
 		e.Advice = "another number"
+	}
+	if s.barred && outcome == "sent" {
+		e.Gates = append(e.GetGates(), &explainv1.Gate{Name: "backoff", Passed: true, Fact: "code 30034"})
+		e.NeedsPerson, e.Advice, e.Next = true, "register the number", "Twilio refuses it again."
 	}
 	return &messagingv1.ExplainSendResponse{Explanation: e}, nil
 }

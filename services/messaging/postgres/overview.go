@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +10,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/twilio"
 )
 
 // sqlUndelivered reads an index that has no delivered message, of each minute and kind up to a limit.
@@ -50,6 +52,32 @@ select count(*)::int from (
     select from sms_messages s where s.org_id = @org and s.status in ('accepted', 'queued', 'sent')
       and s.accepted_at > @from and s.accepted_at <= @until and s.next_look_at is not null limit @most) n`
 
+// sqlRefusals counts, among the newest messages of each status of a refusal, those whose code needs a person and after which nothing
+// passed: was delivered, or was taken and not reported as lost in time.
+const sqlRefusals = `
+with refused as (
+    select m.* from unnest(array['throttled', 'rejected', 'failed', 'undelivered']) u (status)
+    cross join lateral (
+        select s.id, s.to_number, s.error_code, s.created_at, s.updated_at from sms_messages s
+        where s.org_id = @org and s.status = u.status and s.status not in ('delivered', 'received') order by s.id desc limit @most) m
+    where m.error_code = any (@codes::int[]) and m.to_number like '+%'
+), passed as (
+    select left(n.to_number, 2) as zone, max(n.accepted_at) as at
+    from (select * from sms_messages where org_id = @org order by id desc limit @most) n
+    where n.status = 'delivered' or n.status in ('accepted', 'queued', 'sent') and n.accepted_at <= @until
+    group by left(n.to_number, 2)
+)
+select r.error_code as code, count(*)::int as messages, min(r.created_at) as since,
+    (array_agg(r.id order by r.updated_at desc, r.id desc))[1] as newest
+from refused r left join passed p on p.zone = left(r.to_number, 2)
+where case when r.error_code = any (@of_account::int[]) then p.at is null or p.at <= r.updated_at
+    else r.updated_at > @refused_since and not exists (
+        select from sms_messages l where l.org_id = @org and l.to_number = r.to_number and l.direction = 'outbound'
+          and l.attempted_at > r.updated_at
+          and (l.status = 'delivered' or l.status in ('accepted', 'queued', 'sent') and l.accepted_at <= @until))
+    end
+group by r.error_code order by max(r.updated_at) desc, r.error_code`
+
 // sqlByIndex, sent ahead in the same transaction, has what is rare read by its index, whatever the planner takes for hidden by policies.
 const sqlByIndex = `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)`
@@ -61,8 +89,9 @@ func (s *Store) Overview(ctx context.Context, q send.OverviewQuery) (o send.Over
 	last := q.Now.Truncate(time.Minute)
 	args := postgres.Args{
 		"org": q.OrgID, "most": q.Most, "each": q.MostOfAMinute, "first": last.Add(-time.Duration(q.Minutes-1) * time.Minute), "last": last,
-		"from": from, "until": until,
+		"from": from, "until": until, "refused_since": q.RefusedSince(),
 	}
+	args["codes"], args["of_account"] = twilio.NeedingPerson()
 	var batch pgx.Batch
 	batch.Queue(sqlByIndex)
 	batch.Queue(sqlUndelivered, args).Query(func(rows pgx.Rows) (err error) {
@@ -86,6 +115,12 @@ func (s *Store) Overview(ctx context.Context, q send.OverviewQuery) (o send.Over
 		return err
 	})
 	batch.Queue(sqlMissingOf, args).QueryRow(func(row pgx.Row) error { return row.Scan(&o.Missing) })
+	refusals := maps.Clone(args)
+	refusals["most"] = q.MostRefused
+	batch.Queue(sqlRefusals, refusals).Query(func(rows pgx.Rows) (err error) {
+		o.Refusals, err = pgx.CollectRows(rows, pgx.RowToStructByName[send.Refusal])
+		return err
+	})
 	err = s.pool.SendBatch(ctx, &batch).Close()
 	return o, err
 }

@@ -39,10 +39,11 @@ type Gate struct {
 
 // Explanation is what a send would be answered, and why.
 type Explanation struct {
-	Outcome Outcome
-	Gates   []Gate // in the order in which they decide
-	Next    string // what happens by itself
-	Advice  string // what may be done about it
+	Outcome     Outcome
+	Gates       []Gate // in the order in which they decide
+	Next        string // what happens by itself
+	Advice      string // what may be done about it
+	NeedsPerson bool   // Twilio refuses it until somebody has done what Advice says
 }
 
 // Explain says what Send would answer to a request now. It changes nothing; that outreach waits for its turn is not explained. ErrInvalid.
@@ -117,7 +118,7 @@ func (f Standing) gates(a Attempt) []Gate {
 	if m != nil && m.Status == sms.Throttled {
 		gates = append(gates, Gate{
 			Name: "backoff", Outcome: Throttled, Passed: m.Retryable(a.At), Fact: m.unprocessed(), Since: m.UpdatedAt,
-			Change: pick(m.Retryable(a.At), "", "time: it may be tried again at "+at(m.LeaseUntil)),
+			Change: pick(m.Retryable(a.At), "", m.remedy()+"time: it may be tried again at "+at(m.LeaseUntil)),
 		})
 	}
 	if waits {
@@ -281,6 +282,14 @@ func (m Message) unprocessed() string {
 	return fact
 }
 
+// remedy is what a person has to do before the message passes; empty of one that passes by itself.
+func (m Message) remedy() string {
+	if !m.NeedsPerson() {
+		return ""
+	}
+	return meaningOf(m.ErrorCode).Remedy + "; then "
+}
+
 // at is an instant as the texts of an explanation have it.
 func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
@@ -297,8 +306,23 @@ func explained(gates []Gate, m *Message, now time.Time) Explanation {
 		e.Advice = last.Change
 	}
 	e.Next = next(e.Outcome, m, now)
+	if m == nil || !m.NeedsPerson() {
+		return e
+	}
+	e.NeedsPerson = true
+	switch e.Outcome {
+	case WouldSend:
+		e.Advice = meaningOf(m.ErrorCode).Remedy
+		e.Next += untilMended
+	case Throttled:
+		e.Next += untilMended
+	default:
+	}
 	return e
 }
+
+// untilMended follows what happens by itself to a message that NeedsPerson.
+const untilMended = " Twilio refuses it again until what it refuses is mended, which no retry does."
 
 // next is what happens by itself.
 func next(o Outcome, m *Message, now time.Time) string {

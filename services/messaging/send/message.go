@@ -167,7 +167,7 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 	case twilio.Accepted: // above
 	case twilio.Rejected:
 		m.Status, m.ErrorCode = sms.Rejected, outcome.Code
-		if oursToMend(outcome.Code) {
+		if twilio.OfAccount(outcome.Code) {
 			m.Status, m.LeaseUntil = sms.Throttled, a.At.Add(mendWait)
 		}
 	case twilio.Throttled:
@@ -194,9 +194,15 @@ func (m Message) endChecks(at time.Time) Message {
 // processed it, so it may be sent once that is mended; its recipient is not reported as unreachable.
 const mendWait = 30 * time.Second
 
-func oursToMend(code int) bool {
-	known, ok := twilio.Explain(code)
-	return ok && known.Class == twilio.ClassConfig
+// NeedsPerson reports whether Twilio or the carrier refused the message with a code that no retry mends. It is tried again all the same,
+// and refused until a person has done what the code's remedy says.
+func (m Message) NeedsPerson() bool {
+	switch m.Status {
+	case sms.Throttled, sms.Rejected, sms.Failed, sms.Undelivered:
+		return twilio.NeedsPerson(m.ErrorCode)
+	case sms.Sending, sms.Unknown, sms.Parked, sms.GivenUp, sms.Accepted, sms.Queued, sms.Sent, sms.Delivered, sms.Received:
+	}
+	return false
 }
 
 func (m Message) accept(outcome twilio.Outcome, at time.Time) Message {

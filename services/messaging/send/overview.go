@@ -13,6 +13,7 @@ type OverviewQuery struct {
 	Minutes       int // of how many minutes, the present one included
 	Most          int // where counting stops
 	MostOfAMinute int // where it stops for a minute
+	MostRefused   int // among how many of the newest messages of a status refusals are looked for
 }
 
 // LookedFor is when a message was accepted for whose final status Twilio may be asked now: within a day, and the check after it; and not so
@@ -27,7 +28,20 @@ type Overview struct {
 	Settled         []SettledMinute     // of the same minutes
 	Unknown, Parked InDoubt
 	Missing         int // messages whose final status has not come in time, as in Gauges
+	Refusals        []Refusal
 }
+
+// Refusal is a code with which Twilio or the carriers refuse messages until a person has acted, and nothing passed since: no message to
+// the same number, or of a code that refuses whatever the account sends, none to the same zone of the numbering plan (the first digit).
+type Refusal struct {
+	Code     int
+	Messages int
+	Since    time.Time // when the first of them was made
+	Newest   uuid.UUID // the one that was refused last
+}
+
+// RefusedSince is how long ago a refusal of one recipient's message is still shown: nothing may ever be sent to them again.
+func (q OverviewQuery) RefusedSince() time.Time { return q.Now.Add(-7 * 24 * time.Hour) }
 
 // UndeliveredMinute is what Twilio took in a minute and has not reported as delivered.
 type UndeliveredMinute struct {

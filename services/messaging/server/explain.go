@@ -37,7 +37,7 @@ func (s *Server) ExplainMessage(ctx context.Context, r *messagingv1.ExplainMessa
 }
 
 func writeExplanation(e send.Explanation) *explainv1.Explanation {
-	out := &explainv1.Explanation{Outcome: string(e.Outcome), Next: e.Next, Advice: e.Advice}
+	out := &explainv1.Explanation{Outcome: string(e.Outcome), Next: e.Next, Advice: e.Advice, NeedsPerson: e.NeedsPerson}
 	for _, g := range e.Gates {
 		gate := &explainv1.Gate{Name: g.Name, Passed: g.Passed, Fact: g.Fact, Change: g.Change}
 		if !g.Since.IsZero() {

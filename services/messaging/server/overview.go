@@ -10,6 +10,7 @@ import (
 	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
 	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/twilio"
 )
 
 // What an overview counts is bounded: reading so many entries of an index takes a few milliseconds.
@@ -17,6 +18,7 @@ const (
 	overviewMinutes  = 60
 	countedUpTo      = 10_000
 	countedOfAMinute = 1_000
+	countedRefusals  = 1_000
 )
 
 // GetMessagingOverview says how messages stand in the caller's organisation.
@@ -30,6 +32,7 @@ func (s *Server) GetMessagingOverview(
 	now := s.Now()
 	o, err := s.Store.Overview(ctx, send.OverviewQuery{ // one more shows whether there are more
 		OrgID: view.orgID, Now: now, Minutes: overviewMinutes, Most: countedUpTo + 1, MostOfAMinute: countedOfAMinute + 1,
+		MostRefused: countedRefusals + 1,
 	})
 	if err != nil {
 		return nil, refuse(ctx, err)
@@ -50,6 +53,13 @@ func (s *Server) GetMessagingOverview(
 	}
 	if gauges.OldestDueSeconds > 0 {
 		answer.Queues[0].OldestDueAt = timestamppb.New(now.Add(-time.Duration(gauges.OldestDueSeconds * float64(time.Second))))
+	}
+	for _, r := range o.Refusals {
+		known, _ := twilio.Explain(r.Code)
+		answer.Refusals = append(answer.Refusals, &messagingv1.CarrierRefusal{
+			Code: int32Of(r.Code), Messages: counted(r.Messages, countedRefusals), Since: writeTime(r.Since),
+			Meaning: known.Meaning, Remedy: known.Remedy, NewestMessageId: writeID(r.Newest),
+		})
 	}
 	for i, m := range o.Undelivered {
 		settled := o.Settled[i]

@@ -84,6 +84,7 @@ func writeMessage(m send.Message) *messagingv1.Message {
 		MessageId: m.ID.String(), ProfileId: writeID(m.ProfileID), Direction: string(m.Direction), From: m.From, To: m.To, Body: m.Body,
 		Status: string(m.Status), TwilioSid: m.SID, IdempotencyKey: m.Key, Segments: int32Of(m.Segments),
 		CreatedAt: timestamppb.New(m.CreatedAt), AcceptedAt: writeTime(m.AcceptedAt),
+		NeedsPerson: m.NeedsPerson(),
 	}
 	if m.ErrorCode != 0 {
 		answer.ErrorCode = new(int32Of(m.ErrorCode))

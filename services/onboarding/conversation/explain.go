@@ -21,10 +21,11 @@ type Gate struct {
 
 // Explanation is what would happen now, and why.
 type Explanation struct {
-	Outcome string
-	Gates   []Gate // in the order in which they decide
-	Next    string // what happens by itself
-	Advice  string // what may be done about it
+	Outcome     string
+	Gates       []Gate // in the order in which they decide
+	Next        string // what happens by itself
+	Advice      string // what may be done about it
+	NeedsPerson bool   // Twilio refuses our text until somebody has done what Advice says
 
 	ProfileID string // of a session: whose it is
 }
@@ -72,6 +73,9 @@ const (
 // gateDelivered is messaging's gate that does not pass where Twilio took a text and it did not reach the person.
 const gateDelivered = "send.delivered"
 
+// gateBackoff is messaging's gate of a text that Twilio did not take, and why it did not.
+const gateBackoff = "send.backoff"
+
 // ExplainStep says what would come of a session's step if its alarm came now: every gate that ExecuteStep asks, in its order, and then
 // those of messaging. It changes nothing. ErrNoSession, ErrUnavailable.
 func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Explanation, error) {
@@ -106,7 +110,7 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 	if e.Gates = append(e.Gates, sent.Gates...); e.Outcome == sent.Outcome && e.Advice == "" {
 		e.Advice = sent.Advice
 	}
-	if waitsForCarrier(e.Outcome) && sent.Next != "" {
+	if e.NeedsPerson = sent.NeedsPerson; sent.Next != "" && (waitsForCarrier(e.Outcome) || e.NeedsPerson && e.Outcome == outcomeSent) {
 		e.Next += " " + sent.Next
 	}
 	return e, nil

@@ -45,6 +45,7 @@ func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Ci
 		step.Change = "the person replies; " + releaseOf(r.ProfileID) + " lets that be answered"
 	}
 	e := explained(v, append(gates, sent.Gates...), outcomeSent)
+	e.NeedsPerson = text != "" && sent.NeedsPerson
 	if e.Outcome == string(session.SkipStale) && next != "" {
 		e.Next = next
 	}
@@ -59,10 +60,10 @@ func waiting(v View, also Circumstances) string {
 	return "; replies that wait for its end: " + strconv.Itoa(also.HeldReplies)
 }
 
-// factOf is what was found by the gate that decides.
+// factOf is what was found by the gate that decides; of a text that Twilio refuses until a person acts, why it does.
 func factOf(e Explanation) string {
 	for _, g := range e.Gates {
-		if !g.Passed {
+		if !g.Passed || e.NeedsPerson && g.Name == gateBackoff {
 			return g.Fact
 		}
 	}
@@ -79,7 +80,7 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	}{{session.TextExplanation, "the explanation"}, {session.TextLater, "the answer to the person's wish for later"}}
 	for _, a := range answers {
 		e, err := c.explainSend(ctx, v, a.text, session.DirectKey(r.ProfileID, r.ID, a.text, r.Place()))
-		if err != nil || waitsForCarrier(e.Outcome) {
+		if err != nil || waitsForCarrier(e.Outcome) || e.Outcome == outcomeSent && e.NeedsPerson {
 			return a.name, e, err
 		}
 	}
@@ -93,7 +94,7 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	case e.Outcome == string(session.SkipAlreadySent), e.Outcome == "key_reused": // it was attempted under another name of the person
 		return "", Explanation{}, nil
 	}
-	if e.Outcome == outcomeSent {
+	if e.Outcome == outcomeSent && !e.NeedsPerson {
 		e.Advice = "its job, which sends it, in quiet hours after their end"
 		e.Next = "Its job sends it, in quiet hours after their end."
 	}

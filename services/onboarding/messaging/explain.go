@@ -17,7 +17,9 @@ func (c *Client) Explain(ctx context.Context, m conversation.Message) (conversat
 		return conversation.Explanation{}, translate(err)
 	}
 	found := answer.GetExplanation()
-	e := conversation.Explanation{Outcome: found.GetOutcome(), Next: found.GetNext(), Advice: found.GetAdvice()}
+	e := conversation.Explanation{
+		Outcome: found.GetOutcome(), Next: found.GetNext(), Advice: found.GetAdvice(), NeedsPerson: found.GetNeedsPerson(),
+	}
 	for _, g := range found.GetGates() {
 		gate := conversation.Gate{Name: g.GetName(), Passed: g.GetPassed(), Fact: g.GetFact(), Change: g.GetChange()}
 		if at := g.GetSince(); at != nil {

@@ -35,7 +35,7 @@ func (s *Server) ExplainSession(ctx context.Context, in *onboardingv1.ExplainSes
 }
 
 func explanation(e conversation.Explanation) *explainv1.Explanation {
-	out := &explainv1.Explanation{Outcome: e.Outcome, Next: e.Next, Advice: e.Advice}
+	out := &explainv1.Explanation{Outcome: e.Outcome, Next: e.Next, Advice: e.Advice, NeedsPerson: e.NeedsPerson}
 	for _, g := range e.Gates {
 		out.Gates = append(out.Gates, gate(g))
 	}

@@ -34,7 +34,9 @@ type Explanation struct {
 	// What happens next by itself; empty when nothing does.
 	Next string `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`
 	// What may be done about it; empty when nothing has to be.
-	Advice        string `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`
+	Advice string `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`
+	// Whether a message is refused by Twilio or the carrier until a person has done what advice says: no retry mends it, although one is made.
+	NeedsPerson   bool `protobuf:"varint,5,opt,name=needs_person,json=needsPerson,proto3" json:"needs_person,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +97,13 @@ func (x *Explanation) GetAdvice() string {
 		return x.Advice
 	}
 	return ""
+}
+
+func (x *Explanation) GetNeedsPerson() bool {
+	if x != nil {
+		return x.NeedsPerson
+	}
+	return false
 }
 
 // Gate is one question that decides.
@@ -183,12 +192,13 @@ var File_paceline_explain_v1_explain_proto protoreflect.FileDescriptor
 
 const file_paceline_explain_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"!paceline/explain/v1/explain.proto\x12\x13paceline.explain.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x01\n" +
+	"!paceline/explain/v1/explain.proto\x12\x13paceline.explain.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
 	"\vExplanation\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12/\n" +
 	"\x05gates\x18\x02 \x03(\v2\x19.paceline.explain.v1.GateR\x05gates\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\tR\x04next\x12\x16\n" +
-	"\x06advice\x18\x04 \x01(\tR\x06advice\"\x90\x01\n" +
+	"\x06advice\x18\x04 \x01(\tR\x06advice\x12!\n" +
+	"\fneeds_person\x18\x05 \x01(\bR\vneedsPerson\"\x90\x01\n" +
 	"\x04Gate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06passed\x18\x02 \x01(\bR\x06passed\x12\x12\n" +

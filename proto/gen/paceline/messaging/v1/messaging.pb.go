@@ -555,7 +555,9 @@ type Message struct {
 	// When Twilio took it, absent until then.
 	AcceptedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=accepted_at,json=acceptedAt,proto3" json:"accepted_at,omitempty"`
 	// When Twilio's receipt of its delivery came; absent without one, and where the message was not asked for by GET.
-	DeliveredAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=delivered_at,json=deliveredAt,proto3" json:"delivered_at,omitempty"`
+	DeliveredAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=delivered_at,json=deliveredAt,proto3" json:"delivered_at,omitempty"`
+	// Whether it was refused with a code that no retry mends, such as 30034: a person has to act. GET /v1/messages/{message_id}:explain says how.
+	NeedsPerson   bool `protobuf:"varint,15,opt,name=needs_person,json=needsPerson,proto3" json:"needs_person,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -686,6 +688,13 @@ func (x *Message) GetDeliveredAt() *timestamppb.Timestamp {
 		return x.DeliveredAt
 	}
 	return nil
+}
+
+func (x *Message) GetNeedsPerson() bool {
+	if x != nil {
+		return x.NeedsPerson
+	}
+	return false
 }
 
 // SendRequest asks for one message.
@@ -4071,7 +4080,9 @@ type GetMessagingOverviewResponse struct {
 	// Messages whose final status has not come although Twilio took them more than 15 minutes ago, and is still asked for it.
 	WithoutFinalStatus *v12.Count `protobuf:"bytes,7,opt,name=without_final_status,json=withoutFinalStatus,proto3" json:"without_final_status,omitempty"`
 	// The queues of messaging.
-	Queues        []*v12.QueueGauges `protobuf:"bytes,8,rep,name=queues,proto3" json:"queues,omitempty"`
+	Queues []*v12.QueueGauges `protobuf:"bytes,8,rep,name=queues,proto3" json:"queues,omitempty"`
+	// The refusals that no retry mends, the newest first; empty once messages pass again.
+	Refusals      []*CarrierRefusal `protobuf:"bytes,9,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4162,6 +4173,104 @@ func (x *GetMessagingOverviewResponse) GetQueues() []*v12.QueueGauges {
 	return nil
 }
 
+func (x *GetMessagingOverviewResponse) GetRefusals() []*CarrierRefusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+// CarrierRefusal is a code with which Twilio or the carriers refuse messages until a person has acted.
+type CarrierRefusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Twilio's error code.
+	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	// How many messages stand refused with it, among the newest.
+	Messages *v12.Count `protobuf:"bytes,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	// When the first of these messages was made.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// What the code means.
+	Meaning string `protobuf:"bytes,4,opt,name=meaning,proto3" json:"meaning,omitempty"`
+	// What to do about it.
+	Remedy string `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	// The message that was refused last.
+	NewestMessageId string `protobuf:"bytes,6,opt,name=newest_message_id,json=newestMessageId,proto3" json:"newest_message_id,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CarrierRefusal) Reset() {
+	*x = CarrierRefusal{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CarrierRefusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CarrierRefusal) ProtoMessage() {}
+
+func (x *CarrierRefusal) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CarrierRefusal.ProtoReflect.Descriptor instead.
+func (*CarrierRefusal) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *CarrierRefusal) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *CarrierRefusal) GetMessages() *v12.Count {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *CarrierRefusal) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *CarrierRefusal) GetMeaning() string {
+	if x != nil {
+		return x.Meaning
+	}
+	return ""
+}
+
+func (x *CarrierRefusal) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
+	}
+	return ""
+}
+
+func (x *CarrierRefusal) GetNewestMessageId() string {
+	if x != nil {
+		return x.NewestMessageId
+	}
+	return ""
+}
+
 // UndeliveredMinute is what became of the messages of a minute.
 type UndeliveredMinute struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4181,7 +4290,7 @@ type UndeliveredMinute struct {
 
 func (x *UndeliveredMinute) Reset() {
 	*x = UndeliveredMinute{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4302,7 @@ func (x *UndeliveredMinute) String() string {
 func (*UndeliveredMinute) ProtoMessage() {}
 
 func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4315,7 @@ func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeliveredMinute.ProtoReflect.Descriptor instead.
 func (*UndeliveredMinute) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UndeliveredMinute) GetAt() *timestamppb.Timestamp {
@@ -4277,7 +4386,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4289,7 +4398,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4302,7 +4411,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -4400,7 +4509,7 @@ type ListMessagingAuditResponse struct {
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4412,7 +4521,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4425,7 +4534,7 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -4439,7 +4548,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\x83\x04\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\xa6\x04\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -4461,7 +4570,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vaccepted_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"acceptedAt\x12=\n" +
-	"\fdelivered_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vdeliveredAtB\r\n" +
+	"\fdelivered_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vdeliveredAt\x12!\n" +
+	"\fneeds_person\x18\x0f \x01(\bR\vneedsPersonB\r\n" +
 	"\v_error_code\"\x8d\x04\n" +
 	"\vSendRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1d\n" +
@@ -4730,7 +4840,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12!\n" +
 	"\fcausation_id\x18\b \x01(\tR\vcausationId\x12\x12\n" +
 	"\x04data\x18\t \x01(\tR\x04data\"\x1d\n" +
-	"\x1bGetMessagingOverviewRequest\"\xa6\x04\n" +
+	"\x1bGetMessagingOverviewRequest\"\xe9\x04\n" +
 	"\x1cGetMessagingOverviewResponse\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12J\n" +
 	"\vundelivered\x18\x02 \x03(\v2(.paceline.messaging.v1.UndeliveredMinuteR\vundelivered\x125\n" +
@@ -4739,7 +4849,15 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x06parked\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\x06parked\x12J\n" +
 	"\x13oldest_parked_since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x11oldestParkedSince\x12M\n" +
 	"\x14without_final_status\x18\a \x01(\v2\x1b.paceline.overview.v1.CountR\x12withoutFinalStatus\x129\n" +
-	"\x06queues\x18\b \x03(\v2!.paceline.overview.v1.QueueGaugesR\x06queues\"\xa7\x02\n" +
+	"\x06queues\x18\b \x03(\v2!.paceline.overview.v1.QueueGaugesR\x06queues\x12A\n" +
+	"\brefusals\x18\t \x03(\v2%.paceline.messaging.v1.CarrierRefusalR\brefusals\"\xed\x01\n" +
+	"\x0eCarrierRefusal\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x127\n" +
+	"\bmessages\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\bmessages\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\ameaning\x18\x04 \x01(\tR\ameaning\x12\x16\n" +
+	"\x06remedy\x18\x05 \x01(\tR\x06remedy\x12*\n" +
+	"\x11newest_message_id\x18\x06 \x01(\tR\x0fnewestMessageId\"\xa7\x02\n" +
 	"\x11UndeliveredMinute\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12=\n" +
 	"\fon_their_way\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\n" +
@@ -4893,7 +5011,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
@@ -4951,148 +5069,152 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*Event)(nil),                        // 53: paceline.messaging.v1.Event
 	(*GetMessagingOverviewRequest)(nil),  // 54: paceline.messaging.v1.GetMessagingOverviewRequest
 	(*GetMessagingOverviewResponse)(nil), // 55: paceline.messaging.v1.GetMessagingOverviewResponse
-	(*UndeliveredMinute)(nil),            // 56: paceline.messaging.v1.UndeliveredMinute
-	(*ListMessagingAuditRequest)(nil),    // 57: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil),   // 58: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                  // 59: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),        // 60: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),          // 61: google.protobuf.Duration
-	(*v1.Explanation)(nil),               // 62: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                    // 63: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                    // 64: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),              // 65: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),               // 66: paceline.audit.v1.AuditEntry
-	(*ErasePersonRequest)(nil),           // 67: paceline.messaging.v1.ErasePersonRequest
-	(*ExportPersonRequest)(nil),          // 68: paceline.messaging.v1.ExportPersonRequest
-	(*GetErasedLedgerRequest)(nil),       // 69: paceline.messaging.v1.GetErasedLedgerRequest
-	(*ErasePersonResponse)(nil),          // 70: paceline.messaging.v1.ErasePersonResponse
-	(*ExportPersonResponse)(nil),         // 71: paceline.messaging.v1.ExportPersonResponse
-	(*GetErasedLedgerResponse)(nil),      // 72: paceline.messaging.v1.GetErasedLedgerResponse
+	(*CarrierRefusal)(nil),               // 56: paceline.messaging.v1.CarrierRefusal
+	(*UndeliveredMinute)(nil),            // 57: paceline.messaging.v1.UndeliveredMinute
+	(*ListMessagingAuditRequest)(nil),    // 58: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),   // 59: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                  // 60: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),        // 61: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),          // 62: google.protobuf.Duration
+	(*v1.Explanation)(nil),               // 63: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 64: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 65: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 66: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),               // 67: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 68: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 69: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 70: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 71: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 72: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 73: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	60, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	60, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	60, // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
+	61, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	61, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	61, // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
 	4,  // 3: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,  // 4: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,  // 5: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,  // 6: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	60, // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	61, // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,  // 8: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,  // 9: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	61, // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	61, // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	61, // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	59, // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	60, // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	62, // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	62, // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	62, // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	60, // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	61, // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,  // 15: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,  // 16: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,  // 17: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,  // 18: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,  // 19: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	60, // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	61, // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,  // 21: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	60, // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	60, // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	60, // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	60, // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	61, // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	61, // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	61, // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	61, // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18, // 26: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,  // 27: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	62, // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	63, // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
 	8,  // 29: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
-	62, // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	60, // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	60, // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	63, // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	61, // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	61, // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	27, // 33: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	60, // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	61, // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,  // 35: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	28, // 36: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	29, // 37: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	60, // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	61, // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,  // 39: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,  // 40: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,  // 41: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	60, // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	60, // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	63, // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	61, // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	61, // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	64, // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
 	35, // 45: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37, // 46: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36, // 47: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	41, // 48: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	60, // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	61, // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	35, // 50: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37, // 51: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36, // 52: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	53, // 53: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	60, // 54: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	60, // 55: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	56, // 56: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
-	64, // 57: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
-	60, // 58: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
-	64, // 59: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
-	60, // 60: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
-	64, // 61: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
-	65, // 62: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	60, // 63: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
-	64, // 64: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
-	64, // 65: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
-	64, // 66: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
-	64, // 67: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
-	60, // 68: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	60, // 69: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	60, // 70: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	66, // 71: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	8,  // 72: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11, // 73: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13, // 74: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17, // 75: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20, // 76: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22, // 77: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
-	24, // 78: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
-	26, // 79: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	31, // 80: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	33, // 81: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	38, // 82: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	40, // 83: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	43, // 84: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	45, // 85: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
-	15, // 86: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	51, // 87: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	47, // 88: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	49, // 89: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	67, // 90: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	68, // 91: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	69, // 92: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	54, // 93: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	57, // 94: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10, // 95: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 96: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 97: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 98: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 99: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23, // 100: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25, // 101: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30, // 102: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32, // 103: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34, // 104: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39, // 105: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42, // 106: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44, // 107: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	46, // 108: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
-	16, // 109: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	52, // 110: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	48, // 111: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	50, // 112: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	70, // 113: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	71, // 114: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	72, // 115: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	55, // 116: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	58, // 117: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	95, // [95:118] is the sub-list for method output_type
-	72, // [72:95] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	61, // 54: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	61, // 55: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	57, // 56: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
+	65, // 57: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
+	61, // 58: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
+	65, // 59: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
+	61, // 60: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
+	65, // 61: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
+	66, // 62: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	56, // 63: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
+	65, // 64: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
+	61, // 65: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
+	61, // 66: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
+	65, // 67: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
+	65, // 68: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
+	65, // 69: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
+	65, // 70: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
+	61, // 71: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	61, // 72: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	61, // 73: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	67, // 74: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,  // 75: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11, // 76: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13, // 77: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17, // 78: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20, // 79: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22, // 80: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24, // 81: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26, // 82: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31, // 83: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33, // 84: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38, // 85: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40, // 86: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43, // 87: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	45, // 88: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15, // 89: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	51, // 90: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	47, // 91: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	49, // 92: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	68, // 93: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	69, // 94: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	70, // 95: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	54, // 96: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	58, // 97: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10, // 98: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12, // 99: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14, // 100: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19, // 101: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21, // 102: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23, // 103: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25, // 104: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30, // 105: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32, // 106: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34, // 107: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39, // 108: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42, // 109: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44, // 110: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46, // 111: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16, // 112: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	52, // 113: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	48, // 114: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	50, // 115: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	71, // 116: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	72, // 117: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	73, // 118: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	55, // 119: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	59, // 120: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	98, // [98:121] is the sub-list for method output_type
+	75, // [75:98] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -5109,7 +5231,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
