@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/language"
+
 	"paceline.internal/platform/rpc"
 )
 
@@ -55,6 +57,9 @@ var reached = map[string]struct{ to, key string }{
 
 // Linked is a service's text as a reader of the console needs it.
 func (f frame) Linked(text string) template.HTML {
+	if languages[f.index] == language.BrazilianPortuguese {
+		text, _ = inPortuguese(text)
+	}
 	var out strings.Builder
 	end := 0
 	for _, at := range reference.FindAllStringSubmatchIndex(text, -1) {
