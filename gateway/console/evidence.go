@@ -46,7 +46,8 @@ func (c *Console) meaning(ctx context.Context, messageID string) string {
 		c.log.WarnContext(ctx, "console.part_failed", "part", "meaning", "error", err)
 	}
 	for _, g := range e.GetExplanation().GetGates() {
-		if slices.Contains([]string{"attempt", "delivered", "backoff"}, g.GetName()) && !g.GetPassed() {
+		says := !g.GetPassed() || e.GetExplanation().GetNeedsPerson() && g.GetName() == "backoff"
+		if slices.Contains([]string{"attempt", "delivered", "backoff"}, g.GetName()) && says {
 			return g.GetFact()
 		}
 	}

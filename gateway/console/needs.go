@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
 )
 
 // need is one thing that waits for an operator.
@@ -30,6 +32,8 @@ type need struct {
 	Open    string // where more of it is; empty for nowhere
 	Gates   string // why it is so, gate by gate; empty for nowhere
 	Deeds   []deed // the first one is what a bulk does
+
+	Texts *overviewv1.Count // how many texts are refused; nil of another kind
 }
 
 // Words returns the id of the text that may be an opt-out and waits for a judgement; empty for none.
@@ -88,14 +92,14 @@ func (c *Console) nameNeeds(ctx context.Context, needs []need) {
 }
 
 func needKinds() []string {
-	return []string{"session", "message", "undelivered", "letter", "job", "text", "outreach", "subscription"}
+	return []string{"refusal", "session", "message", "undelivered", "letter", "job", "text", "outreach", "subscription"}
 }
 
 // allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
 func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
 	ask := map[string]func(ctx context.Context, most int32) (needs []need, next string, err error){
-		"session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts, "letter": c.deadLetters,
-		"job": c.failedJobs, "text": c.failedTexts,
+		"refusal": c.refusals, "session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts,
+		"letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
 	}
 	kinds := needKinds()
@@ -117,6 +121,19 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 		}
 	}
 	return found, more, nil
+}
+
+// refusals are the codes with which Twilio or the carriers refuse texts until a person has acted. They are gone once texts pass again.
+func (c *Console) refusals(ctx context.Context, _ int32) (needs []need, next string, err error) {
+	out, err := c.services.Messaging.GetMessagingOverview(ctx, &messagingv1.GetMessagingOverviewRequest{})
+	for _, r := range out.GetRefusals() {
+		needs = append(needs, need{
+			Kind: "refusal", ID: strconv.Itoa(int(r.GetCode())), At: r.GetSince().AsTime(), Texts: r.GetMessages(),
+			Why:   fmt.Sprintf("Twilio %d: %s. → %s", r.GetCode(), r.GetMeaning(), r.GetRemedy()),
+			Gates: root + "/why/messages/" + r.GetNewestMessageId(),
+		})
+	}
+	return needs, "", err
 }
 
 func (c *Console) parkedSessions(ctx context.Context, most int32) (needs []need, next string, err error) {

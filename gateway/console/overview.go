@@ -48,7 +48,9 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	waiting := shown.Onboarding.GetAttention()
+	refused := &overviewv1.Count{Count: int32(len(shown.Messaging.GetRefusals()))} //nolint:gosec // as many as there are codes
 	for _, w := range []wanting{
+		{"overview.refusals", refused, "/needs?kind=refusal"},
 		{"overview.parked", waiting.GetParkedSessions(), "/needs?kind=session"},
 		{"overview.doubtful", shown.Messaging.GetParked(), "/needs?kind=message"},
 		{"overview.dead_letters", waiting.GetDeadLetters(), "/needs?kind=letter"},

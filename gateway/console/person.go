@@ -75,14 +75,20 @@ func (b bubble) Timed() string {
 
 // Fated is the word of what became of the text.
 func (b bubble) Fated() string {
-	if b.Again {
+	switch {
+	case b.Again:
 		return "again"
+	case b.GetStatus() == "throttled" && b.GetNeedsPerson():
+		return "needs_person"
 	}
 	return b.GetStatus()
 }
 
 // Fate is whether a text of ours reached the person: lost or doubtful; empty for one that did, or is on its usual way.
 func (b bubble) Fate() string {
+	if b.GetNeedsPerson() {
+		return "lost"
+	}
 	switch b.GetStatus() {
 	case "rejected", "failed", "undelivered", "given_up":
 		return "lost"
@@ -156,7 +162,7 @@ func (c *Console) conversation(ctx context.Context, p *personPage) error {
 		ProfileId: p.Profile.GetProfileId(), PageSize: textsShown,
 	})
 	p.Bubbles, p.Earlier = bubbles(texts.GetMessages(), parked(p.Profile)), texts.GetNextPageToken() != ""
-	if err != nil || len(texts.GetMessages()) == 0 || !undelivered(texts.GetMessages()[0]) {
+	if err != nil || len(texts.GetMessages()) == 0 || !undelivered(texts.GetMessages()[0]) && !texts.GetMessages()[0].GetNeedsPerson() {
 		return err
 	}
 	p.LostID = texts.GetMessages()[0].GetMessageId()
@@ -169,12 +175,15 @@ func undelivered(m *messagingv1.Message) bool {
 	return m.GetStatus() == "undelivered" || m.GetStatus() == "failed"
 }
 
-// lost is why a text did not reach the person, and what to do; nil where messaging does not say it.
+// lost is why a text did not reach the person, or is refused until somebody acts, and what to do; nil where messaging does not say it.
 func (c *Console) lost(ctx context.Context, messageID string) (*explainv1.Gate, error) {
 	e, err := c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: messageID})
 	for _, g := range e.GetExplanation().GetGates() {
-		if g.GetName() == "delivered" && !g.GetPassed() {
+		switch {
+		case g.GetName() == "delivered" && !g.GetPassed():
 			return g, err
+		case g.GetName() == "backoff" && e.GetExplanation().GetNeedsPerson():
+			return &explainv1.Gate{Name: g.GetName(), Fact: g.GetFact(), Change: e.GetExplanation().GetAdvice()}, err
 		}
 	}
 	return nil, err

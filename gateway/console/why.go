@@ -144,7 +144,12 @@ func isDelivered(g *explainv1.Gate) bool {
 
 // Usual reports whether what decides is the usual course of things.
 func (p whyPage) Usual() bool {
-	return slices.Contains(usual, p.Explanation.GetOutcome()) && !p.Undelivered()
+	return slices.Contains(usual, p.Explanation.GetOutcome()) && !p.Undelivered() && !p.Barred()
+}
+
+// Barred reports whether Twilio refuses the text until somebody has acted, where nothing else keeps it back.
+func (p whyPage) Barred() bool {
+	return p.Explanation.GetNeedsPerson() && slices.Contains([]string{"sent", "throttled", "stale"}, p.Explanation.GetOutcome())
 }
 
 // Undelivered reports whether Twilio has the text and it did not reach the person, which no gate asks.

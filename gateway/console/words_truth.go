@@ -4,6 +4,7 @@ package console
 func wordsOfTruth() glossary {
 	return glossary{
 		"why.held": {"On hold", "Retida"}, "why.waiting": {"usual wait", "espera normal"}, "why.gone": {"sent, and never sent twice", "enviado, e nunca duas vezes"}, "why.waits": {"Waits for:", "Espera por:"},
+		"why.needs_person": {"Refused until somebody acts: no retry mends it", "Recusado até que alguém aja: nova tentativa não resolve"}, "message.needs_person": {"refused: somebody has to act", "recusada: alguém precisa agir"},
 		"why.later": {"counts for later texts only", "vale só para textos seguintes"},
 
 		"outcome.sent": {"The text would be sent now", "O texto seria enviado agora"}, "outcome.opened": {"An activation would open a session now", "Uma ativação abriria uma sessão agora"},
@@ -57,6 +58,7 @@ func wordsOfTruth() glossary {
 		"detail.ONBOARDING_MESSAGE_1": {"the first message", "a primeira mensagem"}, "detail.ONBOARDING_MESSAGE_2": {"the second message", "a segunda mensagem"},
 		"detail.ONBOARDING_MESSAGE_3": {"the third message", "a terceira mensagem"}, "detail.ONBOARDING_MESSAGE_4": {"the fourth message", "a quarta mensagem"},
 
+		"overview.refusals": {many("refusal that no retry mends", "refusals that no retry mends"), many("recusa que nova tentativa não resolve", "recusas que nova tentativa não resolve")},
 		"overview.in_doubt": {"for longer than a minute: the carrier gives no usable answer", "há mais de um minuto: a operadora não dá resposta utilizável"},
 
 		"ref.scheduling": {"resume scheduling", "retome o agendamento"}, "ref.consent": {"write to the ledger", "escreva no registro"},

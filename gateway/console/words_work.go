@@ -9,6 +9,10 @@ func wordsOfNeeds() glossary {
 		"needs.bulk.what": {"The next page says what would happen. Nothing is done before.", "A próxima página diz o que aconteceria. Nada é feito antes."},
 		"needs.more":      {"More than %[1]d %[2]s: only the newest are shown. Deal with these, and the next appear.", "Mais de %[1]d %[2]s: só as entradas mais novas aparecem. Resolva-as, e as próximas aparecem."},
 
+		"needs.refusal": {"Texts are refused until somebody acts", "Textos recusados até que alguém aja"}, "needs.refusal.many": {"refusals", "recusas"},
+		"needs.refusal.do":    {"Do what stands here, at Twilio or in the settings. The texts are tried again by themselves; this goes once they pass.", "Faça o que está escrito aqui, na Twilio ou nas configurações. Os textos são tentados de novo sozinhos; isto some quando passarem."},
+		"needs.refusal.texts": {many("text is refused", "texts are refused"), many("texto recusado", "textos recusados")},
+
 		"needs.session": {"Session is parked", "Sessão estacionada"}, "needs.session.many": {"parked sessions", "sessões estacionadas"},
 		"needs.session.do": {"Mend what the reason names: where it names a text, resolve that first. Then resume. If it cannot be mended, reset.", "Corrija o que o motivo diz: se ele cita um texto, resolva-o antes. Depois retome. Se não tiver correção, reinicie."},
 		"needs.message":    {"Text in doubt", "Texto em dúvida"}, "needs.message.many": {"texts in doubt", "textos em dúvida"},
