@@ -81,7 +81,7 @@ func TestConsoleOfAPerson(t *testing.T) {
 		t.Parallel()
 		v := visits(t)
 		v.signsIn("user")
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.url+"/console/live?topic="+otherProfile, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.url+"/console/live?topic="+ownProfile, nil)
 		require.NoError(t, err)
 		answer, err := v.client.Do(r)
 		require.NoError(t, err)

@@ -75,3 +75,43 @@ func TestPersonsPageLearnsOfAHold(t *testing.T) {
 		wait(time.Hour) // the session ends, and the stream with it
 	})
 }
+
+func TestAPageIsToldOfTheEventsOfItsTopic(t *testing.T) {
+	t.Parallel()
+	t.Run("S3_28_APersonsPageOfTheirsAlone", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) { require.Equal(t, 1, newsOf(t, anasID)) })
+	})
+	t.Run("S3_28_AListOfEveryone", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) { require.Equal(t, 2, newsOf(t, topicAll)) })
+	})
+}
+
+// newsOf is how often a page of a topic is told that it is old by an event of another, and then by two of Ana that come together, long before
+// a page is told by the clock.
+func newsOf(t *testing.T, topic string) int {
+	t.Helper()
+	events := make(chan *onboardingv1.Event)
+	c := &Console{now: time.Now, follow: func(ctx context.Context) (<-chan *onboardingv1.Event, error) {
+		context.AfterFunc(ctx, func() { close(events) })
+		return events, nil
+	}}
+	ctx, leave := context.WithCancel(t.Context())
+	ctx = context.WithValue(ctx, sessionKey{}, session{Role: rpc.RoleOperator, Expires: time.Now().Add(time.Hour)}) //nolint:forbidigo // the bubble's
+	page := &stream{ResponseRecorder: httptest.NewRecorder()}
+	go c.live(page, httptest.NewRequestWithContext(ctx, http.MethodGet, root+"/live?topic="+topic, nil))
+	synctest.Wait()
+	first := page.news()
+	for _, together := range [][]string{{sessionID}, {anasID, anasID}} {
+		for _, subject := range together {
+			events <- &onboardingv1.Event{Subject: subject}
+		}
+		<-time.NewTimer(2 * liveEvery).C
+	}
+	synctest.Wait()
+	told := page.news() - first
+	leave()
+	synctest.Wait()
+	return told
+}

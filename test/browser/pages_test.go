@@ -96,6 +96,7 @@ func TestWhatNeedsAnOperatorIsMendedInABrowser(t *testing.T) {
 	require.Empty(t, p.faults)
 }
 
+// Also: S3-26.
 func TestEveryPageIsSeenInABrowser(t *testing.T) {
 	t.Parallel()
 	p := starts(t)
@@ -107,6 +108,7 @@ func TestEveryPageIsSeenInABrowser(t *testing.T) {
 	p.opens("/console/goals", "Runs in 49m")
 	require.Contains(t, asks[string](p, `document.querySelector("[role=tooltip]").textContent`), "Runs at")
 	p.looks("goals")
+	p.countsDown()
 	p.does(chromedp.Click(chromedp.CSS(`.goal button.x`)))
 	p.waits("Cancelled. It can be brought back")
 	p.press("button", "Undo: bring it back")
@@ -135,6 +137,27 @@ func TestEveryPageIsSeenInABrowser(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.Empty(t, p.faults)
+}
+
+// countsDown holds the countdown of the call to one that goes on by the second.
+func (p *product) countsDown() {
+	p.t.Helper()
+	shown := asks[[]string](p, `(async () => {
+		const seen = [];
+		for (const end = Date.now() + 3500; Date.now() < end; await new Promise(r => setTimeout(r, 100))) {
+			const text = [...document.querySelectorAll("li.goal")].find(li => li.innerText.includes("call John")).querySelector("time.due").textContent;
+			if (seen.at(-1) !== text) seen.push(text);
+		}
+		return seen;
+	})()`)
+	require.GreaterOrEqual(p.t, len(shown), 3, "%v", shown)
+	last := time.Hour
+	for _, text := range shown {
+		left, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
+		require.NoError(p.t, err, "it is such as 49m 58s")
+		require.Less(p.t, left, last, "%v", shown)
+		last = left
+	}
 }
 
 // v1 makes a call of /v1 as an operator.
