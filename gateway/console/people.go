@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -123,7 +124,13 @@ func (c *Console) personDeed(r *http.Request) (notice, error) {
 	if err != nil {
 		return notice{}, err
 	}
-	if err := do(r.Context(), r.PathValue("id"), r.Form); err != nil {
+	err = do(r.Context(), r.PathValue("id"), r.Form)
+	if reason, _ := rpc.Reason(err); reason == onboardingv1.Reason_REASON_AWAITS_OPERATOR.String() && r.PathValue("deed") == "release" {
+		n := said("person.judged.missing").bad()
+		n.To = root + "/people/" + url.PathEscape(r.PathValue("id")) + "?judge=yes#release" // with the box to tick
+		return n, nil
+	}
+	if err != nil {
 		return notice{}, err
 	}
 	if r.PathValue("deed") == "resume" {
@@ -157,8 +164,8 @@ func (c *Console) personDeeds() map[string]func(ctx context.Context, id string, 
 			_, err := s.HoldProfile(ctx, &onboardingv1.HoldProfileRequest{ProfileId: id, Reason: form.Get("reason")})
 			return err
 		},
-		"release": func(ctx context.Context, id string, _ url.Values) error {
-			_, err := s.ReleaseProfile(ctx, &onboardingv1.ReleaseProfileRequest{ProfileId: id})
+		"release": func(ctx context.Context, id string, form url.Values) error {
+			_, err := s.ReleaseProfile(ctx, &onboardingv1.ReleaseProfileRequest{ProfileId: id, LeaveUnjudged: form.Get("judged") == ""})
 			return err
 		},
 		"resume": func(ctx context.Context, _ string, form url.Values) error {

@@ -108,6 +108,7 @@ func (c *Console) person(r *http.Request) (page, error) {
 	shown := personPage{Profile: got.GetProfile(), Chosen: r.Form.Get("session")}
 	c.readParts(r.Context(), &shown)
 	c.askedWords(r.Context(), &shown, r.Form.Get("words"))
+	shown.Judge = shown.Judge || r.Form.Get("judge") != ""
 	shown.Late = shown.Session.GetNextDueAt() != nil && shown.Session.GetNextDueAt().AsTime().Before(c.now())
 	shown.Deeds, shown.Stop = deedsFor(shown.Profile), stopped(shown)
 	drawn := page{Name: "person", Title: "person.title", Topic: id}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -109,5 +110,41 @@ func TestWordsThatMayBeAnOptOutAreReadBeforeAnythingElse(t *testing.T) {
 			b.acts(root+"/people/"+anasID+"/"+verb, form)
 			require.Equal(t, 1, asked())
 		})
+	}
+}
+
+func TestAReleaseJudgesNoWordsThatWereNotRead(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	held := ana()
+	held.Hold = true
+	s.knows(held)
+	s.answers["ReleaseProfile"] = func(in proto.Message) (proto.Message, error) {
+		if in.(*onboardingv1.ReleaseProfileRequest).GetLeaveUnjudged() {
+			refused := &rpc.Error{
+				Code: codes.FailedPrecondition, Reason: onboardingv1.Reason_REASON_AWAITS_OPERATOR.String(), Domain: "paceline.onboarding.v1", Message: "words wait",
+			}
+			return nil, refused.GRPCStatus().Err()
+		}
+		return &onboardingv1.ReleaseProfileResponse{}, nil
+	}
+	path := root + "/people/" + anasID + "/release"
+	page := b.said(path, url.Values{"session": {sessionID}})
+	require.Contains(t, page, "the words may be an opt-out. Read them and confirm.")
+	require.Regexp(t, `(?s)<details id="release">.*<input type="checkbox" name="judged" value="yes" required> I read the words: they are no opt-out.`, page)
+	require.Contains(t, b.said(path, url.Values{"session": {sessionID}, "judged": {"yes"}}), "Released.")
+	require.Len(t, calls[*onboardingv1.ReleaseProfileRequest](s, "ReleaseProfile"), 2)
+}
+
+func TestABulkResumesNoSessionWhoseWordsWait(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	_, page := b.page(root + "/needs/resume?reason=read")
+	require.Contains(t, page, "Sessions that wait for your judgement")
+	b.said(root+"/needs/resume", url.Values{"reason": {"read"}, "judged": {"yes"}})
+	asked := calls[*onboardingv1.ResumeSessionsRequest](s, "ResumeSessions")
+	require.Len(t, asked, 2)
+	for _, in := range asked {
+		require.True(t, in.GetLeaveUnjudged(), "dry run: %v", in.GetDryRun())
 	}
 }

@@ -22,11 +22,12 @@ const (
 	maxResumed = 10
 )
 
-// resumable says which parked sessions would be resumed: those whose reason has some words in it.
+// resumable says which parked sessions would be resumed: those whose reason has some words in it, and that wait for no judgement of a person's
+// words. Each of those is judged and resumed alone.
 func (c *Console) resumable(r *http.Request) (page, error) {
 	reason := r.Form.Get("reason")
 	out, err := c.services.Onboarding.ResumeSessions(r.Context(), &onboardingv1.ResumeSessionsRequest{
-		ReasonContains: reason, DryRun: true, PageSize: resumedPage,
+		ReasonContains: reason, DryRun: true, PageSize: resumedPage, LeaveUnjudged: true,
 	})
 	if err != nil {
 		return page{}, err
@@ -37,9 +38,9 @@ func (c *Console) resumable(r *http.Request) (page, error) {
 	}}, nil
 }
 
-// resumeAll resumes them.
+// resumeAll resumes them. What the words of one say about none but that one, so no tick of a form judges many.
 func (c *Console) resumeAll(r *http.Request) (notice, error) {
-	in := &onboardingv1.ResumeSessionsRequest{ReasonContains: r.Form.Get("reason"), PageSize: resumedPage}
+	in := &onboardingv1.ResumeSessionsRequest{ReasonContains: r.Form.Get("reason"), PageSize: resumedPage, LeaveUnjudged: true}
 	var resumed, left int
 	for range maxResumed {
 		out, err := c.services.Onboarding.ResumeSessions(r.Context(), in)

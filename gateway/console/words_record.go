@@ -22,6 +22,8 @@ func wordsOfRecord() glossary {
 		"person.judge.first":        {"This does not record an opt-out. Read the person's words first.", "Isto não registra uma saída. Leia antes as palavras da pessoa."},
 		"person.judged":             {"I read the words: none of them is an opt-out, or it is recorded.", "Li as palavras: nenhuma é um pedido de saída, ou ele está registrado."},
 		"person.resume.judged":      {"I read the words: they are no opt-out.", "Li as palavras: não são um pedido de saída."},
+		"person.release.judged":     {"I read the words: they are no opt-out.", "Li as palavras: não são um pedido de saída."},
+		"resume.unjudged":           {"Sessions that wait for your judgement of a person's words are not among these: read the words, and resume each alone.", "Sessões que esperam a sua decisão sobre palavras da pessoa não estão entre estas: leia as palavras e retome cada uma sozinha."},
 		"person.reset.judged":       {"I read the words. Reset records no opt-out.", "Li as palavras. Reiniciar não registra saída."},
 
 		"refused.REASON_OPTED_OUT_BY_PERSON": {"The person opted out in their own words. Only they opt in again, by texting START.", "A pessoa saiu nas próprias palavras. Só ela volta, enviando START."},

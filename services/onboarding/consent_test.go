@@ -62,6 +62,29 @@ func TestAmbiguousWords(t *testing.T) {
 		require.False(t, b.messaging.Held(p.Phone))
 	})
 
+	subtest(t, "NothingJudgesThemForWhoLeavesThemUnjudged", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.reply(p, "leave me alone")
+		bulk := &onboardingv1.ResumeSessionsRequest{ReasonContains: "read", LeaveUnjudged: true}
+		out, err := asks(b, b.current().server.ResumeSessions, bulk)
+		require.NoError(t, err)
+		require.Zero(t, out.GetMatched())
+		_, left, err := b.current().service.ResumeAll(t.Context(), orgID, []string{r.ID}, true)
+		require.NoError(t, err)
+		require.ErrorIs(t, left[0].Cause, conversation.ErrAwaitsOperator, "also when it was parked for them after the list was made")
+		release := func() error {
+			_, err := asks(b, b.current().server.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{ProfileId: p.ID, LeaveUnjudged: true})
+			return err
+		}
+		refuses(t, release(), codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR)
+		b.resets(r)
+		refuses(t, release(), codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR)
+		require.True(t, b.messaging.Held(p.Phone))
+		_, err = b.current().service.Release(t.Context(), orgID, p.ID)
+		require.NoError(t, err)
+		require.NoError(t, release(), "they are judged")
+	})
+
 	subtest(t, "ResettingTheSessionJudgesNothingAndTheProfileIsReleased", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		b.reply(p, "leave me alone")

@@ -48,6 +48,30 @@ func (c *Service) Release(ctx context.Context, orgID, profileID string) (Profile
 	return p, c.judgeLeft(ctx, p)
 }
 
+// Judged returns ErrAwaitsOperator while words of a person may be an opt-out and no operator has judged them. ErrNoProfile, ErrUnavailable.
+func (c *Service) Judged(ctx context.Context, orgID, profileID string) error {
+	p, err := c.Store.Profile(ctx, orgID, profileID)
+	if err != nil {
+		return err
+	}
+	view, err := c.Store.Conversation(ctx, orgID, p.Phone)
+	if err != nil {
+		return err
+	}
+	asked, err := c.Store.AwaitsOperator(ctx, orgID, p.Phone)
+	if err != nil {
+		return err
+	}
+	if asked || awaitsJudgement(view.Session) {
+		return ErrAwaitsOperator
+	}
+	err = c.Carrier.CheckSender(ctx, orgID, p.Phone)
+	if errors.Is(err, ErrNoSender) || errors.Is(err, ErrOptedOut) { // who has opted out has nothing left to judge
+		return nil
+	}
+	return err
+}
+
 // judgeLeft judges words that nothing waits for, such as those of a session that was reset: nothing else would end their hold.
 func (c *Service) judgeLeft(ctx context.Context, p Profile) error {
 	view, err := c.Store.Conversation(ctx, p.OrgID, p.Phone)

@@ -50,13 +50,19 @@ func (c *Service) Resume(ctx context.Context, orgID, sessionID string) (session.
 	return c.Store.Resume(ctx, orgID, sessionID, c.Now())
 }
 
-// ResumeAll resumes sessions one after the other, as Resume does. Those that cannot be are reported; any other error ends it, and
+// ResumeAll resumes sessions one after the other, as Resume does, but with leaveUnjudged none that waits for a judgement of words. Those that cannot be are reported; any other error ends it, and
 // what was resumed by then is.
-func (c *Service) ResumeAll(ctx context.Context, orgID string, ids []string) (resumed []string, left []Unresumed, err error) {
+func (c *Service) ResumeAll(ctx context.Context, orgID string, ids []string, leaveUnjudged bool) (resumed []string, left []Unresumed, err error) {
 	for _, id := range ids {
-		_, err := c.Resume(ctx, orgID, id)
+		err := error(nil)
+		if leaveUnjudged {
+			err = c.judgedSession(ctx, id)
+		}
+		if err == nil {
+			_, err = c.Resume(ctx, orgID, id)
+		}
 		switch {
-		case errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSession):
+		case errors.Is(err, ErrAwaitsOperator), errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSession):
 			left = append(left, Unresumed{SessionID: id, Cause: err})
 		case err != nil:
 			return resumed, left, err
@@ -65,6 +71,15 @@ func (c *Service) ResumeAll(ctx context.Context, orgID string, ids []string) (re
 		}
 	}
 	return resumed, left, nil
+}
+
+// judgedSession returns ErrAwaitsOperator of a session that waits for a judgement of words: it may have been parked for them just now.
+func (c *Service) judgedSession(ctx context.Context, sessionID string) error {
+	view, err := c.Store.LoadSession(ctx, sessionID)
+	if err == nil && awaitsJudgement(view.Session) {
+		return ErrAwaitsOperator
+	}
+	return err
 }
 
 // Replay sets the alarm of a dead letter's step again, if the session still waits for that step; it may be called at any

@@ -162,6 +162,9 @@ func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded
 // ambiguousReason begins the reason of a session that is parked for such words.
 const ambiguousReason = "the person may want no more texts"
 
+// AmbiguousReason is ambiguousReason, for the list of those that are not.
+const AmbiguousReason = ambiguousReason
+
 // awaitsJudgement reports whether a session is parked for such words.
 func awaitsJudgement(s session.Record) bool {
 	return s.Status.Parked() && strings.HasPrefix(s.Reason, ambiguousReason)

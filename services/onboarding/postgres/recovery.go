@@ -20,6 +20,7 @@ const sqlParkedSessions = `
 with chosen as materialized (
     select id from conversation_sessions
     where org_id = @org_id and status in ('stuck', 'undeliverable') and strpos(lower(status_reason), lower(@contains)) > 0
+      and not (@leave_unjudged and starts_with(status_reason, @unjudged))
       and (@since::timestamptz is null or updated_at >= @since) and (@until::timestamptz is null or updated_at < @until)
       and (@before = '' or id < nullif(@before, '')::uuid)
     order by id desc limit 10000
@@ -30,6 +31,7 @@ select (select count(*) from chosen)::int, array(select id::text from chosen ord
 type ParkedFilter struct {
 	OrgID    string
 	Contains string // what their reasons have in common
+	Judged   bool   // none that waits for a judgement of words
 	Since    time.Time
 	Until    time.Time
 	Before   string // only sessions older than this id
@@ -40,6 +42,7 @@ type ParkedFilter struct {
 func (s *Store) ParkedSessions(ctx context.Context, c ParkedFilter) (ids []string, matched int, err error) {
 	err = s.pool.QueryRow(ctx, sqlParkedSessions, postgres.Args{
 		"org_id": c.OrgID, "contains": c.Contains, "since": orNull(c.Since), "until": orNull(c.Until), "before": c.Before, "limit": c.Limit,
+		"leave_unjudged": c.Judged, "unjudged": conversation.AmbiguousReason,
 	}).Scan(&matched, &ids)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list parked sessions: %w", err)

@@ -38,7 +38,9 @@ const (
 func (s *Server) ResumeSessions(
 	ctx context.Context, in *onboardingv1.ResumeSessionsRequest,
 ) (*onboardingv1.ResumeSessionsResponse, error) {
-	chosen := postgres.ParkedFilter{OrgID: org(ctx), Contains: letters.Compose(in.GetReasonContains())}
+	chosen := postgres.ParkedFilter{
+		OrgID: org(ctx), Contains: letters.Compose(in.GetReasonContains()), Judged: in.GetLeaveUnjudged(),
+	}
 	if n := utf8.RuneCountInString(chosen.Contains); n < minContains || n > maxContains || strings.ContainsRune(chosen.Contains, 0) {
 		return nil, invalid("reason_contains must be %d to %d characters that the reasons of the sessions have in common; "+
 			"GET /v1/sessions?stuck=true shows them", minContains, maxContains)
@@ -73,7 +75,7 @@ func (s *Server) ResumeSessions(
 	if out.SessionIds = ids; in.GetDryRun() {
 		return out, nil
 	}
-	resumed, left, err := s.Conversations.ResumeAll(ctx, chosen.OrgID, ids)
+	resumed, left, err := s.Conversations.ResumeAll(ctx, chosen.OrgID, ids, chosen.Judged)
 	if err != nil {
 		return nil, answer(err)
 	}

@@ -193,6 +193,11 @@ func (s *Server) ReleaseProfile(
 	if err := validID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
+	if in.GetLeaveUnjudged() {
+		if err := s.Conversations.Judged(ctx, org(ctx), in.GetProfileId()); err != nil {
+			return nil, answer(err)
+		}
+	}
 	p, err := s.Conversations.Release(ctx, org(ctx), in.GetProfileId())
 	if err != nil {
 		return nil, answer(err)

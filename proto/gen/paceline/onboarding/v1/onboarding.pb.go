@@ -2056,7 +2056,10 @@ func (x *HoldProfileResponse) GetProfile() *Profile {
 type ReleaseProfileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The profile.
-	ProfileId     string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// Refuse (AWAITS_OPERATOR) while words of the person may be an opt-out and no operator has judged them. Without it the release judges
+	// words that nothing else waits for: that they are none.
+	LeaveUnjudged bool `protobuf:"varint,2,opt,name=leave_unjudged,json=leaveUnjudged,proto3" json:"leave_unjudged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2096,6 +2099,13 @@ func (x *ReleaseProfileRequest) GetProfileId() string {
 		return x.ProfileId
 	}
 	return ""
+}
+
+func (x *ReleaseProfileRequest) GetLeaveUnjudged() bool {
+	if x != nil {
+		return x.LeaveUnjudged
+	}
+	return false
 }
 
 // ReleaseProfileResponse holds the profile.
@@ -3318,7 +3328,10 @@ type ResumeSessionsRequest struct {
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, together with the same filters.
-	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Leave out sessions that wait until an operator has judged words that may be an opt-out. Without it a resumption judges them: that they
+	// are none.
+	LeaveUnjudged bool `protobuf:"varint,7,opt,name=leave_unjudged,json=leaveUnjudged,proto3" json:"leave_unjudged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3393,6 +3406,13 @@ func (x *ResumeSessionsRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ResumeSessionsRequest) GetLeaveUnjudged() bool {
+	if x != nil {
+		return x.LeaveUnjudged
+	}
+	return false
 }
 
 // ResumeSessionsResponse is one page.
@@ -4446,10 +4466,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"P\n" +
 	"\x13HoldProfileResponse\x129\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"6\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"]\n" +
 	"\x15ReleaseProfileRequest\x12\x1d\n" +
 	"\n" +
-	"profile_id\x18\x01 \x01(\tR\tprofileId\"S\n" +
+	"profile_id\x18\x01 \x01(\tR\tprofileId\x12%\n" +
+	"\x0eleave_unjudged\x18\x02 \x01(\bR\rleaveUnjudged\"S\n" +
 	"\x16ReleaseProfileResponse\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\x98\x03\n" +
 	"\aSession\x12\x1d\n" +
@@ -4552,7 +4573,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\talarm_set\x18\x01 \x01(\bR\balarmSet\x12\x1f\n" +
 	"\vskip_reason\x18\x02 \x01(\tR\n" +
 	"skipReason\x129\n" +
-	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\x93\x02\n" +
+	"\asession\x18\x03 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"\xba\x02\n" +
 	"\x15ResumeSessionsRequest\x12'\n" +
 	"\x0freason_contains\x18\x01 \x01(\tR\x0ereasonContains\x12=\n" +
 	"\fparked_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vparkedSince\x12=\n" +
@@ -4560,7 +4581,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x1b\n" +
 	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageToken\"\xc3\x01\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\x12%\n" +
+	"\x0eleave_unjudged\x18\a \x01(\bR\rleaveUnjudged\"\xc3\x01\n" +
 	"\x16ResumeSessionsResponse\x12\x18\n" +
 	"\amatched\x18\x01 \x01(\x05R\amatched\x12\x1f\n" +
 	"\vsession_ids\x18\x02 \x03(\tR\n" +
