@@ -22,8 +22,8 @@ const (
 	maxResumed = 10
 )
 
-// resumable says which parked sessions would be resumed: those whose reason has some words in it, and that wait for no judgement of a person's
-// words. Each of those is judged and resumed alone.
+// resumable says which parked sessions would be resumed: those whose reason has some words in it, and that wait for no judgement of a
+// person's words. Each of those is judged and resumed alone.
 func (c *Console) resumable(r *http.Request) (page, error) {
 	reason := r.Form.Get("reason")
 	out, err := c.services.Onboarding.ResumeSessions(r.Context(), &onboardingv1.ResumeSessionsRequest{

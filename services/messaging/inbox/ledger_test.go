@@ -1,11 +1,13 @@
 package inbox_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbox"
@@ -127,4 +129,30 @@ func TestOperatorsOptIn(t *testing.T) {
 		both.Wait()
 		require.Equal(t, consent.OptedOut, b.Ledger().State)
 	})
+}
+
+func TestAnOptOutThatIsSentTwiceAtOnceIsOneLine(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	note := func(reason string) inbox.Note {
+		return inbox.Note{
+			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: reason, At: b.Clock.Now(),
+		}
+	}
+	service := b.inbox(nil)
+	var group errgroup.Group
+	heads := make([]string, 4)
+	for i := range heads {
+		group.Go(func() error {
+			ledger, err := service.SetConsent(t.Context(), note("asked by mail"))
+			heads[i] = ledger.Chain.Head
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.Len(t, b.Ledger().Events, 1)
+	require.Equal(t, slices.Repeat(heads[:1], len(heads)), heads, "each is answered with that line")
+	_, err := service.SetConsent(t.Context(), note("asked by phone, too"))
+	require.NoError(t, err)
+	require.Len(t, b.Ledger().Events, 2, "other words are another line")
 }

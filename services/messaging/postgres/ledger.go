@@ -85,9 +85,14 @@ insert into consents as c (org_id, phone, state, updated_at) values (@org, @phon
 on conflict (org_id, phone) do update set state = excluded.state, updated_at = excluded.updated_at
 where c.state <> excluded.state`
 
+// sqlNote writes no line that repeats the last one: a form that is sent twice, or from two tabs at once, is one decision.
 const sqlNote = `
 insert into consent_events (org_id, phone, at, state, source, words, sender)
-values (@org, @phone, @at, @state, 'operator', @words, @sender)`
+select @org, @phone, @at, @state, 'operator', @words, @sender
+where not exists (
+	select from (select * from consent_events where org_id = @org and phone = @phone order by id desc limit 1) e
+	where e.source = 'operator' and e.state = @state and e.words = @words
+)`
 
 // sqlOptOut is the opt-out in force: when it was given last, and whether by the person. Theirs are the lines since the last opt-in that
 // are their own or Twilio's, a STOP that changed nothing because an operator had opted them out before, and free words that may be

@@ -50,9 +50,11 @@ func (c *Service) Resume(ctx context.Context, orgID, sessionID string) (session.
 	return c.Store.Resume(ctx, orgID, sessionID, c.Now())
 }
 
-// ResumeAll resumes sessions one after the other, as Resume does, but with leaveUnjudged none that waits for a judgement of words. Those that cannot be are reported; any other error ends it, and
-// what was resumed by then is.
-func (c *Service) ResumeAll(ctx context.Context, orgID string, ids []string, leaveUnjudged bool) (resumed []string, left []Unresumed, err error) {
+// ResumeAll resumes sessions one after the other, as Resume does; with leaveUnjudged none that waits for a judgement of words. Those that
+// cannot be are reported; any other error ends it, and what was resumed by then is.
+func (c *Service) ResumeAll(
+	ctx context.Context, orgID string, ids []string, leaveUnjudged bool,
+) (resumed []string, left []Unresumed, err error) {
 	for _, id := range ids {
 		err := error(nil)
 		if leaveUnjudged {
