@@ -94,7 +94,7 @@ func asDescribed(t *testing.T, request *http.Request, body []byte, lenient bool,
 	require.NoError(t, openapi3filter.ValidateResponse(t.Context(), out.SetBodyBytes(answer)), "the description has no such answer")
 }
 
-// operations are those of the description by their ids: GET /v1/profiles/{profile_id} is OnboardingService_GetProfile.
+// operations are those of the description by their ids: GET /v1/profiles/{profile_id} is getProfile.
 func operations(t *testing.T) map[string]*routers.Route {
 	t.Helper()
 	document, err := openapi3.NewLoader().LoadFromData(openAPI)
@@ -107,6 +107,12 @@ func operations(t *testing.T) map[string]*routers.Route {
 	}
 	require.NotEmpty(t, found)
 	return found
+}
+
+// rpcOf is the method behind an operation, as Service/Method.
+func rpcOf(o *routers.Route) string {
+	id := o.Operation.OperationID
+	return o.Operation.Tags[0] + "Service/" + strings.ToUpper(id[:1]) + id[1:]
 }
 
 // TestDescription is about what the golden cases cannot say, which are each held to the description.
@@ -141,6 +147,14 @@ func TestDescription(t *testing.T) {
 		}
 	})
 
+	t.Run("OperationsHaveThePlainNamesOfTheirMethods", func(t *testing.T) {
+		t.Parallel()
+		for id := range operations(t) {
+			require.Regexp(t, `^[a-z]+([A-Z][a-z]+)+(API)?$`, id)
+			require.NotContains(t, id, "Service")
+		}
+	})
+
 	t.Run("EveryOperationIsRefusedAsDescribed", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -148,7 +162,7 @@ func TestDescription(t *testing.T) {
 			if strings.HasPrefix(o.Path, "/v1/") && !streams(o) {
 				t.Run(id, func(t *testing.T) {
 					t.Parallel()
-					b.refusals(t, id, o)
+					b.refusals(t, o)
 				})
 			}
 		}
@@ -162,7 +176,7 @@ func streams(o *routers.Route) bool {
 }
 
 // refusals provokes each error that the description has of an operation.
-func (b *bench) refusals(t *testing.T, id string, o *routers.Route) {
+func (b *bench) refusals(t *testing.T, o *routers.Route) {
 	t.Helper()
 	path := parameter.ReplaceAllString(strings.ReplaceAll(o.Path, "{phone}", phone), otherProfile)
 	answers := map[string]codes.Code{ // of the service
@@ -191,7 +205,7 @@ func (b *bench) refusals(t *testing.T, id string, o *routers.Route) {
 		default:
 			code, known := answers[status]
 			require.True(t, known, "say how to provoke a %s", status)
-			b.services.on(strings.Replace(id, "_", "/", 1), func(context.Context) (json.RawMessage, error) {
+			b.services.on(rpcOf(o), func(context.Context) (json.RawMessage, error) {
 				return nil, &rpc.Error{Code: code, Reason: "REASON_OF_A_TEST", Domain: "paceline.test", Message: "no", RetryAfter: time.Second}
 			})
 		}

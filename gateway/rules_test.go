@@ -6,19 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/routers"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// routes are the generated ones of the description: "GET /v1/profiles/{profile_id}" to "OnboardingService_GetProfile".
-func routes(t *testing.T) map[string]string {
+// routes are the generated ones of the description: "GET /v1/profiles/{profile_id}" to getProfile.
+func routes(t *testing.T) map[string]*routers.Route {
 	t.Helper()
-	found := map[string]string{}
-	for id, o := range operations(t) {
+	found := map[string]*routers.Route{}
+	for _, o := range operations(t) {
 		if strings.HasPrefix(o.Path, "/v1/") && !streams(o) {
-			found[o.Method+" "+o.Path] = id
+			found[o.Method+" "+o.Path] = o
 		}
 	}
 	return found
@@ -36,7 +37,7 @@ func TestRules(t *testing.T) {
 		t.Parallel()
 		var served []string
 		for _, operation := range routes(t) {
-			served = append(served, strings.Replace(operation, "_", "/", 1))
+			served = append(served, rpcOf(operation))
 		}
 		people := []string{}
 		for method, rule := range rules {
@@ -97,7 +98,7 @@ func TestRules(t *testing.T) {
 		}
 		for route, operation := range routes(t) {
 			method, template, _ := strings.Cut(route, " ")
-			rpcName := strings.Replace(operation, "_", "/", 1)
+			rpcName := rpcOf(operation)
 			reached := false
 			for _, c := range cases {
 				path, _, _ := strings.Cut(c.Request.Path, "?")

@@ -102,13 +102,16 @@ func (o *object) drop(key string) {
 	}
 }
 
-func (o *object) has(key string) bool {
+// keys returns the keys in their order.
+func (o *object) keys() (all []string) {
 	for i := 0; i < len(o.Content); i += 2 {
-		if o.Content[i].Value == key {
-			return true
-		}
+		all = append(all, o.Content[i].Value)
 	}
-	return false
+	return all
+}
+
+func (o *object) has(key string) bool {
+	return slices.Contains(o.keys(), key)
 }
 
 func ref(kind, name string) *object { return newObject("$ref", "#/components/"+kind+"/"+name) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ func TestWords(t *testing.T) {
 		compared := rule.Words == ""
 		for _, name := range rule.Of {
 			message, field, _ := strings.Cut(name, ".")
-			property, found := description.Components.Schemas[message].Properties[field]
+			property, found := description.Components.Schemas[schemaOf(message)].Properties[field]
 			if rule.Words == "" || !found { // of a list it is a parameter
 				continue
 			}
@@ -81,6 +82,16 @@ func TestRules(t *testing.T) {
 		require.Len(t, r.ofField("Request.session_id"), 1)
 		require.NoError(t, r.unused())
 	})
+}
+
+func TestOperationIDs(t *testing.T) {
+	t.Parallel()
+	d := newDescriber(&rules{}, nil)
+	d.claim("getGoal", "GoalService.GetGoal")
+	require.Empty(t, d.problems)
+	d.claim("getGoal", "OtherService.GetGoal")
+	require.EqualError(t, errors.Join(d.problems...),
+		"GoalService.GetGoal and OtherService.GetGoal would both be the operation getGoal: rename one of them")
 }
 
 func TestRoute(t *testing.T) {

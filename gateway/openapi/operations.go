@@ -52,6 +52,12 @@ func (d *describer) routes(routes []route, methods map[string]*protogen.Method) 
 		reach(m.Input, d.requested)
 		reach(m.Output, d.answered)
 	}
+	written := d.rules.Document.get("paths")
+	for _, path := range written.keys() {
+		for _, method := range written.get(path).keys() {
+			d.claim(written.get(path).get(method).text("operationId"), path)
+		}
+	}
 	for _, r := range routes {
 		method, path, err := r.where()
 		if err != nil {
@@ -61,14 +67,33 @@ func (d *describer) routes(routes []route, methods map[string]*protogen.Method) 
 		if item.has(method) {
 			return fmt.Errorf("http.yaml: two rules for %s %s", method, path)
 		}
+		d.claim(operationID(methods[r.Selector]), r.Selector)
 		d.paths.set(path, item.set(method, d.operation(methods[r.Selector], method, path)))
 		d.tag(methods[r.Selector].Parent)
 	}
 	return errors.Join(d.problems...)
 }
 
+// operationID names an operation as its method, without the service: clients are generated from it, and services are our own affair.
+func operationID(m *protogen.Method) string {
+	name := string(m.Desc.Name())
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
+// claim notes that an operation id is taken. Two methods of one name need another name in their protos.
+func (d *describer) claim(id, by string) {
+	if owner, taken := d.ids[id]; taken {
+		d.problems = append(d.problems, fmt.Errorf("%s and %s would both be the operation %s: rename one of them", owner, by, id))
+	}
+	d.ids[id] = by
+}
+
+func tagOf(service *protogen.Service) string {
+	return strings.TrimSuffix(string(service.Desc.Name()), "Service")
+}
+
 func (d *describer) tag(service *protogen.Service) {
-	name := string(service.Desc.Name())
+	name := tagOf(service)
 	if !slices.ContainsFunc(d.tags, func(tag *object) bool { return tag.text("name") == name }) {
 		d.tags = append(d.tags, newObject("name", name, "description", comment(service.Comments)))
 	}
@@ -77,7 +102,7 @@ func (d *describer) tag(service *protogen.Service) {
 var parameterOfPath = regexp.MustCompile(`\{(\w+)\}`)
 
 func (d *describer) operation(m *protogen.Method, method, path string) *object {
-	id := string(m.Parent.Desc.Name()) + "_" + string(m.Desc.Name())
+	id := operationID(m)
 	var inPath []string
 	for _, match := range parameterOfPath.FindAllStringSubmatch(path, -1) {
 		inPath = append(inPath, match[1])
@@ -86,7 +111,7 @@ func (d *describer) operation(m *protogen.Method, method, path string) *object {
 	hasKey := hasBody && m.Input.Desc.Fields().ByName("idempotency_key") != nil
 	more := d.rules.ofOperation(id, len(inPath) > 0, hasBody, hasKey)
 	operation := newObject(
-		"operationId", id, "tags", []string{string(m.Parent.Desc.Name())}, "summary", summary(m), "description", description(m))
+		"operationId", id, "tags", []string{tagOf(m.Parent)}, "summary", summary(m), "description", description(m))
 	if parameters := d.parameters(m, inPath, hasBody, more.Parameters); len(parameters) > 0 {
 		operation.set("parameters", parameters)
 	}
@@ -146,7 +171,7 @@ func (d *describer) responses(m *protogen.Method, more extras, example *object) 
 	all := newObject()
 	for _, status := range slices.Sorted(maps.Keys(success)) {
 		all.set(status, newObject(
-			"description", success[status], "headers", headers, "content", content(string(m.Output.Desc.Name()), example)))
+			"description", success[status], "headers", headers, "content", content(schemaOf(string(m.Output.Desc.Name())), example)))
 	}
 	for _, status := range slices.Sorted(maps.Keys(more.Responses)) {
 		all.set(status, ref("responses", more.Responses[status]))

@@ -20,13 +20,14 @@ type describer struct {
 	// A message of a request is another schema than the same message of an answer: an answer has every field, a request need not.
 	requested, answered map[protoreflect.FullName]bool
 	names               map[string]protoreflect.FullName // whose schema it is
+	ids                 map[string]string                // of operations, and whose they are
 	problems            []error
 }
 
 func newDescriber(r *rules, examples []example) *describer {
 	return &describer{
 		rules: r, examples: examples, paths: newObject(), schemas: map[string]*object{}, names: map[string]protoreflect.FullName{},
-		requested: map[protoreflect.FullName]bool{}, answered: map[protoreflect.FullName]bool{},
+		ids: map[string]string{}, requested: map[protoreflect.FullName]bool{}, answered: map[protoreflect.FullName]bool{},
 	}
 }
 
@@ -60,7 +61,7 @@ func reach(m *protogen.Message, into map[protoreflect.FullName]bool) {
 
 // refer is a reference to the schema of a message, which is written with it.
 func (d *describer) refer(m *protogen.Message, request bool) *object {
-	name := string(m.Desc.Name())
+	name := schemaOf(string(m.Desc.Name()))
 	if request && d.answered[m.Desc.FullName()] {
 		name += "Input"
 	}
@@ -68,6 +69,14 @@ func (d *describer) refer(m *protogen.Message, request bool) *object {
 		d.schemas[name] = d.message(m, request, nil)
 	}
 	return ref("schemas", name)
+}
+
+// schemaOf names the schema of a message. CreateProfileResponse is what generators of clients call all answers of createProfile.
+func schemaOf(message string) string {
+	if name, answer := strings.CutSuffix(message, "Response"); answer {
+		return name + "Result"
+	}
+	return message
 }
 
 // mine reports whether a schema is still to be written, and notes it as written, so that a message may hold itself.

@@ -41,7 +41,7 @@ assert.ok(opened, "without a session nothing can be played");
 await passes("GET /v1/sessions/{session_id}, until the interview", async () => {
   const answered = new Set<Session["state_token"]>(["onboarding:awaiting_burst"]); // the burst awaits no reply
   for (const end = Date.now() + 60_000; Date.now() < end; await wait(250)) {
-    const { session }: components["schemas"]["GetSessionResponse"] = done(
+    const { session }: components["schemas"]["GetSessionResult"] = done(
       await api.GET("/v1/sessions/{session_id}", { params: { path: { session_id: opened.session_id } } }),
     );
     if (session?.mode === "interviewing") {

@@ -65,7 +65,7 @@ func play(ctx context.Context, gateway, token, phoneURL, phone string) error {
 }
 
 func enrol(ctx context.Context, client *api.ClientWithResponses, phone string) (profile uuid.UUID, err error) {
-	made, err := client.OnboardingServiceCreateProfileWithResponse(ctx, api.CreateProfileRequest{Phone: phone, FirstName: "Ana"})
+	made, err := client.CreateProfileWithResponse(ctx, api.CreateProfileRequest{Phone: phone, FirstName: "Ana"})
 	switch {
 	case err != nil:
 		return profile, err
@@ -76,7 +76,7 @@ func enrol(ctx context.Context, client *api.ClientWithResponses, phone string) (
 }
 
 func activate(ctx context.Context, client *api.ClientWithResponses, profile uuid.UUID) (session uuid.UUID, err error) {
-	opened, err := client.OnboardingServiceActivateProfileWithResponse(ctx, profile, api.ActivateProfileRequest{})
+	opened, err := client.ActivateProfileWithResponse(ctx, profile, api.ActivateProfileRequest{})
 	switch {
 	case err != nil:
 		return session, err
@@ -92,7 +92,7 @@ func converse(ctx context.Context, client *api.ClientWithResponses, id uuid.UUID
 	every := time.NewTicker(250 * time.Millisecond)
 	defer every.Stop()
 	for {
-		read, err := client.OnboardingServiceGetSessionWithResponse(ctx, id)
+		read, err := client.GetSessionWithResponse(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func text(ctx context.Context, phoneURL, phone string) error {
 func messages(ctx context.Context, client *api.ClientWithResponses, profile uuid.UUID) error {
 	size, token, found := int32(4), "", map[api.MessageDirection]int{}
 	for {
-		page, err := client.MessagingServiceListMessagesWithResponse(ctx, &api.MessagingServiceListMessagesParams{
+		page, err := client.ListMessagesWithResponse(ctx, &api.ListMessagesParams{
 			ProfileId: &profile, PageSize: &size, PageToken: &token,
 		})
 		if err != nil {
@@ -162,7 +162,7 @@ func messages(ctx context.Context, client *api.ClientWithResponses, profile uuid
 }
 
 func unknown(ctx context.Context, client *api.ClientWithResponses) error {
-	answer, err := client.OnboardingServiceGetProfileWithResponse(ctx, uuid.MustParse("01900000-0000-7000-8000-000000000001"))
+	answer, err := client.GetProfileWithResponse(ctx, uuid.MustParse("01900000-0000-7000-8000-000000000001"))
 	if err != nil {
 		return err
 	}
