@@ -94,6 +94,26 @@ func TestOperationIDs(t *testing.T) {
 		"GoalService.GetGoal and OtherService.GetGoal would both be the operation getGoal: rename one of them")
 }
 
+// TestWebhooks compares the events of the rules with the types of the code.
+func TestWebhooks(t *testing.T) {
+	t.Chdir("../..") // where buf runs the plugin
+	r, err := readRules("proto/openapi.yaml")
+	require.NoError(t, err)
+	d := newDescriber(r, nil)
+	all, err := d.webhooks()
+	require.NoError(t, err)
+	types, err := constants(eventTypes)
+	require.NoError(t, err)
+	require.Equal(t, types, all.keys())
+
+	goal := &r.Events[len(r.Events)-1]
+	goal.Types.drop("goal.failed")
+	goal.Types.set("goal.forgotten", "A goal was forgotten")
+	_, err = d.webhooks()
+	require.ErrorContains(t, err, "events do not say what the data of goal.failed is")
+	require.ErrorContains(t, err, "event goal.forgotten is not one of services/onboarding/events.types")
+}
+
 func TestRoute(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

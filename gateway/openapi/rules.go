@@ -31,6 +31,10 @@ type rules struct {
 	// Required are the fields of a request, by message, without which it is refused. Those in the path always are.
 	Required map[string][]string `yaml:"required"`
 	Fields   []*fieldRule        `yaml:"fields"`
+	// Webhook is what all webhooks have, taken as it is.
+	Webhook object `yaml:"webhook"`
+	// Events are those that are posted to subscribers.
+	Events []eventRule `yaml:"events"`
 
 	used map[string]bool // what of the rules a field or an operation had
 }
@@ -84,8 +88,8 @@ func readRules(file string) (*rules, error) {
 	return r, nil
 }
 
-// constants are the values of all constants of a string type, named as services/onboarding/session.Status, or of those whose names begin
-// alike, as services/onboarding/goals.Reason*; in the order of the code.
+// constants are the values of all constants of a string type, named as services/onboarding/session.Status, of those whose names begin
+// alike, as services/onboarding/goals.Reason*, or of one list, as services/onboarding/events.types; in the order of the code.
 func constants(name string) ([]string, error) {
 	i := strings.LastIndex(name, ".")
 	if i < 0 {
@@ -112,7 +116,8 @@ func constants(name string) ([]string, error) {
 			}
 			of, typed := spec.Type.(*ast.Ident)
 			prefix, named := strings.CutSuffix(typeName, "*")
-			if typed && of.Name == typeName || named && strings.HasPrefix(spec.Names[0].Name, prefix) {
+			isList := spec.Names[0].Name == typeName
+			if typed && of.Name == typeName || named && strings.HasPrefix(spec.Names[0].Name, prefix) || isList {
 				values = append(values, literals(spec)...)
 			}
 			return false
@@ -126,7 +131,11 @@ func constants(name string) ([]string, error) {
 
 // literals are the strings that a declaration gives its names.
 func literals(spec *ast.ValueSpec) (values []string) {
-	for _, value := range spec.Values {
+	given := spec.Values
+	if list, ok := given[0].(*ast.CompositeLit); ok && len(given) == 1 {
+		given = list.Elts
+	}
+	for _, value := range given {
 		if literal, ok := value.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 			if text, err := strconv.Unquote(literal.Value); err == nil {
 				values = append(values, text)

@@ -32,7 +32,7 @@ func newDescriber(r *rules, examples []example) *describer {
 }
 
 // document is the description: what is written out in the rules, and what was generated.
-func (d *describer) document() *object {
+func (d *describer) document(webhooks *object) *object {
 	document := d.rules.Document
 	components := document.get("components")
 	schemas := components.get("schemas")
@@ -46,6 +46,7 @@ func (d *describer) document() *object {
 	return document.
 		set("tags", tags).
 		set("paths", d.paths.add(document.get("paths"))).
+		set("webhooks", webhooks).
 		set("components", components.set("schemas", schemas))
 }
 

@@ -25,6 +25,7 @@ import (
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/emulators/subscriber"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
@@ -135,6 +136,7 @@ func setup(t *testing.T) *bundle {
 		clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	t.Cleanup(func() { b.log.holdsNothingPersonal(t) })
+	subscriber.Watch(t, b.pool, "event_outbox")
 	b.store = postgres.NewStore(b.pool)
 	b.messaging = messagingtest.New(orgID, ours, func() time.Time { return b.clock.Now().Add(time.Duration(b.skew.Load())) })
 	b.carrier = messaging.New(b.messaging.Client(t), b.clock.Now)

@@ -17,6 +17,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/emulators/subscriber"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/test/stack"
 )
@@ -82,6 +83,9 @@ func TestEvents(t *testing.T) {
 		}
 		if err == nil {
 			err = json.Unmarshal(body, &e)
+		}
+		if err == nil {
+			err = subscriber.CheckPost(r.Header, body)
 		}
 		if err != nil {
 			t.Errorf("an event that cannot be taken: %v", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/subscriber"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
@@ -84,6 +85,7 @@ func prepare(t *testing.T) *bundle {
 		Environ: map[string]string{"ALARM_RELAY_INTERVAL": "50ms", "TWILIO_TIMEOUT": "1s", "ALARM_OVERDUE_GRACE": "10000h", "PSEUDONYM_KEY": rand.Text() + rand.Text()},
 	}
 	b.onboarding, b.messaging = open(t, b.config.OnboardingDatabaseURL), open(t, b.config.MessagingDatabaseURL)
+	subscriber.Watch(t, b.onboarding, "event_outbox", "events")
 	t.Cleanup(func() {
 		b.stop(t)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)

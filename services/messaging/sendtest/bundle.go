@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/subscriber"
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres/pgtest"
@@ -71,6 +72,7 @@ type Bundle struct {
 func Setup(t *testing.T) *Bundle {
 	t.Helper()
 	b := &Bundle{T: t, Pool: pgtest.New(t, postgres.Migrations()), Logged: &Log{}}
+	subscriber.Watch(t, b.Pool, "event_outbox")
 	b.Store = postgres.NewStore(b.Pool)
 	b.Clock = clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	var err error

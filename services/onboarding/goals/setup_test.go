@@ -20,6 +20,7 @@ import (
 
 	"paceline.internal/emulators/clock"
 	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/emulators/subscriber"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
@@ -106,6 +107,7 @@ func setup(t *testing.T) *bundle {
 		t: t, pool: pgtest.New(t, postgres.Migrations()), clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 		left: -1, phone: &handset{texts: map[string]int{}, end: goals.End{OK: true}},
 	}
+	subscriber.Watch(t, b.pool, "event_outbox")
 	b.store = postgres.NewStore(b.pool).Goals()
 	b.qstash = emulator.New(emulator.Config{Clock: b.clock})
 	t.Cleanup(b.qstash.Close)

@@ -33,7 +33,7 @@ type Event struct {
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// /paceline/orgs/ and the organisation.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// What happened, such as session.completed; docs/events.md has all types and what their data holds.
+	// What happened, such as session.completed; webhooks of /openapi.yaml have all types and what their data holds.
 	Type string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
 	// Whom it is about: a profile_id, the run_id of engagement.run_finished, or unknown when a message's number belongs to no profile.
 	Subject string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
