@@ -611,6 +611,7 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 	answer := &messagingv1.CheckSenderResponse{Sender: s.ours}
 	if !s.older {
 		answer.OptedOut, answer.UnjudgedMessageId = s.stopped[in.GetTo()], s.words[in.GetTo()]
+		answer.Unrecorded = !slices.ContainsFunc(s.calls, func(sent *messagingv1.SendRequest) bool { return sent.GetTo() == in.GetTo() })
 	}
 	return answer, nil
 }

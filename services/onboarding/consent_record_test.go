@@ -12,6 +12,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 )
 
 func TestConsentRecord(t *testing.T) {
@@ -48,6 +49,22 @@ func TestConsentRecord(t *testing.T) {
 		require.Equal(t, &messagingv1.ConsentRecord{
 			Source: "web_form", WordsShown: "I want texts.\nSTOP ends them.", CollectedAt: timestamppb.New(collected),
 		}, given(b))
+	})
+
+	subtest(t, "TheAnswerSaysWhatTheLedgerIsTold", setup, func(t *testing.T, b *bundle) {
+		records := func(p conversation.Profile, consent *onboardingv1.ConsentRecord) string {
+			out, err := asks(b, b.current().server.ActivateProfile, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID, Consent: consent})
+			require.NoError(t, err)
+			return out.GetConsentRecorded()
+		}
+		p := b.person()
+		require.Equal(t, "collected_elsewhere", records(p, nil), "nobody stated how the person agreed")
+		require.Empty(t, records(p, agreed(b)), "of an open session no record is taken")
+		b.resets(b.newest(p))
+		require.Empty(t, records(p, nil), "the ledger has the number")
+		b.resets(b.newest(p))
+		require.Equal(t, "first_send", records(p, agreed(b)))
+		require.Equal(t, "first_send", records(b.person(), agreed(b)))
 	})
 
 	subtest(t, "R_07_GoesWithAnOpeningThatWasParkedAndWaitsForTheMorning", setup, func(t *testing.T, b *bundle) {

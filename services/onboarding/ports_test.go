@@ -259,8 +259,8 @@ func (p *ports) Fate(ctx context.Context, org, key string) (engagement.Fate, err
 	return call(p, "Fate", func() (engagement.Fate, error) { return p.carrier.Fate(asItself(ctx), org, key) })
 }
 
-func (p *ports) CheckSender(ctx context.Context, org, phone string) error {
-	return act(p, "CheckSender", func() error { return p.carrier.CheckSender(asItself(ctx), org, phone) })
+func (p *ports) CheckSender(ctx context.Context, org, phone string) (bool, error) {
+	return call(p, "CheckSender", func() (bool, error) { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }
 
 func (p *ports) Unfinished(ctx context.Context, org, profileID, phone string) (conversation.Unfinished, error) {

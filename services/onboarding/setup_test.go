@@ -300,7 +300,7 @@ func (b *bundle) activate(p conversation.Profile) session.Record {
 	b.t.Helper()
 	r, err := b.current().service.Activate(b.t.Context(), orgID, p.ID, nil)
 	require.NoError(b.t, err)
-	return r
+	return r.Record
 }
 
 // activated is a new person whose session was opened.

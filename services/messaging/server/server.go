@@ -352,7 +352,7 @@ func (s *Server) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequ
 		if err != nil {
 			return nil, refuse(ctx, err)
 		}
-		answer.OptedOut = state == consent.OptedOut
+		answer.OptedOut, answer.Unrecorded = state == consent.OptedOut, state == ""
 		unjudged, err := s.Store.Unjudged(ctx, orgID, phone.String())
 		if err != nil {
 			return nil, refuse(ctx, err)

@@ -668,6 +668,7 @@ func TestUnjudgedWords(t *testing.T) {
 	unjudged := func() string {
 		checked, err := s.CheckSender(service, &messagingv1.CheckSenderRequest{OrgId: orgA, To: theirs})
 		require.NoError(t, err)
+		require.True(t, checked.GetUnrecorded(), "words that may be an opt-out are none yet")
 		return checked.GetUnjudgedMessageId()
 	}
 	require.Equal(t, recorded.GetMessage().GetMessageId(), unjudged(), "no session is opened then")

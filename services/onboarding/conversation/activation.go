@@ -45,51 +45,71 @@ type Opening struct {
 	PerDay   int // how many may be begun within 24 hours; 0 for any number
 }
 
+// Activated is the session of an activation.
+type Activated struct {
+	session.Record
+
+	ConsentRecorded string // the source in the ledger that the opening adds
+}
+
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
 // returned as it is. The opening goes out even if this process dies right after the session was stored. Consent is how the person agreed,
 // nil when the caller does not say. Errors: ErrNoProfile, ErrConsent, phone.ErrRefused, ErrNoSender, ErrOptedOut, and those of
 // OpenSession.
-func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (session.Record, error) {
+func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (Activated, error) {
 	profile, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
-		return session.Record{}, err
+		return Activated{}, err
 	}
 	if consent != nil {
 		agreed, err := normaliseConsent(*consent, c.Now())
 		if err != nil {
-			return session.Record{}, err
+			return Activated{}, err
 		}
 		consent = &agreed
 	}
 	if _, err := c.Numbers.Check(profile.Phone); err != nil {
-		return session.Record{}, err
+		return Activated{}, err
 	}
-	sender := c.Carrier.CheckSender(ctx, orgID, profile.Phone)
+	unrecorded, sender := c.Carrier.CheckSender(ctx, orgID, profile.Phone)
 	if sender != nil && !errors.Is(sender, ErrAwaitsOperator) {
-		return session.Record{}, sender
+		return Activated{}, sender
 	}
 	opening, err := c.opening(profile, consent)
 	if err != nil {
-		return session.Record{}, err
+		return Activated{}, err
 	}
 	opening.Unjudged = sender != nil
 	opened, err := c.Store.OpenSession(ctx, opening)
 	if err != nil {
-		return session.Record{}, err
+		return Activated{}, err
 	}
+	recorded := ""
 	if opened.ID == opening.Session.ID {
+		recorded = consentRecorded(consent != nil, unrecorded)
 		if err := c.Jobs.Try(ctx, opening.Job.ID, c.sendOpening); err != nil { // the loop sends it
 			c.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
 		}
 	}
 	view, err := c.Store.LoadSession(ctx, opened.ID)
 	if err != nil {
-		return session.Record{}, err
+		return Activated{}, err
 	}
 	if view.Session.Status == session.Stopped {
-		return session.Record{}, ErrOptedOut
+		return Activated{}, ErrOptedOut
 	}
-	return view.Session, nil
+	return Activated{view.Session, recorded}, nil
+}
+
+// consentRecorded names the source of the line that the opening adds to the ledger, empty if it adds none.
+func consentRecorded(stated, unrecorded bool) string {
+	switch {
+	case stated:
+		return "first_send"
+	case unrecorded:
+		return "collected_elsewhere"
+	}
+	return ""
 }
 
 // opening is a new episode of a person.

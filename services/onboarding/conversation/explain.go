@@ -323,7 +323,7 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 	if err != nil {
 		return e, "", err
 	}
-	sender := c.Carrier.CheckSender(ctx, orgID, p.Phone)
+	_, sender := c.Carrier.CheckSender(ctx, orgID, p.Phone)
 	if sender != nil && !errors.Is(sender, ErrNoSender) && !errors.Is(sender, ErrOptedOut) && !errors.Is(sender, ErrAwaitsOperator) {
 		return e, "", sender
 	}

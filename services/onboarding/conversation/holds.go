@@ -65,7 +65,7 @@ func (c *Service) Judged(ctx context.Context, orgID, profileID string) error {
 	if asked || awaitsJudgement(view.Session) {
 		return ErrAwaitsOperator
 	}
-	err = c.Carrier.CheckSender(ctx, orgID, p.Phone)
+	_, err = c.Carrier.CheckSender(ctx, orgID, p.Phone)
 	if errors.Is(err, ErrNoSender) || errors.Is(err, ErrOptedOut) { // who has opted out has nothing left to judge
 		return nil
 	}

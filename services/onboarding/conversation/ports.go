@@ -109,8 +109,9 @@ type carrier interface {
 	Record(ctx context.Context, m Inbound, profileID string, received time.Time) (Recorded, error)
 	// RecordStatus merges what a provider says of a message of ours, and reports whether there is such a message.
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
-	// CheckSender is nil when the organisation can message the phone; ErrNoSender, ErrOptedOut, ErrAwaitsOperator.
-	CheckSender(ctx context.Context, orgID, phone string) error
+	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; ErrNoSender,
+	// ErrOptedOut, ErrAwaitsOperator.
+	CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error)
 	// Unfinished is what is not at its end of a person there; ErrUnavailable, also for a messaging service that cannot say.
 	Unfinished(ctx context.Context, orgID, profileID, phone string) (Unfinished, error)
 	// Sender is what an organisation sends from; ErrNoSender.

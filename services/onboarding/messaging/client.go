@@ -244,18 +244,18 @@ func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
 // CheckSender is nil when the organisation can message the phone, conversation.ErrNoSender when it has no sender,
 // conversation.ErrOptedOut when the person has opted out, and conversation.ErrAwaitsOperator when words of theirs may be an opt-out.
-func (c *Client) CheckSender(ctx context.Context, orgID, phone string) error {
+func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error) {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
-		return conversation.ErrNoSender
+		return false, conversation.ErrNoSender
 	}
 	switch {
 	case answer.GetOptedOut():
-		return conversation.ErrOptedOut
+		return false, conversation.ErrOptedOut
 	case answer.GetUnjudgedMessageId() != "":
-		return conversation.ErrAwaitsOperator
+		return answer.GetUnrecorded(), conversation.ErrAwaitsOperator
 	}
-	return translate(err)
+	return answer.GetUnrecorded(), translate(err)
 }
 
 // Unfinished is what is not at its end of a person in messaging. conversation.ErrUnavailable when it cannot be reached, or is of a release

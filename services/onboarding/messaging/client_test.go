@@ -135,7 +135,8 @@ func TestSend(t *testing.T) {
 		require.ErrorIs(t, err, conversation.ErrUnavailable)
 		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, "", received)
 		require.ErrorIs(t, err, conversation.ErrUnavailable)
-		require.ErrorIs(t, client.CheckSender(t.Context(), orgID, theirs), conversation.ErrUnavailable)
+		_, err = client.CheckSender(t.Context(), orgID, theirs)
+		require.ErrorIs(t, err, conversation.ErrUnavailable)
 	})
 }
 
@@ -239,6 +240,9 @@ func TestReceipt(t *testing.T) {
 func TestCheckSender(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
-	require.NoError(t, client.CheckSender(t.Context(), orgID, theirs))
-	require.ErrorIs(t, client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002", theirs), conversation.ErrNoSender)
+	unrecorded, err := client.CheckSender(t.Context(), orgID, theirs)
+	require.NoError(t, err)
+	require.True(t, unrecorded)
+	_, err = client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002", theirs)
+	require.ErrorIs(t, err, conversation.ErrNoSender)
 }

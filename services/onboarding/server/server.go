@@ -164,7 +164,7 @@ func (s *Server) ActivateProfile(
 	if err != nil {
 		return nil, answer(err)
 	}
-	return &onboardingv1.ActivateProfileResponse{Session: record(r)}, nil
+	return &onboardingv1.ActivateProfileResponse{Session: record(r.Record), ConsentRecorded: r.ConsentRecorded}, nil
 }
 
 // maxReason is how much a timeline shows of why a person is held, in characters.

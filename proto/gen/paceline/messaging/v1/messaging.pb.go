@@ -3742,8 +3742,10 @@ type CheckSenderResponse struct {
 	OptedOut bool `protobuf:"varint,2,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
 	// A message of theirs that may be an opt-out and that no operator has judged; empty when there is none. Nothing is sent to them until then.
 	UnjudgedMessageId string `protobuf:"bytes,3,opt,name=unjudged_message_id,json=unjudgedMessageId,proto3" json:"unjudged_message_id,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether the ledger has no line of the phone asked about: the first message to it adds one.
+	Unrecorded    bool `protobuf:"varint,4,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckSenderResponse) Reset() {
@@ -3795,6 +3797,13 @@ func (x *CheckSenderResponse) GetUnjudgedMessageId() string {
 		return x.UnjudgedMessageId
 	}
 	return ""
+}
+
+func (x *CheckSenderResponse) GetUnrecorded() bool {
+	if x != nil {
+		return x.Unrecorded
+	}
+	return false
 }
 
 // ListEventsRequest asks for what was not handed over yet.
@@ -4818,11 +4827,14 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\atext_id\x18\x03 \x01(\tR\x06textId\";\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"z\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"\x9a\x01\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
 	"\topted_out\x18\x02 \x01(\bR\boptedOut\x12.\n" +
-	"\x13unjudged_message_id\x18\x03 \x01(\tR\x11unjudgedMessageId\"S\n" +
+	"\x13unjudged_message_id\x18\x03 \x01(\tR\x11unjudgedMessageId\x12\x1e\n" +
+	"\n" +
+	"unrecorded\x18\x04 \x01(\bR\n" +
+	"unrecorded\"S\n" +
 	"\x11ListEventsRequest\x12\x12\n" +
 	"\x04done\x18\x01 \x03(\x03R\x04done\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x14\n" +

@@ -1909,9 +1909,13 @@ func (x *ActivateProfileRequest) GetConsent() *ConsentRecord {
 type ActivateProfileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session that is open now.
-	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Session *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// What the ledger is told of the person's consent when the opening goes out: first_send, the record that came with this call;
+	// collected_elsewhere, nobody stated how the person agreed and showing it is your duty; empty when nothing is added, because the
+	// ledger has this number already and no record came, or because a session was open: a record that comes then is not taken.
+	ConsentRecorded string `protobuf:"bytes,2,opt,name=consent_recorded,json=consentRecorded,proto3" json:"consent_recorded,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ActivateProfileResponse) Reset() {
@@ -1949,6 +1953,13 @@ func (x *ActivateProfileResponse) GetSession() *Session {
 		return x.Session
 	}
 	return nil
+}
+
+func (x *ActivateProfileResponse) GetConsentRecorded() string {
+	if x != nil {
+		return x.ConsentRecorded
+	}
+	return ""
 }
 
 // HoldProfileRequest names a profile.
@@ -4458,9 +4469,10 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x16ActivateProfileRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12?\n" +
-	"\aconsent\x18\x02 \x01(\v2%.paceline.onboarding.v1.ConsentRecordR\aconsent\"T\n" +
+	"\aconsent\x18\x02 \x01(\v2%.paceline.onboarding.v1.ConsentRecordR\aconsent\"\x7f\n" +
 	"\x17ActivateProfileResponse\x129\n" +
-	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\"K\n" +
+	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\x12)\n" +
+	"\x10consent_recorded\x18\x02 \x01(\tR\x0fconsentRecorded\"K\n" +
 	"\x12HoldProfileRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x16\n" +
