@@ -221,7 +221,7 @@ func (g guarded) Invoke(ctx context.Context, method string, args, reply any, opt
 		return err
 	}
 	// All that a service may know of the caller is the principal and the request id, which the connection adds.
-	return g.conn.Invoke(metadata.NewOutgoingContext(ctx, metadata.MD{}), method, args, reply, opts...)
+	return withField(g.conn.Invoke(metadata.NewOutgoingContext(ctx, metadata.MD{}), method, args, reply, opts...), request)
 }
 
 // NewStream implements grpc.ClientConnInterface. No route of /v1 streams.
@@ -239,14 +239,20 @@ func checkQuery(ctx context.Context, request proto.Message) error {
 	}
 	fields := request.ProtoReflect().Descriptor().Fields()
 	for name, values := range query {
+		var problem string
 		switch field := fields.ByTextName(name); {
 		case field == nil:
-			return refuse(codes.InvalidArgument, reasonInvalid, fmt.Sprintf("the query has an unknown parameter %q", name))
+			problem = fmt.Sprintf("the query has an unknown parameter %q", name)
 		case len(values) > 1 && !field.IsList():
-			return refuse(codes.InvalidArgument, reasonInvalid, "the query has "+name+" more than once")
+			problem = "the query has " + name + " more than once"
 		case !utf8.ValidString(strings.Join(values, "")):
-			return refuse(codes.InvalidArgument, reasonInvalid, "the query has text in "+name+" that is not UTF-8")
+			problem = "the query has text in " + name + " that is not UTF-8"
+		default:
+			continue
 		}
+		e := refuse(codes.InvalidArgument, reasonInvalid, problem)
+		e.Meta = map[string]string{metaField: strings.ToValidUTF8(name, "")}
+		return e
 	}
 	return nil
 }

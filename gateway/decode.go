@@ -45,8 +45,11 @@ func unread(text string) *rpc.Error {
 		field, must = found[1], mustOf(text)
 	}
 	e := refuse(codes.InvalidArgument, reasonInvalid, must)
-	if field != "" {
-		e.Message, e.Meta = field+" "+must, map[string]string{"field": field}
+	switch unknown, ok := strings.CutPrefix(must, mark); {
+	case ok:
+		e.Message, e.Meta = unknown, map[string]string{metaField: field}
+	case field != "":
+		e.Message, e.Meta = field+" "+must, map[string]string{metaField: field}
 	}
 	return e
 }
@@ -74,7 +77,7 @@ func plain(err error) string {
 	if err == nil {
 		return "the body cannot be read"
 	}
-	return strings.TrimSpace(strings.ReplaceAll(strings.TrimPrefix(err.Error(), mark), mark, " "))
+	return unread(err.Error()).Message
 }
 
 // decodeBody reads a body into a message. It takes one JSON object in UTF-8 with the proto's field names.
@@ -137,7 +140,8 @@ func unknownField(d protoreflect.MessageDescriptor, at, name string) error {
 	if len(name) > 100 {
 		name = strings.ToValidUTF8(name[:100], "")
 	}
-	return fault("", fmt.Sprintf("unknown field %q%s", at+strings.ReplaceAll(name, mark, ""), meant))
+	name = at + strings.ReplaceAll(name, mark, "")
+	return fault(name, mark+fmt.Sprintf("unknown field %q%s", name, meant)) // the text has the name already
 }
 
 // checkValue looks into messages of ours, and asks the decoder about every other value alone.

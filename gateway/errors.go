@@ -2,14 +2,19 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"paceline.internal/platform/rpc"
 )
@@ -33,6 +38,9 @@ const (
 	reasonMethod           = "REASON_METHOD_NOT_ALLOWED"
 	reasonUpgrade          = "REASON_UPGRADE_REQUIRED"
 )
+
+// metaField is what the metadata of a refusal calls the field that it is about.
+const metaField = "field"
 
 // refuse makes an error of the gateway's own.
 func refuse(code codes.Code, reason, message string) *rpc.Error {
@@ -75,6 +83,49 @@ func transient(code codes.Code) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.ResourceExhausted || code == codes.Aborted
 }
 
+// withField adds to a service's refusal of a request the field that it is about. Such a message begins with the name of the field.
+func withField(err error, request proto.Message) error {
+	e, ok := rpc.ErrorFrom(err)
+	if !ok || e.Code != codes.InvalidArgument || e.Reason == "" || e.Meta[metaField] != "" {
+		return err
+	}
+	_, after, _ := strings.Cut(e.Message, ": ") // of messaging
+	for _, text := range []string{e.Message, after} {
+		word, _, _ := strings.Cut(text, " ")
+		if word = strings.TrimRight(word, ":,"); hasField(request.ProtoReflect().Descriptor(), word) {
+			about := *e
+			about.Meta = maps.Clone(e.Meta)
+			if about.Meta == nil {
+				about.Meta = map[string]string{}
+			}
+			about.Meta[metaField] = word
+			return &about
+		}
+	}
+	return err
+}
+
+// hasField reports whether a message has a field, named as consent.source.
+func hasField(d protoreflect.MessageDescriptor, path string) bool {
+	name, rest, deeper := strings.Cut(path, ".")
+	field := d.Fields().ByTextName(name)
+	return field != nil && (!deeper || field.Message() != nil && !field.IsMap() && hasField(field.Message(), rest))
+}
+
+// violated adds the field that an error is about in the shape that clients of Google's APIs know.
+func violated(e *rpc.Error) *status.Status {
+	plain := status.Convert(e)
+	if e.Code != codes.InvalidArgument || e.Meta[metaField] == "" {
+		return plain
+	}
+	about := &errdetails.BadRequest_FieldViolation{Field: e.Meta[metaField], Description: e.Message}
+	detailed, err := plain.WithDetails(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{about}})
+	if err != nil { // text that is not UTF-8
+		return plain
+	}
+	return detailed
+}
+
 // writeError answers with the one error shape: {"code", "message", "details": [{"reason", ...}]}, where code is the
 // number of the gRPC code.
 func writeError(ctx context.Context, w http.ResponseWriter, httpStatus int, e *rpc.Error) {
@@ -82,7 +133,7 @@ func writeError(ctx context.Context, w http.ResponseWriter, httpStatus int, e *r
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", seconds(e.RetryAfter))
 	}
-	body, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(status.Convert(e).Proto())
+	body, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(violated(e).Proto())
 	if err != nil { // text that is not UTF-8
 		body = []byte(`{"code":13,"message":"the error cannot be written","details":[{"reason":"` + reasonInternal + `"}]}`)
 	}
