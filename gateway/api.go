@@ -80,6 +80,10 @@ func strictRequest(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
 		defer cancel()
 		eventFrom(ctx).at(r, "/v1")
+		if strings.HasSuffix(r.URL.Path, "/") { // the router takes /v1/profiles/ for a profile without an id
+			answerNoRoute(ctx, w, http.StatusNotFound)
+			return
+		}
 		body, err := readUpTo(w, r, maxBody)
 		if err != nil {
 			httpStatus, why := unreadable(err)
@@ -89,6 +93,12 @@ func strictRequest(next http.Handler) http.Handler {
 		if len(body) > 0 && !jsonBody(r.Header.Get("Content-Type")) {
 			writeError(ctx, w, http.StatusUnsupportedMediaType,
 				refuse(codes.InvalidArgument, reasonMediaType, "a body must be sent with Content-Type: application/json"))
+			return
+		}
+		if coding := r.Header.Get("Content-Encoding"); len(body) > 0 && coding != "" && !strings.EqualFold(coding, "identity") {
+			w.Header().Set("Accept-Encoding", "identity") // https://www.rfc-editor.org/rfc/rfc9110#name-415-unsupported-media-type
+			writeError(ctx, w, http.StatusUnsupportedMediaType,
+				refuse(codes.InvalidArgument, reasonMediaType, "a body must not be compressed; send it as plain JSON, without Content-Encoding"))
 			return
 		}
 		if !utf8.ValidString(r.URL.Path) { // no field of a message could hold it

@@ -95,7 +95,7 @@ func asDescribed(t *testing.T, request *http.Request, body []byte, lenient bool,
 }
 
 // operations are those of the description by their ids: GET /v1/profiles/{profile_id} is getProfile.
-func operations(t *testing.T) map[string]*routers.Route {
+func operations(t testing.TB) map[string]*routers.Route {
 	t.Helper()
 	document, err := openapi3.NewLoader().LoadFromData(openAPI)
 	require.NoError(t, err)

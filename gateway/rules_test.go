@@ -14,7 +14,7 @@ import (
 )
 
 // routes are the generated ones of the description: "GET /v1/profiles/{profile_id}" to getProfile.
-func routes(t *testing.T) map[string]*routers.Route {
+func routes(t testing.TB) map[string]*routers.Route {
 	t.Helper()
 	found := map[string]*routers.Route{}
 	for _, o := range operations(t) {
