@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"io/fs"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -54,7 +55,7 @@ func TestLedgerIsAChain(t *testing.T) {
 		at, n := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), 0
 		rapid.Check(t, func(r *rapid.T) {
 			n++
-			words := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 })).Draw(r, "words") + "."
+			words := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 })).Draw(r, "words") + "." + strconv.Itoa(n) // a repeat of the last line is none
 			ledger, err := store.SetConsent(t.Context(), inbox.Note{
 				OrgID: org, Phone: phone(t, ofWhom), State: rapid.SampledFrom([]consent.State{consent.OptedIn, consent.OptedOut}).Draw(r, "state"),
 				Reason: words, Sender: rapid.SampledFrom([]string{"", "MG1", "é"}).Draw(r, "sender"),
@@ -73,7 +74,7 @@ func TestLedgerIsAChain(t *testing.T) {
 		for i := range 16 {
 			all.Go(func() {
 				_, err := store.SetConsent(t.Context(), inbox.Note{
-					OrgID: org, Phone: phone(t, ofWhom), State: []consent.State{consent.OptedOut, consent.OptedIn}[i%2], Reason: "at once",
+					OrgID: org, Phone: phone(t, ofWhom), State: []consent.State{consent.OptedOut, consent.OptedIn}[i%2], Reason: "at once " + strconv.Itoa(i),
 					At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Evidence: beyondDoubt,
 				})
 				require.NoError(t, err)

@@ -90,7 +90,7 @@ const sqlNote = `
 insert into consent_events (org_id, phone, at, state, source, words, sender)
 select @org, @phone, @at, @state, 'operator', @words, @sender
 where not exists (
-	select from (select * from consent_events where org_id = @org and phone = @phone order by id desc limit 1) e
+	select from (select source, state, words from consent_events where org_id = @org and phone = @phone order by id desc limit 1) e
 	where e.source = 'operator' and e.state = @state and e.words = @words
 )`
 
