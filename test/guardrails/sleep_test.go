@@ -40,7 +40,7 @@ var sanctioned = map[string]string{
 	"(" + platform + "/postgres.Migrations).Up": "tries a migration again that did not get its locks",
 	platform + "/rpc.Dial":                      "asks the replicas of an upstream whether they answer",
 	platform + "/rpc.NewServer":                 "ends streams that are silent, or whose time is over",
-	"(*" + platform + "/postgres.Pool).watch":    "pings the database between calls, and no text waits for it",
+	"(*" + platform + "/postgres.Pool).watch":   "pings the database between calls, and no text waits for it",
 	platform + "/postgres.Listen":               "connects again after a rest, when the connection for notifications is lost",
 	"(*" + platform + "/queue.Notifier).Run":    "notifies at most so often",
 	"(*" + platform + "/queue.Runner).Try":      "records what became of a job again, some milliseconds later, when Postgres did not take it",
