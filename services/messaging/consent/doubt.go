@@ -12,7 +12,7 @@ import (
 func doubtful(body, text string) (Locale, bool) {
 	said := strings.Fields(strings.ReplaceAll(text, ",", " "))
 	if len(said) == 0 {
-		return English, strings.ContainsAny(body, "🛑🚫")
+		return English, strings.ContainsAny(body, "🛑🚫⛔🔕📵🙅")
 	}
 	if len(said) > shortText || goalWords.MatchString(text) {
 		return English, false
@@ -45,6 +45,7 @@ var (
 	// everyday are phrases in which a word of revoking means something else.
 	everyday = regexp.MustCompile(` (?:` + strings.Join([]string{
 		`(?:bus|next|train|pit|last|first|one|non|truck|full|door|a|the|my|our|every|quick|short|rest|gas|subway|metro) stop`,
+		`stop (?:(?:and|n) )?shop`,
 		`stop (?:by|in|over|on|off|motion|signs?|lights?|watch|loss)`, `stop (?:at|for) (?:a|the|my|an|some|lunch|dinner|` +
 			`breakfast|coffee|gas|food|water|groceries|work|home|\d+)`,
 		`stop and (?:think|smell|eat|get|pick|look|rest|breathe|go|see|grab|listen)`, `let me stop`, `stop (?:you|u) there`,

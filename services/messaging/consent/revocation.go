@@ -7,11 +7,12 @@ import (
 	"unicode"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading"
 )
 
 // RulesVersion names the rules of this file and of doubt.go in the ledger, as Version names the keywords. It changes with every change to
 // them.
-const RulesVersion = "2026-11-25.1"
+const RulesVersion = "2026-11-27.1"
 
 // Wish is what a text in free words says about receiving texts.
 type Wish int
@@ -29,17 +30,51 @@ const (
 // Where the same words are only part of a clause, stand before such a time, or are those of an annoyed person ("leave
 // me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
 // breaks the law, but an operator who looks is right both times. Under them is the net of doubtful.
+//
+// Reactions, quotes and automatic replies are not the person's words. What neither rules nor net know is Unclear where the model of
+// package reading finds it like a revocation; and what only the net knows is not, where the model is sure that it is none.
 func Revocation(body string) (Wish, Locale) {
+	kind, own := reading.Theirs(body)
+	if kind != reading.Own {
+		return NoWish, English
+	}
+	if own != reading.Normalise(body) { // something was taken out
+		body = own
+	}
 	clauses, text := clausesOf(body)
 	wish, locale := byRules(clauses, text)
 	if wish != NoWish {
 		return wish, locale
 	}
-	if locale, caught := doubtful(body, text); caught {
+	score := reading.Revocation.Score(own)
+	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || strings.TrimSpace(text) == "") {
 		return Unclear, locale
+	}
+	if score > likeARevocation && !negated.MatchString(text) && !plainNo.MatchString(text) {
+		return Unclear, languageOf(own)
 	}
 	return NoWish, English
 }
+
+// Bounds of reading.Revocation, chosen on the texts that it was made from.
+const (
+	likeARevocation = -0.5
+	surelyOrdinary  = -0.7
+)
+
+// plainNo refuses what was asked, and nothing more.
+var plainNo = regexp.MustCompile(`^ (?:nao quero|i dont want to|no quiero|je ne veux pas|no thanks?|nao obrigad[oa]) $`)
+
+// languageOf tells Portuguese by its commonest words.
+func languageOf(text string) Locale {
+	if portuguese.MatchString(" " + text + " ") {
+		return Portuguese
+	}
+	return English
+}
+
+var portuguese = regexp.MustCompile(`[^a-z](?:nao|voces?|vcs?|minha?|meu|mensagens?|por favor|isso|quero|mais|numero|pare|pra|` +
+	`essa|esse|me|de|da|do)[^a-z]`)
 
 func byRules(clauses []string, text string) (Wish, Locale) {
 	var before []string // what is said for a time
@@ -87,7 +122,7 @@ func clausesOf(body string) (clauses []string, text string) {
 
 // punctuates tells the marks between thoughts from those within a word.
 func punctuates(r rune) bool {
-	return r == '\n' || (unicode.IsPunct(r) && !strings.ContainsRune("'’‘-‐‑_", r))
+	return r == '\n' || (unicode.IsPunct(r) && !strings.ContainsRune("'’‘-‐‑_&", r))
 }
 
 func begins(word string) bool {

@@ -1,0 +1,115 @@
+package reading
+
+import (
+	_ "embed"
+	"hash/fnv"
+	"math"
+	"strings"
+	"unicode"
+)
+
+//go:generate go run ./train
+
+// Buckets is how many weights a model has. Pieces of texts share them by their hash.
+const Buckets = 1 << 17
+
+// Model is a linear model over the pieces of a text's letters and words. Its weights are made by `go generate` from the texts of testdata.
+type Model struct{ weights []byte }
+
+//go:embed revocation.bin
+var revocation []byte
+
+//go:embed refusal.bin
+var refusal []byte
+
+// Revocation tells texts by which a person may want no more of ours from all others. It knows English, Portuguese, Spanish and French.
+var Revocation = Model{revocation}
+
+// Refusal tells answers that are a no, or a not now, from all others.
+var Refusal = Model{refusal}
+
+// Score is above 0 where a text is rather of the model's kind: 2 is hardly ever wrong, -2 hardly ever missed.
+func (m Model) Score(text string) float64 {
+	found := Features(text)
+	sum := 0
+	for _, n := range found {
+		sum += int(int8(m.weights[n])) //nolint:gosec // a weight is stored as its byte
+	}
+	return float64(sum) / Unit / math.Sqrt(float64(len(found)))
+}
+
+// Unit is how many steps of a stored weight are 1.
+const Unit = 16
+
+// Features returns the numbers of the weights that a text uses, each once: those of runs of two to five letters, of up to three words in a
+// row, and of pairs with a word between.
+func Features(text string) []uint32 {
+	f := finder{seen: map[uint32]bool{}}
+	normal := Normalise(text)
+	words := wordsOf(normal)
+	runes := []rune(" " + strings.Join(words, " ") + " ")
+	for n := 2; n <= 5; n++ {
+		for i := 0; i+n <= len(runes); i++ {
+			f.add('c', string(runes[i:i+n]))
+		}
+	}
+	words = append(append([]string{"^"}, words...), "$")
+	for i, w := range words {
+		f.add('1', w)
+		if i > 0 {
+			f.add('2', words[i-1]+" "+w)
+		}
+		if i > 1 {
+			f.add('-', words[i-2]+" "+w)
+			f.add('3', words[i-2]+" "+words[i-1]+" "+w)
+		}
+	}
+	for _, r := range normal {
+		if strings.ContainsRune(signs, r) {
+			f.add('s', string(r))
+		}
+	}
+	f.add('n', string(rune('a'+min(len(words), 14))))
+	return f.found
+}
+
+// wordsOf returns the runs of letters of a normalised text, and 0 for each number. An apostrophe separates nothing.
+func wordsOf(normal string) (words []string) {
+	letter := false // of the last character
+	for _, r := range normal {
+		switch {
+		case r == '\'':
+			continue
+		case unicode.IsDigit(r):
+			if len(words) == 0 || letter || words[len(words)-1] != "0" {
+				words = append(words, "0")
+			}
+		case unicode.IsLetter(r) && letter:
+			words[len(words)-1] += string(r)
+		case unicode.IsLetter(r):
+			words = append(words, string(r))
+		}
+		letter = unicode.IsLetter(r)
+	}
+	return words
+}
+
+// signs say something without a word; other emoji decorate.
+const signs = "?🛑🚫⛔🔕📵🙅👎🖕✋❌😡🤬"
+
+type finder struct {
+	seen  map[uint32]bool
+	found []uint32
+}
+
+func (f *finder) add(kind byte, piece string) {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte{kind}) // it returns no error
+	_, _ = h.Write([]byte(piece))
+	n := h.Sum32()
+	n = (n ^ n>>16) % Buckets
+	if !f.seen[n] {
+		f.seen[n] = true
+		f.found = append(f.found, n)
+	}
+}

@@ -1,0 +1,89 @@
+package reading_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/reading"
+)
+
+func TestNormalise(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"STOPPPP": "stopp", "Não  QUERO\nmais": "nao quero mais", "𝗦𝗧𝗢𝗣": "stop", "ⓈⓉⓄⓅ": "stop", "🅢🅣🅞🅟": "stop", "🅂TOP": "stop", "ꜱᴛᴏᴘ": "stop",
+		"STОP": "stop", "sτop": "stop", "$top": "stop", "s\u200bt\u00adop": "stop", "“a” ‘b’": "\"a\" 'b'", "555 1000": "555 1000",
+	} {
+		require.Equal(t, want, reading.Normalise(text), text)
+	}
+}
+
+func TestTheirs(t *testing.T) {
+	t.Parallel()
+	const opening = "Hi Ana, it's the welcome team. Ready? Reply STOP to opt out."
+	for _, tt := range []struct {
+		name, text string
+		kind       reading.Kind
+		words      string
+	}{
+		{"TheirWords", "Yes, please!", reading.Own, "yes, please!"},
+		{"ALike", "Liked “" + opening + "”", reading.Liked, ""},
+		{"ALikeInPortuguese", "Curtiu “Podemos começar? Envie PARAR para sair.”", reading.Liked, ""},
+		{"ALikeInFrench", "A aimé « Prête ? Répondez STOP pour ne plus en recevoir. »", reading.Liked, ""},
+		{"ALikeOfAPicture", "Loved an image", reading.Liked, ""},
+		{"AQuestionMark", "Questioned “Ready?”", reading.Noted, ""},
+		{"ALikeTakenBack", "Removed a like from “Ready?”", reading.Noted, ""},
+		{"ADislike", "Disliked “Ready?”", reading.Disliked, ""},
+		{"ADislikeInSpanish", "No le gustó “¿Lista?”", reading.Disliked, ""},
+		{"AnEmojiThatIsANo", "Reacted 👎 to “Ready?”", reading.Disliked, ""},
+		{"AnEmojiOfAndroid", "\u200a\u200b👍\u200b to “\u200aReady?\u200a”", reading.Noted, ""},
+		{"AQuoteOfOurs", "“" + opening + "”", reading.Quoted, ""},
+		{"AForward", "Fwd: " + opening, reading.Quoted, ""},
+		{"AQuoteAndWords", "“" + opening + "” who is this?", reading.Own, "who is this?"},
+		{"QuotedLines", "> " + opening + "\nyes", reading.Own, "yes"},
+		{"AFooterOfOurs", "what is Reply STOP to opt out.", reading.Own, "what is"},
+		{"WordsBetweenQuotationMarks", "\"stop texting me\"", reading.Own, "\"stop texting me\""},
+		{"ASignature", "yes Sent from my iPhone", reading.Own, "yes"},
+		{"AnAutomaticReply", "I'm driving with Focus turned on. I'll see your message when I get where I'm going.", reading.Automatic, ""},
+		{"Nothing", " ", reading.Own, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			kind, words := reading.Theirs(tt.text)
+			require.Equal(t, tt.kind, kind)
+			require.Equal(t, tt.words, words)
+		})
+	}
+	kind, words := reading.Theirs(strings.ToUpper(opening)+" sounds good", opening)
+	require.Equal(t, reading.Own, kind)
+	require.Equal(t, "sounds good", words, "what we sent is taken out, without quotation marks too")
+}
+
+func FuzzTheirs(f *testing.F) {
+	for _, seed := range []string{"Liked “a”", "> a\nb", "“", "\"", "Fwd:", "\xff\xfe", "a 👎 to \"b\"", strings.Repeat(">", 99), "Sent from my "} {
+		f.Add(seed, "Ready?")
+	}
+	f.Fuzz(func(t *testing.T, text, sent string) {
+		kind, words := reading.Theirs(text, sent)
+		if kind != reading.Own {
+			require.Empty(t, words)
+		}
+		again, _ := reading.Theirs(text, sent)
+		require.Equal(t, kind, again)
+		require.Equal(t, reading.Normalise(words), reading.Normalise(reading.Normalise(words)))
+		for _, m := range []reading.Model{reading.Revocation, reading.Refusal} {
+			score := m.Score(text)
+			require.False(t, score != score, "a number") //nolint:testifylint // NaN alone differs from itself
+		}
+	})
+}
+
+// BenchmarkScore is what a text of 40 words costs.
+func BenchmarkScore(b *testing.B) {
+	text := strings.Repeat("please would you kindly stop sending me these ", 5)
+	for b.Loop() {
+		_, words := reading.Theirs(text)
+		reading.Revocation.Score(words)
+	}
+}

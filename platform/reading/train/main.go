@@ -1,0 +1,215 @@
+// Command train makes the weights of package reading from the texts in its testdata, and prints how well they tell texts that they were not
+// made from: each fifth of the texts is read by the other four.
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"paceline.internal/platform/reading"
+)
+
+// text is one text of the corpus.
+type text struct {
+	words    string
+	is       bool
+	file     string
+	features []uint32
+}
+
+const folds = 5
+
+// Texts of other rooms: what the rules of consent know, which counts four times because its rows differ in a word, and goals.
+const (
+	rules = "../../services/messaging/consent/testdata/cases.tsv"
+	goals = "../../services/onboarding/goals/when/testdata/*.tsv"
+	// commands are answers to messages of engagement.
+	commands = "../../services/onboarding/engagement/rules/testdata/commands.tsv"
+)
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "train:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer) error {
+	revocations, err := read("testdata/revocations.*.txt", "testdata/ordinary.*.txt", "testdata/answers.tsv",
+		rules, rules, rules, rules, goals, commands, commands, commands)
+	if err != nil {
+		return err
+	}
+	answers, err := read("testdata/answers.tsv")
+	if err != nil {
+		return err
+	}
+	for _, model := range []struct {
+		name  string
+		texts []text
+		is    func(t text) bool
+	}{
+		{"revocation", revocations, func(t text) bool {
+			return strings.HasPrefix(t.file, "revocations") || t.file == "clear" || t.file == "unclear"
+		}},
+		{"refusal", answers, func(t text) bool { return t.file == "no" }},
+	} {
+		for i := range model.texts {
+			model.texts[i].is = model.is(model.texts[i])
+		}
+		across(out, model.name, model.texts)
+		if err := os.WriteFile(model.name+".bin", stored(fit(model.texts)), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the texts of files: lines, or in a .tsv a label and a text in each, the label being the file then.
+func read(patterns ...string) (all []text, err error) {
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("there is no %s", pattern))
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			for line := range strings.Lines(string(content)) {
+				t := text{words: strings.TrimSpace(line), file: filepath.Base(file)}
+				if strings.HasPrefix(t.words, "#") || strings.HasPrefix(t.words, "=") || t.words == "" {
+					continue
+				}
+				if filepath.Ext(file) == ".tsv" {
+					columns := strings.Split(t.words, "\t")
+					t.file, t.words = columns[0], columns[len(columns)-1]
+				}
+				switch pattern {
+				case commands:
+					if t.file == "none" {
+						continue
+					}
+					t.file = "commands"
+				case goals:
+					t.file, t.words = "goals", strings.NewReplacer("{", "", "}", "").Replace(t.words)
+				}
+				kind, words := reading.Theirs(t.words)
+				if kind != reading.Own {
+					continue
+				}
+				t.features = reading.Features(words)
+				all = append(all, t)
+			}
+		}
+	}
+	return mixed(all, 0), nil
+}
+
+// mixed returns the texts in another order, the same each time: that of their hashes.
+func mixed(all []text, turn int) []text {
+	keys := make(map[string]uint64, len(all))
+	for _, t := range all {
+		h := fnv.New64a()
+		fmt.Fprint(h, turn, t.words)
+		keys[t.words] = h.Sum64()
+	}
+	other := slices.Clone(all)
+	slices.SortStableFunc(other, func(a, b text) int { return cmp.Compare(keys[a.words], keys[b.words]) })
+	return other
+}
+
+// across prints, for each file, how many of its texts are read wrongly by a model that was made without them.
+func across(out io.Writer, name string, all []text) {
+	wrong, count := map[string]int{}, map[string]int{}
+	var is, isNot []float64 // the scores of texts that are of the kind, and of others
+	for fold := range folds {
+		var others []text
+		for i, t := range all {
+			if i%folds != fold {
+				others = append(others, t)
+			}
+		}
+		weights := fit(others)
+		for i, t := range all {
+			if i%folds == fold {
+				count[t.file]++
+				found := score(weights, t.features)
+				if (found > 0) != t.is {
+					wrong[t.file]++
+				}
+				if t.is {
+					is = append(is, found)
+				} else {
+					isNot = append(isNot, found)
+				}
+			}
+		}
+	}
+	fmt.Fprintf(out, "%s, of %d texts:\n", name, len(all))
+	for bound := -2.0; bound <= 2; bound += 0.5 {
+		fmt.Fprintf(out, "  above %4.1f: %5.1f %% of its kind, %5.1f %% of the others\n", bound, above(is, bound), above(isNot, bound))
+	}
+	for _, file := range slices.Sorted(maps.Keys(count)) {
+		n := count[file]
+		fmt.Fprintf(out, "  %-22s %5d texts, %4d wrong (%.1f %%)\n", file, n, wrong[file], 100*float64(wrong[file])/float64(n))
+	}
+}
+
+func above(scores []float64, bound float64) float64 {
+	n := 0
+	for _, s := range scores {
+		if s > bound {
+			n++
+		}
+	}
+	return 100 * float64(n) / float64(len(scores))
+}
+
+func score(weights []float64, features []uint32) float64 {
+	sum := 0.0
+	for _, n := range features {
+		sum += weights[n]
+	}
+	return sum / math.Sqrt(float64(len(features)))
+}
+
+// fit is logistic regression by AdaGrad (Duchi, Hazan, Singer 2011), a little held back.
+func fit(all []text) []float64 {
+	const epochs, rate, decay = 10, 0.3, 5e-5
+	weights, squares := make([]float64, reading.Buckets), make([]float64, reading.Buckets)
+	for epoch := range epochs {
+		for _, t := range mixed(all, epoch+1) {
+			miss := 1 / (1 + math.Exp(-score(weights, t.features)))
+			if t.is {
+				miss--
+			}
+			each := miss / math.Sqrt(float64(len(t.features)))
+			for _, n := range t.features {
+				step := each + decay*weights[n]
+				squares[n] += step * step
+				weights[n] -= rate * step / (math.Sqrt(squares[n]) + 1e-8)
+			}
+		}
+	}
+	return weights
+}
+
+// stored returns the weights as bytes, reading.Unit steps for 1.
+func stored(weights []float64) []byte {
+	bytes := make([]byte, len(weights))
+	for i, w := range weights {
+		bytes[i] = byte(int8(math.Round(math.Max(-127, math.Min(127, w*reading.Unit))))) //nolint:gosec // as Score reads it
+	}
+	return bytes
+}

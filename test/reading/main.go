@@ -1,0 +1,116 @@
+// Command reading prints how what people write is read: the texts of platform/reading/testdata, first those that the readers were made
+// from, then those that they were not.
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"paceline.internal/platform/reading"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/onboarding/session"
+)
+
+// corpus is where the texts are, from the folder of this program.
+const corpus = "../../platform/reading/testdata"
+
+func main() {
+	folder := filepath.Join("platform", "reading", "testdata")
+	if err := show(os.Stdout, folder); err != nil {
+		fmt.Fprintln(os.Stderr, "reading:", err)
+		os.Exit(1)
+	}
+}
+
+// readers are the questions that are asked of a text, by the kind of file that has texts for it.
+var readers = map[string]func(text string) string{
+	"revocations": consented, "ordinary": consented,
+	"answers": func(text string) string {
+		return map[session.Intent]string{session.Advance: "goes on", session.Pause: "a no", session.Remark: "no answer"}[session.IntentOf(text)]
+	},
+	"notwords": func(text string) string {
+		kind, _ := reading.Theirs(text)
+		return map[reading.Kind]string{
+			reading.Own: "has words of theirs", reading.Liked: "a reaction", reading.Noted: "a reaction", reading.Disliked: "a reaction",
+			reading.Quoted: "a quote", reading.Automatic: "automatic",
+		}[kind]
+	},
+}
+
+func consented(text string) string {
+	switch consent.Read(text, "", consent.OptedIn).Effect {
+	case consent.OptOut:
+		return "opted out"
+	case consent.Ambiguous:
+		return "held"
+	case consent.None, consent.OptIn, consent.Help, consent.Overtaken:
+	}
+	return "passed"
+}
+
+// table counts what the texts of a file, or of a label in it, are read as.
+type table map[string]map[string]int
+
+// measure reads the files of a folder.
+func measure(folder string) (table, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.t*"))
+	if err != nil {
+		return nil, err
+	}
+	t := table{}
+	for _, file := range files {
+		kind, _, _ := strings.Cut(filepath.Base(file), ".")
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(content)) {
+			label, text := strings.TrimSuffix(filepath.Base(file), ".txt"), strings.TrimSpace(line)
+			if filepath.Ext(file) == ".tsv" {
+				before, after, _ := strings.Cut(text, "\t")
+				label, text = kind+": "+before, after
+			}
+			if t[label] == nil {
+				t[label] = map[string]int{}
+			}
+			t[label][readers[kind](text)]++
+		}
+	}
+	return t, nil
+}
+
+func show(out io.Writer, folder string) error {
+	for _, part := range []string{"", "unseen"} {
+		t, err := measure(filepath.Join(folder, part))
+		if err != nil {
+			return err
+		}
+		title := "texts that the readers were made from"
+		if part != "" {
+			title = "texts that they were not made from"
+		}
+		columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(columns, "\n%s\n", title)
+		for _, label := range slices.Sorted(maps.Keys(t)) {
+			total := 0
+			for _, n := range t[label] {
+				total += n
+			}
+			fmt.Fprintf(columns, "  %s\t%d", label, total)
+			for _, as := range slices.Sorted(maps.Keys(t[label])) {
+				fmt.Fprintf(columns, "\t%s %d (%.1f %%)", as, t[label][as], 100*float64(t[label][as])/float64(total))
+			}
+			fmt.Fprintln(columns)
+		}
+		if err := columns.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
