@@ -54,6 +54,21 @@ func TestHeldReplyIsForItsPlace(t *testing.T) {
 func TestReply(t *testing.T) {
 	t.Parallel()
 
+	subtest(t, "ReactionsQuotesAndAutomaticRepliesAnswerNothing", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		for _, body := range []string{
+			"Liked “" + opening + "”", "“Hi Ana, it's the welcome team. Ready? Reply STOP to opt out.”", "I'm driving with Focus turned on.",
+		} {
+			b.reply(p, body)
+			b.quiet()
+			require.Equal(t, []string{opening}, b.sequence(p), body)
+			b.at(r.ID, session.AwaitingOpeningResponse, "")
+			require.Equal(t, "no_answer", b.entry(r.ID, session.KindReplied).Detail)
+		}
+		b.reply(p, "Disliked “"+opening+"”")
+		require.Equal(t, []string{opening, later}, b.sequence(p), "a negative one is a no")
+	})
+
 	subtest(t, "S0_33_S0_08_AffirmativeToTheOpeningSendsTheExplanationDirectly", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		b.reply(p, "Yes!")

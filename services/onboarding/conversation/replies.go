@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/reading"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -19,16 +20,19 @@ const maxDecisions = 3
 // left would send the answer of a place that is over. A decision on a session that has moved since is a conflict, and taken anew on what is
 // there now. A session that is over does not move when the next one is opened, so only an open one is decided by that view.
 //
-// What engagement takes, or goals, answers nothing in the conversation.
+// What engagement takes, or goals, answers nothing in the conversation. They get what has words of the person, and no reaction that repeats
+// words of ours.
 func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
-	taken, err := c.taken(ctx, j, m, recorded)
-	switch {
-	case err != nil:
-		return ended(err, c.Now().Sub(j.CreatedAt))
-	case taken:
-		return nil
+	if kind, _ := reading.Theirs(m.Message.Body); kind == reading.Own {
+		taken, err := c.taken(ctx, j, m, recorded)
+		switch {
+		case err != nil:
+			return ended(err, c.Now().Sub(j.CreatedAt))
+		case taken:
+			return nil
+		}
 	}
-	err = ErrConflict
+	err := ErrConflict
 	if open := view.Session.Status == session.Active || view.Session.Status.Parked(); open && view.Session.OrgID == recorded.OrgID {
 		err = c.answerOnce(ctx, j, m, recorded, view)
 	}

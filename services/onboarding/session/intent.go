@@ -1,6 +1,9 @@
 package session
 
-import "paceline.internal/platform/letters"
+import (
+	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading"
+)
 
 // Intent is what a reply asks of the conversation.
 type Intent int
@@ -9,26 +12,43 @@ type Intent int
 const (
 	// Advance goes on: whatever is positive, neutral, ambiguous, unreadable or empty.
 	Advance Intent = iota
-	// Pause waits: an explicit negative and nothing else.
+	// Pause waits: a refusal, or a not now.
 	Pause
+	// Remark answers nothing: a reaction to a message, a quote of one, or an automatic reply.
+	Remark
 )
 
-// IntentOf reads a reply in any language at once. Only a message that consists of listed negatives, repeated or with
-// thanks and please, in any case and with any punctuation or emoji, pauses: "No, thanks!" and "não, obrigada" do;
-// "no problem" and "maybe later today" go on. No person is left waiting because we did not understand.
+// surelyRefused is the score above which a text that no rule knows is a refusal. Below it the conversation goes on.
+const surelyRefused = 0.0
+
+// IntentOf reads a reply in any language at once. A message that consists of listed negatives, repeated or with thanks and please, pauses;
+// so does what reading.Refusal takes for one, and a reaction that is a no. "no problem" goes on.
 func IntentOf(message string) Intent {
-	intent := Advance
+	kind, words := reading.Theirs(message)
+	switch kind {
+	case reading.Own:
+	case reading.Disliked:
+		return Pause
+	case reading.Liked, reading.Noted, reading.Quoted, reading.Automatic:
+		return Remark
+	}
+	if refused(words) || reading.Refusal.Score(words) > surelyRefused {
+		return Pause
+	}
+	return Advance
+}
+
+// refused reports whether a message has a listed negative and nothing else but courtesies.
+func refused(message string) (no bool) {
 	for rest := letters.Words(message); len(rest) > 0; {
 		phrase, length := letters.Leading(rest, longestPhrase, func(phrase string) bool { return meaning(phrase) != ordinary })
 		if length == 0 {
-			return Advance
+			return false
 		}
-		if meaning(phrase) == negative {
-			intent = Pause
-		}
+		no = no || meaning(phrase) == negative
 		rest = rest[length:]
 	}
-	return intent
+	return no
 }
 
 // phrase is what one or more words mean on their own.

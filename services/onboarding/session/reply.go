@@ -55,6 +55,8 @@ func OnReply(flow Flow, s Snapshot, intent Intent) (Decision, error) {
 		return Ignore{Reason: SkipSafetyHold}, nil
 	case s.Mode != Onboarding:
 		return Ignore{Reason: SkipInterviewing}, nil
+	case intent == Remark:
+		return Ignore{Reason: SkipNoAnswer}, nil
 	}
 	switch s.Token {
 	case AwaitingOpeningResponse:

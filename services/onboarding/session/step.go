@@ -21,6 +21,8 @@ const (
 	SkipPaused      SkipReason = "paused"
 	SkipOptedOut    SkipReason = "opted_out"
 	SkipAlreadySent SkipReason = "already_sent"
+	// SkipNoAnswer means that a reply is a reaction, a quote or an automatic reply.
+	SkipNoAnswer SkipReason = "no_answer"
 	// SkipInterviewing means that a reply belongs to the interview and not to onboarding.
 	SkipInterviewing SkipReason = "interviewing"
 	// SkipAwaitingDelivery means that the alarm was set again, to wait for the receipt of the message before.
