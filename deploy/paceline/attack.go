@@ -64,7 +64,7 @@ func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
 
 // attackStreamsCommand attacks a service behind the gateway.
 type attackStreamsCommand struct {
-	Target   string        `placeholder:"HOST:PORT" help:"The gRPC port of onboarding or messaging, on this machine. Default: ONBOARDING_ADDR."`
+	Target   string        `placeholder:"HOST:PORT" help:"A gRPC port of a service on this machine. Default: ONBOARDING_ADDR."`
 	Ops      string        `placeholder:"HOST:PORT" help:"The ops port of the same service. Default: ONBOARDING_OPS_ADDR."`
 	Method   string        `default:"/paceline.onboarding.v1.OnboardingService/ExecuteStep" help:"What is called."`
 	Streams  int           `default:"80" help:"How many streams."`
