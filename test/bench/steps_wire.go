@@ -193,6 +193,9 @@ func (w *wire) asks(kind byte, frame []byte) {
 		name, rest := cutName(rest)
 		w.unit.statements = append(w.unit.statements, bound{sql: w.asked.prepared[name], parameters: parametersOf(rest)})
 	case 'E', 'Q':
+		if kind == 'Q' && bytes.Contains(frame, []byte("-- ping")) {
+			break // the pool, or the watch over the server, asks whether it is alive: no step does
+		}
 		w.asking = true
 		if w.tape.running {
 			w.asked.statements++
