@@ -1,6 +1,7 @@
 package messagingtest
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"testing"
@@ -42,7 +43,7 @@ func (s *Service) Serve(tb testing.TB, tokens *rpc.Tokens) string {
 	go func() { done <- server.Serve(listener) }()
 	tb.Cleanup(func() {
 		server.Stop()
-		if err := <-done; err != nil {
+		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // a test that is skipped ends before it serves
 			tb.Error(err)
 		}
 	})

@@ -49,7 +49,7 @@ func run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	answers, err := read("testdata/answers.tsv")
+	answers, err := read("testdata/answers.tsv", goals, commands)
 	if err != nil {
 		return err
 	}
