@@ -108,12 +108,12 @@ func (e *StatusError) Error() string {
 // Snooze is returned by a handler that cannot go on yet through no fault of the job: it is tried again without using up
 // an attempt.
 type Snooze struct {
-	After time.Duration // below zero, it goes before what became due since then
+	After time.Duration
 	Cause error
 }
 
 func (s *Snooze) Error() string {
-	return fmt.Sprintf("again in %s: %v", max(s.After, 0).Round(100*time.Millisecond), s.Cause)
+	return fmt.Sprintf("again in %s: %v", s.After.Round(100*time.Millisecond), s.Cause)
 }
 
 func (s *Snooze) Unwrap() error { return s.Cause }

@@ -116,7 +116,7 @@ func (r *Runner) report(ctx context.Context, end Finish, v verdict) {
 		attrs = append(attrs, slog.String("error", v.message))
 	}
 	if v.status == StatusPending {
-		attrs = append(attrs, slog.Int64("again_in_ms", max(v.after, 0).Milliseconds()))
+		attrs = append(attrs, slog.Int64("again_in_ms", v.after.Milliseconds()))
 	}
 	r.cfg.Log.LogAttrs(ctx, level, "worker.job", attrs...)
 }

@@ -1,7 +1,6 @@
 package onboarding_test
 
 import (
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -358,7 +357,7 @@ func TestQueueOfOutreach(t *testing.T) {
 	})
 }
 
-// TestTurnsOfOutreach is about the order and the pace of what is due.
+// TestTurnsOfOutreach is about the order of what is due.
 func TestTurnsOfOutreach(t *testing.T) {
 	t.Parallel()
 	// queued are goodbyes that are due at these times from now on, in the order of their ids.
@@ -390,30 +389,6 @@ func TestTurnsOfOutreach(t *testing.T) {
 		require.Equal(t, []string{people[1].Phone, people[3].Phone}, claim())
 		require.Equal(t, []string{people[0].Phone}, claim())
 		require.Empty(t, claim(), "the other one is not due")
-	})
-
-	subtest(t, "S4_61_OldestIsSentFirstAndTheNextOne500msLater", setup, func(t *testing.T, b *bundle) {
-		people := queued(b, -time.Second, -4*time.Second, -3*time.Second, -2*time.Second, time.Hour)
-		b.messaging.SetInterval(500 * time.Millisecond)
-		began := b.clock.Now()
-		var order []int
-		after := map[int]time.Duration{}
-		for b.clock.Now().Sub(began) < 3*time.Second {
-			b.sends()
-			for i, p := range people {
-				if _, seen := after[i]; !seen && len(b.got(p)) > 0 {
-					order, after[i] = append(order, i), b.clock.Now().Sub(began)
-				}
-			}
-			b.clock.Advance(100 * time.Millisecond)
-		}
-		require.Len(t, order, 4, "the last one is not due")
-		for n, i := range order {
-			require.Equal(t, time.Duration(n)*500*time.Millisecond, after[i])
-		}
-		// The first turn is of one of those that four workers begin at once, and the others wait in their order.
-		rest := slices.DeleteFunc([]int{1, 2, 3, 0}, func(i int) bool { return i == order[0] })
-		require.Equal(t, rest, order[1:])
 	})
 }
 

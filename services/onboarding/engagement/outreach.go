@@ -76,7 +76,6 @@ type Due struct {
 	Params       catalog.Params
 	Unreadable   error // the parameters are of a release that this one is not
 	CreatedAt    time.Time
-	ScheduledFor time.Time
 	ExpiresAt    time.Time
 	Begun        bool        // it may have been sent
 	Nudges       []time.Time // when whom it goes to was sent others that nudge, for as long as the caps count them
@@ -271,7 +270,7 @@ func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) err
 				return err
 			}
 			if sent.Outcome == conversation.Throttled { // a hold or a cap keeps its own recipient waiting, and no other
-				return s.keepPlace(d, sent)
+				s.turn.Store(s.Now().Add(sent.RetryAfter).UnixNano())
 			}
 		}
 		return &queue.Snooze{After: max(sent.RetryAfter, OutreachBackoff(1)), Cause: &conversation.Pending{Outcome: sent.Outcome}}
@@ -287,17 +286,6 @@ func (s *Service) settle(ctx context.Context, d Due, sent conversation.Sent) err
 	case conversation.Undecided, conversation.GivenUp, conversation.KeyReused:
 	}
 	return &queue.Permanent{Cause: fmt.Errorf("message %s was not sent, as far as is known: %s", sent.MessageID, sent.Explanation)}
-}
-
-// leastTurn is the least time until the next turn, whatever messaging says.
-const leastTurn = 50 * time.Millisecond
-
-// keepPlace has all outreach wait for the next turn, and then a row that had to wait go first again: due later, it would fall behind
-// all that became due after it.
-func (s *Service) keepPlace(d Due, sent conversation.Sent) error {
-	now := s.Now()
-	s.turn.Store(now.Add(max(sent.RetryAfter, leastTurn)).UnixNano())
-	return &queue.Snooze{After: min(d.ScheduledFor.Sub(now), 0), Cause: &conversation.Pending{Outcome: sent.Outcome}}
 }
 
 func (s *Service) sent(ctx context.Context, d Due, messageID string, accepted time.Time) error {

@@ -34,8 +34,7 @@ const capsReach = 8 * 24 * time.Hour
 
 const sqlOutreach = `
 select o.event_type, o.idempotency_key, o.profile_id, coalesce(o.member_id::text, '') as member_id,
-    coalesce(o.transition_id::text, '') as transition_id, o.message_key, o.payload, o.created_at, o.scheduled_for, o.expires_at,
-    o.body is not null as begun,
+    coalesce(o.transition_id::text, '') as transition_id, o.message_key, o.payload, o.created_at, o.expires_at, o.body is not null as begun,
     array(
         select n.sent_at from engagement_outreach n
         where n.org_id = o.org_id and n.outcome = 'sent' and n.event_type in ('goodbye', 'reminder', 'weekly_review') and n.sent_at > @since
@@ -53,7 +52,6 @@ type outreachRow struct {
 	MessageKey     string
 	Payload        []byte
 	CreatedAt      time.Time
-	ScheduledFor   time.Time
 	ExpiresAt      time.Time
 	Begun          bool
 	Nudges         []time.Time
@@ -73,8 +71,8 @@ func (s *Engagement) Outreach(ctx context.Context, j queue.Job, now time.Time) (
 	return engagement.Due{
 		Unreadable: err,
 		Job:        j, Type: rules.MessageType(r.EventType), Key: r.IdempotencyKey, ProfileID: r.ProfileID, MemberID: r.MemberID,
-		TransitionID: r.TransitionID, MessageKey: r.MessageKey, Params: params, CreatedAt: r.CreatedAt, ScheduledFor: r.ScheduledFor,
-		ExpiresAt: r.ExpiresAt, Begun: r.Begun, Nudges: r.Nudges,
+		TransitionID: r.TransitionID, MessageKey: r.MessageKey, Params: params, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, Begun: r.Begun,
+		Nudges: r.Nudges,
 	}, nil
 }
 
