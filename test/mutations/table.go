@@ -405,7 +405,7 @@ func mutations() []mutation {
 			guard: "words with which a person revokes in no way that the rules know are doubtful",
 			tests: []string{"./services/messaging/consent", "-run", "TestRevocation"},
 			file:  "services/messaging/consent/revocation.go",
-			old:   "caught := doubtful(body, text); caught {", without: "caught := doubtful(body, text); caught && false {",
+			old:   "caught := doubtful(body, text); caught && (", without: "caught := doubtful(body, text); false && caught && (",
 		},
 		{
 			guard: "the ledger states no confirmation that is not given", tests: []string{"./services/messaging/inbox", "-run", "TestConfirmationOfAnOptOut"},

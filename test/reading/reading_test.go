@@ -21,7 +21,7 @@ func TestUnseen(t *testing.T) {
 		{"RevocationsAreHeard", "revocations", "passed", 22},
 		{"OrdinaryTextsHoldNobody", "ordinary", "held", 25},
 		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0},
-		{"RefusalsAreANo", "answers: no", "goes on", 190},
+		{"RefusalsAreANo", "answers: no", "goes on", 215},
 		{"AnswersGoOn", "answers: yes", "a no", 20},
 		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 30},
 	} {
