@@ -46,6 +46,8 @@ func TestTheirs(t *testing.T) {
 		{"WordsBetweenQuotationMarks", "\"stop texting me\"", reading.Own, "\"stop texting me\""},
 		{"ASignature", "yes Sent from my iPhone", reading.Own, "yes"},
 		{"AnAutomaticReply", "I'm driving with Focus turned on. I'll see your message when I get where I'm going.", reading.Automatic, ""},
+		{"WordsThatBeginLikeAReaction", "loved a day off", reading.Own, "loved a day off"},
+		{"AQuestion", "is this an automated message?", reading.Own, "is this an automated message?"},
 		{"Nothing", " ", reading.Own, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -40,9 +40,14 @@ type reaction struct {
 }
 
 const (
-	quoted = ` ?["'].*["'] ?`
-	thing  = `(?:` + quoted + `|(?:an? |une? |uma? |un |una |l')[\pL ]{3,30})`
-	sign   = `(\S+)`
+	quoted = ` ?".*" ?`
+	// thing is what was reacted to. Without quotation marks it is one of those that have no words: "loved a day off" is a person's text.
+	thing = `(?:` + quoted + `|(?:an? |une? |uma? |un |una |l')(?:image|photo|picture|video|movie|attachment|sticker|audio message|` +
+		`voice message|link|location|contact|imagem|foto|anexo|figurinha|audio|imagen|archivo adjunto|piece jointe|message audio))`
+	sign = `(\S+)`
+	// end is what a footer of ours goes on with. "I reply stop to every text" is none.
+	end = `(?:opt ?-?out|end|cancel|unsubscribe|stop|quit|leave|sair|cancelar|parar|salir|dejar|terminar|ne plus|arreter|se desabonner|` +
+		`vous desabonner)\b(?:(?: (?:messages?|texts?|reminders?|en|recevoir|de|les|receber|recibir|mensagens|mensajes))*)`
 )
 
 var known = readForms(theirs)
@@ -68,7 +73,7 @@ func readForms(file string) forms {
 		})
 	}
 	either := func(kind string) string { return `(?:` + strings.Join(parts[kind], "|") + `)` }
-	f.footers = regexp.MustCompile(either("footer") + `[^.!?"'\n]{0,60}[.!?]?`)
+	f.footers = regexp.MustCompile(either("footer") + end + `[.!?]?`)
 	f.signatures = regexp.MustCompile(`(?s)[-. ~|]*\b` + either("signature") + `.{0,60}$`)
 	f.machine = regexp.MustCompile(`(?:^|[^\pL])` + either("automatic"))
 	return f
@@ -79,7 +84,7 @@ const fewWords = 8
 
 var (
 	forwarded  = regexp.MustCompile(`(?s)^(?:(?:fwd?|enc|rv|tr|encaminhad[ao]|forwarded message) ?: ?|-+ ?original message ?-+).*$`)
-	wholeQuote = regexp.MustCompile(`(?s)^["'].*["'][.!?]?$`)
+	wholeQuote = regexp.MustCompile(`(?s)^".*"[.!?]?$`)
 	someQuote  = regexp.MustCompile(`"[^"]{6,}"`)
 	quoteMark  = regexp.MustCompile(`^>+ ?`)
 	header     = regexp.MustCompile(`(?s)\b(?:on|em|el|le) \w{2,}[^>]{0,60}(?:wrote|escreveu|escribio|a ecrit) ?: ?>.*$`)
@@ -90,20 +95,20 @@ var (
 func Theirs(text string, sent ...string) (Kind, string) {
 	normal := Normalise(withoutQuotedLines(text))
 	for _, r := range known.reactions {
-		if found := r.pattern.FindStringSubmatch(normal); found != nil && (!r.emoji || !isWord(found[1])) {
+		if found := r.pattern.FindStringSubmatch(normal); found != nil && (!r.emoji || isEmoji(found[1])) {
 			if r.emoji && isNo(found[1]) {
 				return Disliked, ""
 			}
 			return r.kind, ""
 		}
 	}
-	if known.machine.MatchString(normal) {
+	if known.machine.MatchString(normal) && !strings.Contains(normal, "?") { // "is this an automated message?" is a person's
 		return Automatic, ""
 	}
 	said := known.signatures.ReplaceAllString(header.ReplaceAllString(normal, ""), "")
 	said = strings.TrimSpace(quoteMark.ReplaceAllString(withoutSent(said, sent), ""))
 	long := len(strings.Fields(said)) > fewWords
-	if forwarded.MatchString(said) || wholeQuote.MatchString(said) && (long || known.footers.MatchString(said)) {
+	if (forwarded.MatchString(said) || wholeQuote.MatchString(said)) && (long || known.footers.MatchString(said)) {
 		return Quoted, ""
 	}
 	if rest := strings.TrimSpace(someQuote.ReplaceAllString(said, " ")); strings.ContainsFunc(rest, unicode.IsLetter) {
@@ -144,7 +149,15 @@ func hasWord(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r > 0x2000 })
 }
 
-func isWord(s string) bool { return strings.ContainsFunc(s, unicode.IsLetter) }
+func isEmoji(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r > 0x2000 && !unicode.IsLetter(r) })
+}
+
+// WithoutFooters returns the normalised text without the instructions that our own messages end with. It is for readers who must miss
+// nothing, in what Theirs takes out neither.
+func WithoutFooters(text string) string {
+	return strings.TrimSpace(known.footers.ReplaceAllString(Normalise(text), " "))
+}
 
 // isNo reports whether an emoji is a no.
 func isNo(emoji string) bool {

@@ -31,16 +31,31 @@ const (
 // me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
 // breaks the law, but an operator who looks is right both times. Under them is the net of doubtful.
 //
-// Reactions, quotes and automatic replies are not the person's words. What neither rules nor net know is Unclear where the model of
+// Reactions are not the person's words. Of a text with a quote or a signature, or that looks like an automatic reply, the person's words
+// are read first, and then the whole, which can only be unclear. What neither rules nor net know is Unclear where the model of
 // package reading finds it like a revocation; and what only the net knows is not, where the model is sure that it is none.
 func Revocation(body string) (Wish, Locale) {
 	kind, own := reading.Theirs(body)
-	if kind != reading.Own {
+	switch kind {
+	case reading.Liked, reading.Noted, reading.Disliked:
 		return NoWish, English
+	case reading.Own:
+		if own == reading.Normalise(body) { // nothing was taken out
+			return wishOf(body, own)
+		}
+		if wish, locale := wishOf(own, own); wish != NoWish {
+			return wish, locale
+		}
+	case reading.Quoted, reading.Automatic:
 	}
-	if own != reading.Normalise(body) { // something was taken out
-		body = own
-	}
+	// A person may put words between quotation marks, or write some that phones write, too: what was taken out may be theirs.
+	whole := reading.WithoutFooters(body)
+	wish, locale := wishOf(whole, whole)
+	return min(wish, Unclear), locale
+}
+
+// wishOf reads one text, and its normalised form.
+func wishOf(body, own string) (Wish, Locale) {
 	clauses, text := clausesOf(body)
 	wish, locale := byRules(clauses, text)
 	if wish != NoWish {

@@ -77,6 +77,12 @@ func TestIntentOf(t *testing.T) {
 			},
 		},
 		{
+			name: "WordsThatPhonesWriteTooAdvance", want: session.Advance,
+			messages: []string{
+				"is this an automated message?", "thank you for reaching out to me, I'm ready", "5 to \"mom\"", "Fwd: yes",
+			},
+		},
+		{
 			name: "NothingReadableAdvances", want: session.Advance,
 			messages: []string{"", " ", " \n ", "\u200b\u200d", "!!!", "😀", "\xff\xfe", "\u0303", "asdf"},
 		},
