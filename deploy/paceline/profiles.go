@@ -92,7 +92,7 @@ func (c *importCommand) verdict(refused *refusals) error {
 	return fmt.Errorf("lines that were not taken: %d; see %s", refused.lines, refused.path)
 }
 
-// shown is how many rows a preview shows, and most how many columns that it does not read, and lines that are refused.
+// A preview shows so many rows, and at most so many columns that it does not read and lines that are refused.
 const shown, most = 3, 10
 
 // preview reads the file, shows how it is understood, and returns how many rows can be sent and which phones are in several.
@@ -154,7 +154,7 @@ func (c *importCommand) each(do func(row) error) (err error) {
 	}
 }
 
-// send sends the rows that can be sent, or asks who of them is there, and says what came of all of them, or what would.
+// send sends the rows that can be sent, or in a preview asks which of them exist, and reports the result of each.
 func (c *importCommand) send(ctx context.Context, t terminal, good int, repeated func(phone string) bool, refused *refusals) error {
 	where, token, err := c.reach(ctx, t)
 	if err != nil {

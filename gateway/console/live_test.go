@@ -88,7 +88,7 @@ func TestAPageIsToldOfTheEventsOfItsTopic(t *testing.T) {
 	})
 }
 
-// newsOf is how often a page of a topic is told that it is old by an event of another, and then by two of Ana that come together, long before
+// newsOf counts how often a page of a topic is told that it is old: by an event of another, then by two of Ana that come together, long before
 // a page is told by the clock.
 func newsOf(t *testing.T, topic string) int {
 	t.Helper()

@@ -176,7 +176,7 @@ func undelivered(m *messagingv1.Message) bool {
 	return m.GetStatus() == "undelivered" || m.GetStatus() == "failed"
 }
 
-// lost is why a text did not reach the person, or is refused until somebody acts, and what to do; nil where messaging does not say it.
+// lost says why a text did not reach the person, or is refused until an operator acts, and what to do; nil where messaging says nothing.
 func (c *Console) lost(ctx context.Context, messageID string) (*explainv1.Gate, error) {
 	e, err := c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: messageID})
 	for _, g := range e.GetExplanation().GetGates() {

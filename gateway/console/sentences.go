@@ -11,10 +11,10 @@ import (
 // The services say sentences in English, built of parts. Here they are said in Portuguese: the longest saying that a text begins with is
 // translated, what it is filled in with too, and then the rest behind a separator. What no saying has, such as a person's words, stays.
 
-// separator is what stands between two parts of a text.
+// separator parts a text into sentences that are looked up alone.
 const separator = `; to do: |; |\. → | → |\. |: |, |\n|\.$`
 
-// method is what a short saying is filled in with: a method of /v1, or an address.
+// method matches what fills a short saying: a method of /v1, or an address.
 const method = `((?:(?:GET|POST|PUT) )?/v1/[^\s{]*(?:\{[a-z_ ]+\}\S*?)?|https://\S+?)`
 
 // shortest is the least length of a saying that may be filled in with anything.

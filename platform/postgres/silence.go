@@ -24,6 +24,10 @@ const (
 	deadAfter = 3 * time.Second
 )
 
+// forgottenAfter is how many greetings without an answer a server is remembered for, ten minutes or more: after failovers a name has other
+// addresses, and the old ones never answer.
+const forgottenAfter = 600
+
 // ErrSilent is returned for a connection to a server that was given up. It ends when the server answers again.
 var ErrSilent = errors.New("postgres: the server does not answer")
 
@@ -38,7 +42,7 @@ type address struct{ network, addr string }
 type dialer struct {
 	mu     sync.Mutex
 	open   map[*line]struct{}
-	silent map[address]struct{}
+	silent map[address]int // how often each did not answer since it was given up
 }
 
 // line is one connection.
@@ -49,7 +53,7 @@ type line struct {
 	from *dialer
 }
 
-func newDialer() *dialer { return &dialer{open: map[*line]struct{}{}, silent: map[address]struct{}{}} }
+func newDialer() *dialer { return &dialer{open: map[*line]struct{}{}, silent: map[address]int{}} }
 
 // Dial connects, unless the server was given up. It implements pgconn.DialFunc.
 func (d *dialer) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -114,7 +118,7 @@ func (d *dialer) addresses() (silent, others []address) {
 func (d *dialer) giveUp(to address) (closed int) {
 	var lines []*line
 	d.mu.Lock()
-	d.silent[to] = struct{}{}
+	d.silent[to] = 0
 	for l := range d.open {
 		if l.to == to {
 			lines = append(lines, l)
@@ -125,6 +129,19 @@ func (d *dialer) giveUp(to address) (closed int) {
 		_ = l.Close() // its caller gets the error of the read that this ends
 	}
 	return len(lines)
+}
+
+// missed counts another greeting without an answer, and forgets a server after many.
+func (d *dialer) missed(to address) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch n, silent := d.silent[to]; {
+	case !silent: // it has answered the other watch meanwhile
+	case n >= forgottenAfter:
+		delete(d.silent, to)
+	default:
+		d.silent[to] = n + 1
+	}
 }
 
 // welcome lets connections to a server be made again.
@@ -201,7 +218,9 @@ func (d *dialer) judge(ctx context.Context, servers []address, log *slog.Logger)
 			case ctx.Err() != nil:
 			case err != nil && !silent:
 				log.ErrorContext(ctx, "postgres.server_silent", "server", server.addr, "closed", d.giveUp(server))
-			case err == nil && silent:
+			case err != nil:
+				d.missed(server)
+			case silent:
 				d.welcome(server)
 				log.InfoContext(ctx, "postgres.server_answers", "server", server.addr)
 			}

@@ -91,8 +91,8 @@ var (
 )
 
 // Theirs tells the words of a person from what their phone added or repeated: reactions, quotes, footers of ours, signatures, automatic
-// replies. sent are the last messages that we sent to them. The words are normalised, and empty unless the text is Own.
-func Theirs(text string, sent ...string) (Kind, string) {
+// replies. The words are normalised, and empty unless the text is Own.
+func Theirs(text string) (Kind, string) {
 	normal := Normalise(withoutQuotedLines(text))
 	for _, r := range known.reactions {
 		if found := r.pattern.FindStringSubmatch(normal); found != nil && (!r.emoji || isEmoji(found[1])) {
@@ -106,7 +106,7 @@ func Theirs(text string, sent ...string) (Kind, string) {
 		return Automatic, ""
 	}
 	said := known.signatures.ReplaceAllString(header.ReplaceAllString(normal, ""), "")
-	said = strings.TrimSpace(quoteMark.ReplaceAllString(withoutSent(said, sent), ""))
+	said = strings.TrimSpace(quoteMark.ReplaceAllString(strings.TrimSpace(said), ""))
 	long := len(strings.Fields(said)) > fewWords
 	if (forwarded.MatchString(said) || wholeQuote.MatchString(said)) && (long || known.footers.MatchString(said)) {
 		return Quoted, ""
@@ -133,16 +133,6 @@ func withoutQuotedLines(text string) string {
 		return rest
 	}
 	return text
-}
-
-// withoutSent takes our own messages out of a text.
-func withoutSent(text string, sent []string) string {
-	for _, message := range sent {
-		if m := Normalise(message); len(m) > 12 {
-			text = strings.ReplaceAll(text, m, " ")
-		}
-	}
-	return strings.TrimSpace(text)
 }
 
 func hasWord(text string) bool {
