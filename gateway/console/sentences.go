@@ -11,7 +11,7 @@ import (
 // The services say sentences in English, built of parts. Here they are said in Portuguese: the longest saying that a text begins with is
 // translated, what it is filled in with too, and then the rest behind a separator. What no saying has, such as a person's words, stays.
 
-// separator parts a text into sentences that are looked up alone.
+// separator matches the marks between two parts of a text.
 const separator = `; to do: |; |\. → | → |\. |: |, |\n|\.$`
 
 // method matches what fills a short saying: a method of /v1, or an address.
