@@ -215,7 +215,7 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 		Name: "quiet_hours", Outcome: string(session.SkipQuietHours), Passed: true, Fact: "outside quiet hours, or the burst has begun",
 	}
 	if until, is := r.QuietUntil(now); is {
-		begun, err := c.begun(ctx, r, step, now)
+		begun, err := c.begun(ctx, r, step, due, now)
 		if err != nil {
 			return nil, err
 		}

@@ -95,7 +95,7 @@ func (c *Service) sendStep(
 		return c.skipUnless(ctx, p, session.SkipSchedulingPaused, c.putBack(ctx, r, now))
 	}
 	if until, quiet := r.QuietUntil(now); quiet {
-		if waits, err := c.awaitWindow(ctx, r, step, now, until); err != nil || waits {
+		if waits, err := c.awaitWindow(ctx, r, step, due, until); err != nil || waits {
 			return c.skipUnless(ctx, p, session.SkipQuietHours, err)
 		}
 	}

@@ -18,8 +18,9 @@ type Receipt struct {
 // awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. However the
 // alarm was set: by an operator, by the sweeper after one was lost, or for an opening that the organisation has moved since.
 // A burst that has begun is not parted.
-func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step, now, until time.Time) (bool, error) {
-	if begun, err := c.begun(ctx, r, step, now); begun || err != nil {
+func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step, due StepDue, until time.Time) (bool, error) {
+	now := c.Now()
+	if begun, err := c.begun(ctx, r, step, due, now); begun || err != nil {
 		return false, err
 	}
 	return true, c.setAgain(ctx, session.Wait{
@@ -28,23 +29,21 @@ func (c *Service) awaitWindow(ctx context.Context, r session.Record, step sessio
 	})
 }
 
-// begun reports whether a step belongs to a burst that is under way: its own message was taken already and only that is not
-// written down, or the message before it was taken moments ago.
-func (c *Service) begun(ctx context.Context, r session.Record, step session.Step, now time.Time) (bool, error) {
+// begun reports whether a step belongs to a burst that is under way: the message before it was taken moments ago, or its own message
+// was taken already and only that is not written down.
+func (c *Service) begun(ctx context.Context, r session.Record, step session.Step, due StepDue, now time.Time) (bool, error) {
+	_, follows := c.Flow.Previous(step.ID)
+	if follows && !due.First.IsZero() && session.BurstGoesOn(due.First.Add(-step.Delay), now) {
+		return true, nil
+	}
 	_, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, step.ID))
-	before, ok := c.Flow.Previous(step.ID)
-	if !errors.Is(err, ErrMessageMissing) || !ok {
-		return err == nil, unlessMissing(err)
+	switch {
+	case errors.Is(err, ErrMessageMissing):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("receipt, in quiet hours: %w", err)
 	}
-	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, before.ID))
-	return err == nil && session.BurstGoesOn(receipt.AcceptedAt, now), unlessMissing(err)
-}
-
-func unlessMissing(err error) error {
-	if err == nil || errors.Is(err, ErrMessageMissing) {
-		return nil
-	}
-	return fmt.Errorf("receipt, in quiet hours: %w", err)
+	return true, nil
 }
 
 // awaitDelivery reports whether a step has to wait until the message before it was delivered, and if so has set its alarm
