@@ -552,9 +552,14 @@ func (s *Service) RecordInbound(_ context.Context, in *messagingv1.RecordInbound
 	case "LEAVE ME ALONE", "STOP SENDING ME REMINDERS":
 		effect = messagingv1.ConsentEffect_CONSENT_EFFECT_DOUBTFUL
 	}
+	lifts := false
+	if strings.EqualFold(in.GetBody(), "yes") && s.words[in.GetFrom()] != "" && !s.older {
+		lifts = true
+		delete(s.words, in.GetFrom())
+	}
 	asked := s.prefer(in)
 	answer := &messagingv1.RecordInboundResponse{
-		OrgId: s.orgID, ConsentEffect: effect, Reminders: asked[0], Tips: asked[1],
+		OrgId: s.orgID, ConsentEffect: effect, Reminders: asked[0], Tips: asked[1], LiftsHold: lifts,
 		Message: &messagingv1.Message{
 			MessageId: uuid.Must(uuid.NewV7()).String(), Direction: "inbound", From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(),
 			TwilioSid: in.GetTwilioSid(), Status: "received", CreatedAt: timestamppb.New(s.now()),

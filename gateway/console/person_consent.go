@@ -35,7 +35,8 @@ func (c *Console) consentOf(ctx context.Context, p *personPage) error {
 	return err
 }
 
-// headOf reads the newest line that changed something: one of our confirmations confirms the line before it.
+// headOf reads the newest line that changed something: one of our confirmations confirms the line before it, and our question
+// changes nothing.
 func headOf(ledger *messagingv1.GetConsentResponse) (head consentHead) {
 	if ledger.GetConsent() == nil {
 		return head
@@ -47,6 +48,9 @@ func headOf(ledger *messagingv1.GetConsentResponse) (head consentHead) {
 	}
 	began := false // the state, in a line that was met
 	for _, e := range slices.Backward(ledger.GetEvents()) {
+		if e.GetSource() == "question" {
+			continue
+		}
 		if e.GetSource() == "confirmation" {
 			head.Confirmations = append(head.Confirmations, e.GetMessageId())
 			continue

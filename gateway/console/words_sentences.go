@@ -282,6 +282,7 @@ func sayingsOfParking() []saying {
 		{"the person may want no more texts", "a pessoa talvez não queira mais textos"},
 		{"read %s; if they do, %s with opted_out and %s", "leia %s; se for isso, %s com opted_out e %s"},
 		{"read %s; if they do, %s with opted_out; then, or if they do not, cancel this job", "leia %s; se for isso, %s com opted_out; depois, ou se não for, cancele esta tarefa"},
+		{"their own STOP or YES settles it, too", "o próprio STOP ou SIM da pessoa também resolve"},
 		{"session %s of the person is parked as %s", "a session %s da pessoa está estacionada como %s"},
 		{"lead it on with %s, after %s if a message of it is in doubt, or end it with %s and activate again", "leve-a adiante com %s, depois de %s se um texto dela está em dúvida, ou encerre-a com %s e ative de novo"},
 		{"it is parked because", "está estacionada porque"},

@@ -163,6 +163,7 @@ func wordsOfLedger() glossary {
 		"source.first_send": {"consent record at the first message", "registro de consentimento no primeiro envio"}, "source.collected_elsewhere": {"consent that your organisation collected before", "consentimento que a sua organização obteve antes"},
 		"source.inbound": {"the person, by text", "a pessoa, por texto"}, "source.operator": {"an operator", "um operador"}, "source.twilio_21610": {"Twilio refused (21610)", "a Twilio recusou (21610)"},
 		"source.confirmation": {"our confirmation was taken", "nossa confirmação foi aceita"},
+		"source.question":     {"we asked whether the texts are to stop", "perguntamos se as mensagens devem parar"},
 		"confirmed.carrier":   {"by the carrier", "pela operadora"}, "confirmed.paceline": {"by us", "por nós"},
 	}
 }

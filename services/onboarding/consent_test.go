@@ -45,6 +45,25 @@ func TestAmbiguousWords(t *testing.T) {
 		require.Len(t, b.sequence(p), said+1)
 	})
 
+	// Messaging asks them whether the texts are to stop; that is TestQuestionOfAHold there.
+	subtest(t, "YesGoesOnWithTheBurst", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.reply(p, "leave me alone")
+		b.unmute()
+		b.reply(p, "yes")
+		require.Equal(t, session.TriggerReply, b.entry(r.ID, session.KindResumed).Trigger)
+		b.completes(p)
+	})
+
+	subtest(t, "YesAtAGateIsItsAnswer", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.reply(p, "leave me alone")
+		b.reply(p, "yes")
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+		b.reply(p, "ok")
+		b.completes(p)
+	})
+
 	// Messaging holds the person from the words on; that is TestWordsThatMayBeAnOptOut there.
 	subtest(t, "ResumingTheSessionJudgesThemAndEndsTheirHold", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
@@ -126,6 +145,19 @@ func TestAmbiguousWordsWithoutASession(t *testing.T) {
 		require.False(t, b.messaging.Held(stranger.Phone), "cancelling it judges the words")
 	})
 
+	for _, word := range []string{"yes", "STOP"} {
+		subtest(t, "TheirAnswerLeavesNothingToAsk_"+word, setup, func(t *testing.T, b *bundle) {
+			stranger := conversation.Profile{Phone: "+5511987651234"}
+			b.reply(stranger, "leave me alone")
+			b.quiet()
+			asked(b)
+			b.reply(stranger, word)
+			b.quiet()
+			require.Zero(t, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
+			require.False(t, b.messaging.Held(stranger.Phone))
+		})
+	}
+
 	subtest(t, "SoIsAPersonWhoseSessionHasEnded", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		b.resets(r)
@@ -148,7 +180,7 @@ func (b *bundle) leave(p conversation.Profile, body string) string {
 	job.DueAt = job.At.Add(3 * time.Second)
 	kept, err := b.store.Enqueue(b.t.Context(), job)
 	require.NoError(b.t, err)
-	_, err = b.carrier.Record(b.t.Context(), m, p.ID, b.clock.Now())
+	_, err = b.carrier.Record(b.t.Context(), m, conversation.View{Session: session.Record{ProfileID: p.ID}}, b.clock.Now())
 	require.NoError(b.t, err)
 	b.clock.Advance(time.Second)
 	return kept.ID

@@ -81,6 +81,13 @@ func activated(b *bundle) conversation.Profile {
 	return p
 }
 
+// doubted is a person whose words may be an opt-out, in answer to the opening.
+func doubted(b *bundle) conversation.Profile {
+	p := activated(b)
+	b.reply(p, "leave me alone")
+	return p
+}
+
 func informed(b *bundle) conversation.Profile {
 	p, _ := b.explained()
 	return p
@@ -244,6 +251,7 @@ func TestCrash(t *testing.T) {
 		},
 		{name: "S0_65_S0_70_Replay", begin: stuckAndGivenUp, cause: replays, want: all, token: session.AwaitingInterviewStart},
 		{name: "S0_62_S0_65_AfterDelivery", begin: awaitsReceipt, cause: nothing, want: all, token: session.AwaitingInterviewStart},
+		{name: "YesToTheQuestionOfAHold", begin: doubted, cause: writes("yes"), want: all[:2], token: session.AwaitingExplanationResponse},
 		{name: "S0_41_S0_65_Stop", begin: muteInBurst, cause: writes("STOP"), want: all[:3], token: session.AwaitingBurst},
 	} {
 		t.Run(ph.name, func(t *testing.T) {

@@ -212,8 +212,8 @@ func (p *ports) Receipt(ctx context.Context, org, key string) (conversation.Rece
 	return call(p, "Receipt", func() (conversation.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
 }
 
-func (p *ports) Resume(ctx context.Context, org, id string, at time.Time) (session.Record, error) {
-	return call(p, "Resume", func() (session.Record, error) { return p.Store.Resume(ctx, org, id, at) })
+func (p *ports) Resume(ctx context.Context, org, id string, by session.Trigger, at time.Time) (session.Record, error) {
+	return call(p, "Resume", func() (session.Record, error) { return p.Store.Resume(ctx, org, id, by, at) })
 }
 
 func (p *ports) ReplayDeadLetter(ctx context.Context, within conversation.Scope, id string, at time.Time) (conversation.Replayed, error) {
@@ -232,13 +232,19 @@ func (p *ports) Send(ctx context.Context, t conversation.Message) (conversation.
 	return call(p, "Send", func() (conversation.Sent, error) { return p.carrier.Send(asItself(ctx), t) })
 }
 
-func (p *ports) Record(ctx context.Context, m conversation.Inbound, profileID string, received time.Time) (conversation.Recorded, error) {
+func (p *ports) JudgeJobs(ctx context.Context, org, phone string, before, at time.Time) error {
+	return act(p, "JudgeJobs", func() error { return p.Store.JudgeJobs(ctx, org, phone, before, at) })
+}
+
+func (p *ports) Record(
+	ctx context.Context, m conversation.Inbound, from conversation.View, received time.Time,
+) (conversation.Recorded, error) {
 	if do := p.whileRecording; do != nil {
 		p.whileRecording = nil
 		do()
 	}
 	return call(p, "Record", func() (conversation.Recorded, error) {
-		return p.carrier.Record(ctx, m, profileID, received)
+		return p.carrier.Record(ctx, m, from, received)
 	})
 }
 

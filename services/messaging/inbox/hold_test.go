@@ -120,7 +120,7 @@ func TestWordsThatMayBeAnOptOut(t *testing.T) {
 		require.Equal(t, send.Held, b.ask(func(r *send.Request) { r.HoldVersion = 9 }).Outcome, "it is no version of an operator's hold")
 		b.says("SM2", "ajuda")
 		b.respond()
-		require.Len(t, b.Sent(), 1, "the help")
+		require.Len(t, b.Sent(), 2, "the question and the help")
 		judge(b)
 		require.Equal(t, send.Accepted, b.ask(nil).Outcome)
 	})

@@ -85,6 +85,8 @@ type Inbound struct {
 	ReceivedAt time.Time
 	// DatedByCarrier says that ReceivedAt is when the carrier got it, by the carrier's clock.
 	DatedByCarrier bool
+	// Locale is the language of the person's profile, such as pt-BR; empty when the caller does not know it.
+	Locale string
 	// OrgID is whose it is when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
 	// owner of To's it is.
 	OrgID uuid.UUID
@@ -108,6 +110,14 @@ const carrierSlack = 20 * time.Second
 type LastWords struct {
 	Person time.Time // by the person
 	Others time.Time // by an operator, or by Twilio's refusal
+	Doubt  time.Time // by the person, when they may be an opt-out and hold the person
+	Asked  time.Time // by us, whether these texts are to stop; zero as long as the question of the hold in force was not sent
+}
+
+// lifts reports whether a message answers the question of a hold with a yes. What holds the person was said before.
+func (l LastWords) lifts(e Entry, r consent.Reading) bool {
+	return r.Effect == consent.None && !r.Preferences.Any() && !l.Doubt.IsZero() && !l.Asked.IsZero() &&
+		e.ReceivedAt.After(l.Doubt) && e.ReceivedAt.After(l.Asked) && consent.GoesOn(e.Body)
 }
 
 // after reports whether another word about consent is a later one than the effect of e. A message whose recording failed is recorded by
@@ -135,6 +145,7 @@ type Consequences struct {
 	// Preferences are what it asks of reminders and tips; Effect is then for callers that read none.
 	Preferences consent.Preferences
 	Reminders   *Reminders // what it says about reminders; nil when nothing
+	LiftsHold   bool       // it says that the texts are to go on, which was asked
 }
 
 // Decide says what follows from the message for the consent of a person in state current. One that is overtaken by a later word of the
@@ -150,7 +161,7 @@ func (e Entry) Decide(current consent.State, last LastWords) Consequences {
 			r.Effect = consent.Overtaken
 		}
 	}
-	c := Consequences{Effect: r.Effect, Carrier: r.Carrier, Preferences: r.Preferences}
+	c := Consequences{Effect: r.Effect, Carrier: r.Carrier, Preferences: r.Preferences, LiftsHold: last.lifts(e, r)}
 	if r.Preferences.Reminders != consent.Unsaid {
 		c.Reminders = &Reminders{
 			OrgID: e.OrgID, Phone: e.From, Off: r.Preferences.Reminders == consent.Off, Source: SaidByPerson, SaidAt: e.ReceivedAt,
@@ -158,7 +169,10 @@ func (e Entry) Decide(current consent.State, last LastWords) Consequences {
 		}
 	}
 	event, changes := consent.Record(current, r.Effect)
-	c.Reply = e.replyTo(r, current, changes)
+	c.Reply = e.replyTo(r, current, changes, c.Hold() && last.Doubt.IsZero())
+	if c.LiftsHold { // a line also for a person who had opted in: it answers the question
+		event.To, changes = consent.OptedIn, true
+	}
 	if !changes {
 		return c
 	}
@@ -183,12 +197,12 @@ func (c Consequences) Hold() bool {
 
 // EndHold reports whether the person has said in so many words what they want, which leaves nothing to be judged.
 func (c Consequences) EndHold() bool {
-	return c.Effect == consent.OptOut || c.Effect == consent.OptIn
+	return c.Effect == consent.OptOut || c.Effect == consent.OptIn || c.LiftsHold
 }
 
 // Plain reports whether nothing follows from the message, whatever the state of consent is and whatever was said before: it is only kept.
 func (e Entry) Plain() bool {
-	return !slices.ContainsFunc(consent.States(), func(current consent.State) bool {
+	return !consent.GoesOn(e.Body) && !slices.ContainsFunc(consent.States(), func(current consent.State) bool {
 		return e.Decide(current, LastWords{}) != Consequences{Effect: consent.None}
 	})
 }

@@ -96,6 +96,7 @@ const (
 	FromOperator  Source = "operator"     // taken down outside the conversation
 	FromTwilio    Source = "twilio_21610" // Twilio refused: the person has opted out there
 	FromReply     Source = "confirmation" // Twilio took our confirmation of the opt-out before; the state stays
+	FromQuestion  Source = "question"     // Twilio took our question whether the texts are to stop; the state stays
 )
 
 // SetConsent writes an operator's note, also when it only confirms the state there is, and returns the ledger. An opt-out is

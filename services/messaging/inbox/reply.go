@@ -24,6 +24,8 @@ const (
 	helpWithin = time.Hour
 	// HelpPause is how soon a second call for help of one person is answered. A machine that answers our answer gets no third.
 	HelpPause = 10 * time.Minute
+	// askWithin is how long after words that may be an opt-out the person is asked about them. Later an operator reads them first.
+	askWithin = time.Hour
 	// StopPause is how soon a second opt-out of one person is confirmed: a person who opts in and out must not make us send.
 	StopPause = 6 * time.Hour
 
@@ -42,6 +44,7 @@ type ReplyKind string
 const (
 	ConfirmStop ReplyKind = "stop"
 	GiveHelp    ReplyKind = "help"
+	AskWhether  ReplyKind = "ask" // the texts are to stop, of a person who is held by words that may say so
 )
 
 // Reply is one message of ours about consent, which the person's message calls for: Twilio answers its own English words by itself,
@@ -104,7 +107,9 @@ func (r Reply) request() (send.Request, error) {
 	}
 	if r.Kind == ConfirmStop {
 		request.Confirms = r.MessageID
-		request.UnknownPolicy = send.NeverDuplicate // one confirmation may be lost; two may not be sent
+	}
+	if r.Kind != GiveHelp { // one confirmation or question may be lost; two may not be sent
+		request.UnknownPolicy = send.NeverDuplicate
 	}
 	return request, nil
 }
@@ -165,11 +170,11 @@ func (s *Service) answer(ctx context.Context, reply Reply) error {
 	return nil
 }
 
-// ask sends it. An answer that came too late for help is no help; a confirmation that is too late is refused by the claim,
-// which still tells what became of one that was in time.
+// ask sends it. An answer that came too late for help is no help, and so is a question; a confirmation that is too late is refused by
+// the claim, which still tells what became of one that was in time.
 func (s *Service) ask(ctx context.Context, reply Reply) (Reply, error) {
 	now := s.Now()
-	if reply.Kind == GiveHelp && !now.Before(reply.ExpiresAt) {
+	if reply.Kind != ConfirmStop && !now.Before(reply.ExpiresAt) {
 		reply.Outcome, reply.DueAt = replyExpired, time.Time{}
 		return reply, nil
 	}
@@ -188,8 +193,8 @@ func (s *Service) ask(ctx context.Context, reply Reply) (Reply, error) {
 	return reply.settled(result, s.Now()), nil
 }
 
-// replyTo is the reply that a message calls for, if any. changed says that it opted the person out just now.
-func (e Entry) replyTo(r consent.Reading, current consent.State, changed bool) *Reply {
+// replyTo is the reply that a message calls for, if any. changed says that it opted the person out just now, held that it begins a hold.
+func (e Entry) replyTo(r consent.Reading, current consent.State, changed, held bool) *Reply {
 	reply := Reply{
 		MessageID: e.ID, OrgID: e.OrgID, ProfileID: e.ProfileID, Phone: e.From, CreatedAt: e.At, DueAt: e.At,
 	}
@@ -200,6 +205,8 @@ func (e Entry) replyTo(r consent.Reading, current consent.State, changed bool) *
 		reply.Kind, reply.Body, reply.ExpiresAt = ConfirmStop, e.Copy.Stopped(r.Locale), e.ReceivedAt.Add(confirmWithin)
 	case r.Effect == consent.Help && current != consent.OptedOut:
 		reply.Kind, reply.Body, reply.ExpiresAt = GiveHelp, e.Copy.Help(r.Locale), e.ReceivedAt.Add(helpWithin)
+	case held:
+		reply.Kind, reply.Body, reply.ExpiresAt = AskWhether, e.Copy.Asks(consent.LocaleOf(e.Locale, r.Locale)), e.ReceivedAt.Add(askWithin)
 	default:
 		return nil
 	}

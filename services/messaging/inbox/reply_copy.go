@@ -23,6 +23,14 @@ func (c ReplyCopy) Stopped(l consent.Locale) string {
 	return c.signed("You are unsubscribed and will get no more texts from this number. Reply START to get them again.")
 }
 
+// Asks asks a person who is held whether the texts are to stop.
+func (c ReplyCopy) Asks(l consent.Locale) string {
+	if l == consent.Portuguese {
+		return c.signed("Você quer que a gente pare de enviar mensagens? Responda PARAR para parar ou SIM para continuar.")
+	}
+	return c.signed("Do you want us to stop texting you? Reply STOP to stop, or YES to go on.")
+}
+
 // Help tells a person why they get messages and how to get no more, and what carriers (CTIA) ask of it: how often and at what cost.
 func (c ReplyCopy) Help(l consent.Locale) string {
 	text := "You get these texts because you signed up for them."

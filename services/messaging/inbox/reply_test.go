@@ -121,18 +121,6 @@ func optOutIsConfirmedByUsOrTwilio(t *testing.T) {
 		require.Equal(t, "Hi, please stop texting me. Thanks", word.Words)
 	})
 
-	t.Run("DoubtfulRevocationChangesNothingAndIsNotAnswered", func(t *testing.T) {
-		t.Parallel()
-		b := enrolled(t)
-		for range 2 {
-			require.Equal(t, consent.Ambiguous, b.says("SM1", "leave me alone").ConsentEffect, "a repeat gets the same answer")
-		}
-		b.respond()
-		require.Empty(t, b.heard())
-		require.Equal(t, consent.OptedIn, b.Ledger().State)
-		require.Len(t, b.Ledger().Events, 1)
-	})
-
 	for _, c := range []struct{ name, words, optOutType string }{
 		{name: "S0_40_WordThatTwilioKnowsIsConfirmedByTwilio", words: " stop "},
 		{name: "WordThatAdvancedOptOutKnowsIsConfirmedByTwilio", words: "arret", optOutType: "STOP"},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
@@ -17,9 +18,9 @@ const sqlBySID = `select ` + columns + ` from sms_messages where twilio_sid = @s
 
 const sqlInsertInbound = `
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
-	segments, correlation_id, attempts, consent_effect, reminders, tips, created_at, updated_at)
+	segments, correlation_id, attempts, consent_effect, reminders, tips, lifts_hold, created_at, updated_at)
 values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @reminders, @tips,
-	@received, @at)
+	@lifts, @received, @at)
 returning ` + columns
 
 // sqlKeepPlain keeps messages that nothing follows from, which need no lock: each once for its SID, also of two at once.
@@ -36,14 +37,18 @@ with kept as (
 )
 select u.n, ` + columnsOfClaimed + ` from kept m join unnest(@id::uuid[]) with ordinality u (id, n) on u.id = m.id`
 
-// sqlLastWords finds the last words about consent that are recorded. It runs under the lock on the consent row.
+// sqlLastWords finds the last words about consent that are recorded, and the hold by words that is in force. It runs under the lock on
+// the consent row.
 const sqlLastWords = `
 select (
 	select max(created_at) from sms_messages
 	where org_id = @org and from_number = @phone and direction = 'inbound' and consent_effect in ('opt_out', 'opt_in')
 ), (
 	select max(at) from consent_events where org_id = @org and phone = @phone and source in ('operator', 'twilio_21610')
-)`
+), h.unjudged_at, (
+	select m.asked_at from consent_replies r join sms_messages m on m.org_id = r.org_id and m.idempotency_key = r.idempotency_key
+	where r.message_id = h.asked_id
+) from (values (1)) one left join holds h on h.org_id = @org and h.phone = @phone and h.unjudged_id is not null`
 
 // RecordInbound stores the message and applies its effect on consent in one transaction. Of two deliveries of one SID at
 // the same time, one is refused by the unique SID, undoes everything and reads what the other stored.
@@ -99,28 +104,35 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 	if err != nil {
 		return send.Message{}, err
 	}
-	var person, others *time.Time
-	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &others); err != nil {
+	var person, others, doubt, asked *time.Time
+	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &others, &doubt, &asked); err != nil {
 		return send.Message{}, err
 	}
-	follows := e.Decide(current, inbox.LastWords{Person: value(person), Others: value(others)})
-	args["effect"] = follows.Effect.String()
+	follows := e.Decide(current, inbox.LastWords{
+		Person: value(person), Others: value(others), Doubt: value(doubt), Asked: value(asked),
+	})
+	args["effect"], args["lifts"] = follows.Effect.String(), null(follows.LiftsHold)
 	args["reminders"], args["tips"] = storedSwitch(follows.Preferences.Reminders), storedSwitch(follows.Preferences.Tips)
 	m, err := one(ctx, tx, sqlInsertInbound, args)
 	if err != nil {
 		return send.Message{}, err
 	}
+	var asks uuid.UUID
 	if follows.Reply != nil {
 		kept, err := keepReply(ctx, tx, *follows.Reply)
 		if err != nil {
 			return send.Message{}, err
+		}
+		if follows.Reply.Kind == inbox.AskWhether {
+			asks = follows.Reply.MessageID
 		}
 		if !kept && follows.Event != nil { // the ledger states no confirmation that is not given
 			follows.Event.ConfirmedBy, follows.Event.Confirmation = inbox.Unconfirmed, ""
 		}
 	}
 	if follows.Event != nil {
-		if err := change(ctx, tx, consentChange{OrgID: e.OrgID, Phone: m.From, Event: *follows.Event}); err != nil {
+		event := consentChange{OrgID: e.OrgID, Phone: m.From, Event: *follows.Event, Always: follows.LiftsHold}
+		if err := change(ctx, tx, event); err != nil {
 			return send.Message{}, err
 		}
 		if follows.Event.State == consent.OptedIn { // their STOP from before an erasure is over, also when this ledger is lost
@@ -131,6 +143,7 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 	}
 	switch {
 	case follows.Hold():
+		args["asked"] = null(asks)
 		err = exec(ctx, tx, sqlHoldByWords, args)
 	case follows.EndHold():
 		err = exec(ctx, tx, sqlJudgeWords, args)

@@ -46,14 +46,15 @@ type consentChange struct {
 	Phone    string
 	Event    inbox.LedgerEvent
 	NotAfter time.Time // a state that changed later than this stands; zero when none does
+	Always   bool      // the line is written also if the state stays
 }
 
-// sqlChange writes a line only if the state changes.
+// sqlChange writes a line only if the state changes, or always.
 const sqlChange = `
 with changed as (
 	insert into consents as c (org_id, phone, state, updated_at) values (@org, @phone, @state, @at)
 	on conflict (org_id, phone) do update set state = excluded.state, updated_at = excluded.updated_at
-	where c.state <> excluded.state and (@not_after::timestamptz is null or c.updated_at <= @not_after)
+	where (c.state <> excluded.state or @always) and (@not_after::timestamptz is null or c.updated_at <= @not_after)
 	returning org_id, phone
 )
 insert into consent_events (org_id, phone, at, state, source, words, sender, message_id, keyword_pack, rules_version, confirmed_by,
@@ -70,7 +71,7 @@ update consents set carrier_blocks = true where org_id = @org and phone = @phone
 
 func change(ctx context.Context, tx pgx.Tx, c consentChange) error {
 	args := postgres.Args{
-		"org": c.OrgID, "phone": c.Phone, "state": string(c.Event.State), "at": c.Event.At, "not_after": null(c.NotAfter),
+		"org": c.OrgID, "phone": c.Phone, "state": string(c.Event.State), "at": c.Event.At, "not_after": null(c.NotAfter), "always": c.Always,
 		"source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender, "message": null(c.Event.MessageID),
 		"pack": c.Event.KeywordPack, "rules": c.Event.Rules, "by": string(c.Event.ConfirmedBy), "confirmation": c.Event.Confirmation,
 	}
@@ -202,14 +203,22 @@ func (s *Store) SetHold(ctx context.Context, h inbox.Hold) (err error) {
 	})
 }
 
-// sqlHoldByWords holds a person by a message of theirs, and leaves a hold of an operator, and its version, as they are.
+// sqlHoldByWords holds a person by a message of theirs, and leaves a hold of an operator, and its version, as they are. A hold that goes
+// on keeps its question.
 const sqlHoldByWords = `
-insert into holds as h (org_id, phone, held, version, updated_at, unjudged_id, unjudged_at) values (@org, @phone, false, 0, @at, @id, @at)
-on conflict (org_id, phone) do update set unjudged_id = excluded.unjudged_id, unjudged_at = excluded.unjudged_at`
+insert into holds as h (org_id, phone, held, version, updated_at, unjudged_id, unjudged_at, asked_id)
+values (@org, @phone, false, 0, @at, @id, @at, @asked)
+on conflict (org_id, phone) do update set unjudged_id = excluded.unjudged_id, unjudged_at = excluded.unjudged_at,
+	asked_id = case when h.unjudged_id is null then excluded.asked_id else h.asked_id end`
 
-// sqlJudgeWords ends such a hold, and none of an operator.
+// sqlJudgeWords ends such a hold, and none of an operator, and takes back a question that was not sent yet.
 const sqlJudgeWords = `
-update holds set unjudged_id = null, unjudged_at = null where org_id = @org and phone = @phone and unjudged_id is not null`
+with judged as (
+	update holds h set unjudged_id = null, unjudged_at = null, asked_id = null from holds was
+	where h.org_id = @org and h.phone = @phone and h.unjudged_id is not null and was.org_id = h.org_id and was.phone = h.phone
+	returning was.asked_id
+)
+update consent_replies r set due_at = null, outcome = 'judged' from judged j where r.message_id = j.asked_id and r.due_at is not null`
 
 // JudgeWords ends the hold by words of the person that may be an opt-out.
 func (s *Store) JudgeWords(ctx context.Context, orgID uuid.UUID, phone sms.Phone) (err error) {

@@ -13,13 +13,13 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// sqlKeepReply stores what a message is answered with. Of the calls for help of one person, and of their opt-outs, one in a while is
+// sqlKeepReply stores what a message is answered with. A hold asks one question, at its beginning. Of the calls for help of one person, and of their opt-outs, one in a while is
 // answered. An opt-out whose confirmation was not sent, such as one that was taken back, does not count.
 const sqlKeepReply = `
 insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at, due_at)
 select @message, @org, @phone, @kind, @body, @key, @at, @expires, @due
 where not exists (select from consent_replies where org_id = @org and phone = @phone and kind = @kind and created_at > @since
-	and (kind = 'help' or outcome = '` + string(send.Accepted) + `'))`
+	and kind <> 'ask' and (kind = 'help' or outcome = '` + string(send.Accepted) + `'))`
 
 // keepReply reports whether the reply is one of those that are given.
 func keepReply(ctx context.Context, tx pgx.Tx, r inbox.Reply) (kept bool, err error) {
@@ -80,13 +80,16 @@ func (s *Store) ClaimReplies(ctx context.Context, now, until time.Time, limit in
 const sqlSettleReply = `
 update consent_replies set due_at = @due, outcome = @outcome where message_id = @reply_to and due_at is not null`
 
-// sqlConfirmed writes the confirmation that was sent into the ledger, whatever has been said since: the state stays as it is.
+// sqlConfirmed writes the confirmation or question that was sent into the ledger, whatever has been said since: the state stays as it is.
 const sqlConfirmed = `
 insert into consent_events (org_id, phone, at, state, source, words, sender, message_id)
-select org_id, phone, @at, state, 'confirmation', @words, @sender, @message from consents where org_id = @org and phone = @phone`
+select org_id, phone, @at, state, @source, @words, @sender, @message from consents where org_id = @org and phone = @phone`
 
-// SettleReply keeps what has become of a reply, unless it was settled before, and writes a confirmation that was sent into the
-// ledger.
+// sources are those of the ledger's lines for replies that were sent.
+var sources = map[inbox.ReplyKind]inbox.Source{inbox.ConfirmStop: inbox.FromReply, inbox.AskWhether: inbox.FromQuestion}
+
+// SettleReply keeps what has become of a reply, unless it was settled before, and writes a confirmation or question that was sent into
+// the ledger.
 func (s *Store) SettleReply(ctx context.Context, r inbox.Reply) (err error) {
 	defer mark(&err)
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -97,9 +100,11 @@ func (s *Store) SettleReply(ctx context.Context, r inbox.Reply) (err error) {
 			return err
 		}
 		done, err := tx.Exec(ctx, sqlSettleReply, args)
-		if err != nil || done.RowsAffected() == 0 || r.SentAs == nil || r.Kind != inbox.ConfirmStop {
+		source, isLine := sources[r.Kind]
+		if err != nil || done.RowsAffected() == 0 || r.SentAs == nil || !isLine {
 			return err
 		}
+		args["source"] = string(source)
 		args["at"], args["words"], args["sender"], args["message"] = r.SentAs.AcceptedAt, r.SentAs.Body, r.SentAs.From, r.SentAs.ID
 		return exec(ctx, tx, sqlConfirmed, args)
 	})

@@ -53,7 +53,7 @@ type conn interface {
 
 const columns = `id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
 	error_code, segments, correlation_id, attempt_token, attempted_at, lease_until, attempts, unknown_policy, absent_since,
-	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, reminders, tips, created_at,
+	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, reminders, tips, lifts_hold, created_at,
 	updated_at`
 
 // columnsOfClaimed are the columns of an m.
@@ -90,6 +90,7 @@ type row struct {
 	ConsentEffect  *string
 	Reminders      *string
 	Tips           *string
+	LiftsHold      *bool
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -118,8 +119,8 @@ func (r row) message() (send.Message, error) {
 		AbsentSince: value(r.AbsentSince).UTC(), NextCheckAt: value(r.NextLookAt).UTC(), Checks: r.Looks,
 		FailingSince: value(r.FailingSince).UTC(), FailedListings: r.FailedLooks,
 		Attempts: r.Attempts, AcceptedAt: value(r.AcceptedAt).UTC(), AskedAt: value(r.AskedAt).UTC(), ConsentEffect: effect,
-		Preferences: consent.Preferences{Reminders: reminders, Tips: tips},
-		CreatedAt:   r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		Preferences: consent.Preferences{Reminders: reminders, Tips: tips}, LiftsHold: value(r.LiftsHold),
+		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if m.Direction == send.Outbound && r.AttemptedAt == nil { // claimed by a release that did not note it
 		m.AttemptedAt = m.CreatedAt

@@ -56,6 +56,7 @@ type Message struct {
 	AskedAt       time.Time
 	ConsentEffect consent.Effect      // of an inbound one: to a caller that reads no preferences
 	Preferences   consent.Preferences // of an inbound one, without the locale
+	LiftsHold     bool                // of an inbound one: it answers with a yes whether the texts are to go on
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }

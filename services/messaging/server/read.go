@@ -261,7 +261,7 @@ func readInbound(r *messagingv1.RecordInboundRequest) (inbox.Inbound, error) {
 	return inbox.Inbound{
 		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
-		DatedByCarrier: r.GetDatedByCarrier(),
+		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(),
 	}, nil
 }
 

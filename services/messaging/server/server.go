@@ -98,6 +98,7 @@ func (s *Server) RecordInbound(ctx context.Context, r *messagingv1.RecordInbound
 	}
 	answer := &messagingv1.RecordInboundResponse{
 		Message: writeMessage(m), ConsentEffect: writeEffect(m.Effect(r.GetUnderstandsPreferences())), OrgId: m.OrgID.String(),
+		LiftsHold: m.LiftsHold,
 	}
 	if r.GetUnderstandsPreferences() {
 		answer.Reminders, answer.Tips = writeSwitch(m.Preferences.Reminders), writeSwitch(m.Preferences.Tips)

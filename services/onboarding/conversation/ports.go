@@ -72,7 +72,7 @@ type store interface {
 	// Rearm and Park wait for no lock: platform/postgres.ErrLocked when another transaction has the session.
 	Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error
 	Park(ctx context.Context, m session.Move) error
-	Resume(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
+	Resume(ctx context.Context, orgID, sessionID string, by session.Trigger, at time.Time) (session.Record, error)
 	ReplayDeadLetter(ctx context.Context, within Scope, id string, at time.Time) (Replayed, error)
 
 	// Gauges is how the conversations stand, of all organisations that ctx may see; Parked counts the sessions that wait for an operator.
@@ -88,6 +88,8 @@ type store interface {
 	CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error)
 	// AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
 	AwaitsOperator(ctx context.Context, orgID, phone string) (bool, error)
+	// JudgeJobs cancels the failed jobs of a phone from before an instant that ask whether words are an opt-out.
+	JudgeJobs(ctx context.Context, orgID, phone string, before, at time.Time) error
 
 	// Audits of Twilio's list. Each is one guarded statement, and ErrAuditLost when the lease was lost.
 
@@ -106,7 +108,8 @@ type carrier interface {
 	// Receipt is ErrMessageMissing for a key without a message that the carrier has.
 	Receipt(ctx context.Context, orgID, key string) (Receipt, error)
 	// Record stores a message of a person that reached us at the given time, and applies its words about consent.
-	Record(ctx context.Context, m Inbound, profileID string, received time.Time) (Recorded, error)
+	// From is the person as far as they are known: their profile and its language.
+	Record(ctx context.Context, m Inbound, from View, received time.Time) (Recorded, error)
 	// RecordStatus merges what a provider says of a message of ours, and reports whether there is such a message.
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
 	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; ErrNoSender,

@@ -73,6 +73,7 @@ type Recorded struct {
 	InForce   bool // of an opt-out: no later word has undone it by now; this may change from one repeat to the next
 	// Preferences are what it asks about reminders and tips, which messaging has applied.
 	Preferences Preferences
+	LiftsHold   bool // they were held by their own words, were asked, and want the texts to go on
 }
 
 // reply is a message of a person at work, and the payload of a job that takes up one which was held, or whose answer was under way when
@@ -262,7 +263,7 @@ func (c *Service) record(ctx context.Context, m *reply) (View, Recorded, error) 
 		return View{}, Recorded{}, err
 	}
 	at, _ := m.said()
-	recorded, err := c.Carrier.Record(ctx, m.Message, view.Session.ProfileID, at)
+	recorded, err := c.Carrier.Record(ctx, m.Message, view, at)
 	if err != nil {
 		return View{}, Recorded{}, fmt.Errorf("record message: %w", err)
 	}

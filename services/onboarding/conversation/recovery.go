@@ -47,7 +47,7 @@ func (c *Service) Resume(ctx context.Context, orgID, sessionID string) (session.
 	if err != nil {
 		return session.Record{}, err
 	}
-	return c.Store.Resume(ctx, orgID, sessionID, c.Now())
+	return c.Store.Resume(ctx, orgID, sessionID, session.TriggerOperator, c.Now())
 }
 
 // ResumeAll resumes sessions one after the other, as Resume does; with leaveUnjudged none that waits for a judgement of words. Those that

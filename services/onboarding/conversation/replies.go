@@ -23,7 +23,15 @@ const maxDecisions = 3
 // What engagement takes, or goals, answers nothing in the conversation. They get what has words of the person, and no reaction that repeats
 // words of ours.
 func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
-	if kind, _ := reading.Theirs(m.Message.Body); kind == reading.Own {
+	if recorded.LiftsHold || recorded.Effect == EffectOptOut {
+		if err := c.judged(ctx, m, recorded); err != nil {
+			return ended(err, c.Now().Sub(j.CreatedAt))
+		}
+	}
+	if recorded.LiftsHold { // the session was resumed
+		view = View{}
+	}
+	if kind, _ := reading.Theirs(m.Message.Body); kind == reading.Own && !recorded.LiftsHold {
 		taken, err := c.taken(ctx, j, m, recorded)
 		switch {
 		case err != nil:
@@ -42,6 +50,24 @@ func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Rec
 		}
 	}
 	return ended(err, c.Now().Sub(j.CreatedAt))
+}
+
+// judged does for a person who has answered whether the texts are to stop what an operator's judgement would: the job that waits for it is
+// cancelled, and if they go on, the session that waits is resumed. The text is then answered like any other, where the session stands.
+func (c *Service) judged(ctx context.Context, m reply, recorded Recorded) error {
+	now := c.Now()
+	if err := c.Store.JudgeJobs(ctx, recorded.OrgID, m.Message.From, m.ReceivedAt, now); err != nil || !recorded.LiftsHold {
+		return err
+	}
+	view, err := c.Store.Conversation(ctx, recorded.OrgID, m.Message.From)
+	if err != nil || !awaitsJudgement(view.Session) {
+		return err
+	}
+	_, err = c.Store.Resume(ctx, recorded.OrgID, view.Session.ID, session.TriggerReply, now)
+	if errors.Is(err, ErrEnded) || errors.Is(err, ErrOtherOpen) { // moved meanwhile
+		return nil
+	}
+	return err
 }
 
 func (c *Service) answerOnce(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
@@ -85,7 +111,7 @@ func (c *Service) concerned(ctx context.Context, m reply, recorded Recorded, vie
 	}
 	if recorded.Effect == EffectOptOut { // asked again after the session was read: a START and an activation may have come since
 		at, _ := m.said()
-		now, err := c.Carrier.Record(ctx, m.Message, view.Session.ProfileID, at)
+		now, err := c.Carrier.Record(ctx, m.Message, view, at)
 		if err != nil || now.InForce {
 			return view, err
 		}
@@ -160,7 +186,7 @@ func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded
 		return errNothingToDo
 	}
 	return forOperator(ambiguousReason+"; read GET /v1/messages/%s; "+
-		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job", recorded.MessageID)
+		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job; their own STOP or YES settles it, too", recorded.MessageID)
 }
 
 // ambiguousReason begins the reason of a session that is parked for such words.
@@ -178,7 +204,7 @@ func awaitsJudgement(s session.Record) bool {
 func ambiguous(s session.Record, recorded Recorded) string {
 	return fmt.Sprintf(ambiguousReason+"; read GET /v1/messages/%s; if they do, "+
 		"PUT /v1/consents/{their number} with opted_out and "+
-		"POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume", recorded.MessageID, s.ID, s.ID)
+		"POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume; their own STOP or YES settles it, too", recorded.MessageID, s.ID, s.ID)
 }
 
 // decide asks the pure core what a reply means here, and does it.

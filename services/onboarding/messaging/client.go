@@ -204,10 +204,10 @@ var effects = map[messagingv1.ConsentEffect]conversation.Effect{
 // optedIn is a consent_state.
 const optedIn = "opted_in"
 
-// Record stores a message of a person, whose profileID may be empty, and applies its consent keywords.
+// Record stores a message of a person, who may not be known, and applies its consent keywords.
 // conversation.ErrUnknownSender when no organisation owns the number, conversation.ErrInvalidMessage when messaging cannot read it,
 // conversation.ErrUnavailable when it cannot be reached.
-func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID string, received time.Time) (conversation.Recorded, error) {
+func (c *Client) Record(ctx context.Context, m conversation.Inbound, from conversation.View, received time.Time) (conversation.Recorded, error) {
 	orgID := ""
 	if m.Channel != "" {
 		orgID = m.OrgID
@@ -215,8 +215,8 @@ func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID s
 	answer, err := c.rpc.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
 		OrgId:     orgID,
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
-		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: profileID,
-		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(), UnderstandsPreferences: true,
+		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: from.Session.ProfileID,
+		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(), UnderstandsPreferences: true, Locale: from.Locale,
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:
@@ -234,6 +234,7 @@ func (c *Client) Record(ctx context.Context, m conversation.Inbound, profileID s
 	}
 	return conversation.Recorded{
 		Preferences: conversation.Preferences{Reminders: asked[answer.GetReminders()], Tips: asked[answer.GetTips()]},
+		LiftsHold:   answer.GetLiftsHold(),
 		MessageID:   answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect,
 		InForce: effect == conversation.EffectOptOut && answer.GetConsentState() != optedIn, // an older messaging does not say; in doubt it is
 	}, nil

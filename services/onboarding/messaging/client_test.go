@@ -79,7 +79,7 @@ func TestSend(t *testing.T) {
 	t.Run("OptedOut", func(t *testing.T) {
 		t.Parallel()
 		client, _ := setup(t)
-		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, "", received)
+		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, conversation.View{}, received)
 		require.NoError(t, err)
 		require.Equal(t, conversation.EffectOptOut, recorded.Effect)
 		sent, err := client.Send(t.Context(), message())
@@ -133,7 +133,7 @@ func TestSend(t *testing.T) {
 		service.SetDown(true)
 		_, err := client.Send(t.Context(), message())
 		require.ErrorIs(t, err, conversation.ErrUnavailable)
-		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, "", received)
+		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, conversation.View{}, received)
 		require.ErrorIs(t, err, conversation.ErrUnavailable)
 		_, err = client.CheckSender(t.Context(), orgID, theirs)
 		require.ErrorIs(t, err, conversation.ErrUnavailable)
@@ -194,7 +194,7 @@ func TestTimesOfASend(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
-	_, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: "+14155550999"}, "", received)
+	_, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: "+14155550999"}, conversation.View{}, received)
 	require.ErrorIs(t, err, conversation.ErrUnknownSender)
 	_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM2", From: "unknown", To: ours}, "", received)
 	require.ErrorIs(t, err, conversation.ErrInvalidMessage)

@@ -213,6 +213,6 @@ func replay(
 	if !parked {
 		return conversation.Replayed{AlarmSet: true, Session: r}, setAgain(ctx, tx, r, session.CauseReplayed, at)
 	}
-	r, err := resume(ctx, tx, r, session.CauseReplayed, at)
+	r, err := resume(ctx, tx, r, session.CauseReplayed, session.TriggerOperator, at)
 	return conversation.Replayed{AlarmSet: true, Session: r}, err
 }

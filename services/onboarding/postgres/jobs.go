@@ -66,6 +66,21 @@ func (s *Store) AwaitsOperator(ctx context.Context, orgID, phone string) (asked 
 	return asked, nil
 }
 
+// sqlJudgeJobs keeps the errors, which say what the jobs were about.
+const sqlJudgeJobs = `
+update webhook_jobs set status = 'cancelled', processed_at = @at, updated_at = @at
+where org_id = @org and status = 'failed' and subject = @phone and created_at <= @before
+  and error_message like '` + conversation.NeedsOperator + conversation.AmbiguousReason + `%'`
+
+// JudgeJobs cancels the failed jobs of a phone from before an instant that ask an operator whether words are an opt-out.
+func (s *Store) JudgeJobs(ctx context.Context, orgID, phone string, before, at time.Time) error {
+	_, err := s.pool.Exec(ctx, sqlJudgeJobs, postgres.Args{"org": orgID, "phone": phone, "before": before, "at": at})
+	if err != nil {
+		return fmt.Errorf("cancel what an operator was asked: %w", err)
+	}
+	return nil
+}
+
 func enqueue(ctx context.Context, tx pgx.Tx, n queue.New) (queue.Enqueued, error) {
 	return inTransactions.Enqueue(ctx, tx, n)
 }

@@ -63,7 +63,7 @@ const sqlLockSession = sqlSession + `where s.id = $1 and s.org_id = $2 for updat
 // Resume makes a parked session active again, with all that it needs to go on, in one transaction. The alarm of a due step
 // is set again. Errors: conversation.ErrNoSession,
 // conversation.ErrEnded, conversation.ErrOtherOpen.
-func (s *Store) Resume(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error) {
+func (s *Store) Resume(ctx context.Context, orgID, sessionID string, by session.Trigger, at time.Time) (session.Record, error) {
 	var resumed session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sqlLockSession, sessionID, orgID)
@@ -76,7 +76,7 @@ func (s *Store) Resume(ctx context.Context, orgID, sessionID string, at time.Tim
 		}
 		switch resumed = view.Session; {
 		case resumed.Status.Parked():
-			resumed, err = resume(ctx, tx, resumed, session.CauseResumed, at)
+			resumed, err = resume(ctx, tx, resumed, session.CauseResumed, by, at)
 			return err
 		case resumed.Status != session.Active:
 			return conversation.ErrEnded
@@ -88,7 +88,9 @@ func (s *Store) Resume(ctx context.Context, orgID, sessionID string, at time.Tim
 
 // resume moves a session that is locked and parked. What was under way comes first: replies that were held meanwhile are
 // considered after it, by the move that it makes.
-func resume(ctx context.Context, tx pgx.Tx, r session.Record, cause session.AlarmCause, at time.Time) (session.Record, error) {
+func resume(
+	ctx context.Context, tx pgx.Tx, r session.Record, cause session.AlarmCause, by session.Trigger, at time.Time,
+) (session.Record, error) {
 	if err := openAgain(ctx, tx, r, at); err != nil {
 		return r, err
 	}
@@ -96,7 +98,7 @@ func resume(ctx context.Context, tx pgx.Tx, r session.Record, cause session.Alar
 	if err != nil {
 		return r, err
 	}
-	m := session.Resume(r, at)
+	m := session.Resume(r, by, at)
 	if err := move(ctx, tx, m, nil); err != nil {
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == "conversation_sessions_one_active" {
 			return r, conversation.ErrOtherOpen

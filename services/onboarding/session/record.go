@@ -127,9 +127,9 @@ func Park(r Record, at time.Time, status Status, trigger Trigger, messageID, rea
 func ThenResume(sessionID string) string { return "then POST /v1/sessions/" + sessionID + ":resume" }
 
 // Resume takes a parked session back into the flow, where it was; all that it lacks is set by the caller.
-func Resume(r Record, at time.Time) Move {
+func Resume(r Record, by Trigger, at time.Time) Move {
 	m := Stay(r, at)
 	m.Status, m.Reason = Active, ""
-	m.Entries = []Entry{{At: at, Kind: KindResumed, From: r.Token, To: r.Token, Trigger: TriggerOperator, Step: r.NextStep}}
+	m.Entries = []Entry{{At: at, Kind: KindResumed, From: r.Token, To: r.Token, Trigger: by, Step: r.NextStep}}
 	return m
 }

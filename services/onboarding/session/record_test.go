@@ -42,7 +42,7 @@ func TestMove(t *testing.T) {
 		t.Parallel()
 		parked := r
 		parked.Status, parked.Reason, parked.Turn, parked.Detours = session.Stuck, "why", 6, 1
-		m := session.Resume(parked, now)
+		m := session.Resume(parked, session.TriggerOperator, now)
 		require.Equal(t, []any{parked, session.Active, "", r.Token, r.NextStep}, []any{m.From, m.Status, m.Reason, m.Token, m.NextStep})
 		require.Equal(t, []session.Entry{{At: now, Kind: session.KindResumed, From: r.Token, To: r.Token, Trigger: session.TriggerOperator, Step: r.NextStep}}, m.Entries)
 		require.Equal(t, r.Place(), parked.Place(), "what is said there again has the key that it had")

@@ -56,7 +56,7 @@ func (p *person) detour(t require.TestingT, status session.Status) {
 		require.Equal(t, session.Hold{}, decision, "a reply to a parked session is kept")
 	}
 	p.r.Turn, p.r.Detours = p.r.Turn+1, p.r.Detours+1
-	m := session.Resume(session.Record{Status: status, Token: p.s.Token, NextStep: p.s.NextStep, Mode: p.s.Mode}, time.Time{})
+	m := session.Resume(session.Record{Status: status, Token: p.s.Token, NextStep: p.s.NextStep, Mode: p.s.Mode}, session.TriggerOperator, time.Time{})
 	require.Equal(t, []any{p.s.Token, p.s.NextStep, p.s.Mode}, []any{m.Token, m.NextStep, m.Mode})
 	p.s.Status = m.Status
 	p.r.Turn, p.r.Detours = p.r.Turn+1, p.r.Detours+1

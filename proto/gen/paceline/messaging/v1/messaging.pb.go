@@ -1162,8 +1162,10 @@ type RecordInboundRequest struct {
 	// Whether the caller reads reminders and tips in the answer. Such a message is then of no effect on consent; to a caller that does not read
 	// them it is what it was before there were any: ambiguous, or an ordinary message.
 	UnderstandsPreferences bool `protobuf:"varint,13,opt,name=understands_preferences,json=understandsPreferences,proto3" json:"understands_preferences,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// The language of the person's profile, such as pt-BR, for a question of ours; empty when the caller does not know it.
+	Locale        string `protobuf:"bytes,14,opt,name=locale,proto3" json:"locale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecordInboundRequest) Reset() {
@@ -1287,6 +1289,13 @@ func (x *RecordInboundRequest) GetUnderstandsPreferences() bool {
 	return false
 }
 
+func (x *RecordInboundRequest) GetLocale() string {
+	if x != nil {
+		return x.Locale
+	}
+	return ""
+}
+
 // RecordInboundResponse is the stored message and its effect on consent, the same on every repeat.
 type RecordInboundResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1302,7 +1311,10 @@ type RecordInboundResponse struct {
 	// understands_preferences.
 	Reminders Switch `protobuf:"varint,5,opt,name=reminders,proto3,enum=paceline.messaging.v1.Switch" json:"reminders,omitempty"`
 	// What the person asks of tips, which is the caller's to keep; only to a caller that understands_preferences.
-	Tips          Switch `protobuf:"varint,6,opt,name=tips,proto3,enum=paceline.messaging.v1.Switch" json:"tips,omitempty"`
+	Tips Switch `protobuf:"varint,6,opt,name=tips,proto3,enum=paceline.messaging.v1.Switch" json:"tips,omitempty"`
+	// The person was held by words that may be an opt-out, was asked whether the messages are to stop, and says that they are to go on. The
+	// hold is lifted; what the caller has parked for an operator's judgement may go on.
+	LiftsHold     bool `protobuf:"varint,7,opt,name=lifts_hold,json=liftsHold,proto3" json:"lifts_hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1377,6 +1389,13 @@ func (x *RecordInboundResponse) GetTips() Switch {
 		return x.Tips
 	}
 	return Switch_SWITCH_UNSPECIFIED
+}
+
+func (x *RecordInboundResponse) GetLiftsHold() bool {
+	if x != nil {
+		return x.LiftsHold
+	}
+	return false
 }
 
 // SetRemindersRequest is what a person said elsewhere than in a message.
@@ -4623,7 +4642,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\xcb\x03\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\xe3\x03\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -4642,14 +4661,17 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"receivedAt\x12\x15\n" +
 	"\x06org_id\x18\v \x01(\tR\x05orgId\x12(\n" +
 	"\x10dated_by_carrier\x18\f \x01(\bR\x0edatedByCarrier\x127\n" +
-	"\x17understands_preferences\x18\r \x01(\bR\x16understandsPreferences\"\xca\x02\n" +
+	"\x17understands_preferences\x18\r \x01(\bR\x16understandsPreferences\x12\x16\n" +
+	"\x06locale\x18\x0e \x01(\tR\x06locale\"\xe9\x02\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
 	"\x06org_id\x18\x03 \x01(\tR\x05orgId\x12#\n" +
 	"\rconsent_state\x18\x04 \x01(\tR\fconsentState\x12;\n" +
 	"\treminders\x18\x05 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\treminders\x121\n" +
-	"\x04tips\x18\x06 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\x04tips\"\xcc\x01\n" +
+	"\x04tips\x18\x06 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\x04tips\x12\x1d\n" +
+	"\n" +
+	"lifts_hold\x18\a \x01(\bR\tliftsHold\"\xcc\x01\n" +
 	"\x13SetRemindersRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
 	"\x05phone\x18\x02 \x01(\tR\x05phone\x12;\n" +
