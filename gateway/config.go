@@ -57,7 +57,7 @@ type Config struct {
 	// ConsoleLinks lets the console take links that sign in once. No variable sets it: only paceline up does.
 	ConsoleLinks bool
 
-	// The page does not exist without it, and it is refused at a public origin (docs/adr/0046).
+	// The page does not exist without it, and it is refused at a public origin (docs/adr/0043).
 	HandsetsURL config.Origin `env:"CONSOLE_HANDSETS_URL" help:"origin of the emulated Twilio, whose phones the console then shows at /console/handsets; none without emulators"`
 
 	TLS       rpc.TLSFiles

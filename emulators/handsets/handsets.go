@@ -1,5 +1,5 @@
 // Package handsets is the people's side of both emulators over HTTP: what each phone got and sent, and what goes wrong at Twilio and at
-// QStash, to be switched by a person. It is JSON, for the page of the console that shows it (docs/adr/0046).
+// QStash, to be switched by a person. It is JSON, for the page of the console that shows it (docs/adr/0043).
 package handsets
 
 import (

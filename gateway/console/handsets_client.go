@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// handsets calls the emulators' phones (docs/adr/0046).
+// handsets calls the emulators' phones (docs/adr/0043).
 type handsets struct {
 	origin string // of the emulated Twilio
 	client *http.Client

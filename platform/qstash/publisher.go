@@ -30,7 +30,7 @@ type Policy struct {
 	Timeout time.Duration
 }
 
-// The policy of ADR-0048: six attempts, 10, 20, 40, 80 and 160 s apart.
+// The default policy: six attempts, 10, 20, 40, 80 and 160 s apart.
 const (
 	PolicyRetries    = 5
 	PolicyRetryDelay = "10000 * pow(2, retried)"
@@ -41,7 +41,7 @@ const (
 	maxRetries = 20
 )
 
-// DefaultPolicy is the policy of ADR-0048.
+// DefaultPolicy returns the policy that holds where a caller gives none.
 func DefaultPolicy() Policy {
 	return Policy{Retries: PolicyRetries, RetryDelay: PolicyRetryDelay, Timeout: PolicyTimeout}
 }

@@ -67,23 +67,35 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestDecisions checks the form of docs/adr: numbered without gaps, all listed, each with its four parts.
+// TestDecisions checks the form and the size of docs/adr: each record has a number, is listed and has every part. Numbers
+// may have gaps, because records that are merged keep one number.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	records, err := filepath.Glob(filepath.Join(root, "docs/adr/[0-9]*.md"))
 	require.NoError(t, err)
 	require.NotEmpty(t, records)
+	require.LessOrEqual(t, len(records), 25, "merge or drop a record")
 	index := read(t, "docs/adr/README.md")
-	for i, record := range records {
+	words := len(strings.Fields(index))
+	taken := map[string]string{}
+	for _, record := range records {
 		name := filepath.Base(record)
 		require.Regexp(t, `^\d{4}-[a-z0-9-]+\.md$`, name)
-		require.Equal(t, i+1, number(name[:4]), "the numbers have a gap before %s", name)
-		require.Contains(t, index, "]("+name+")", "docs/adr/README.md does not list it")
+		require.Empty(t, taken[name[:4]], "%s has the same number", name)
+		taken[name[:4]] = name
 		text := read(t, "docs/adr/"+name)
+		title, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
+		require.True(t, strings.HasPrefix(title, name[:4]+": "), name)
+		require.Contains(t, index, "["+title+"]("+name+")", "docs/adr/README.md does not list it")
+		require.Regexp(t, `(?m)^Status: \w+`, text, name)
+		count := len(strings.Fields(text))
+		require.LessOrEqual(t, count, 320, "%s is longer than a screen", name)
+		words += count
 		for _, heading := range []string{"## Context", "## Decision", "## Consequences", "## Rejected"} {
 			require.Contains(t, text, "\n"+heading+"\n", name)
 		}
 	}
+	require.LessOrEqual(t, words, 7000, "shorten a record")
 }
 
 // TestChangelog checks that CHANGELOG.md has the form of Keep a Changelog.
@@ -110,7 +122,7 @@ func TestModules(t *testing.T) {
 	work := read(t, "go.work")
 	for _, file := range files(t, "go.mod") {
 		module := path.Dir(file)
-		// Outside go.work on purpose: docs/adr/0006; and a client whose code is generated when it is judged.
+		// Outside go.work on purpose: docs/adr/0001; and a client whose code is generated when it is judged.
 		if module == "tools" || module == "test/compat/goclient" {
 			require.NotContains(t, work, "./"+module+"\n")
 			continue
@@ -169,12 +181,4 @@ func anchors(text string) []string {
 		}
 	}
 	return found
-}
-
-func number(digits string) int {
-	n := 0
-	for _, digit := range digits {
-		n = 10*n + int(digit-'0')
-	}
-	return n
 }
