@@ -196,14 +196,14 @@ func TestRecord(t *testing.T) {
 	client, _ := setup(t)
 	_, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: "+14155550999"}, conversation.View{}, received)
 	require.ErrorIs(t, err, conversation.ErrUnknownSender)
-	_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM2", From: "unknown", To: ours}, "", received)
+	_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM2", From: "unknown", To: ours}, conversation.View{}, received)
 	require.ErrorIs(t, err, conversation.ErrInvalidMessage)
 	for body, want := range map[string]conversation.Effect{"hi": conversation.EffectNone, "START": conversation.EffectOptIn, "help": conversation.EffectHelp} {
-		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
+		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, conversation.View{}, received)
 		require.NoError(t, err)
 		require.Equal(t, want, recorded.Effect)
 		require.Equal(t, orgID, recorded.OrgID)
-		again, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, "", received)
+		again, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, conversation.View{}, received)
 		require.NoError(t, err)
 		require.Equal(t, recorded, again)
 	}
