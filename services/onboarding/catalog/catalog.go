@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -48,14 +49,16 @@ func builtIn(folder string) fs.FS {
 	return files
 }
 
-// Default is the catalog that is built in.
-func Default() Catalog {
+// Default returns the catalog that is built in.
+func Default() Catalog { return defaultCatalog() }
+
+var defaultCatalog = sync.OnceValue(func() Catalog {
 	catalog, err := Load(builtIn("copy"))
 	if err != nil {
 		panic(err)
 	}
 	return catalog
-}
+})
 
 // Load reads the files <version>.<locale>.json at the root of files, each an object of texts by key. A version is a
 // date, 2026-11 or 2026-11-20. Every problem of every file is reported at once, each wrapping ErrCopy: a missing text or

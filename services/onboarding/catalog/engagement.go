@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"paceline.internal/platform/letters"
@@ -119,14 +120,16 @@ func Offered() map[string]map[string]string {
 // holds none; LoadEngagement and DefaultEngagement make one, and it never changes.
 type Engagement struct{ texts edition }
 
-// DefaultEngagement is the texts that are built in.
-func DefaultEngagement() Engagement {
+// DefaultEngagement returns the texts that are built in.
+func DefaultEngagement() Engagement { return defaultEngagement() }
+
+var defaultEngagement = sync.OnceValue(func() Engagement {
 	texts, err := Engagement{}.with(builtIn("engagement"))
 	if err != nil {
 		panic(err) // the embedded files are part of the program, and a test reads them
 	}
 	return texts
-}
+})
 
 // LoadEngagement reads copy files as Load does. The newest version that has a text wins, and what the files lack is as built in. A
 // language that is not built in must have every text. Every problem is reported at once, each wrapping ErrCopy.

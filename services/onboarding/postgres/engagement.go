@@ -31,7 +31,7 @@ type Engagement struct {
 
 // Engagement is the part of the store that engagement works on.
 func (s *Store) Engagement() *Engagement {
-	return &Engagement{pool: s.pool, hot: s.hot, outreach: outreachQueue(s.pool)}
+	return &Engagement{pool: s.pool, hot: s.hot, outreach: s.outreach}
 }
 
 // sqlPerson is of a k, which has the org, the cause and the job. The goodbye of the person's episode is every row of the newest goodbye,

@@ -38,17 +38,21 @@ type Store struct {
 	// QuietByDefault is when a conversation may begin with people of an organisation that has decided nothing; the zero value is always.
 	QuietByDefault hours.Window
 
-	pool   postgres.DB
-	hot    *postgres.Combiner // of what every step does
-	alarms *outbox.Store[session.Alarm]
-	jobs   *queue.Queue
-	intake *queue.Intake
+	pool     postgres.DB
+	hot      *postgres.Combiner // of what every step does
+	alarms   *outbox.Store[session.Alarm]
+	jobs     *queue.Queue
+	intake   *queue.Intake
+	outreach *queue.Queue
 }
 
 // NewStore returns a store on an open pool.
 func NewStore(pool postgres.DB) *Store {
 	jobs := tableOfJobs(pool)
-	return &Store{pool: pool, hot: postgres.NewCombiner(pool), alarms: stepAlarms(pool), jobs: jobs, intake: queue.NewIntake(jobs)}
+	return &Store{
+		pool: pool, hot: postgres.NewCombiner(pool), alarms: stepAlarms(pool), jobs: jobs, intake: queue.NewIntake(jobs),
+		outreach: outreachQueue(pool),
+	}
 }
 
 // Waited is how many steps and replies have had to wait for others so far, before the database took them.
