@@ -332,32 +332,30 @@ func TestSweeperCounts(t *testing.T) {
 func TestOutageOfMessaging(t *testing.T) {
 	t.Parallel()
 
-	for _, minutes := range []int{31, 90} {
-		subtest(t, fmt.Sprintf("R_11_%dMinutesParkNoSessionAndEveryBurstIsCompletedInOrder", minutes), setup, func(t *testing.T, b *bundle) {
-			var people []conversation.Profile
-			var sessions []string
-			for range 3 { // each is at another place of the burst when it begins
-				p, r := b.explained()
-				people, sessions = append(people, p), append(sessions, r.ID)
-			}
-			for _, p := range people {
-				b.reply(p, "yes")
-				b.pass(4 * time.Second)
-			}
-			b.messaging.SetDown(true)
-			b.lasts(time.Duration(minutes) * time.Minute)
-			require.Zero(t, b.count(`select count(*) from conversation_sessions where status <> 'active'`))
-			b.messaging.SetDown(false)
-			b.until(func() bool {
-				return b.count(`select count(*) from conversation_sessions where state_token = $1`, session.AwaitingInterviewStart) == len(people)
-			})
-			for i, p := range people {
-				require.Equal(t, whole, b.sequence(p))
-				b.keepsPace(p)
-				require.Equal(t, session.Active, b.session(sessions[i]).Status)
-			}
+	subtest(t, "R_11_NinetyMinutesParkNoSessionAndEveryBurstIsCompletedInOrder", setup, func(t *testing.T, b *bundle) {
+		var people []conversation.Profile
+		var sessions []string
+		for range 3 { // each is at another place of the burst when it begins
+			p, r := b.explained()
+			people, sessions = append(people, p), append(sessions, r.ID)
+		}
+		for _, p := range people {
+			b.reply(p, "yes")
+			b.pass(4 * time.Second)
+		}
+		b.messaging.SetDown(true)
+		b.lasts(90 * time.Minute)
+		require.Zero(t, b.count(`select count(*) from conversation_sessions where status <> 'active'`))
+		b.messaging.SetDown(false)
+		b.until(func() bool {
+			return b.count(`select count(*) from conversation_sessions where state_token = $1`, session.AwaitingInterviewStart) == len(people)
 		})
-	}
+		for i, p := range people {
+			require.Equal(t, whole, b.sequence(p))
+			b.keepsPace(p)
+			require.Equal(t, session.Active, b.session(sessions[i]).Status)
+		}
+	})
 
 	subtest(t, "R_11_AnAlarmThatFailsByItselfAfterwardsIsCounted", setup, func(t *testing.T, b *bundle) {
 		_, r := b.inBurst(2)

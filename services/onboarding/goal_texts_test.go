@@ -422,18 +422,8 @@ func TestCrashOfGoalsByText(t *testing.T) {
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
-				subtest(t, string(m), setup, func(t *testing.T, b *bundle) {
-					for at := 1; ; at++ {
-						p := b.healthy()
-						p.at, p.mishap = at, m
-						if !s.play(b, p) {
-							require.Greater(t, at, 3, "hardly any port was called")
-							return
-						}
-					}
-				})
-			}
+			b := setup(t)
+			b.everyMishap(3, func(p *ports) { s.play(b, p) })
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
@@ -55,6 +57,31 @@ type ports struct {
 	mu    sync.Mutex
 	calls []string
 	gone  bool
+	// changed says that the call that met the mishap changes something.
+	changed bool
+}
+
+// everyMishap plays with every mishap at every call of a port, until a play has no call left; there are more than atLeast. Two kinds of plays
+// are left out, for another one is as hard: a read that fails after it was made changes no more than one that fails before, and a process
+// that dies before a call has changed no more than one that died after the call before it.
+func (b *bundle) everyMishap(atLeast int, play func(p *ports)) {
+	b.t.Helper()
+	for at := 1; ; at++ {
+		changes := false
+		for _, m := range []mishap{failBefore, failAfter, dieAfter} {
+			if m == failAfter && !changes {
+				continue
+			}
+			p := b.healthy()
+			p.at, p.mishap = at, m
+			play(p)
+			changes = p.changed
+			if !p.happened() {
+				require.Greater(b.t, at, atLeast, "hardly any port was called: %v", p.calls)
+				return
+			}
+		}
+	}
 }
 
 // happened reports whether the mishap has come.
@@ -72,7 +99,7 @@ func (p *ports) dead() bool {
 }
 
 // begin counts a call, and says whether it is made and whether its answer arrives.
-func (p *ports) begin(name string) (made, answered bool) {
+func (p *ports) begin(name string, changes bool) (made, answered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {
@@ -82,13 +109,23 @@ func (p *ports) begin(name string) (made, answered bool) {
 	if len(p.calls) != p.at {
 		return true, true
 	}
+	p.changed = changes
 	p.gone = p.mishap == dieBefore || p.mishap == dieAfter
 	return p.mishap == failAfter || p.mishap == dieAfter, false
 }
 
+// call makes a call that changes something, read one that changes nothing.
 func call[T any](p *ports, name string, do func() (T, error)) (T, error) {
+	return through(p, name, true, do)
+}
+
+func read[T any](p *ports, name string, do func() (T, error)) (T, error) {
+	return through(p, name, false, do)
+}
+
+func through[T any](p *ports, name string, changes bool, do func() (T, error)) (T, error) {
 	var none T
-	made, answered := p.begin(name)
+	made, answered := p.begin(name, changes)
 	if !made {
 		return none, errMishap
 	}
@@ -105,23 +142,23 @@ func act(p *ports, name string, do func() error) error {
 }
 
 func (p *ports) LoadStep(ctx context.Context, id string) (v conversation.View, due conversation.StepDue, err error) {
-	err = act(p, "LoadStep", func() (err error) {
+	v, err = read(p, "LoadStep", func() (v conversation.View, err error) {
 		v, due, err = p.Store.LoadStep(ctx, id)
-		return err
+		return v, err
 	})
 	return v, due, err
 }
 
 func (p *ports) LoadSession(ctx context.Context, id string) (conversation.View, error) {
-	return call(p, "LoadSession", func() (conversation.View, error) { return p.Store.LoadSession(ctx, id) })
+	return read(p, "LoadSession", func() (conversation.View, error) { return p.Store.LoadSession(ctx, id) })
 }
 
 func (p *ports) Conversation(ctx context.Context, org, phone string) (conversation.View, error) {
-	return call(p, "Conversation", func() (conversation.View, error) { return p.Store.Conversation(ctx, org, phone) })
+	return read(p, "Conversation", func() (conversation.View, error) { return p.Store.Conversation(ctx, org, phone) })
 }
 
 func (p *ports) ConversationAt(ctx context.Context, org, phone string, at time.Time) (conversation.View, error) {
-	return call(p, "ConversationAt", func() (conversation.View, error) { return p.Store.ConversationAt(ctx, org, phone, at) })
+	return read(p, "ConversationAt", func() (conversation.View, error) { return p.Store.ConversationAt(ctx, org, phone, at) })
 }
 
 func (p *ports) Move(ctx context.Context, m session.Move, cause *conversation.Cause) error {
@@ -137,19 +174,19 @@ func (p *ports) HoldReply(ctx context.Context, at session.Record, cause conversa
 }
 
 func (p *ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
-	return call(p, "LastStepAt", func() (time.Time, error) { return p.Store.LastStepAt(ctx, sessionID) })
+	return read(p, "LastStepAt", func() (time.Time, error) { return p.Store.LastStepAt(ctx, sessionID) })
 }
 
 func (p *ports) LastMessageAt(ctx context.Context, sessionID string) (time.Time, error) {
-	return call(p, "LastMessageAt", func() (time.Time, error) { return p.Store.LastMessageAt(ctx, sessionID) })
+	return read(p, "LastMessageAt", func() (time.Time, error) { return p.Store.LastMessageAt(ctx, sessionID) })
 }
 
 func (p *ports) Sender(ctx context.Context, org string) (string, error) {
-	return call(p, "Sender", func() (string, error) { return p.carrier.Sender(asItself(ctx), org) })
+	return read(p, "Sender", func() (string, error) { return p.carrier.Sender(asItself(ctx), org) })
 }
 
 func (p *ports) ListInbound(ctx context.Context, org string, since, until time.Time, page string) (conversation.InboundPage, error) {
-	return call(p, "ListInbound", func() (conversation.InboundPage, error) { return p.carrier.ListInbound(ctx, org, since, until, page) })
+	return read(p, "ListInbound", func() (conversation.InboundPage, error) { return p.carrier.ListInbound(ctx, org, since, until, page) })
 }
 
 func (p *ports) ClaimAudit(ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time) (s conversation.Audit, ours bool, err error) {
@@ -181,7 +218,7 @@ func (p *ports) Enqueue(ctx context.Context, n queue.New) (stored queue.Enqueued
 }
 
 func (p *ports) Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]conversation.Overdue, error) {
-	return call(p, "Overdue", func() ([]conversation.Overdue, error) { return p.Store.Overdue(ctx, limit, doublings, grace, now) })
+	return read(p, "Overdue", func() ([]conversation.Overdue, error) { return p.Store.Overdue(ctx, limit, doublings, grace, now) })
 }
 
 func (p *ports) PutBack(ctx context.Context, w session.Wait) error {
@@ -205,11 +242,11 @@ func (p *ports) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (b
 }
 
 func (p *ports) Explain(ctx context.Context, m conversation.Message) (conversation.Explanation, error) {
-	return call(p, "Explain", func() (conversation.Explanation, error) { return p.carrier.Explain(asItself(ctx), m) })
+	return read(p, "Explain", func() (conversation.Explanation, error) { return p.carrier.Explain(asItself(ctx), m) })
 }
 
 func (p *ports) Receipt(ctx context.Context, org, key string) (conversation.Receipt, error) {
-	return call(p, "Receipt", func() (conversation.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
+	return read(p, "Receipt", func() (conversation.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
 }
 
 func (p *ports) Resume(ctx context.Context, org, id string, by session.Trigger, at time.Time) (session.Record, error) {
@@ -270,7 +307,7 @@ func (p *ports) CheckSender(ctx context.Context, org, phone string) (bool, error
 }
 
 func (p *ports) Unfinished(ctx context.Context, org, profileID, phone string) (conversation.Unfinished, error) {
-	return call(p, "Unfinished", func() (conversation.Unfinished, error) {
+	return read(p, "Unfinished", func() (conversation.Unfinished, error) {
 		return p.carrier.Unfinished(asItself(ctx), org, profileID, phone)
 	})
 }
@@ -292,7 +329,7 @@ func (p *ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, er
 }
 
 func (p *ports) Profile(ctx context.Context, org, id string) (conversation.Profile, error) {
-	return call(p, "Profile", func() (conversation.Profile, error) { return p.Store.Profile(ctx, org, id) })
+	return read(p, "Profile", func() (conversation.Profile, error) { return p.Store.Profile(ctx, org, id) })
 }
 
 func (p *ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (conversation.Profile, error) {
@@ -311,15 +348,15 @@ func (p *ports) CloseSession(ctx context.Context, org, id string, at time.Time) 
 type people struct{ p *ports }
 
 func (e people) Person(ctx context.Context, org, phone, cause, jobID string) (engagement.View, error) {
-	return call(e.p, "Person", func() (engagement.View, error) { return e.p.Store.Engagement().Person(ctx, org, phone, cause, jobID) })
+	return read(e.p, "Person", func() (engagement.View, error) { return e.p.Store.Engagement().Person(ctx, org, phone, cause, jobID) })
 }
 
 func (e people) PersonByID(ctx context.Context, org, id, cause string) (engagement.View, error) {
-	return call(e.p, "PersonByID", func() (engagement.View, error) { return e.p.Store.Engagement().PersonByID(ctx, org, id, cause) })
+	return read(e.p, "PersonByID", func() (engagement.View, error) { return e.p.Store.Engagement().PersonByID(ctx, org, id, cause) })
 }
 
 func (e people) ExpensesIn(ctx context.Context, v engagement.View, category string, from, until time.Time) (int, error) {
-	return call(e.p, "ExpensesIn", func() (int, error) { return e.p.Store.Engagement().ExpensesIn(ctx, v, category, from, until) })
+	return read(e.p, "ExpensesIn", func() (int, error) { return e.p.Store.Engagement().ExpensesIn(ctx, v, category, from, until) })
 }
 
 func (e people) Apply(ctx context.Context, c engagement.Change) error {
@@ -361,11 +398,11 @@ func (e people) End(ctx context.Context, end engagement.End) error {
 }
 
 func (e people) Organisations(ctx context.Context) ([]string, error) {
-	return call(e.p, "Organisations", func() ([]string, error) { return e.p.Store.Engagement().Organisations(ctx) })
+	return read(e.p, "Organisations", func() ([]string, error) { return e.p.Store.Engagement().Organisations(ctx) })
 }
 
 func (e people) NewestRun(ctx context.Context, org string, job rules.Job) (string, error) {
-	return call(e.p, "NewestRun", func() (string, error) { return e.p.Store.Engagement().NewestRun(ctx, org, job) })
+	return read(e.p, "NewestRun", func() (string, error) { return e.p.Store.Engagement().NewestRun(ctx, org, job) })
 }
 
 func (e people) RecordRuns(ctx context.Context, org string, run *rules.Period, superseded []rules.Period, config string, now time.Time) error {
@@ -385,7 +422,7 @@ func (e people) ReleaseRun(ctx context.Context, r engagement.Run) error {
 }
 
 func (e people) Candidates(ctx context.Context, of engagement.Run, times engagement.RunTimes, limit int) ([]engagement.Candidate, error) {
-	return call(e.p, "Candidates", func() ([]engagement.Candidate, error) {
+	return read(e.p, "Candidates", func() ([]engagement.Candidate, error) {
 		return e.p.Store.Engagement().Candidates(ctx, of, times, limit)
 	})
 }
@@ -407,15 +444,15 @@ func (e people) EndRun(ctx context.Context, r engagement.Run, now time.Time) err
 }
 
 func (p *ports) ConversationOf(ctx context.Context, org, profileID string) (conversation.View, error) {
-	return call(p, "ConversationOf", func() (conversation.View, error) { return p.Store.ConversationOf(ctx, org, profileID) })
+	return read(p, "ConversationOf", func() (conversation.View, error) { return p.Store.ConversationOf(ctx, org, profileID) })
 }
 
 func (p *ports) DoneBy(ctx context.Context, profileID, messageID string) (goals.Goal, error) {
-	return call(p, "DoneBy", func() (goals.Goal, error) { return p.Store.DoneBy(ctx, profileID, messageID) })
+	return read(p, "DoneBy", func() (goals.Goal, error) { return p.Store.DoneBy(ctx, profileID, messageID) })
 }
 
 func (p *ports) ByText(ctx context.Context, profileID string, since time.Time) ([]goals.Goal, error) {
-	return call(p, "ByText", func() ([]goals.Goal, error) { return p.Store.ByText(ctx, profileID, since) })
+	return read(p, "ByText", func() ([]goals.Goal, error) { return p.Store.ByText(ctx, profileID, since) })
 }
 
 // Delete withdraws an alarm of a goal. It is let be, so that every alarm of a goal that was cancelled comes all the same.
@@ -443,7 +480,7 @@ func (g goalRows) Insert(ctx context.Context, n goals.Goal, a goals.Alarm) (stor
 }
 
 func (g goalRows) Goal(ctx context.Context, org, goalID string, now time.Time) (goals.Situation, error) {
-	return call(g.p, "Goal", func() (goals.Situation, error) { return g.Goals.Goal(ctx, org, goalID, now) })
+	return read(g.p, "Goal", func() (goals.Situation, error) { return g.Goals.Goal(ctx, org, goalID, now) })
 }
 
 func (g goalRows) Busy(ctx context.Context, of goals.Goal, at time.Time) error {

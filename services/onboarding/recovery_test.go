@@ -323,7 +323,7 @@ func TestResumeOfADirectMessage(t *testing.T) {
 				b.messaging.Script(messagingtest.First(met.outcome))
 				p, key := tt.begin(b)
 				if met.outcome == messagingtest.UnknownForever {
-					b.pass(31 * time.Minute)
+					b.lasts(31 * time.Minute)
 				}
 				require.True(t, b.newest(p).Status.Parked())
 				b.messaging.Script(nil)

@@ -430,34 +430,27 @@ func TestPeriodsOfRuns(t *testing.T) {
 }
 
 // TestCrashOfRuns is the crash matrix of a run: whichever call fails, the rest is done, and no person gets two goodbyes.
+//
+// Also: S4-76.
 func TestCrashOfRuns(t *testing.T) {
 	t.Parallel()
-	for _, m := range []mishap{failBefore, failAfter, dieBefore, dieAfter} {
-		subtest(t, "S4_76_"+string(m), runsToday, func(t *testing.T, b *bundle) {
-			for at := 1; ; at++ {
-				idle, asked := b.known(), b.asked()
-				b.exec(`delete from engagement_outreach where event_type = 'welcome'`)
-				b.last(idle, b.clock.Now().Add(-14*day))
-				b.onDay(4, 7)
-				ports := b.healthy()
-				ports.at, ports.mishap = at, m
-				dying := b.start(ports)
-				for range 3 {
-					_, _ = dying.people.People.WorkRuns(t.Context(), orgID, time.Minute) // it fails or dies, as the mishap says
-				}
-				b.clock.Advance(engagement.RunLease + time.Second)
-				b.works()
-				b.in(idle, rules.GoodbyeSent)
-				b.in(asked, rules.Dormant)
-				require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, idle.ID))
-				require.Zero(t, b.count(`select count(*) from engagement_runs where status = 'running'`))
-				if !ports.happened() {
-					require.Greater(t, at, 8, "hardly any port was called")
-					return
-				}
-			}
-		})
-	}
+	b := runsToday(t)
+	b.everyMishap(8, func(p *ports) {
+		idle, asked := b.known(), b.asked()
+		b.exec(`delete from engagement_outreach where event_type = 'welcome'`)
+		b.last(idle, b.clock.Now().Add(-14*day))
+		b.onDay(4, 7)
+		dying := b.start(p)
+		for range 3 {
+			_, _ = dying.people.People.WorkRuns(t.Context(), orgID, time.Minute) // it fails or dies, as the mishap says
+		}
+		b.clock.Advance(engagement.RunLease + time.Second)
+		b.works()
+		b.in(idle, rules.GoodbyeSent)
+		b.in(asked, rules.Dormant)
+		require.Equal(t, 1, b.count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = 'goodbye'`, idle.ID))
+		require.Zero(t, b.count(`select count(*) from engagement_runs where status = 'running'`))
+	})
 }
 
 // TestRunsOnAClockThatMoves is about the time that passes while a batch is decided.

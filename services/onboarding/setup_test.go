@@ -48,7 +48,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// A check of a property is a whole conversation here. -rapid.checks=1000 asks for more.
-	if err := flag.Set("rapid.checks", "25"); err != nil {
+	if err := flag.Set("rapid.checks", "10"); err != nil {
 		panic(err)
 	}
 	pgtest.Run(m)
