@@ -49,7 +49,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 acceptance: ## run every test and write docs/acceptance.md from what passed
 	go test -timeout 30m -json work | go run ./test/docs/acceptance -update
 
-environment: ## write docs/environment-contract.md from the config structs
+environment: ## write docs/configuration.md from the config structs
 	go test -count=1 ./test/docs -run TestEnvironmentContract -update
 
 copy: ## write docs/copy.md from the texts

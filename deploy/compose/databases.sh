@@ -1,6 +1,6 @@
 #!/bin/sh
 # Gives each service its database and its roles, as the image of Postgres runs it once, on an empty volume. The passwords are
-# secrets that are mounted. For a server of your own: docs/deployment.md says what an administrator runs instead.
+# secrets that are mounted. For a server of your own: docs/deploy.md says what an administrator runs instead.
 #
 # Of the two logins of a service one owns its database and migrates, the other serves and owns nothing, so that it cannot rewrite what is
 # evidence (docs/adr/0049). Both have the rights of the worker, and take on the tenant for what operators and users ask (docs/adr/0015).

@@ -28,7 +28,7 @@ type doctorAllCommand struct {
 
 // Help is the long text of --help.
 func (c *doctorAllCommand) Help() string {
-	return `Reads the variables of all three services from the environment (docs/environment-contract.md) and checks each of them: the
+	return `Reads the variables of all three services from the environment (docs/configuration.md) and checks each of them: the
 variables, the databases and their schemas, the clocks, QStash's token and keys, Twilio's credentials and sender, the public origin, TLS,
 Redis when it is set, the flow and the copy. Nothing is changed and nothing is sent.
 

@@ -29,7 +29,7 @@ done) or real (the deployment's QStash, with its delays).
 
 Against a deployment with an environment of its own, set PUBLIC_BASE_URL, TWILIO_AUTH_TOKEN, TWILIO_FROM_NUMBER,
 QSTASH_CURRENT_SIGNING_KEY, and HARNESS_API_TOKEN or API_JWT_SECRET as that deployment has them; HARNESS_URL when it is reached
-elsewhere, HARNESS_PHONE when the carrier is real. docs/environment-contract.md lists all of them.
+elsewhere, HARNESS_PHONE when the carrier is real. docs/configuration.md lists all of them.
 
 The exit code is 0 only if every check of every run was good and all runs were the same.`
 }

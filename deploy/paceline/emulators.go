@@ -40,7 +40,7 @@ const (
 	emulatorsStop = 15 * time.Second
 	// emulatorsTimeout bounds the question of a health check.
 	emulatorsTimeout = 4 * time.Second
-	// inboundPath has the connection overrides that docs/environment-contract.md has an operator set at Twilio.
+	// inboundPath has the connection overrides that docs/configuration.md has an operator set at Twilio.
 	inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"
 )
 

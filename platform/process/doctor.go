@@ -93,7 +93,7 @@ func Environment(service string, err error) Findings {
 	for _, problem := range parts(err) {
 		f := Finding{
 			Service: service, Name: "configuration", State: Unwell, Why: problem.Error(),
-			Mend: "set it as docs/environment-contract.md says; empty means absent",
+			Mend: "set it as docs/configuration.md says; empty means absent",
 		}
 		if p, ok := errors.AsType[*config.Problem](problem); ok {
 			f.Name, f.Why = p.Variable, strings.TrimPrefix(p.Error(), p.Variable+" ")

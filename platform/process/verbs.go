@@ -53,7 +53,7 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 		return Environment(name, err).Report(out, asJSON)
 	}
 	if err != nil {
-		return fmt.Errorf("the environment cannot be used; docs/environment-contract.md lists all variables:\n%w", err)
+		return fmt.Errorf("the environment cannot be used; docs/configuration.md lists all variables:\n%w", err)
 	}
 	switch verb {
 	case "migrate":

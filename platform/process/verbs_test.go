@@ -36,7 +36,7 @@ func TestVerbs(t *testing.T) {
 		{name: "S0_06_DoctorWithoutAVariable", args: []string{"doctor"}, wantErr: "not everything is in order: A"},
 		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health]"},
 		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health]"},
-		{name: "IncompleteEnvironment", wantErr: "the environment cannot be used; docs/environment-contract.md lists all variables:\nA is missing"},
+		{name: "IncompleteEnvironment", wantErr: "the environment cannot be used; docs/configuration.md lists all variables:\nA is missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,7 @@ func (k Keys) CheckSigning() error {
 
 // CheckPublic reports why a process cannot tell who calls it.
 func (k Keys) CheckPublic() error {
-	const help = "the keys of those that call, such as gateway=MCow...,onboarding=MCow...,operator=MCow...; docs/deployment.md, Keys"
+	const help = "the keys of those that call, such as gateway=MCow...,onboarding=MCow...,operator=MCow...; docs/deploy.md, Keys"
 	if k.Public.IsZero() {
 		return k.checkShared("SERVICE_PUBLIC_KEYS", help)
 	}

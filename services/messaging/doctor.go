@@ -25,7 +25,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	return process.Examine(ctx, name,
 		process.Check{
 			Name: "configuration", Look: about(lookAtConfig),
-			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
+			Mend: "set the variables named above; docs/configuration.md lists all of them",
 		},
 		process.Check{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
 		process.Settings(&cfg),
@@ -35,7 +35,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "connections", Look: about(lookAtConnections),
-			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deployment.md, Connections",
+			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deploy.md, Connections",
 		},
 		process.Check{
 			Name: "evidence", Look: about(lookAtEvidence),
@@ -44,7 +44,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		process.Check{
 			Name: "help texts", Look: about(lookAtHelp),
 			Mend: "set SMS_BRAND_NAME to the name that your campaign is registered under, and SMS_HELP_CONTACT to where people get help; " +
-				"docs/deployment.md, What carriers ask of the texts",
+				"docs/deploy.md, What carriers ask of the texts",
 		},
 		process.Check{
 			Name: "erasure", Look: about(lookAtErasure),
@@ -105,7 +105,7 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	if err := pool.Sound(ctx); err != nil {
-		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
+		return "", process.Mend("do what it says; docs/deploy.md, A database of your own", err)
 	}
 	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
 		return "", process.Warn("%s", err)

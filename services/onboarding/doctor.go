@@ -27,7 +27,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	checks := []process.Check{
 		{
 			Name: "configuration", Look: about(lookAtConfig),
-			Mend: "set the variables named above; docs/environment-contract.md lists all of them",
+			Mend: "set the variables named above; docs/configuration.md lists all of them",
 		},
 		{Name: "service keys", Look: func(context.Context) (string, error) { return process.LookAtKeys(cfg.keys()) }},
 		process.Settings(&cfg),
@@ -45,7 +45,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		{
 			Name: "quiet hours", Look: about(lookAtQuietHours),
-			Mend: "set QUIET_HOURS_DEFAULT=08:00-21:00, unless all organisations decide theirs (PUT /v1/settings); docs/deployment.md, Quiet hours",
+			Mend: "set QUIET_HOURS_DEFAULT=08:00-21:00, unless all organisations decide theirs (PUT /v1/settings); docs/deploy.md, Quiet hours",
 		},
 		{
 			Name: "database", Look: about(lookAtDatabase),
@@ -53,11 +53,11 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		{
 			Name: "time zones", Look: about(lookAtTimeZones),
-			Mend: "give people a time_zone (PATCH /v1/profiles/{id}), or the organisation one (PUT /v1/settings); docs/deployment.md, Quiet hours",
+			Mend: "give people a time_zone (PATCH /v1/profiles/{id}), or the organisation one (PUT /v1/settings); docs/deploy.md, Quiet hours",
 		},
 		{
 			Name: "connections", Look: about(lookAtConnections),
-			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deployment.md, Connections",
+			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deploy.md, Connections",
 		},
 		{
 			Name: "clock", Look: about(lookAtClock),
@@ -209,7 +209,7 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	if err := pool.Sound(ctx); err != nil {
-		return "", process.Mend("do what it says; docs/deployment.md, A database of your own", err)
+		return "", process.Mend("do what it says; docs/deploy.md, A database of your own", err)
 	}
 	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
 		return "", process.Warn("%s", err)

@@ -22,11 +22,11 @@ func promises(about func(func(ctx context.Context, cfg Config) (string, error)) 
 	return []process.Check{
 		{
 			Name: "opening", Look: about(lookAtOpening),
-			Mend: "write yours in ONBOARDING_COPY_DIR and ENGAGEMENT_COPY_DIR; docs/deployment.md, What carriers ask of the texts",
+			Mend: "write yours in ONBOARDING_COPY_DIR and ENGAGEMENT_COPY_DIR; docs/deploy.md, What carriers ask of the texts",
 		},
 		{
 			Name: "own hours", Look: about(lookAtOwnHours),
-			Mend: "PUT /v1/settings of that organisation with a window within 08:00-21:00; docs/deployment.md, Quiet hours",
+			Mend: "PUT /v1/settings of that organisation with a window within 08:00-21:00; docs/deploy.md, Quiet hours",
 		},
 		{
 			Name: "own consent", Look: about(lookAtOwnConsent),

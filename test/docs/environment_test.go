@@ -18,23 +18,23 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-var update = flag.Bool("update", false, "write the page that the test holds: docs/environment-contract.md, docs/copy.md")
+var update = flag.Bool("update", false, "write the page that the test holds: docs/configuration.md, docs/copy.md")
 
 func TestEnvironmentContract(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(root, "docs", "environment-contract.md")
+	path := filepath.Join(root, "docs", "configuration.md")
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(environment()), 0o600))
 	}
-	require.Equal(t, environment(), read(t, "docs/environment-contract.md"), "run: make environment")
+	require.Equal(t, environment(), read(t, "docs/configuration.md"), "run: make environment")
 }
 
-// environment is docs/environment-contract.md as the services' config structs have it.
+// environment is docs/configuration.md as the services' config structs have it.
 func environment() string {
 	var out strings.Builder
-	out.WriteString(`# The environment
+	out.WriteString(`# Configuration
 
-What each process reads, generated from its config struct by ` + "`make environment`" + `. Empty means absent. Everything that is
+For the operator: what each process reads, generated from its config struct by ` + "`make environment`" + `. Empty means absent. Everything that is
 missing or malformed is reported at once, and the process does not start. Secrets never appear in a log or an error.
 
 Each secret may be given as a file instead: ` + "`NAME_FILE`" + ` names one whose content is the value of ` + "`NAME`" + `, such as
@@ -67,11 +67,11 @@ Each secret may be given as a file instead: ` + "`NAME_FILE`" + ` names one whos
 
 ## Making secrets and databases
 
-` + "`openssl rand -hex 32`" + ` makes API_JWT_SECRET; deployment.md says how the keys of the processes are made. A token of /v1
+` + "`openssl rand -hex 32`" + ` makes API_JWT_SECRET; [the keys of the processes](deploy.md#keys) are made by hand. A token of /v1
 names sub, org_id, exp, and as its role operator, app or user ([who may do what](engagement.md#for-the-host-application)). It lives at most
 31 days (exp - iat, or from now without iat), one for gRPC at most 24 hours. Each service
-needs [a database of its own](deployment.md#a-database-of-your-own). Which file each variable goes into, on one machine:
-[deployment](deployment.md#without-containers). Run
+needs [a database of its own](deploy.md#a-database-of-your-own). Which file each variable goes into, on one machine:
+[deploy](deploy.md#one-machine). Run
 ` + "`migrate`" + ` of the new binary before its ` + "`serve`" + `; until then ` + "`/readyz`" + ` says no, and why.
 `)
 	out.WriteString(`

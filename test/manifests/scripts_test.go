@@ -145,7 +145,7 @@ func TestDatabases(t *testing.T) {
 	})
 }
 
-// TestDatabaseOfYourOwn is the login that docs/deployment.md describes: it owns its database, and may make no roles.
+// TestDatabaseOfYourOwn is the login that docs/deploy.md describes: it owns its database, and may make no roles.
 func TestDatabaseOfYourOwn(t *testing.T) {
 	t.Parallel()
 	server, err := cluster.Start(t.Context(), cluster.Config{Throwaway: true})
@@ -161,7 +161,7 @@ func TestDatabaseOfYourOwn(t *testing.T) {
 		}
 		require.NoError(t, conn.Close(t.Context()))
 	}
-	page, err := os.ReadFile(filepath.Join(root(t), "docs/deployment.md"))
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/deploy.md"))
 	require.NoError(t, err)
 	_, documented, _ := strings.Cut(string(page), "```sql\n")
 	documented, _, _ = strings.Cut(documented, "```")

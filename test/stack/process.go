@@ -59,7 +59,7 @@ func verbsOf[Config any](name string, verbs process.Verbs[Config]) Process {
 	loaded := func(environ map[string]string, do func(cfg Config) error) error {
 		cfg, err := verbs.Load(environ)
 		if err != nil {
-			return fmt.Errorf("the environment cannot be used; docs/environment-contract.md lists all variables:\n%w", err)
+			return fmt.Errorf("the environment cannot be used; docs/configuration.md lists all variables:\n%w", err)
 		}
 		return do(cfg)
 	}

@@ -113,6 +113,8 @@ func (e exported) aggregates(a *parser.AggregateExpr) (found []string) {
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	e := conversation(t).metrics
+	page, err := os.ReadFile(filepath.Join(root, "docs/operate.md"))
+	require.NoError(t, err)
 	for _, rule := range rules(t) {
 		require.Empty(t, e.problems(rule.Expr), rule.Alert)
 		require.NotZero(t, rule.For, "%s: one bad scrape would wake a person", rule.Alert)
@@ -123,6 +125,9 @@ func TestAlerts(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(root, runbook))
 		require.NoError(t, err, rule.Alert)
 		require.Regexp(t, `(?mi)^#+ .*`+strings.ReplaceAll(heading, "-", "[ -]")+`\W*$`, string(text), rule.Alert)
+		wakes := map[string]string{"page": "**", "ticket": ""}[rule.Labels["severity"]]
+		require.Regexp(t, `(?m)^\| .*\(`+strings.TrimPrefix(runbook, "docs/")+`\).* `+regexp.QuoteMeta(wakes+"`"+rule.Alert+"`"+wakes)+`[, ]`, string(page),
+			"docs/operate.md has no such row")
 	}
 }
 
@@ -163,7 +168,7 @@ func TestScaling(t *testing.T) {
 func TestObjectives(t *testing.T) {
 	t.Parallel()
 	e := conversation(t).metrics
-	page, err := os.ReadFile(filepath.Join(root, "docs/slo.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/operate.md"))
 	require.NoError(t, err)
 	queries := regexp.MustCompile("(?s)```promql[^\n]*\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	require.NotEmpty(t, queries)

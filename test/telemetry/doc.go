@@ -1,3 +1,3 @@
-// Package telemetry checks Prometheus' alert rules and Grafana's dashboards of deploy/telemetry, and docs/slo.md, against what
+// Package telemetry checks Prometheus' alert rules and Grafana's dashboards of deploy/telemetry, and docs/operate.md, against what
 // the services really export.
 package telemetry

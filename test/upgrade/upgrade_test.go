@@ -2,6 +2,8 @@ package upgrade_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -198,7 +200,10 @@ var row = regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`[^|]*\\| ([^|]+) \\| ([^|]+
 // variables are those of the page of a release.
 func variables(t *testing.T, r release) map[string]variable {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(r.dir, "docs", "environment-contract.md"))
+	page, err := os.ReadFile(filepath.Join(r.dir, "docs", "configuration.md"))
+	if errors.Is(err, fs.ErrNotExist) { // 0.1.0 had the page under another name
+		page, err = os.ReadFile(filepath.Join(r.dir, "docs", "environment-contract.md"))
+	}
 	require.NoError(t, err)
 	all := map[string]variable{}
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
