@@ -1,10 +1,11 @@
 package reading
 
 import (
-	_ "embed"
 	"regexp"
 	"strings"
 	"unicode"
+
+	"paceline.internal/platform/reading/languages"
 )
 
 // Kind is what a text is, apart from the words in it.
@@ -24,13 +25,10 @@ const (
 	Automatic
 )
 
-//go:embed theirs.tsv
-var theirs string
-
-// forms are the patterns of theirs.tsv, over Normalise.
+// forms are what phones and mail programs write, in every language at once, as patterns over Normalise.
 type forms struct {
-	reactions                    []reaction
-	footers, signatures, machine *regexp.Regexp
+	reactions                                               []reaction
+	footers, signatures, automatic, forwarded, quotedHeader *regexp.Regexp
 }
 
 type reaction struct {
@@ -41,41 +39,38 @@ type reaction struct {
 
 const (
 	quoted = ` ?".*" ?`
-	// thing is what was reacted to. Without quotation marks it is one of those that have no words: "loved a day off" is a person's text.
-	thing = `(?:` + quoted + `|(?:an? |une? |uma? |un |una |l')(?:image|photo|picture|video|movie|attachment|sticker|audio message|` +
-		`voice message|link|location|contact|imagem|foto|anexo|figurinha|audio|imagen|archivo adjunto|piece jointe|message audio))`
-	sign = `(\S+)`
-	// end is what a footer of ours goes on with. "I reply stop to every text" is none.
-	end = `(?:opt ?-?out|end|cancel|unsubscribe|stop|quit|leave|sair|cancelar|parar|salir|dejar|terminar|ne plus|arreter|se desabonner|` +
-		`vous desabonner)\b(?:(?: (?:messages?|texts?|reminders?|en|recevoir|de|les|receber|recibir|mensagens|mensajes))*)`
+	sign   = `(\S+)`
 )
 
-var known = readForms(theirs)
+var known = readForms(languages.Together())
 
-func readForms(file string) forms {
-	var f forms
-	kinds := map[string]Kind{"good": Liked, "neutral": Noted, "bad": Disliked, "emoji": Noted}
-	parts := map[string][]string{}
-	for line := range strings.Lines(file) {
-		if strings.HasPrefix(line, "#") {
-			continue
+func readForms(l languages.Language) forms {
+	literal := func(key string) string {
+		var quoted []string
+		for _, line := range l.Lines(key) {
+			quoted = append(quoted, regexp.QuoteMeta(line))
 		}
-		column := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
-		kind, isReaction := kinds[column[0]]
-		if !isReaction {
-			parts[column[0]] = append(parts[column[0]], regexp.QuoteMeta(column[2]))
-			continue
-		}
-		pattern := regexp.QuoteMeta(strings.TrimSuffix(column[2], `"`))
-		pattern = strings.ReplaceAll(pattern, `\*`, sign)
-		f.reactions = append(f.reactions, reaction{
-			kind: kind, emoji: column[0] == "emoji", pattern: regexp.MustCompile(`(?s)^` + pattern + thing + `$`),
-		})
+		return `(?:` + strings.Join(quoted, "|") + `)`
 	}
-	either := func(kind string) string { return `(?:` + strings.Join(parts[kind], "|") + `)` }
-	f.footers = regexp.MustCompile(either("footer") + end + `[.!?]?`)
-	f.signatures = regexp.MustCompile(`(?s)[-. ~|]*\b` + either("signature") + `.{0,60}$`)
-	f.machine = regexp.MustCompile(`(?:^|[^\pL])` + either("automatic"))
+	f := forms{
+		footers:      l.Regexp(literal("footer") + ` {footer-end}[.!?]?`),
+		signatures:   regexp.MustCompile(`(?s)[-. ~|]*\b` + literal("signature") + `\b.{0,60}$`),
+		automatic:    regexp.MustCompile(`(?:^|[^\pL])` + literal("automatic")),
+		forwarded:    l.Regexp(`(?s)^(?:-+ ?)?{forward}(?: ?:| ?-+).*$`),
+		quotedHeader: l.Regexp(`(?s)\b{wrote} ?: ?>.*$`),
+	}
+	for _, of := range [...]struct {
+		key  string
+		kind Kind
+	}{{"liked", Liked}, {"noted", Noted}, {"disliked", Disliked}, {"emoji", Noted}} {
+		for _, line := range l.Lines(of.key) {
+			// What was reacted to without quotation marks is one of the things that have no words: "loved a day off" is a person's text.
+			form := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSuffix(line, `"`)), `\*`, sign)
+			f.reactions = append(f.reactions, reaction{
+				kind: of.kind, emoji: of.key == "emoji", pattern: l.Regexp(`(?s)^` + form + `(?:` + quoted + `|{picture})$`),
+			})
+		}
+	}
 	return f
 }
 
@@ -83,11 +78,9 @@ func readForms(file string) forms {
 const fewWords = 8
 
 var (
-	forwarded  = regexp.MustCompile(`(?s)^(?:(?:fwd?|enc|rv|tr|encaminhad[ao]|forwarded message) ?: ?|-+ ?original message ?-+).*$`)
 	wholeQuote = regexp.MustCompile(`(?s)^".*"[.!?]?$`)
 	someQuote  = regexp.MustCompile(`"[^"]{6,}"`)
 	quoteMark  = regexp.MustCompile(`^>+ ?`)
-	header     = regexp.MustCompile(`(?s)\b(?:on|em|el|le) \w{2,}[^>]{0,60}(?:wrote|escreveu|escribio|a ecrit) ?: ?>.*$`)
 )
 
 // Theirs tells the words of a person from what their phone added or repeated: reactions, quotes, footers of ours, signatures, automatic
@@ -102,13 +95,13 @@ func Theirs(text string) (Kind, string) {
 			return r.kind, ""
 		}
 	}
-	if known.machine.MatchString(normal) && !strings.Contains(normal, "?") { // "is this an automated message?" is a person's
+	if known.automatic.MatchString(normal) && !strings.Contains(normal, "?") { // "is this an automated message?" is a person's
 		return Automatic, ""
 	}
-	said := known.signatures.ReplaceAllString(header.ReplaceAllString(normal, ""), "")
+	said := known.signatures.ReplaceAllString(known.quotedHeader.ReplaceAllString(normal, ""), "")
 	said = strings.TrimSpace(quoteMark.ReplaceAllString(strings.TrimSpace(said), ""))
 	long := len(strings.Fields(said)) > fewWords
-	if (forwarded.MatchString(said) || wholeQuote.MatchString(said)) && (long || known.footers.MatchString(said)) {
+	if (known.forwarded.MatchString(said) || wholeQuote.MatchString(said)) && (long || known.footers.MatchString(said)) {
 		return Quoted, ""
 	}
 	if rest := strings.TrimSpace(someQuote.ReplaceAllString(said, " ")); strings.ContainsFunc(rest, unicode.IsLetter) {

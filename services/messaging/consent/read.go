@@ -1,15 +1,11 @@
 package consent
 
-import (
-	"strings"
-
-	"paceline.internal/platform/letters"
-)
+import "strings"
 
 // Locale is the language that a person is answered in: that of the keyword or the revocation, and English of the rest.
 type Locale string
 
-// The languages that are read.
+// Two of the languages of package languages; es and fr are others.
 const (
 	English    Locale = "en"
 	Portuguese Locale = "pt-BR"
@@ -32,7 +28,7 @@ type Reading struct {
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
 // free words; then preferences, and last ambiguous revocations. A person who is out already is not asked: they get nothing either way.
 func Read(body, optOutType string, current State) Reading {
-	_, locale := keywords(letters.Words(body))
+	_, locale := keywords(body)
 	r := Reading{Locale: locale, Carrier: carrierOf(body, optOutType)}
 	switch optOutType {
 	case "STOP":

@@ -66,7 +66,7 @@ func TestRead(t *testing.T) {
 		},
 		{
 			name: "TwiliosSTOPInItsOwnWords", body: "arret", optOutType: "STOP", current: consent.OptedIn,
-			want: consent.Reading{Effect: consent.OptOut, Locale: consent.English, Carrier: consent.Blocks},
+			want: consent.Reading{Effect: consent.OptOut, Locale: "fr", Carrier: consent.Blocks},
 		},
 		{
 			name: "TwiliosSTARTInItsOwnWords", body: "allons", optOutType: "START", current: consent.OptedOut,

@@ -3,6 +3,7 @@ package inbox
 import (
 	"strings"
 
+	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/messaging/consent"
 )
 
@@ -12,15 +13,10 @@ type ReplyCopy struct {
 	Contact string // where people get help: an address or a number; may be empty
 }
 
-// Stopped tells a person that they get nothing more, and how to take that back. START, and not a Portuguese word: it is the one
-// that lifts Twilio's block as well as ours.
+// Stopped tells a person that they get nothing more, and how to take that back. START in every language: it is the one word that lifts
+// Twilio's block as well as ours.
 func (c ReplyCopy) Stopped(l consent.Locale) string {
-	switch l {
-	case consent.Portuguese:
-		return c.signed("Você não receberá mais mensagens deste número. Responda START para voltar a receber.")
-	case consent.English:
-	}
-	return c.signed("You are unsubscribed and will get no more texts from this number. Reply START to get them again.")
+	return c.signed(languages.Of(string(l)).Text("stopped"))
 }
 
 // Asks asks a person who is held whether the texts are to stop.
@@ -33,16 +29,12 @@ func (c ReplyCopy) Asks(l consent.Locale) string {
 
 // Help tells a person why they get messages and how to get no more, and what carriers (CTIA) ask of it: how often and at what cost.
 func (c ReplyCopy) Help(l consent.Locale) string {
-	text := "You get these texts because you signed up for them."
-	contact, ending := " Help: ", " Reply STOP to get no more. Msg frequency varies. Msg & data rates may apply."
-	if l == consent.Portuguese {
-		text, contact = "Você recebe estas mensagens porque se inscreveu.", " Ajuda: "
-		ending = " Responda PARAR para não receber mais. A frequência varia. Tarifas da operadora podem ser cobradas."
-	}
+	words := languages.Of(string(l))
+	text := words.Text("help-why") + " "
 	if c.Contact != "" {
-		text += contact + strings.TrimSuffix(c.Contact, ".") + "."
+		text += words.Text("help-contact") + " " + strings.TrimSuffix(c.Contact, ".") + ". "
 	}
-	return c.signed(text + ending)
+	return c.signed(text + words.Text("help-end"))
 }
 
 func (c ReplyCopy) signed(text string) string {
