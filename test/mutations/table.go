@@ -955,8 +955,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "each of the listed negatives", tests: []string{"./services/onboarding/session"},
-			file: "services/onboarding/session/intent.go",
-			old:  `"nope", "nah", "not yet",`, without: `"nope", "not yet",`,
+			file: "platform/reading/languages/en/words.tsv",
+			old:  "refusal\tnah\n", without: "",
 		},
 		{
 			guard: "another organisation's failed job is not retried", tests: jobsSuite,

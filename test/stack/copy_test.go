@@ -2,7 +2,6 @@ package stack_test
 
 import (
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,13 +95,6 @@ func TestCopyOfEngagement(t *testing.T) {
 					require.True(t, destination || goal || goals.Undoes(words[1]) || consent.PreferencesOf(words[1]).Any() || rules.RecogniseExpense(words[1]) != nil, "%s in %s offers %q", key, locale, words[1])
 				}
 			}
-		}
-	})
-
-	t.Run("WhatTheCatalogTakesForStopIsStop", func(t *testing.T) {
-		t.Parallel()
-		for word := range strings.SplitSeq(catalog.StopWords, "|") {
-			require.Equal(t, consent.OptOut, consent.Classify(word, consent.OptedIn), word)
 		}
 	})
 }

@@ -64,7 +64,7 @@ func wishOf(body, own string) (Wish, Locale) {
 	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || strings.TrimSpace(text) == "") {
 		return Unclear, locale
 	}
-	if score > likeARevocation && !negated.MatchString(text) && !plainNo.MatchString(text) {
+	if score > likeARevocation && !negated.MatchString(text) && !plain.MatchString(text) {
 		return Unclear, Locale(languages.Guess(letters.Words(own)))
 	}
 	return NoWish, English
@@ -100,7 +100,7 @@ var allRules = func() (all []rules) {
 var (
 	together  = languages.Together()
 	negated   = together.Regexp(` {negated} `)
-	plainNo   = together.Regexp(`^ {plain-no} $`)
+	plain     = together.Regexp(`^ (?:{courtesy} )?(?:{plain-no}|{plain})(?:[ ,\d]| {courtesy})* $`)
 	untilThen = together.Regexp(` {until} `)
 	qualified = together.Regexp(` {qualifier} `)
 )
@@ -129,7 +129,7 @@ func byRules(parts [][]string, text string) (Wish, Locale) {
 // the whole text back so, with a comma for the punctuation.
 func partsOf(body string) (parts [][]string, text string) {
 	var all []string
-	for _, part := range strings.FieldsFunc(elided.ReplaceAllString(body, "$1$2"), punctuates) {
+	for _, part := range strings.FieldsFunc(elided.ReplaceAllString(body, "$1$2$3"), punctuates) {
 		if folded := slices.DeleteFunc(contracted(letters.Words(part)), strengthens); len(folded) > 0 {
 			parts, all = append(parts, folded), append(all, strings.Join(folded, " "))
 		}
@@ -138,7 +138,7 @@ func partsOf(body string) (parts [][]string, text string) {
 }
 
 // elided is a short word with an apostrophe before the word that it belongs to: "n'envoyez". People write it without one, too.
-var elided = regexp.MustCompile(`(?i)(^|[^\pL\pM])([cdjlmnst]|qu)['’](?:\b|[à-ü])`)
+var elided = regexp.MustCompile(`(?i)(^|[^\pL\pM])([cdjlmnst]|qu)['’](\pL)`)
 
 // clausesOf cuts the parts of a text where words of the language begin another thought.
 func (r rules) clausesOf(parts [][]string) (clauses []string) {

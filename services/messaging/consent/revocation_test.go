@@ -38,6 +38,26 @@ func TestRevocation(t *testing.T) {
 	require.GreaterOrEqual(t, total, 700)
 }
 
+//go:embed testdata/languages.tsv
+var inLanguages string
+
+// TestLanguages reads languages.tsv, rows of what a text does, the language of the answer, and the text.
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	for line := range strings.Lines(inLanguages) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		row := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
+		t.Run(row[1]+"/"+row[2], func(t *testing.T) {
+			t.Parallel()
+			read := consent.Read(row[2], "", consent.OptedIn)
+			require.Equal(t, row[0], read.Effect.String())
+			require.Equal(t, consent.Locale(row[1]), read.Locale)
+		})
+	}
+}
+
 func TestRead(t *testing.T) {
 	t.Parallel()
 	off := consent.Preferences{Reminders: consent.Off, Locale: consent.English}

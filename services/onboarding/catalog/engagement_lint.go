@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"paceline.internal/platform/reading/languages"
 )
 
 var (
@@ -16,14 +18,10 @@ var (
 	named  = regexp.MustCompile(`(^|[^ ])\{first_name\}`)
 )
 
-// StopWords are words that messaging reads as STOP; test/stack holds them to it.
-const StopWords = `stop|stop all|stopall|unsubscribe|end|quit|cancel|revoke|opt out|optout|parar|pare|sair|cancelar|cancele|encerrar|` +
-	`descadastrar|descadastre|remover|remova`
-
 var (
-	stopAlone = regexp.MustCompile(`(?i)^\W*(?:` + StopWords + `)\W*$`)
-	stopAsked = regexp.MustCompile(`(?i)\b(?:text|reply|send|answer|write|type|envie|mande|responda|escreva|digite)` +
-		`(?: with| back| com)? ["']?(?:` + StopWords + `)(?:[^\pL]|$)`)
+	stopAlone = languages.Together().Regexp(`(?i)^\W*{stop}\W*$`)
+	stopAsked = languages.Together().Regexp(`(?i)\b(?:text|reply|send|answer|write|type|envie|mande|responda|escreva|digite)` +
+		`(?: with| back| com)? ["']?{stop}(?:[^\pL]|$)`)
 )
 
 // engagementSet are the texts of engagement. Nothing is in capitals: the words that it offers are in double quotes, and STOP is none

@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"paceline.internal/platform/letters"
-	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/platform/reading/languages"
 )
 
 // ErrWords is a file of goal words that cannot be used.
@@ -82,7 +82,7 @@ func ParseWords(file []byte) (Words, error) {
 
 var (
 	aLocale = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z]{2,4})?$`)
-	stops   = regexp.MustCompile(`^(?:` + catalog.StopWords + `)$`)
+	stops   = languages.PhrasesOf("stop")
 )
 
 // problem is what is wrong with a word, as the end of a sentence; empty when nothing is.
@@ -93,7 +93,7 @@ func (w Words) problem(word string, begin []string) string {
 		return fmt.Sprintf("has fewer than %d letters", fewestLetters)
 	case len([]rune(word)) > maxLetters:
 		return fmt.Sprintf("has more than %d characters", maxLetters)
-	case stops.MatchString(folded):
+	case stops.Read(word) != nil:
 		return "means STOP"
 	case Undoes(folded):
 		return "undoes a goal"
