@@ -7,7 +7,8 @@ var (
 	refusals = languages.PhrasesOf("refusal", "courtesy")
 )
 
-// Affirmed reports whether the whole text says yes, or go on, in any language, and nothing else: "yes please" may be a yes to something else.
+// Affirmed reports whether the whole text says yes, or go on, in any language, and nothing else: "yes please" may be a yes to something
+// else.
 func Affirmed(text string) bool { return yeses.Read(text) != nil }
 
 // Refused reports whether a text has a listed no, or a not now, and nothing else but courtesies.

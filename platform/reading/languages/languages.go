@@ -1,5 +1,5 @@
-// Package languages has what people write and what we answer, as data: one folder for each language, named by its locale. keys.tsv says what
-// a language consists of, and order.txt which of two languages answers a word that both have.
+// Package languages has what people write and what we answer, as data: one folder for each language, named by its locale. keys.tsv says
+// what a language consists of, and order.txt which of two languages answers a word that both have.
 package languages
 
 import (

@@ -29,10 +29,10 @@ func Classify(body string, current State) Effect {
 	return None
 }
 
-// The keywords are Twilio's, the FCC's (47 CFR 64.1200(a)(10)), their like in other languages, and a few sentences that can mean nothing else.
-// A person who is stopped by mistake can come back; the reverse mistake is unlawful. Words that answer ordinary questions (no, later, chega,
-// fim) are none. Twilio lifts its own block on START, UNSTOP and YES, and the two must agree. YES restores consent only of a person who is
-// out. SIM does not: Twilio does not know it, and it may be a late answer to an older message.
+// keyPhrases are Twilio's keywords, the FCC's (47 CFR 64.1200(a)(10)), their like in other languages, and a few sentences that can mean
+// nothing else. A person who is stopped by mistake can come back; the reverse mistake is unlawful. Words that answer ordinary questions
+// (no, later, chega, fim) are none. Twilio lifts its own block on START, UNSTOP and YES, and the two must agree. YES restores consent only
+// of a person who is out. SIM does not: Twilio does not know it, and it may be a late answer to an older message.
 var keyPhrases = languages.PhrasesOf("stop", "start", "restore", "help", "courtesy")
 
 // keywords reads the message as a row of keywords in any language, and returns them and the language. They are nil, and the language is

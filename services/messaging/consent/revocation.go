@@ -11,7 +11,7 @@ import (
 	"paceline.internal/platform/reading/languages"
 )
 
-// RulesVersion names the rules in the ledger, as Version names the keywords.
+// RulesVersion names the rules in the ledger where they have decided, as Version names the keywords.
 var RulesVersion = languages.Version()
 
 // Wish is what a text in free words says about receiving texts.
@@ -24,11 +24,12 @@ const (
 	Clear               // it is one
 )
 
-// Revocation reads a wish to receive no more texts out of free words, and the language that it was said in. A clear one is a clause that says nothing else: "please stop texting me", "não quero mais receber", with
-// courtesies around it, and with nothing anywhere in the text that takes it back, jokes, or speaks of a time ("until tomorrow").
-// Where the same words are only part of a clause, stand before such a time, or are those of an annoyed person ("leave
-// me alone"), it is unclear. The rules err towards unclear: what is stopped by mistake costs a conversation, and what is missed
-// breaks the law, but an operator who looks is right both times. Under them is the net of doubtful.
+// Revocation reads a wish to receive no more texts out of free words, and the language that it was said in. A clear one is a clause
+// that says nothing else: "please stop texting me", "não quero mais receber", with courtesies around it, and with nothing anywhere in
+// the text that takes it back, jokes, or speaks of a time ("until tomorrow"). Where the same words are only part of a clause, stand
+// before such a time, or are those of an annoyed person ("leave me alone"), it is unclear. The rules err towards unclear: what is
+// stopped by mistake costs a conversation, and what is missed breaks the law, but an operator who looks is right both times. Under them
+// is the net of doubtful.
 //
 // Reactions are not the person's words. Of a text with a quote or a signature, or that looks like an automatic reply, the person's words
 // are read first, and then the whole, which can only be unclear. What neither rules nor net know is Unclear where the model of
@@ -105,7 +106,7 @@ var (
 	qualified = together.Regexp(` {qualifier} `)
 )
 
-// byRules is the surest that the rules of a language are about a text.
+// byRules asks the rules of every language, and returns the surest of their answers.
 func byRules(parts [][]string, text string) (Wish, Locale) {
 	var before [][]string // what is said for a time
 	if at := untilThen.FindStringIndex(text); at != nil {
@@ -125,8 +126,8 @@ func byRules(parts [][]string, text string) (Wish, Locale) {
 	return found, locale
 }
 
-// partsOf cuts a text where its punctuation does, and folds what is between: the words, and the forms of not as one word each. It also gives
-// the whole text back so, with a comma for the punctuation.
+// partsOf cuts a text where its punctuation does, and folds what is between: the words, and the forms of not as one word each. It also
+// gives the whole text back so, with a comma for the punctuation.
 func partsOf(body string) (parts [][]string, text string) {
 	var all []string
 	for _, part := range strings.FieldsFunc(elided.ReplaceAllString(body, "$1$2$3"), punctuates) {
