@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/reading"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
@@ -117,7 +118,7 @@ type LastWords struct {
 // lifts reports whether a message answers the question of a hold with a yes. What holds the person was said before.
 func (l LastWords) lifts(e Entry, r consent.Reading) bool {
 	return r.Effect == consent.None && !r.Preferences.Any() && !l.Doubt.IsZero() && !l.Asked.IsZero() &&
-		e.ReceivedAt.After(l.Doubt) && e.ReceivedAt.After(l.Asked) && consent.GoesOn(e.Body)
+		e.ReceivedAt.After(l.Doubt) && e.ReceivedAt.After(l.Asked) && reading.Affirmed(e.Body)
 }
 
 // after reports whether another word about consent is a later one than the effect of e. A message whose recording failed is recorded by
@@ -202,7 +203,7 @@ func (c Consequences) EndHold() bool {
 
 // Plain reports whether nothing follows from the message, whatever the state of consent is and whatever was said before: it is only kept.
 func (e Entry) Plain() bool {
-	return !consent.GoesOn(e.Body) && !slices.ContainsFunc(consent.States(), func(current consent.State) bool {
+	return !reading.Affirmed(e.Body) && !slices.ContainsFunc(consent.States(), func(current consent.State) bool {
 		return e.Decide(current, LastWords{}) != Consequences{Effect: consent.None}
 	})
 }

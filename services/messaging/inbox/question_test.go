@@ -133,7 +133,7 @@ func TestQuestionOfAHold(t *testing.T) {
 		_, err := b.inbox(nil).RecordInbound(t.Context(), in)
 		require.NoError(t, err)
 		b.respond()
-		require.Equal(t, []string{"Você quer que a gente pare de enviar mensagens? Responda PARAR para parar ou SIM para continuar."}, b.heard())
+		require.Equal(t, []string{"Quer que a gente pare de enviar mensagens? Responda PARAR para parar ou SIM para continuar."}, b.heard())
 		require.True(t, b.says("SM2", "sim").LiftsHold)
 	})
 }

@@ -21,10 +21,7 @@ func (c ReplyCopy) Stopped(l consent.Locale) string {
 
 // Asks asks a person who is held whether the texts are to stop.
 func (c ReplyCopy) Asks(l consent.Locale) string {
-	if l == consent.Portuguese {
-		return c.signed("Você quer que a gente pare de enviar mensagens? Responda PARAR para parar ou SIM para continuar.")
-	}
-	return c.signed("Do you want us to stop texting you? Reply STOP to stop, or YES to go on.")
+	return c.signed(languages.Of(string(l)).Text("question"))
 }
 
 // Help tells a person why they get messages and how to get no more, and what carriers (CTIA) ask of it: how often and at what cost.

@@ -18,6 +18,9 @@ func TestReplyCopy(t *testing.T) {
 	for _, l := range languages.All() {
 		t.Run(l.Locale, func(t *testing.T) {
 			t.Parallel()
+			question := answers.Asks(consent.Locale(l.Locale))
+			require.Empty(t, letters.Dearer(question), question)
+			require.LessOrEqual(t, len([]rune(question)), 160, question)
 			for _, text := range []string{answers.Stopped(consent.Locale(l.Locale)), answers.Help(consent.Locale(l.Locale))} {
 				require.Regexp(t, `^Paceline: \pL.*\.$`, text)
 				require.NotContains(t, text, "  ")
