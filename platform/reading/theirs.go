@@ -95,7 +95,7 @@ func Theirs(text string) (Kind, string) {
 			return r.kind, ""
 		}
 	}
-	if known.automatic.MatchString(normal) && !strings.Contains(normal, "?") { // "is this an automated message?" is a person's
+	if isAutomatic(normal) {
 		return Automatic, ""
 	}
 	said := known.signatures.ReplaceAllString(known.quotedHeader.ReplaceAllString(normal, ""), "")
@@ -112,6 +112,18 @@ func Theirs(text string) (Kind, string) {
 		return Quoted, ""
 	}
 	return Own, said
+}
+
+// isAutomatic reports whether a text has a form that phones and carriers write, and does not ask about it: a person writes "is this an
+// automated message?".
+func isAutomatic(normal string) bool {
+	at := known.automatic.FindStringIndex(normal)
+	if at == nil {
+		return false
+	}
+	rest := normal[at[1]:]
+	end := strings.IndexAny(rest, ".!?")
+	return end < 0 || rest[end] != '?'
 }
 
 // withoutQuotedLines drops the lines that begin with ">", as mail programs quote, unless there are no others.

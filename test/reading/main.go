@@ -57,6 +57,13 @@ func consented(text string) string {
 // table counts what the texts of a file, or of a label in it, are read as.
 type table map[string]map[string]int
 
+func (t table) count(label, as string) {
+	if t[label] == nil {
+		t[label] = map[string]int{}
+	}
+	t[label][as]++
+}
+
 // measure reads the files of a folder.
 func measure(folder string) (table, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.t*"))
@@ -76,10 +83,10 @@ func measure(folder string) (table, error) {
 				before, after, _ := strings.Cut(text, "\t")
 				label, text = kind+": "+before, after
 			}
-			if t[label] == nil {
-				t[label] = map[string]int{}
+			t.count(label, readers[kind](text))
+			if kind == "ordinary" { // as an answer it is rarely a no
+				t.count("as an answer: "+label, readers["answers"](text))
 			}
-			t[label][readers[kind](text)]++
 		}
 	}
 	return t, nil

@@ -24,9 +24,18 @@ type text struct {
 	is       bool
 	file     string
 	features []uint32
+	weight   float64 // how much it counts
 }
 
 const folds = 5
+
+// Among answers, ordinary texts are no refusals, unless answers.tsv has the same text as one. They count for less, since a few are; a yes
+// counts for more, since a person who is ready must not wait.
+const (
+	ordinary = "testdata/ordinary.*.txt"
+	lesser   = 0.4
+	greater  = 3
+)
 
 // Texts of other rooms: what the rules of consent know, which counts four times because its rows differ in a word, and goals.
 const (
@@ -44,15 +53,16 @@ func main() {
 }
 
 func run(out io.Writer) error {
-	revocations, err := read("testdata/revocations.*.txt", "testdata/ordinary.*.txt", "testdata/answers.tsv",
+	revocations, err := read("testdata/revocations.*.txt", ordinary, "testdata/answers.tsv",
 		rules, rules, rules, rules, goals, commands, commands, commands)
 	if err != nil {
 		return err
 	}
-	answers, err := read("testdata/answers.tsv", goals, commands)
+	answers, err := read("testdata/answers.tsv", goals, commands, ordinary)
 	if err != nil {
 		return err
 	}
+	answers = weighed(answers)
 	for _, model := range []struct {
 		name  string
 		texts []text
@@ -87,7 +97,7 @@ func read(patterns ...string) (all []text, err error) {
 				return nil, err
 			}
 			for line := range strings.Lines(string(content)) {
-				t := text{words: strings.TrimSpace(line), file: filepath.Base(file)}
+				t := text{words: strings.TrimSpace(line), file: filepath.Base(file), weight: 1}
 				if strings.HasPrefix(t.words, "#") || strings.HasPrefix(t.words, "=") || t.words == "" {
 					continue
 				}
@@ -114,6 +124,29 @@ func read(patterns ...string) (all []text, err error) {
 		}
 	}
 	return mixed(all, 0), nil
+}
+
+// weighed returns the texts by which answers are told apart, each with its weight: without the ordinary ones that answers.tsv has, too.
+func weighed(all []text) (kept []text) {
+	labelled := map[string]bool{}
+	for _, t := range all {
+		if !strings.HasPrefix(t.file, "ordinary") {
+			labelled[reading.Normalise(t.words)] = true
+		}
+	}
+	for _, t := range all {
+		switch {
+		case t.file == "yes":
+			t.weight = greater
+		case !strings.HasPrefix(t.file, "ordinary"):
+		case labelled[reading.Normalise(t.words)]:
+			continue
+		default:
+			t.weight = lesser
+		}
+		kept = append(kept, t)
+	}
+	return kept
 }
 
 // mixed returns the texts in another order, the same each time: that of their hashes.
@@ -194,7 +227,7 @@ func fit(all []text) []float64 {
 			if t.is {
 				miss--
 			}
-			each := miss / math.Sqrt(float64(len(t.features)))
+			each := t.weight * miss / math.Sqrt(float64(len(t.features)))
 			for _, n := range t.features {
 				step := each + decay*weights[n]
 				squares[n] += step * step

@@ -74,7 +74,7 @@ func wishOf(body, own string) (Wish, Locale) {
 // Bounds of reading.Revocation, chosen on the texts that it was made from.
 const (
 	likeARevocation = -0.5
-	surelyOrdinary  = -0.7
+	surelyOrdinary  = -1.5
 )
 
 // rules are the patterns of one language over folded words. They are regular expressions, so that they take linear time for every message.
