@@ -52,7 +52,7 @@ acceptance: ## run every test and write docs/acceptance.md from what passed
 environment: ## write docs/configuration.md from the config structs
 	go test -count=1 ./test/docs -run TestEnvironmentContract -update
 
-copy: ## write docs/copy.md from the texts
+copy: ## write the tables of texts in docs/flows.md
 	go test -count=1 ./test/docs -run TestCopyPage -update
 
 tools: ## install what tools/go.mod pins into .bin

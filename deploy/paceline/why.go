@@ -19,7 +19,7 @@ type whyCommand struct {
 
 // Help is what --help says after the first line.
 func (c *whyCommand) Help() string {
-	return "The gates stand in the order in which the product asks them; docs/explain.md says what each asks. It takes an operator's " +
+	return "The gates stand in the order in which the product asks them; docs/api.md, Explain, says what each asks. It takes an operator's " +
 		"token, as paceline events does."
 }
 

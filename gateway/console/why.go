@@ -92,7 +92,7 @@ func (c *Console) about(ctx context.Context, kind, id string) (person *onboardin
 }
 
 // usual are the outcomes of what goes on by itself, or waits for the person: nothing is wrong where one of them decides.
-// docs/explain.md lists all outcomes.
+// docs/api.md, Explain, lists all outcomes.
 var usual = []string{
 	"sent", "opened", "started", "stale", "paused", "not_due", "quiet_hours", "awaiting_delivery", "already_sent", "already_accepted",
 	"in_flight", "early", "received",

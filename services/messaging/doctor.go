@@ -39,7 +39,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "evidence", Look: about(lookAtEvidence),
-			Mend: "make the folder of LEDGER_ANCHOR_DIR, and let messaging write to it; docs/security.md, Evidence",
+			Mend: "make the folder of LEDGER_ANCHOR_DIR, and let messaging write to it; docs/security-and-privacy.md, Evidence",
 		},
 		process.Check{
 			Name: "help texts", Look: about(lookAtHelp),
@@ -48,11 +48,11 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "erasure", Look: about(lookAtErasure),
-			Mend: "openssl rand -hex 32, as PSEUDONYM_KEY of messaging; keep it for good, beside the backups; docs/privacy.md",
+			Mend: "openssl rand -hex 32, as PSEUDONYM_KEY of messaging; keep it for good, beside the backups; docs/security-and-privacy.md",
 		},
 		process.Check{
 			Name: "consent kept", Look: about(lookAtConsentKept),
-			Mend: "set CONSENT_RETENTION=43800h or longer, the others to 9600h or longer; docs/privacy.md, What a claim may ask for",
+			Mend: "set CONSENT_RETENTION=43800h or longer, the others to 9600h or longer; docs/security-and-privacy.md, What a claim may ask for",
 		},
 		process.Check{
 			Name: "clock", Look: about(lookAtClock),
@@ -130,7 +130,7 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 func lookAtEvidence(_ context.Context, cfg Config) (string, error) {
 	if cfg.LedgerKey.IsZero() {
 		return "", process.Warn("the consent ledgers are not anchored: the owner of the database can rewrite them unseen; " +
-			"set LEDGER_SIGNING_KEY and LEDGER_ANCHOR_DIR (docs/security.md)")
+			"set LEDGER_SIGNING_KEY and LEDGER_ANCHOR_DIR (docs/security-and-privacy.md)")
 	}
 	folder, err := os.Stat(cfg.AnchorDir)
 	if err == nil && !folder.IsDir() {

@@ -282,7 +282,7 @@ func (c *Config) engagement() (rules.Config, catalog.Engagement, error) {
 		var err error
 		if texts, err = catalog.LoadEngagement(os.DirFS(c.EngagementCopyDir)); err != nil {
 			problems = append(problems, &config.Problem{
-				Variable: "ENGAGEMENT_COPY_DIR", Reason: "cannot be used: " + err.Error(), Help: "a folder of copy files, see docs/copy.md",
+				Variable: "ENGAGEMENT_COPY_DIR", Reason: "cannot be used: " + err.Error(), Help: "a folder of copy files, see docs/flows.md",
 			})
 		}
 	}

@@ -36,7 +36,7 @@ func promises(about func(func(ctx context.Context, cfg Config) (string, error)) 
 		{
 			Name: "kept", Look: about(lookAtKept),
 			Mend: "set TIMELINE_RETENTION and AUDIT_RETENTION to 9600h or longer, and retention in PUT /v1/settings to 400 days or more; " +
-				"docs/privacy.md, What a claim may ask for",
+				"docs/security-and-privacy.md, What a claim may ask for",
 		},
 	}
 }

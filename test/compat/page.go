@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -45,13 +46,11 @@ func render(results []result) []byte {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Compatibility")
 	line("")
-	line("Official SDKs and others' tools, pinned in [package.json](../%s/package.json) and", folder)
-	line("[go.mod](../%s/%s/go.mod),", folder, goClient)
-	line("judge the emulators, the gateway and the list of what is in an image.")
-	line("`go run ./%s -update` runs them and writes this page; `.ci/run` compares it with its", folder)
-	line("own run, where npm answers. What is not played is refused with an error that says so, never ignored; those calls are listed")
-	line("with what they are told. nginx is Debian's, with [our configuration](../deploy/proxy/nginx.conf) in front of a whole product.")
-	line("Before there was this judge (2026-11-24), 93 of the 129 calls of @upstash/qstash and 40 of the 67 of twilio failed or were ignored.")
+	line("For contributors. Official SDKs and others' tools, pinned in [package.json](../%s/package.json) and", folder)
+	line("[go.mod](../%s/%s/go.mod), call the emulators and the gateway and check the list of what is in an image.", folder, goClient)
+	line("`go run ./%s -update` runs them, prints every call and writes this page; `.ci/run` compares it with its own run,", folder)
+	line("where npm answers. What an emulator does not play it refuses with an error that says so. nginx is Debian's, with")
+	line("[our configuration](../deploy/proxy/nginx.conf) in front of a whole product.")
 	line("")
 	line("| tool | version | calls | passed | refused on purpose | failed |")
 	line("|---|---|---:|---:|---:|---:|")
@@ -59,19 +58,47 @@ func render(results []result) []byte {
 	for _, t := range tallies {
 		line("| %s | %s | %d | %d | %d | %d |", t.tool, t.version, t.calls(), t.passed, t.refused, t.failed)
 	}
-	for _, t := range tallies {
-		line("")
-		line("## %s", t.tool)
-		line("")
-		line("| call | outcome | |")
-		line("|---|---|---|")
-		for _, r := range results {
-			if r.Tool == t.tool {
-				line("| %s | %s | %s |", cell(r.Call), r.Outcome, cell(r.Note))
-			}
+	line("")
+	line("## What is refused on purpose")
+	line("")
+	line("| tool | answer | calls |")
+	line("|---|---|---|")
+	for _, a := range refusals(results) {
+		line("| %s | %s | %s |", a.tool, cell(a.note), cell(strings.Join(a.calls, "; ")))
+	}
+	line("")
+	line("## What the tools remark")
+	line("")
+	line("| tool | call | outcome | remark |")
+	line("|---|---|---|---|")
+	for _, r := range results {
+		if r.Outcome != refused && (r.Outcome != passed || r.Note != "") {
+			line("| %s | %s | %s | %s |", r.Tool, cell(r.Call), r.Outcome, cell(r.Note))
 		}
 	}
 	return b.Bytes()
+}
+
+// refusal is the answer that some calls of a tool get.
+type refusal struct {
+	tool, note string
+	calls      []string
+}
+
+// refusals groups the calls that are refused by their answers, in the order of the results.
+func refusals(results []result) []*refusal {
+	var all []*refusal
+	for _, r := range results {
+		if r.Outcome != refused {
+			continue
+		}
+		i := slices.IndexFunc(all, func(a *refusal) bool { return a.tool == r.Tool && a.note == r.Note })
+		if i < 0 {
+			i, all = len(all), append(all, &refusal{tool: r.Tool, note: r.Note})
+		}
+		all[i].calls = append(all[i].calls, r.Call)
+	}
+	return all
 }
 
 // cell is a text as a table holds it.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,15 +17,21 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 )
 
-// TestCopyPage holds the page that reviewers read to the texts: no text changes unseen.
-// Also: S4-28, S4-29.
+// TestCopyPage compares the tables of docs/flows.md with the texts and what they cost.
 func TestCopyPage(t *testing.T) {
 	t.Parallel()
-	page := copyPage(t)
+	const begin, end = "<!-- texts -->\n", "<!-- end -->"
+	page := read(t, "docs/flows.md")
+	before, rest, found := strings.Cut(page, begin)
+	require.True(t, found, "docs/flows.md has no place for the tables")
+	_, after, found := strings.Cut(rest, end)
+	require.True(t, found, "docs/flows.md has no end of the tables")
+	want := before + begin + copyTables(t) + end + after
 	if *update {
-		require.NoError(t, os.WriteFile(filepath.Join(root, "docs", "copy.md"), []byte(page), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(root, "docs", "flows.md"), []byte(want), 0o600))
+		return
 	}
-	require.Equal(t, page, read(t, "docs/copy.md"), "run: make copy, and have every text that changed read by a second person")
+	require.Equal(t, want, page, "run: make copy, and have every text that changed read by a second person")
 }
 
 // TestSegmentsOfTheCatalog holds what GetFlow says a text costs to what messaging counts when it is sent.
@@ -45,60 +52,40 @@ func TestSegmentsOfTheCatalog(t *testing.T) {
 	}
 }
 
-// copyPage is docs/copy.md as the catalog has it.
-func copyPage(t *testing.T) string {
+// copyTables returns the texts of onboarding, and what each text of engagement costs.
+func copyTables(t *testing.T) string {
 	t.Helper()
 	onboarding, engagement := catalog.Default(), catalog.DefaultEngagement()
-	var out strings.Builder
-	fmt.Fprintf(&out, `# The texts
-
-What people get, generated from `+"`services/onboarding/catalog`, folders `copy` and `engagement`, by `make copy`"+`. Segments are what a text costs in
-English / in Portuguese, with the longest name and parameters: 153 characters each in GSM-7, and 67 each in UCS-2, to which one character outside GSM-7 (ç, ã, ê, an emoji) moves
-the whole text. Two are the most that the catalog takes, and a few more where a person's own words about a goal are in it. `+"`ONBOARDING_COPY_DIR`"+` replaces the texts of onboarding,
-`+"`ENGAGEMENT_COPY_DIR`"+` those of engagement, text by text. Curly quotes, dashes, ellipses and invisible characters in their files are replaced by what GSM-7 has, where that brings
-the whole text into GSM-7; `+"`paceline doctor`"+` names the other characters that make a text dearer.
-
-## Onboarding, version %s
-
-`, onboarding.Current())
 	const folder = "services/onboarding/catalog/"
-	copyTable(t, &out, folder+"copy/"+onboarding.Current(), func(locale, key string) (string, error) {
+	var out strings.Builder
+	fmt.Fprintf(&out, "### Onboarding, version %s\n\n| key | en | pt-BR | segments |\n|---|---|---|---|\n", onboarding.Current())
+	current := folder + "copy/" + onboarding.Current()
+	english, portuguese := copyFiles(t, current+".en.json"), copyFiles(t, current+".pt-BR.json")
+	for _, key := range slices.Sorted(maps.Keys(english)) {
 		name, _ := catalog.Widest(key)
-		return onboarding.Render(onboarding.Current(), locale, key, name)
-	})
-	out.WriteString(`
-## Engagement
-
-A name that is not known is left out, with the comma before it.
-
-`)
-	copyTable(t, &out, folder+"engagement/*", func(locale, key string) (string, error) {
+		cost := segments(t, func(locale string) (string, error) { return onboarding.Render(onboarding.Current(), locale, key, name) })
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", key, english[key], portuguese[key], cost)
+	}
+	fmt.Fprintf(&out, "\n### Engagement and goals\n\nThe words are in [the catalog](../%sengagement).\n\n", folder)
+	out.WriteString("| key | segments |\n|---|---|\n")
+	for _, key := range slices.Sorted(maps.Keys(copyFiles(t, folder+"engagement/*.en.json"))) {
 		name, params := catalog.Widest(key)
-		return engagement.Render(locale, key, name, params)
-	})
-	out.WriteString("\n| what a person may send | en | pt-BR |\n|---|---|---|\n")
-	offers := catalog.Offered()
-	for _, does := range slices.Sorted(maps.Keys(offers["en"])) {
-		fmt.Fprintf(&out, "| %s | %s | %s |\n", does, offers["en"][does], offers["pt"][does])
+		cost := segments(t, func(locale string) (string, error) { return engagement.Render(locale, key, name, params) })
+		fmt.Fprintf(&out, "| `%s` | %s |\n", key, cost)
 	}
 	return out.String()
 }
 
-// copyTable writes the texts of the files whose paths begin so, as they are written and with what they cost.
-func copyTable(t *testing.T, out *strings.Builder, files string, render func(locale, key string) (string, error)) {
+// segments returns what a text costs in English and in Portuguese.
+func segments(t *testing.T, render func(locale string) (string, error)) string {
 	t.Helper()
-	english, portuguese := copyFiles(t, files+".en.json"), copyFiles(t, files+".pt-BR.json")
-	cell := strings.NewReplacer("\n", "<br>", "|", "\\|")
-	out.WriteString("| key | en | pt-BR | segments |\n|---|---|---|---|\n")
-	for _, key := range slices.Sorted(maps.Keys(english)) {
-		var segments []string
-		for _, locale := range []string{"en", "pt-BR"} {
-			body, err := render(locale, key)
-			require.NoError(t, err)
-			segments = append(segments, fmt.Sprint(sms.Segments(body).Count))
-		}
-		fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", key, cell.Replace(english[key]), cell.Replace(portuguese[key]), strings.Join(segments, " / "))
+	var counts []string
+	for _, locale := range []string{"en", "pt-BR"} {
+		body, err := render(locale)
+		require.NoError(t, err)
+		counts = append(counts, strconv.Itoa(sms.Segments(body).Count))
 	}
+	return strings.Join(counts, " / ")
 }
 
 // copyFiles are the texts of some files, those of newer ones over those of older.

@@ -23,8 +23,8 @@ const (
     where r.ctid = any (array(select place from free))`
 )
 
-// Rules say how long each table's rows are kept. docs/privacy.md shows them, and a test knows a table without one. A ledger comes before
-// the messages that it names.
+// Rules say how long each table's rows are kept. docs/security-and-privacy.md shows them, and a test knows a table without one. A ledger
+// comes before the messages that it names.
 func Rules(kept Kept) []retention.Rule {
 	const person = "the person is erased"
 	return []retention.Rule{

@@ -23,7 +23,7 @@ var (
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	pgtest.CheckRetention(t, postgres.Migrations(), postgres.Rules(retained), "../../../docs/privacy.md")
+	pgtest.CheckRetention(t, postgres.Migrations(), postgres.Rules(retained), "../../../docs/security-and-privacy.md")
 }
 
 // kept is a database that a test passes over.

@@ -329,7 +329,7 @@ func readableWords(raw string, limit int) string {
 // Segments is how many segments a text of engagement takes at most, whatever fills it.
 func Segments(key string) int { return shapes()[key].most() }
 
-// Widest are the parameters of a key that make its text longest, and a name that does: lint and docs/copy.md count segments with
+// Widest are the parameters of a key that make its text longest, and a name that does: lint and docs/flows.md count segments with
 // them.
 func Widest(key string) (firstName string, params Params) {
 	words := strings.Repeat("ã", maxWords) // one letter outside GSM-7 is enough to make the whole text UCS-2

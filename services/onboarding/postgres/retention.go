@@ -40,7 +40,7 @@ const sqlSessionIsOver = `select from conversation_sessions s where s.id = r.ses
 // organisation is how long what belongs to an organisation is kept.
 const organisation = "the organisation goes"
 
-// Rules say how long each table's rows are kept. docs/privacy.md shows them, and a test knows a table without one.
+// Rules say how long each table's rows are kept. docs/security-and-privacy.md shows them, and a test knows a table without one.
 func Rules(kept Kept) []retention.Rule {
 	const person = "the person is erased"
 	return append([]retention.Rule{

@@ -27,7 +27,7 @@ var (
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	pgtest.CheckRetention(t, postgres.Migrations(), postgres.Rules(retained), "../../../docs/privacy.md")
+	pgtest.CheckRetention(t, postgres.Migrations(), postgres.Rules(retained), "../../../docs/security-and-privacy.md")
 }
 
 // TestExport: a table that is new is in the export of a person, or says here why not.

@@ -158,7 +158,7 @@ func TestErasuresAreEndedByTheFunctionAlone(t *testing.T) {
 	}
 }
 
-// TestNamesInAJob is about how a number is written: what an erasure finds, and what docs/privacy.md says it does not.
+// TestNamesInAJob is about how a number is written: what an erasure finds, and what docs/security-and-privacy.md says it does not.
 func TestNamesInAJob(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t, postgres.Migrations())

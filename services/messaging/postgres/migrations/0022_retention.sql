@@ -1,6 +1,6 @@
 -- +goose NO TRANSACTION
 -- +goose Up
--- What ends, and by what it is found (docs/privacy.md). Expand only, beside the sends: each statement is its own transaction, and all of them may be
+-- What ends, and by what it is found (docs/security-and-privacy.md). Expand only, beside the sends: each statement is its own transaction, and all of them may be
 -- run again. Every new index is of columns that a message on its way does not change.
 -- Messages with words, which are taken out when their time is over, and the records without them, which go when their own is.
 DROP INDEX CONCURRENTLY IF EXISTS sms_messages_with_words;

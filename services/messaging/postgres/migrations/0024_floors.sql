@@ -1,7 +1,7 @@
 -- +goose NO TRANSACTION
 -- +goose Up
 
--- What the login that serves may take away or choose (docs/security.md). Expand only: a release that knows none of this goes on working beside
+-- What the login that serves may take away or choose (docs/security-and-privacy.md). Expand only: a release that knows none of this goes on working beside
 -- one that does. Each statement is its own transaction; all of them may be run again.
 
 -- The number of a line is the database's: it says which line came first. The columns are all but those that triggers and

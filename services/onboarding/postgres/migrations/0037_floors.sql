@@ -1,6 +1,6 @@
 -- +goose Up
 
--- What the login that serves may take away or choose (docs/security.md). Expand only: a release that knows none of this goes on working beside
+-- What the login that serves may take away or choose (docs/security-and-privacy.md). Expand only: a release that knows none of this goes on working beside
 -- one that does.
 
 -- The number of a line of a timeline is the database's: it says which came first. Whose call caused it the default of its column says. A column

@@ -27,7 +27,7 @@ const (
 // Explanation is what would come of something if it were done now. Nothing is done or changed for it.
 type Explanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What would come of it, in one word: that of the first gate that is not passed, else sent or opened. docs/explain.md lists them.
+	// What would come of it, in one word: that of the first gate that is not passed, else sent or opened. docs/api.md, Explain, lists them.
 	Outcome string `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// In the order in which the code asks, also those behind the first that is not passed.
 	Gates []*Gate `protobuf:"bytes,2,rep,name=gates,proto3" json:"gates,omitempty"`

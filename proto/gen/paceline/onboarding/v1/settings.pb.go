@@ -126,7 +126,7 @@ func (x *Settings) GetRetention() *Retention {
 	return nil
 }
 
-// Retention is how long an organisation keeps what is over (docs/privacy.md), in days: 30 to 3660, or 0 for as long as the deployment does.
+// Retention is how long an organisation keeps what is over (docs/security-and-privacy.md), in days: 30 to 3660, or 0 for as long as the deployment does.
 type Retention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The timelines of sessions, from the end of their session.
