@@ -67,11 +67,15 @@ func copyTables(t *testing.T) string {
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", key, english[key], portuguese[key], cost)
 	}
 	fmt.Fprintf(&out, "\n### Engagement and goals\n\nThe words are in [the catalog](../%sengagement).\n\n", folder)
-	out.WriteString("| key | segments |\n|---|---|\n")
+	out.WriteString("| segments | keys |\n|---|---|\n")
+	costing := map[string][]string{}
 	for _, key := range slices.Sorted(maps.Keys(copyFiles(t, folder+"engagement/*.en.json"))) {
 		name, params := catalog.Widest(key)
 		cost := segments(t, func(locale string) (string, error) { return engagement.Render(locale, key, name, params) })
-		fmt.Fprintf(&out, "| `%s` | %s |\n", key, cost)
+		costing[cost] = append(costing[cost], "`"+key+"`")
+	}
+	for _, cost := range slices.Sorted(maps.Keys(costing)) {
+		fmt.Fprintf(&out, "| %s | %s |\n", cost, strings.Join(costing[cost], ", "))
 	}
 	return out.String()
 }
