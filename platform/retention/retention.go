@@ -22,8 +22,8 @@ const (
 	mostOfAPass = 50_000
 )
 
-// Rule says how long the rows of a table are kept. Each table has one, which docs/security-and-privacy.md shows; what is deleted in two ways
-// has two.
+// Rule says how long the rows of a table are kept. Each table has one, or two if it is deleted in two ways. docs/security-and-privacy.md
+// shows them.
 type Rule struct {
 	Table string
 	Holds string // what is in it
