@@ -18,7 +18,7 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-var update = flag.Bool("update", false, "write the page that the test holds: docs/configuration.md, docs/copy.md")
+var update = flag.Bool("update", false, "write the page that the test holds: docs/configuration.md, docs/flows.md")
 
 func TestEnvironmentContract(t *testing.T) {
 	t.Parallel()
