@@ -1,4 +1,4 @@
-package when
+package timeparse
 
 import (
 	"fmt"
@@ -20,7 +20,11 @@ const recently = 90 * 24 * time.Hour
 func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now time.Time) Reading {
 	now = now.Truncate(time.Second)
 	if m.clock == nil {
-		return say.in(*m.amount, zone, now)
+		reading := say.in(*m.amount, zone, now)
+		if m.about && reading.Kind == At {
+			reading.Note = strings.TrimSpace(say.about + " " + reading.Note)
+		}
+		return reading
 	}
 	local := now.In(zone)
 	options := m.minutes(lang, local)
@@ -32,7 +36,7 @@ func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now
 		return Reading{Kind: Unclear}
 	}
 	second := 0
-	if m.clock.now {
+	if m.clock.thisTime {
 		second = local.Second()
 	}
 	for _, d := range dates {
@@ -57,10 +61,10 @@ func (m *meaning) resolve(lang *language, say *phrases, zone *time.Location, now
 	return Reading{Kind: Unclear, Past: true}
 }
 
-// chosen says which half of the day a bare hour was taken for.
+// chosen says which half of the day an hour was taken for.
 func (m *meaning) chosen(say *phrases, minute int) string {
 	c := m.clock
-	if m.part != 0 || c.strict || c.now || c.hour == 12 || !c.half && (c.plainNumber == 0 || c.hour >= 7) {
+	if m.part != 0 || c.sure || c.thisTime {
 		return ""
 	}
 	return fmt.Sprintf(say.chosen, c.said, clockText(minute), clockText(minute+12*60))
@@ -69,7 +73,7 @@ func (m *meaning) chosen(say *phrases, minute int) string {
 // minutes are the minutes of the day that the time of day can be, the more likely first.
 func (m *meaning) minutes(lang *language, local time.Time) []int {
 	c := m.clock
-	if c.now {
+	if c.thisTime {
 		if m.part != 0 {
 			return nil
 		}
@@ -78,11 +82,11 @@ func (m *meaning) minutes(lang *language, local time.Time) []int {
 	today := len(m.days) > 0 && m.days[0].kind == offset && m.days[0].offset == 0 && m.days[0].plus == 0
 	dayless := len(m.days) == 0 && m.amount == nil
 	switch {
-	case c.midnight && dayless && (m.part == 0 || m.part == night):
+	case c.noon && c.hour == 0 && c.minute == 0 && dayless && (m.part == 0 || m.part == night):
 		return []int{0}
-	case c.midnight && today && (m.part == 0 || m.part == night):
+	case c.noon && c.hour == 0 && c.minute == 0 && today && (m.part == 0 || m.part == night):
 		return []int{24 * 60}
-	case c.midnight, c.twelve && !dayless: // midnight before that day, or after it?
+	case c.noon && c.hour == 0 && c.minute == 0, c.hour == 24 && !dayless: // midnight before that day, or after it?
 		return nil
 	case m.part != 0:
 		return m.partMinutes(lang, today, dayless)
@@ -102,7 +106,7 @@ func (m *meaning) minutes(lang *language, local time.Time) []int {
 func (m *meaning) partMinutes(lang *language, today, dayless bool) []int {
 	c := m.clock
 	hour := c.hour
-	open := c.half || lang != english && !c.strict && hour <= 12 // may be the hour of either half
+	open := c.half || !lang.english && hour > 0 && hour <= 12 && !c.noon // may be the hour of either half
 	if hour == 12 && open && m.part == night && (today || dayless) && c.minute == 0 {
 		if today {
 			return []int{24 * 60}
@@ -117,7 +121,7 @@ func (m *meaning) partMinutes(lang *language, today, dayless bool) []int {
 		first, final = 0, 11
 	case afternoon:
 		first, final = 12, 18
-		if lang != english {
+		if !lang.english {
 			final = 19
 		}
 	case evening:
@@ -125,13 +129,13 @@ func (m *meaning) partMinutes(lang *language, today, dayless bool) []int {
 	case night:
 		first, final = 18, 23
 	}
-	if lang == english && m.part == night && !open && hour < 5 && dayless { // "2am at night"
+	if lang.english && m.part == night && !open && hour < 5 && dayless { // "2am at night"
 		first = 0
 	}
 	hours := []int{hour}
 	if open {
 		hours = []int{hour % 12, hour%12 + 12}
-		if lang != english && m.part == morning && hour == 12 {
+		if !lang.english && m.part == morning && hour == 12 {
 			return nil
 		}
 	}
@@ -239,22 +243,6 @@ func (d *day) months(today time.Time) ([]time.Time, bool) {
 	return nil, false
 }
 
-// OnClock is the reading of a wall-clock time, given as if in UTC: Unclear and Past where it has passed.
-func OnClock(wall time.Time, goal, locale string, zone *time.Location, now time.Time) Reading {
-	own, _ := languages(locale)
-	reading := own.say.at(wall, zone, now.Truncate(time.Second))
-	reading.Goal = goal
-	return reading
-}
-
-// FromNow is the reading of an amount from now.
-func FromNow(amount Amount, goal, locale string, zone *time.Location, now time.Time) Reading {
-	own, _ := languages(locale)
-	reading := own.say.in(amount, zone, now.Truncate(time.Second))
-	reading.Goal = goal
-	return reading
-}
-
 func (s *phrases) at(wall time.Time, zone *time.Location, now time.Time) Reading {
 	instants, skipped := instants(wall, zone)
 	for i, instant := range instants {
@@ -326,13 +314,15 @@ func instants(wall time.Time, zone *time.Location) (found []time.Time, skipped b
 
 // phrases are the words that answers are made of.
 type phrases struct {
-	chosen, skipped, first, second string
-	today, tomorrow, other         string
-	weekdays, months               [12]string
+	chosen, about          string
+	skipped, first, second string
+	today, tomorrow, other string
+	weekdays, months       [12]string
 }
 
 var englishPhrases = phrases{
 	chosen:   "I took %s as %s, not %s.",
+	about:    "I took it as exact.",
 	skipped:  "The clocks change: %s does not exist on that day, so it is %s.",
 	first:    "The clocks change: %s comes twice on that day, and it is the first.",
 	second:   "The clocks change: %s comes twice on that day, and it is the second.",
@@ -347,6 +337,7 @@ var englishPhrases = phrases{
 
 var portuguesePhrases = phrases{
 	chosen:   "Entendi %s como %s, e não %s.",
+	about:    "Entendi como exato.",
 	skipped:  "O relógio muda: %s não existe nesse dia, então fica %s.",
 	first:    "O relógio muda: %s acontece duas vezes nesse dia, e vale a primeira.",
 	second:   "O relógio muda: %s acontece duas vezes nesse dia, e vale a segunda.",

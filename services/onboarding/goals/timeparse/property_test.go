@@ -1,4 +1,4 @@
-package when_test
+package timeparse_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"paceline.internal/services/onboarding/goals/when"
+	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 // zones are those whose clocks change in ways of their own: by half an hour, at midnight, over the date line, never.
@@ -41,8 +41,8 @@ func TestS3_03_AWallTimeIsTheSameInItsZoneOrTheNoteSaysWhy(t *testing.T) {
 		if locale != "en" {
 			text = wall.Format("liga pro João 02/01/2006 às 15h04")
 		}
-		read := when.Read(text, locale, zone, now)
-		require.Equal(rt, when.At, read.Kind, text)
+		read := timeparse.Read(text, locale, zone, now)
+		require.Equal(rt, timeparse.At, read.Kind, text)
 		shown := read.At.In(zone)
 		got := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, time.UTC)
 		skipped := strings.Contains(read.Note, "does not exist") || strings.Contains(read.Note, "não existe")
@@ -87,7 +87,7 @@ func TestS3_02_AGoalHasOnlyWordsThatWereSaid(t *testing.T) {
 	t.Parallel()
 	var texts []string
 	for _, locale := range []string{"en", "pt-BR"} {
-		for _, s := range corpus(t, locale) {
+		for _, s := range corpus(t, "testdata/"+locale+".tsv") {
 			texts = append(texts, s.text)
 		}
 	}
@@ -104,9 +104,9 @@ func TestS3_02_AGoalHasOnlyWordsThatWereSaid(t *testing.T) {
 
 func sound(t require.TestingT, text, locale string, zone *time.Location) {
 	now := time.Date(2026, 10, 31, 22, 17, 4, 123, time.UTC)
-	read := when.Read(text, locale, zone, now)
-	require.True(t, when.Subsequence(read.Goal, text), "%q of %q", read.Goal, text)
-	if read.Kind == when.At {
+	read := timeparse.Read(text, locale, zone, now)
+	require.True(t, timeparse.Subsequence(read.Goal, text), "%q of %q", read.Goal, text)
+	if read.Kind == timeparse.At {
 		require.True(t, read.At.After(now.Truncate(time.Second)), text)
 		require.Zero(t, read.At.Nanosecond())
 		require.NotEmpty(t, read.Understood)
@@ -123,12 +123,12 @@ func TestS3_01_AnAmountIsExactInHoursAndKeepsTheTimeOfDayInDays(t *testing.T) {
 		zone := zone(rt, rapid.SampledFrom(zones).Draw(rt, "zone"))
 		now := time.Unix(rapid.Int64Range(1_000_000_000, 2_000_000_000).Draw(rt, "now"), 0).In(zone)
 		n := rapid.IntRange(1, 99).Draw(rt, "n")
-		minutes := when.Read(fmt.Sprintf("call John in %d minutes", n), "en", zone, now)
+		minutes := timeparse.Read(fmt.Sprintf("call John in %d minutes", n), "en", zone, now)
 		require.Equal(rt, now.Add(time.Duration(n)*time.Minute).UTC(), minutes.At)
-		require.Equal(rt, minutes.At, when.Read(fmt.Sprintf("daqui a %d minutos liga pro João", n), "pt-BR", zone, now).At)
-		hours := when.Read(fmt.Sprintf("call John %d hours from now", n), "en", zone, now)
+		require.Equal(rt, minutes.At, timeparse.Read(fmt.Sprintf("daqui a %d minutos liga pro João", n), "pt-BR", zone, now).At)
+		hours := timeparse.Read(fmt.Sprintf("call John %d hours from now", n), "en", zone, now)
 		require.Equal(rt, now.Add(time.Duration(n)*time.Hour).UTC(), hours.At)
-		days := when.Read(fmt.Sprintf("call John in %d days", n), "en", zone, now)
+		days := timeparse.Read(fmt.Sprintf("call John in %d days", n), "en", zone, now)
 		if shown := days.At.In(zone); !strings.Contains(days.Note, "does not exist") {
 			require.Equal(rt, now.Format(time.TimeOnly), shown.Format(time.TimeOnly))
 			year, month, day := now.Date()
@@ -139,7 +139,7 @@ func TestS3_01_AnAmountIsExactInHoursAndKeepsTheTimeOfDayInDays(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for _, locale := range []string{"en", "pt-BR"} {
-		for i, s := range corpus(f, locale) {
+		for i, s := range corpus(f, "testdata/"+locale+".tsv") {
 			if i%20 == 0 {
 				f.Add(s.text, locale != "en")
 			}

@@ -1,0 +1,114 @@
+// Package timeparse reads when a goal is meant: "call John tomorrow at nine" is the goal "call John" and an instant.
+//
+// A text is cut into words, and a vocabulary for each language (words/*.tsv) gives each its class. A few closed forms (forms.go) find the
+// times in the row of classes. A text has an instant only if every word that may belong to a time was used by a form (marks.go): whatever
+// is left over makes it Unclear, because a goal that runs at once or at the wrong hour is the worst error.
+package timeparse
+
+import (
+	"strings"
+	"time"
+)
+
+// Kind is what a reading is.
+type Kind int
+
+// The kinds.
+const (
+	None    Kind = iota // no word of time: the goal is meant now
+	At                  // an instant
+	Unclear             // something of time that was not understood for certain: nothing may run
+)
+
+// Reading is what was read of a text.
+type Reading struct {
+	Kind Kind `json:"kind"`
+	// At is the instant in whole seconds, in UTC.
+	At time.Time `json:"at"`
+	// Goal is the text without its words of time, where they were understood; the whole text otherwise. It is empty only where the text was
+	// nothing but a time.
+	Goal string `json:"goal"`
+	// Understood is the instant as a person says it, in the language of the locale; of an unclear text its words of time.
+	Understood string `json:"understood"`
+	// Note says in the language of the locale what was assumed where more than one time was possible.
+	Note string `json:"note"`
+	// Past is set for a time that was named and has passed. The kind is Unclear.
+	Past bool `json:"past"`
+}
+
+// Read reads a text that reached us at now from a person in this zone. A locale that begins with "pt" is Portuguese, every other one
+// English; a text that has words of time of the other language and none of its own is read as the other.
+func Read(text, locale string, zone *time.Location, now time.Time) Reading {
+	if zone == nil {
+		zone = time.UTC
+	}
+	words := cut(text)
+	own, other := languages(locale)
+	reading, sure := own.read(text, words, other, &own.say, zone, now)
+	foreign, otherSure := other.read(text, words, own, &own.say, zone, now)
+	switch {
+	case !otherSure, sure && reading.Kind == At && foreign.Kind == At && reading.At.Equal(foreign.At):
+		return reading
+	case !sure:
+		return foreign
+	}
+	return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: reading.Understood}
+}
+
+// read reads a text in one language, and reports whether it has words of time that only this language has.
+func (l *language) read(text string, words []word, other *language, say *phrases, zone *time.Location, now time.Time) (reading Reading, sure bool) {
+	p := &parser{lang: l, text: text, items: l.items(words)}
+	p.scan()
+	p.mark()
+	whole := Reading{Goal: strings.TrimSpace(text)}
+	if len(p.elements) == 0 && !p.marked {
+		return whole, false
+	}
+	whole.Kind, whole.Understood, sure = Unclear, p.found(), p.sure(other)
+	meant, certain := p.meant()
+	if !certain {
+		whole.Past = p.past()
+		return whole, sure
+	}
+	resolved := meant.resolve(l, say, zone, now)
+	if resolved.Kind != At {
+		whole.Past = resolved.Past
+		return whole, sure
+	}
+	resolved.Goal = p.goal()
+	return resolved, sure
+}
+
+// OnClock is the reading of a wall-clock time, given as if in UTC: Unclear and Past where it has passed.
+func OnClock(wall time.Time, goal, locale string, zone *time.Location, now time.Time) Reading {
+	own, _ := languages(locale)
+	reading := own.say.at(wall, zone, now.Truncate(time.Second))
+	reading.Goal = goal
+	return reading
+}
+
+// FromNow is the reading of an amount from now.
+func FromNow(amount Amount, goal, locale string, zone *time.Location, now time.Time) Reading {
+	own, _ := languages(locale)
+	reading := own.say.in(amount, zone, now.Truncate(time.Second))
+	reading.Goal = goal
+	return reading
+}
+
+// Subsequence reports whether the words of a goal are words of the text in their order, whatever stands between and around them.
+func Subsequence(goal, text string) bool {
+	rest := bare(text)
+	for _, want := range bare(goal) {
+		found := false
+		for i, have := range rest {
+			if have == want {
+				rest, found = rest[i+1:], true
+				break
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}

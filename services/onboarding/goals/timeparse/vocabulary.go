@@ -1,0 +1,158 @@
+package timeparse
+
+import (
+	"embed"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed words/*.tsv
+var files embed.FS
+
+// class is a set of what a word can be besides its code.
+type class uint32
+
+// What is about times, but in no form, and what tells whether a number or an hour is a time.
+const (
+	known    class = 1 << iota
+	core           // a word of time that is written in full
+	vague          // temporal, and never an instant: "later", "weekends"
+	doubt          // with a time anywhere in the text, makes it unclear: "maybe", "UTC"
+	limit          // before a time, makes it another: "until", "around"
+	soft           // next to a time, makes it another: "or so", "not"
+	every          // before a word of time, makes it a recurrence
+	often          // a recurrence, except where it describes: "the daily report"
+	named          // a day that we do not know: "Christmas"
+	meal           // a time of day that we do not know: "lunch", "sunset"
+	numbered       // what has a number: "page 9"
+	settable       // what is set to a number: "volume"
+	party          // what is for a number of people: "a table for 4"
+	measure        // what is counted, without a plural's s: "9 km"
+	money          // before an amount of money
+	verb           // what is asked for
+	report         // "tell", "avisa": what follows may be content
+	clause         // begins a sentence in the goal: "that", "I'll"
+	book           // has a time of its own: "book", "reschedule"
+	meeting        // happens at a time of its own: "show", "reunião"
+	remind         // "remind me", "an alarm"
+	polite         // says nothing: "please", "can you"
+)
+
+// grammar has the classes that forms are made of, with the byte that stands for each in their patterns.
+var grammar = map[string]byte{
+	"number": 'n', "zero": '0', "ordinal": '#', "th": 'e', "article": 'a', "the": 'd', "at": '@', "as": 'x', "on": 'o', "of": 'v', "for": 'p',
+	"lasting": 'l', "in": 'i', "after": 'f', "about": 'b', "this": 't', "next": 'N', "coming": 'V', "last": 'L', "unit": 'u', "hour": 'H',
+	"h": 'h', "short": 's', "half": 'q', "quarter": 'k', "fixed": 'F', "and": '&', "day": 'D', "tonight": 'T', "thistime": 'Y', "weekday": 'w',
+	"wd": 'y', "month": 'm', "mon": 'j', "part": 'M', "noon": 'X', "ampm": 'A', "oclock": 'O', "from": '<', "past": '>', "to": 'c',
+	"fromnow": 'Z', "passed": 'P', "ago": 'G', "time": 'E',
+}
+
+// properties has the other classes.
+var properties = map[string]class{
+	"vague": vague, "zone": doubt, "doubt": doubt, "limit": limit, "soft": soft, "every": every, "often": often, "named": named, "meal": meal,
+	"numbered": numbered, "settable": settable, "party": party, "measure": measure, "money": money, "verb": verb, "report": report,
+	"clause": clause, "book": book, "meeting": meeting, "remind": remind, "word": polite, "plain": known,
+}
+
+// entry is what a vocabulary says of a phrase.
+type entry struct {
+	code    byte // of the class that forms are made of, '_' for a word of none
+	value   int
+	classes class
+}
+
+func (e *entry) is(c class) bool { return e.classes&c != 0 }
+
+// language is a vocabulary and what the forms ask of the language besides.
+type language struct {
+	words         map[string]entry
+	begins        map[string]bool // what longer phrases begin with
+	longestPhrase int
+	english       bool // a bare hour is one of two, and 9/25 a month and a day
+	forms         []form
+	say           phrases
+}
+
+var (
+	english    = load(&language{english: true, forms: forms(anyForms, englishForms), say: englishPhrases}, "words/en.tsv")
+	portuguese = load(&language{forms: forms(anyForms, portugueseForms), say: portuguesePhrases}, "words/pt.tsv")
+)
+
+// languages are the one of a locale and the other one.
+func languages(locale string) (own, other *language) {
+	if strings.HasPrefix(strings.ToLower(locale), "pt") {
+		return portuguese, english
+	}
+	return english, portuguese
+}
+
+// The names that values have in the files.
+var (
+	units = map[string]Amount{
+		"second": {Exact: time.Second}, "minute": {Exact: time.Minute}, "hour": {Exact: time.Hour}, "day": {Days: 1}, "week": {Days: 7},
+		"fortnight": {Days: 14}, "month": {Months: 1}, "year": {Months: 12},
+	}
+	unitNames = []string{"second", "minute", "hour", "day", "week", "fortnight", "month", "year"}
+	partNames = []string{"dawn", "morning", "afternoon", "evening", "night"}
+)
+
+// load reads the words of a language. The files are part of the program, and a test reads them: what is wrong there panics.
+func load(l *language, name string) *language {
+	l.words, l.begins = map[string]entry{}, map[string]bool{}
+	file, err := files.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(file)) {
+		if cells := strings.Split(strings.TrimSpace(line), "\t"); len(cells) == 3 && cells[0][0] != '#' {
+			for phrase := range strings.SplitSeq(cells[2], ", ") {
+				l.add(cells[0], cells[1], phrase)
+			}
+		}
+	}
+	return l
+}
+
+func (l *language) add(class, value, phrase string) {
+	var key string
+	words := cut(phrase)
+	for _, w := range words {
+		if w.kind == '-' && key != "" {
+			continue
+		}
+		if key != "" {
+			l.begins[key] = true
+			key += " "
+		}
+		key += w.text
+	}
+	l.longestPhrase = max(l.longestPhrase, 2*len(words))
+	e := l.words[key]
+	code, ok := grammar[class]
+	switch {
+	case ok:
+		e.code, e.value = code, valueOf(value)
+		if strings.IndexByte("uHDTwymMX", code) >= 0 && len(key) > 3 {
+			e.classes |= core
+		}
+	case properties[class] == 0:
+		panic("timeparse: no such class: " + class)
+	case e.code == 0 || class == "plain":
+		e.code = '_'
+	}
+	e.classes |= properties[class] | known
+	l.words[key] = e
+}
+
+func valueOf(name string) int {
+	for _, names := range [][]string{unitNames, partNames} {
+		for i, n := range names {
+			if n == name {
+				return i + 1
+			}
+		}
+	}
+	n, _ := strconv.Atoi(name) // a class without values has none
+	return n
+}
