@@ -31,7 +31,7 @@ func readClock(p *parser, g groups) (element, bool) {
 		return e, false
 	}
 	c.hour, c.said = hour.value, p.text[hour.start:p.items[p.last(g)].end]
-	marked := hour.digits > 0 && g.to(0) > g.to(2) // more than a number
+	marked := strings.ContainsAny(p.codes[g.to(2):g.to(0)], ":hH")
 	switch {
 	case hour.code == 'Y':
 		c.thisTime = true
@@ -63,7 +63,7 @@ func readClock(p *parser, g groups) (element, bool) {
 	leadingZero := hour.digits == 2 && hour.text[0] == '0' || hour.digits == 4
 	c.half = p.lang.english && c.hour >= 1 && c.hour <= 12 && !leadingZero && !c.noon
 	c.sure = c.noon || leadingZero || c.hour == 0 || c.hour >= 12
-	if !p.lang.english && marked && c.hour >= 7 && !strings.Contains(p.codes[g.to(2):g.to(0)], "&") {
+	if !p.lang.english && marked && c.hour >= 7 {
 		c.sure = true // who writes 9h counts to 24
 	}
 	if from := g.from(4); from >= 0 && g.to(4) > from {
@@ -97,7 +97,9 @@ func (p *parser) bareHour(e *element, g groups, marked bool) bool {
 	if e.clock.hour == 0 || !p.ends(g.to(0)) {
 		return false
 	}
-	return lead != 'x' || p.follows(g.from(0)) || p.starts(g.from(0)) || p.has(remind)
+	before := p.item(p.before(g.from(0)))
+	object := before.code == '_' && !before.is(verb|report|money|book) && !p.starts(p.before(g.from(0))) // "liga pro João as 9"
+	return lead != 'x' || object || p.follows(g.from(0)) || p.starts(g.from(0)) || p.has(remind)
 }
 
 // readPast reads minutes before or after an hour: "half past nine", "dez para as nove".

@@ -49,7 +49,7 @@ var (
 		{`l b? AMOUNT`, readDuration},                                                            // for 30 minutes
 		{`([@xp] )?([12]):(2)(?::2)?( A)?(?: [hH])?(?: O)?`, readClock},                          // 9:30, at 9:30 pm
 		{`([@xp] )?([12])(?:[. ](2))?( A)(?: O)?`, readClock},                                    // 9am, 9.30 pm
-		{`([@xp] )?([12])h (2)u?()`, readClock},                                                  // 9h30
+		{`([@xp] )?([12])h (2)[us]?()`, readClock},                                               // 9h30
 		{`([@xp] )?(X)(?: & ([qn2]))?()(?: O)?`, readClock},                                      // at noon
 		{`([@p] )?(Y)()()`, readClock},                                                           // this time
 		{`(?:[oip] |v )?(D|T)`, readDay},                                                         // tomorrow
@@ -69,13 +69,15 @@ var (
 		{`(?:[op] )?d (#)`, readOfMonth},                                 // on the fifth
 		{`([@xp] )?([n12]|[qk])(?: u)? >() ([n12])(?: A)?`, readPast},    // half past nine
 		{`([@xp] )?([n12]|k)(?: u)? (c) ([n12])(?: A)?`, readPast},       // ten to nine
-		{`([@xp] )?([34])()( A)(?: O)?`, readClock},                      // 930pm
-		{`([@p] )(4)()()`, readClock},                                    // at 1930
-		{`([@xp] )?(n)(?: -? (?:0 )?(n))?( A)`, readClock},               // nine thirty pm
-		{`([@xp] )(n)(?: -? (?:0 )?(n))()(?: O)?`, readClock},            // at nine thirty
-		{`()([n12])()() O`, readClock},                                   // nine o'clock
-		{`([@xp] )([n12])()()(?: O)?`, readClock},                        // at nine
-		{`(?:i d |@ |t |d )?(M)`, readPart},                              // in the morning
+		{`([@xp] )?(k) (v) ([n12])(?: A)?`, readPast},
+		{`([@xp] )?([34])()( A)(?: O)?`, readClock},           // 930pm
+		{`([@p] )(4)()()`, readClock},                         // at 1930
+		{`([@xp] )?(n)(?: -? (?:0 )?(n))?( A)`, readClock},    // nine thirty pm
+		{`([@xp] )(n)(?: -? (?:0 )?(n))()(?: O)?`, readClock}, // at nine thirty
+		{`()([n12])()() O`, readClock},                        // nine o'clock
+		{`()([n12])()() i d M`, readHourOfPart},
+		{`([@xp] )([n12])()()(?: O)?`, readClock}, // at nine
+		{`(?:i d |@ |t |d )?(M)`, readPart},       // in the morning
 	}
 	portugueseForms = []shape{
 		{`(?:[opv] )*u ([12]e?|n|#)(?: [vto]* (?:(N) u|u (V)|t u|u))?`, readOfMonth}, // dia 5, dia 5 do mês que vem
@@ -234,5 +236,5 @@ func readHourOfPart(p *parser, g groups) (element, bool) {
 	for e.to = g.to(2); p.code(e.to-1) == ' '; {
 		e.to--
 	}
-	return e, ok && (p.starts(g.from(0)) || p.follows(g.from(0)))
+	return e, ok && !p.item(p.before(g.from(0))).is(numbered)
 }

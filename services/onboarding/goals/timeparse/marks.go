@@ -26,7 +26,7 @@ func (p *parser) mark() {
 func (p *parser) temporal(i int) bool {
 	it := &p.items[i]
 	before, next := p.item(p.before(i)), p.item(p.next(i))
-	counted := before.digits > 0 || strings.IndexByte("na", before.code) >= 0 && before.code != 0
+	counted := before.digits > 0 || strings.IndexByte("naqk", before.code) >= 0 && before.code != 0
 	switch {
 	case it.is(vague):
 		return true
@@ -56,6 +56,10 @@ func (p *parser) temporal(i int) bool {
 		return !p.lang.english || next.code != '_' || p.led(i) || before.code == 'd' && p.led(p.before(i)) || p.inside(p.before(i)) != nil
 	case 'y':
 		return p.shortDay(i)
+	case '#':
+		return p.ofMonth(p.next(i))
+	case 'q', 'k':
+		return before.code == '@' || before.code == '&' && (p.item(p.before(p.before(i))).digits > 0 || p.code(p.before(p.before(i))) == 'n')
 	case 'j':
 		return before.digits > 0 || next.digits > 0 || before.code == 'i' || before.code == 'N'
 	case '_':
@@ -71,7 +75,17 @@ func (p *parser) led(i int) bool {
 		k = p.before(k)
 	}
 	it := p.item(k)
-	return it.code != 0 && strings.IndexByte("fi@otNxL", it.code) >= 0 || it.is(vague|limit)
+	return it.code != 0 && strings.IndexByte("fi@otNxL", it.code) >= 0 || it.text == "with" || it.text == "com" || it.is(vague|limit)
+}
+
+// ofMonth reports whether what stands behind an ordinal makes it a day: "first of the month", "third Tuesday".
+func (p *parser) ofMonth(i int) bool {
+	if p.code(i) == 'v' {
+		if i = p.next(i); p.code(i) == 'd' {
+			i = p.next(i)
+		}
+	}
+	return p.code(i) != 0 && strings.IndexByte("uwyMm", p.code(i)) >= 0
 }
 
 // recurs reports whether "every" and the like stand before a word of time.
@@ -113,18 +127,24 @@ func (p *parser) mayBeHour(i int) bool {
 	if it.digits > 0 && it.glued && before.kind == '-' && p.item(k-1).kind == 'a' { // "Catch-22"
 		return false
 	}
-	behind := p.inside(k) != nil || before.kind != 'a' && before.digits == 0 && p.inside(p.before(k)) != nil
+	behind := p.inside(k) != nil || (before.kind != 'a' || before.code == '&') && before.digits == 0 && p.inside(p.before(k)) != nil
 	if p.continues(i) || glued && p.item(p.next(i)+1).digits > 0 { // "9,30", "9.30", "9/10"
 		return p.pair(i)
 	}
+	if next.code == 'e' { // "the 32nd"
+		return p.inside(p.next(p.next(i))) != nil
+	}
 	led := before.code != 0 && strings.IndexByte("@ifb", before.code) >= 0 || before.is(limit|soft) || !p.lang.english && before.code == 'x'
 	switch {
+	case it.digits > 0 && next.glued && next.code == '_' && !next.is(measure):
+		return led || it.value <= 24
 	case p.counts(i), it.value == 1 && next.code == '_' && !led:
 		return false
 	case glued && it.digits == 4 && next.code == '.': // "2026.pdf"
 		return false
 	case it.digits == 0:
-		return led && (before.code != 'i' || next.code != '_') || behind
+		past := strings.IndexByte("pc", next.code) >= 0 && next.code != 0 && p.code(p.next(p.next(i))) == 'n' // "quinze pras seis"
+		return led && (before.code != 'i' || next.code != '_') || behind || past
 	case led || behind:
 		return true
 	case it.value > 24:
@@ -207,16 +227,17 @@ func (p *parser) changes(i int, alone []bool) bool {
 		return p.inside(p.before(i)) != nil
 	case '+', '-':
 		return p.inside(p.before(i)) != nil && p.item(p.next(i)).digits > 0
-	case 'i', 'v':
-		return p.inside(p.before(i)) != nil && p.abroad(p.next(i))
+	case 'i', 'v', 'o':
+		e := p.inside(p.next(i))
+		return it.code == 'i' && e != nil && e.kind == aClock && !e.led || p.inside(p.before(i)) != nil && p.abroad(p.next(i), it.code != 'o')
 	}
 	return false
 }
 
 // abroad reports whether an item behind a time of day may be where it is that time: "in Boston", "de Lisboa".
-func (p *parser) abroad(i int) bool {
+func (p *parser) abroad(i int, capital bool) bool {
 	it := p.item(i)
-	return it.code == '_' && (it.capital && p.text != strings.ToUpper(p.text) || it.is(soft|doubt))
+	return it.code == '_' && (capital && it.capital && p.text != strings.ToUpper(p.text) || it.is(soft|doubt))
 }
 
 // misspelt reports whether a word that nobody knows is one slip from a word of time.

@@ -105,7 +105,7 @@ func (p *parser) content(e *element) bool {
 	if p.starts(e.from) {
 		return false
 	}
-	if before := p.item(p.before(e.from)); before.is(meeting|soft|limit) || e.kind == aDay && before.is(numbered) || strings.IndexByte("cv", before.code) >= 0 && before.code != 0 ||
+	if before := p.item(p.before(e.from)); before.is(meeting|soft|limit) || e.kind == aDay && before.is(numbered) || strings.IndexByte("cvpflb<", before.code) >= 0 && before.code != 0 ||
 		before.code == '&' && e != &p.elements[0] {
 		return true
 	}
@@ -119,7 +119,7 @@ func (p *parser) content(e *element) bool {
 		switch {
 		case p.inside(i) != nil:
 			continue
-		case it.is(clause), it.is(book) && !asked, it.code == ':' && !p.starts(i):
+		case it.is(clause), it.is(verse) && !e.led, it.is(book) && !(asked && p.code(e.from) != 'p'), it.is(meeting) && p.governed(i), it.code == ':' && !p.starts(i):
 			return true
 		case told && (it.code == 'c' || it.code == 'p') && p.infinitiveAt(p.next(i)):
 			return true
@@ -129,12 +129,27 @@ func (p *parser) content(e *element) bool {
 	return false
 }
 
+// governed reports whether what happens at a time is what the goal is about: "lembra da aula de inglês às 9h".
+func (p *parser) governed(i int) bool {
+	k := p.before(i)
+	if c := p.code(k); c == 'd' || c == 'x' {
+		k = p.before(k)
+	}
+	return k >= 0 && strings.IndexByte("bvp", p.codes[k]) >= 0
+}
+
 // infinitiveAt reports whether what stands behind "to" or "para" is done by somebody else: "ask Ana to come", "pede pra Ana vir".
 func (p *parser) infinitiveAt(i int) bool {
 	if p.lang.english {
 		return p.code(i) == '_' && !p.item(i).capital
 	}
-	return p.item(i).is(verb) || p.item(p.next(i)).is(verb) && p.code(i) == '_'
+	for range 3 {
+		if p.item(i).is(verb) {
+			return true
+		}
+		i = p.next(i)
+	}
+	return false
 }
 
 // past reports whether the only thing that the text says of a time is that it has passed.

@@ -36,6 +36,7 @@ const (
 	book           // has a time of its own: "book", "reschedule"
 	meeting        // happens at a time of its own: "show", "reunião"
 	remind         // "remind me", "an alarm"
+	verse          // has numbers like times: "read John 3:16", "score"
 	polite         // says nothing: "please", "can you"
 )
 
@@ -52,7 +53,7 @@ var grammar = map[string]byte{
 var properties = map[string]class{
 	"vague": vague, "zone": doubt, "doubt": doubt, "limit": limit, "soft": soft, "every": every, "often": often, "named": named, "meal": meal,
 	"numbered": numbered, "settable": settable, "party": party, "measure": measure, "money": money, "verb": verb, "report": report,
-	"clause": clause, "book": book, "meeting": meeting, "remind": remind, "word": polite, "plain": known,
+	"clause": clause, "book": book, "meeting": meeting, "remind": remind, "verse": verse, "word": polite, "plain": known,
 }
 
 // entry is what a vocabulary says of a phrase.

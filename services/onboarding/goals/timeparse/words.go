@@ -113,7 +113,7 @@ func (l *language) longest(words []word, at int) (item, int) {
 		}
 		phrase += w.text
 		if found, ok := l.words[phrase]; ok {
-			it.entry, to = found, i+1
+			it.entry, it.text, to = found, phrase, i+1
 		} else if !l.begins[phrase] {
 			break
 		}
@@ -128,6 +128,9 @@ func (l *language) longest(words []word, at int) (item, int) {
 		it.figures()
 	case it.kind == 'a':
 		it.code = '_'
+		if base, ish := strings.CutSuffix(it.text, "ish"); ish && l.words[base].code > 0 && l.words[base].code != '_' { // "noonish"
+			it.classes = vague
+		}
 	case it.kind < utf8.RuneSelf:
 		it.code = byte(it.kind)
 	default:
