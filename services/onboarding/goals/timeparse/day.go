@@ -66,7 +66,7 @@ func (p *parser) weekdayStands(at int, g groups, led bool) bool {
 	it := p.item(next)
 	figure := it.digits > 0 && !p.counts(next)
 	hour := figure || strings.IndexByte("@MX", it.code) >= 0 || p.unitIs(next, "day") || it.code == 'x' && p.item(p.next(next)).digits > 0 ||
-		it.code == 'x' && p.code(p.next(next)) == 'n' || it.code == ',' && p.item(p.next(next)).digits > 0
+		it.code == 'x' && strings.IndexByte("nX", p.code(p.next(next))) >= 0 && p.code(p.next(next)) > 0 || it.code == ',' && p.item(p.next(next)).digits > 0
 	if p.items[at].code == 'y' && len(p.items[at].text) <= 3 {
 		return hour || p.follows(g.from(0))
 	}
@@ -91,6 +91,8 @@ func readDate(p *parser, g groups) (element, bool) {
 	for i := g.from(0); i < g.to(0); i++ {
 		it := &p.items[i]
 		switch {
+		case it.text == "dez" && len(numbers) == 1: // December, and ten
+			e.day.month = time.December
 		case it.digits == 4:
 			e.day.year = it.value
 		case it.digits > 0 || it.code == 'n' || it.code == '#':

@@ -80,6 +80,7 @@ var (
 		{`(?:i d |@ |t |d )?(M)`, readPart},       // in the morning
 	}
 	portugueseForms = []shape{
+		{`(?:[ivop] )*(?:u )?[12]e?(?: v)? n(?: v 4)?`, readDate},                    // 5 de dez
 		{`(?:[opv] )*u ([12]e?|n|#)(?: [vto]* (?:(N) u|u (V)|t u|u))?`, readOfMonth}, // dia 5, dia 5 do mês que vem
 		{`(AMOUNT) i`, readAmount},
 		{`([@xp] )?([12n]|a)(?: u)? (p) ([n12]|a)(?: H)?`, readPast},        // quinze para as nove

@@ -124,7 +124,7 @@ func (p *parser) mayBeHour(i int) bool {
 	if it.digits > 4 || p.phone(i) || before.is(money|numbered) || before.is(measure) && before.kind == 'a' {
 		return false
 	}
-	if it.digits > 0 && it.glued && before.kind == '-' && p.item(k-1).kind == 'a' { // "Catch-22"
+	if it.digits > 0 && it.glued && (before.code == '_' || before.kind == '-' && p.item(k-1).kind == 'a') { // "b12", "Catch-22"
 		return false
 	}
 	behind := p.inside(k) != nil || (before.kind != 'a' || before.code == '&') && before.digits == 0 && p.inside(p.before(k)) != nil
@@ -144,7 +144,7 @@ func (p *parser) mayBeHour(i int) bool {
 		return false
 	case it.digits == 0:
 		past := strings.IndexByte("pc", next.code) >= 0 && next.code != 0 && p.code(p.next(p.next(i))) == 'n' // "quinze pras seis"
-		return led && (before.code != 'i' || next.code != '_') || behind || past
+		return led && (before.code != 'i' || next.code != '_' || next.is(verb)) || behind || past
 	case led || behind:
 		return true
 	case it.value > 24:
