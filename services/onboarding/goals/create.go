@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/letters"
-	"paceline.internal/services/onboarding/goals/when"
+	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 // MaxSaid bounds what is said, in characters.
@@ -136,8 +136,8 @@ func (s *Service) read(ctx context.Context, n New, p Prepared) (Goal, error) {
 
 // readWords sets the goal's time by its words: by the rules, and where they leave it unclear by a model, if there is one.
 func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Location) error {
-	read := when.Read(n.Said, g.Locale, zone, n.SaidAt)
-	if read.Kind == when.Unclear && !read.Past && s.Reader != nil && s.Reader.Reads(n.OrgID) {
+	read := timeparse.Read(n.Said, g.Locale, zone, n.SaidAt)
+	if read.Kind == timeparse.Unclear && !read.Past && s.Reader != nil && s.Reader.Reads(n.OrgID) {
 		asked, err := s.ask(ctx, n, g.Locale, zone)
 		if err != nil {
 			return err
@@ -149,11 +149,11 @@ func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Loca
 	switch {
 	case read.Past:
 		return ErrPast
-	case read.Kind == when.Unclear:
+	case read.Kind == timeparse.Unclear:
 		return &UnclearError{Understood: read.Understood}
-	case read.Kind == when.None && g.Kind == Phone:
+	case read.Kind == timeparse.None && g.Kind == Phone:
 		return ErrNoTime
-	case read.Kind == when.None:
+	case read.Kind == timeparse.None:
 		return nil
 	}
 	g.ScheduledFor, g.Goal, g.Understood, g.Note = read.At, read.Goal, read.Understood, read.Note
@@ -170,7 +170,7 @@ func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Loca
 
 // ask asks the model once: what it read is kept under the key, and a repeat does not ask again. A failure of the model leaves it to the
 // rules.
-func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Location) (*when.Reading, error) {
+func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Location) (*timeparse.Reading, error) {
 	kept, err := s.Store.Reading(ctx, n)
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Loca
 			return nil, err
 		}
 	}
-	var read when.Reading
+	var read timeparse.Reading
 	if err := json.Unmarshal(kept, &read); err != nil {
 		return nil, fmt.Errorf("decode a reading: %w", err)
 	}

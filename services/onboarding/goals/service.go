@@ -12,7 +12,7 @@ import (
 
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/services/onboarding/goals/when"
+	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 // Route is where QStash takes the alarms of goals: two callbacks of the gateway.
@@ -91,7 +91,7 @@ type messages interface {
 // reader is a model that reads what the rules cannot; classifier.Client implements it.
 type reader interface {
 	Reads(orgID string) bool
-	Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (when.Reading, error)
+	Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (timeparse.Reading, error)
 }
 
 // Config is what a Service needs.

@@ -1,7 +1,7 @@
-// Package classifier asks a language model when a goal is meant, for texts that package when leaves unclear. It speaks the chat protocol of
+// Package classifier asks a language model when a goal is meant, for texts that package timeparse leaves unclear. It speaks the chat protocol of
 // OpenAI, which many servers speak. The text leaves to that server, so it is asked only for the organisations that are configured.
 //
-// The model reads, and decides nothing: it names wall-clock fields or an amount, and package when makes the instant of them. What it is
+// The model reads, and decides nothing: it names wall-clock fields or an amount, and package timeparse makes the instant of them. What it is
 // told to
 // answer by words in a goal is checked like every answer, so the worst that they bring about is another time that is still to come.
 package classifier
@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/services/onboarding/goals/when"
+	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 const (
@@ -93,19 +93,19 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // still
 // to come, or anything failed, it returns an error, and the caller keeps to what the rules read. That the model finds no time is no reading
 // either: the rules found one, and a goal that runs at once by mistake cannot be taken back.
-func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (when.Reading, error) {
+func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (timeparse.Reading, error) {
 	if len(text) > maxText {
-		return when.Reading{}, ErrAnswer
+		return timeparse.Reading{}, ErrAnswer
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	said, err := c.ask(ctx, question(c.cfg.Model, text, locale, now.In(zone)))
 	if err != nil {
-		return when.Reading{}, err
+		return timeparse.Reading{}, err
 	}
 	goal := said.Goal
-	if goal == "" || !when.Subsequence(goal, text) || negated(goal) != negated(text) {
-		goal = when.Read(text, locale, zone, now).Goal
+	if goal == "" || !timeparse.Subsequence(goal, text) || negated(goal) != negated(text) {
+		goal = timeparse.Read(text, locale, zone, now).Goal
 	}
 	return said.reading(goal, locale, zone, now)
 }
@@ -137,8 +137,8 @@ type answer struct {
 }
 
 // reading makes the instant of an answer.
-func (a *answer) reading(goal, locale string, zone *time.Location, now time.Time) (when.Reading, error) {
-	var read when.Reading
+func (a *answer) reading(goal, locale string, zone *time.Location, now time.Time) (timeparse.Reading, error) {
+	var read timeparse.Reading
 	switch a.Kind {
 	case "none", "unclear":
 		return read, ErrNoTime
@@ -151,18 +151,18 @@ func (a *answer) reading(goal, locale string, zone *time.Location, now time.Time
 			wall.Minute() != *a.Minute {
 			return read, ErrAnswer // 30 February, 25:00
 		}
-		read = when.OnClock(wall, goal, locale, zone, now)
+		read = timeparse.OnClock(wall, goal, locale, zone, now)
 	case "in":
 		amount, ok := a.amount()
 		if !ok {
 			return read, ErrAnswer
 		}
-		read = when.FromNow(amount, goal, locale, zone, now)
+		read = timeparse.FromNow(amount, goal, locale, zone, now)
 	default:
 		return read, ErrAnswer
 	}
-	if read.Kind != when.At {
-		return when.Reading{}, ErrNoTime
+	if read.Kind != timeparse.At {
+		return timeparse.Reading{}, ErrNoTime
 	}
 	return read, nil
 }
@@ -170,24 +170,24 @@ func (a *answer) reading(goal, locale string, zone *time.Location, now time.Time
 // maxAmount is more of any unit than a scheduler's plan reaches.
 const maxAmount = 1_000_000
 
-func (a *answer) amount() (when.Amount, bool) {
+func (a *answer) amount() (timeparse.Amount, bool) {
 	if a.Amount == nil || *a.Amount < 1 || *a.Amount > maxAmount {
-		return when.Amount{}, false
+		return timeparse.Amount{}, false
 	}
 	n := *a.Amount
 	switch a.Unit {
 	case "seconds":
-		return when.Amount{Exact: time.Duration(n) * time.Second}, true
+		return timeparse.Amount{Exact: time.Duration(n) * time.Second}, true
 	case "minutes":
-		return when.Amount{Exact: time.Duration(n) * time.Minute}, true
+		return timeparse.Amount{Exact: time.Duration(n) * time.Minute}, true
 	case "hours":
-		return when.Amount{Exact: time.Duration(n) * time.Hour}, true
+		return timeparse.Amount{Exact: time.Duration(n) * time.Hour}, true
 	case "days":
-		return when.Amount{Days: n}, true
+		return timeparse.Amount{Days: n}, true
 	case "weeks":
-		return when.Amount{Days: 7 * n}, true
+		return timeparse.Amount{Days: 7 * n}, true
 	default:
-		return when.Amount{}, false
+		return timeparse.Amount{}, false
 	}
 }
 

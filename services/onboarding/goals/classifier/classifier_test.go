@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"paceline.internal/services/onboarding/goals/classifier"
-	"paceline.internal/services/onboarding/goals/when"
+	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,7 +61,7 @@ func choice(c map[string]any) http.HandlerFunc {
 
 const thursday = `{"kind":"at","year":2026,"month":11,"day":26,"hour":9,"minute":0,"amount":null,"unit":"none","goal":"call John, not Ana"}`
 
-func (m *model) read(t *testing.T) (when.Reading, error) {
+func (m *model) read(t *testing.T) (timeparse.Reading, error) {
 	t.Helper()
 	zone, err := time.LoadLocation("America/New_York")
 	require.NoError(t, err)
@@ -73,8 +73,8 @@ func TestAModelNamesAWallClockTimeAndWeMakeTheInstant(t *testing.T) {
 	m := scripted(t, completion(thursday))
 	read, err := m.read(t)
 	require.NoError(t, err)
-	require.Equal(t, when.Reading{
-		Kind: when.At, At: time.Date(2026, 11, 26, 14, 0, 0, 0, time.UTC), Goal: "call John, not Ana", Understood: "tomorrow at 09:00",
+	require.Equal(t, timeparse.Reading{
+		Kind: timeparse.At, At: time.Date(2026, 11, 26, 14, 0, 0, 0, time.UTC), Goal: "call John, not Ana", Understood: "tomorrow at 09:00",
 	}, read)
 	require.True(t, m.client.Reads(org))
 	require.False(t, m.client.Reads("another"))
@@ -122,7 +122,7 @@ func TestAGoalThatSaysSomethingElseIsNotTheModels(t *testing.T) {
 			read, err := scripted(t, completion(strings.Replace(thursday, "call John, not Ana", goal, 1))).read(t)
 			require.NoError(t, err)
 			require.Equal(t, text, read.Goal, "the rules' one")
-			require.Equal(t, when.At, read.Kind)
+			require.Equal(t, timeparse.At, read.Kind)
 		})
 	}
 }
@@ -184,7 +184,7 @@ func TestEveryFailureOfTheModelIsAnErrorAndNeverAReading(t *testing.T) {
 			t.Parallel()
 			read, err := scripted(t, test.answer).read(t)
 			require.Error(t, err)
-			require.Equal(t, when.Reading{}, read)
+			require.Equal(t, timeparse.Reading{}, read)
 			require.NotContains(t, err.Error(), "John", "an error is logged")
 			require.NotContains(t, err.Error(), key)
 			if status, ok := test.want.(*classifier.StatusError); ok { //nolint:errorlint // the table's own value
@@ -214,7 +214,7 @@ func TestAnAnswerThatTheGoalDictatesIsCheckedLikeEveryOther(t *testing.T) {
 			t.Parallel()
 			read, err := scripted(t, completion(answer)).client.Read(t.Context(), injected, "en", zone, now)
 			if err == nil {
-				require.Equal(t, when.At, read.Kind)
+				require.Equal(t, timeparse.At, read.Kind)
 				require.True(t, read.At.After(now))
 				require.Equal(t, injected, read.Goal)
 			}
