@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"paceline.internal/services/onboarding/goals/timeparse"
 )
@@ -104,7 +105,7 @@ func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Locat
 		return timeparse.Reading{}, err
 	}
 	goal := said.Goal
-	if goal == "" || !timeparse.Subsequence(goal, text) || negated(goal) != negated(text) {
+	if goal == "" || !subsequence(goal, text) || negated(goal) != negated(text) {
 		goal = timeparse.Read(text, locale, zone, now).Goal
 	}
 	return said.reading(goal, locale, zone, now)
@@ -121,6 +122,37 @@ func negated(text string) int {
 		}
 	}
 	return count
+}
+
+// subsequence reports whether the words of a goal are words of the text in their order, whatever stands between and around them.
+func subsequence(goal, text string) bool {
+	rest := bare(text)
+	for _, want := range bare(goal) {
+		found := false
+		for i, have := range rest {
+			if have == want {
+				rest, found = rest[i+1:], true
+				break
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// bare are the words of a text without the marks around them.
+func bare(text string) []string {
+	var words []string
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune(",;!?()[]{}\"“”…", r)
+	}) {
+		if word = strings.Trim(word, ".,;:!?()[]{}<>\"'“”‘’-–—…"); word != "" {
+			words = append(words, word)
+		}
+	}
+	return words
 }
 
 // answer is what the model is asked for.

@@ -1,9 +1,6 @@
 package timeparse
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 type dayKind int
 
@@ -25,141 +22,115 @@ type day struct {
 	year      int // 0: not said
 	month     time.Month
 	day       int
-	plus      int      // days after it
-	part      partKind // "tonight", "this morning"
+	plus      int // days after it
+	part      int // "tonight", "this morning"
 }
 
 func readDay(p *parser, g groups) (element, bool) {
-	e := element{kind: aDay, day: day{kind: offset}}
-	first := p.code(g.from(0))
-	if len(g) == 4 { // today, tomorrow, tonight
-		it := &p.items[g.from(1)]
-		e.led = p.firm(g.from(0))
-		e.day.offset = it.value
-		if it.code == 'T' {
-			e.day.part = night
-		}
-		return e, first != 'p' || p.has(remind)
+	it := &p.items[g.from(1)]
+	e := element{kind: aDay, led: p.firm(g.from(0)), day: day{kind: offset, offset: it.value}}
+	if it.code == 'T' {
+		e.day.part = night
 	}
-	at := g.from(2)
-	it := &p.items[at]
-	e.led = p.firm(g.from(0))
-	e.day = day{kind: aWeekday, weekday: time.Weekday(it.value), next: g.from(1) >= 0 || g.from(3) >= 0}
-	if g.from(4) >= 0 || g.from(5) >= 0 {
-		if !p.unitIs(g.to(0)-1, "week") && !p.unitIs(p.before(g.to(0)-1), "week") {
-			return e, false
-		}
-		e.day.nextWeek, e.day.next = true, false
-	}
-	if first == 'p' && !p.has(remind) {
-		return e, false
-	}
-	return e, it.code == 'w' || e.day.next || e.day.nextWeek || p.weekdayStands(at, g, e.led)
+	return e, p.leads(g)
 }
 
-// firm reports whether an item leads to a time, and not to the name of something.
-func (p *parser) firm(i int) bool { return strings.IndexByte("oit@xN", p.code(i)) >= 0 }
+// readWeekday reads a weekday; one of two groups behind it, or the first of them before it, may be a week.
+func readWeekday(p *parser, g groups) (element, bool) {
+	at, week := 2, 4
+	if len(g) == 8 {
+		at, week = 3, 2
+	}
+	it := &p.items[g.from(at)]
+	e := element{kind: aDay, led: p.firm(g.from(0)), day: day{kind: aWeekday, weekday: time.Weekday(it.value)}}
+	if g.found(week) {
+		e.day.nextWeek = p.unitIn(g, week, "week")
+		return e, e.day.nextWeek && p.leads(g) && (it.code == 'w' || len(it.text) > 3)
+	}
+	e.day.next = g.found(1) || g.found(3)
+	return e, p.leads(g) && (it.code == 'w' || e.day.next || p.weekdayStands(it, g))
+}
 
 // weekdayStands reports whether a word that may be something else, such as "sun" and "segunda", is a weekday.
-func (p *parser) weekdayStands(at int, g groups, led bool) bool {
-	next := p.next(g.to(0) - 1)
-	it := p.item(next)
-	figure := it.digits > 0 && !p.counts(next)
-	hour := figure || strings.IndexByte("@MX", it.code) >= 0 || p.unitIs(next, "day") || it.code == 'x' && p.item(p.next(next)).digits > 0 ||
-		it.code == 'x' && strings.IndexByte("nX", p.code(p.next(next))) >= 0 && p.code(p.next(next)) > 0 || it.code == ',' && p.item(p.next(next)).digits > 0
-	if p.items[at].code == 'y' && len(p.items[at].text) <= 3 {
-		return hour || p.follows(g.from(0))
+func (p *parser) weekdayStands(it *item, g groups) bool {
+	i := p.next(g.to(0) - 1)
+	next, behind := p.item(i), p.item(p.next(i))
+	number := behind.digits > 0 || among(behind.code, "nX")
+	switch {
+	case next.digits > 0 && !p.counts(i), among(next.code, "@MX"), next.code == 'u' && units[next.value].name == "day",
+		among(next.code, "x,") && number, p.beforeElement(g.from(0)) != nil:
+		return true
 	}
-	return hour || p.follows(g.from(0)) || led && p.code(g.from(0)) != 'v' && (it.code != '_' || it.is(verb|remind|polite))
+	return len(it.text) > 3 && p.firm(g.from(0)) && (next.code != '_' || next.is(verb|remind|polite))
 }
 
-func readDayOfNextWeek(p *parser, g groups) (element, bool) {
-	it := &p.items[g.from(1)]
-	week := false
-	for i := g.from(0); i < g.from(1); i++ {
-		week = week || p.unitIs(i, "week")
+// unitIn reports whether a group has a unit of this name.
+func (p *parser) unitIn(g groups, n int, name string) bool {
+	for i := g.from(n); i < g.to(n); i++ {
+		if p.items[i].code == 'u' && units[p.items[i].value].name == name {
+			return true
+		}
 	}
-	e := element{kind: aDay, led: true, day: day{kind: aWeekday, weekday: time.Weekday(it.value), nextWeek: true}}
-	return e, week && (it.code == 'w' || len(it.text) > 3)
+	return false
 }
 
 // readDate reads a date by its numbers and its month, wherever they stand.
 func readDate(p *parser, g groups) (element, bool) {
-	e := element{kind: aDay, day: day{kind: date}}
-	var numbers []int
-	var sep byte
+	e := element{kind: aDay, led: p.firm(g.from(0)), day: day{kind: date}}
+	d := &e.day
+	var n []int
 	for i := g.from(0); i < g.to(0); i++ {
-		it := &p.items[i]
-		switch {
-		case it.text == "dez" && len(numbers) == 1: // December, and ten
-			e.day.month = time.December
+		switch it := &p.items[i]; {
+		case it.text == "dez" && len(n) == 1: // December, and ten
+			d.month = time.December
 		case it.digits == 4:
-			e.day.year = it.value
+			d.year = it.value
 		case it.digits > 0 || it.code == 'n' || it.code == '#':
-			numbers = append(numbers, it.value)
-		case it.code == 'm' || it.code == 'j':
-			e.day.month = time.Month(it.value)
-		case it.code == '/' || it.code == '-' || it.code == '.' && sep == 0 && e.day.month == 0:
-			sep = it.code
-		case it.code == 'u' && !p.unitIs(i, "day"):
+			n = append(n, it.value)
+		case among(it.code, "mj"):
+			d.month = time.Month(it.value)
+		case it.code == 'u' && units[it.value].name != "day":
 			return e, false
-		case strings.IndexByte("oip", it.code) >= 0:
-			e.led = true
 		}
 	}
 	ok := true
 	switch {
-	case e.day.month != 0:
-		e.day.day = numbers[0]
-	case sep == '-':
-		e.day.month, e.day.day = time.Month(numbers[0]), numbers[1]
+	case d.month != 0 && len(n) == 1:
+		d.day = n[0]
+		ok = d.year != 0 || !p.counts(g.to(0)-1)
+	case len(n) < 2:
+		return e, false
+	case p.code(g.to(0)-2) == '-':
+		d.month, d.day = time.Month(n[0]), n[1]
+	case p.lang.english && n[1] > 12:
+		d.month, d.day = time.Month(n[0]), n[1]
 	default:
-		ok = e.day.figures(numbers, p.lang.english)
+		d.month, d.day = time.Month(n[1]), n[0]
+		ok = !p.lang.english || n[0] > 12 || n[0] == n[1]
 	}
-	next := g.to(0)
-	glued := strings.IndexByte("/-:.1234", p.code(next)) >= 0 && p.item(p.next(next-1)).digits+p.item(next+1).digits > 0
-	short := e.day.month != 0 && sep == 0 && e.day.year == 0 && p.counts(g.to(0)-1)
-	return e, ok && !glued && !short && e.day.month >= 1 && e.day.month <= 12 && e.day.day >= 1 && e.day.day <= 31 &&
-		(p.code(g.from(0)) != 'p' || p.has(remind))
-}
-
-// figures sets a date of two or three numbers, and reports whether they are in no doubt.
-func (d *day) figures(n []int, english bool) bool {
 	if len(n) == 3 {
 		d.year = 2000 + n[2]
 	}
-	d.day, d.month = n[0], time.Month(n[1])
-	if english && n[1] > 12 {
-		d.day, d.month = n[1], time.Month(n[0])
-		return true
-	}
-	return !english || n[0] > 12 || n[0] == n[1]
+	next := p.item(g.to(0))
+	glued := among(next.code, "/-:.") && p.item(g.to(0)+1).digits > 0
+	return e, ok && !glued && d.month >= 1 && d.month <= 12 && d.day >= 1 && d.day <= 31 && p.leads(g)
 }
 
+// readOfMonth reads a day of the month, and in Portuguese which month.
 func readOfMonth(p *parser, g groups) (element, bool) {
-	it := &p.items[g.from(1)]
-	e := element{kind: aDay, led: true, day: day{kind: ofMonth, day: it.value}}
-	if !p.lang.english {
-		i := g.from(0)
-		for p.items[i].code != 'u' {
-			i++
-		}
-		if !p.unitIs(i, "day") {
-			return e, false
-		}
-		i = g.to(0) - 1
-		e.day.nextMonth = g.from(2) >= 0 || g.from(3) >= 0
-		if month := p.unitIs(i, "month") || p.unitIs(p.before(i), "month"); g.to(0) > g.to(1) && !month {
-			return e, false
+	var it *item
+	for n := 1; n <= 3; n++ {
+		if g.found(n) {
+			it = &p.items[g.from(n)]
 		}
 	}
-	glued := p.item(g.to(0))
-	return e, it.value >= 1 && it.value <= 31 && glued.code != '/' && glued.code != ':' && glued.code != '-' && glued.code != 'h' &&
-		(p.code(g.from(0)) != 'p' || p.has(remind)) && (!p.lang.english || p.dayEnds(g))
-}
-
-// dayEnds reports whether "the 5th" is a day, and not the fifth of something.
-func (p *parser) dayEnds(g groups) bool {
+	e := element{kind: aDay, led: true, day: day{kind: ofMonth, day: it.value}}
 	next := p.item(p.next(g.to(0) - 1))
-	return next.code == 0 || next.digits > 0 || strings.IndexByte("@,nXi", next.code) >= 0 || p.code(g.from(0)) == 'o' && next.is(verb)
+	ok := it.value >= 1 && it.value <= 31 && p.leads(g) && !(next.glued && among(next.code, "/:-h"))
+	if p.lang.english { // "the 5th" may be the fifth of something
+		behind := next.code == 0 || next.digits > 0 || among(next.code, "@,nXi") || p.lead(g) == 'o' && next.is(verb)
+		return e, ok && behind
+	}
+	e.day.nextMonth = p.unitIn(g, 4, "month") && among(p.item(g.from(4)).code, "N") || p.code(g.to(0)-1) == 'V'
+	return e, ok && p.unitIn(g, 0, "day") && (!g.found(4) || p.unitIn(g, 4, "month"))
 }

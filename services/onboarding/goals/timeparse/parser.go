@@ -3,7 +3,6 @@ package timeparse
 import (
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // parser reads one text in one language.
@@ -38,11 +37,11 @@ func (p *parser) scan() {
 
 // at reads the element that begins at an item.
 func (p *parser) at(i int) (element, bool) {
-	if strings.IndexByte(" _!,", p.codes[i]) >= 0 || p.items[i].digits > 0 && p.continues(i) {
+	if i >= len(p.items) || among(p.codes[i], " _!,") || p.continues(i) {
 		return element{}, false
 	}
 	for _, f := range p.lang.forms {
-		found := f.pattern.FindStringSubmatchIndex(p.codes[i:])
+		found := f.matcher.FindStringSubmatchIndex(p.codes[i:])
 		if found == nil {
 			continue
 		}
@@ -69,19 +68,16 @@ func (p *parser) continues(i int) bool {
 
 // next and before are the nearest items that are no space.
 func (p *parser) next(i int) int {
-	for i++; i < len(p.items) && p.items[i].code == ' '; i++ {
+	for i++; p.code(i) == ' '; i++ {
 	}
 	return i
 }
 
 func (p *parser) before(i int) int {
-	for i--; i >= 0 && p.items[i].code == ' '; i-- {
+	for i--; p.code(i) == ' '; i-- {
 	}
 	return i
 }
-
-// last is the last item of an hour and its minutes.
-func (p *parser) last(g groups) int { return max(g.to(2), g.to(3)) - 1 }
 
 var nothing item
 
@@ -98,11 +94,6 @@ func (p *parser) has(c class) bool {
 	return slices.ContainsFunc(p.items, func(it item) bool { return it.is(c) })
 }
 
-func (p *parser) unitIs(i int, name string) bool {
-	it := p.item(i)
-	return it.code == 'u' && it.value > 0 && unitNames[it.value-1] == name
-}
-
 // inside returns the element that an item is in.
 func (p *parser) inside(i int) *element {
 	for k := range p.elements {
@@ -113,45 +104,42 @@ func (p *parser) inside(i int) *element {
 	return nil
 }
 
-// beside reports whether nothing but a comma stands between two items.
-func (p *parser) beside(to, from int) bool {
-	return to <= from && strings.Trim(p.codes[to:from], " ,") == ""
-}
-
-// follows reports whether an element ends before an item.
-func (p *parser) follows(i int) bool {
-	return len(p.elements) > 0 && p.beside(p.elements[len(p.elements)-1].to, i)
+// beforeElement returns the element that ends before an item, with nothing but a comma between them.
+func (p *parser) beforeElement(i int) *element {
+	k := p.before(i)
+	if p.code(k) == ',' {
+		k = p.before(k)
+	}
+	return p.inside(k)
 }
 
 // starts reports whether only times and what says nothing stand before an item: "hey, remind me".
 func (p *parser) starts(i int) bool {
 	for k := p.before(i); k >= 0; k = p.before(k) {
-		it := &p.items[k]
-		if it.kind == 'a' && !it.is(polite|remind) && p.inside(k) == nil || it.digits > 0 && p.inside(k) == nil {
+		if it := &p.items[k]; p.inside(k) == nil && (it.digits > 0 || it.kind == 'a' && !it.is(polite|remind)) {
 			return false
 		}
 	}
 	return true
 }
 
-// plural reports whether an item may be what is counted.
-func (it *item) plural() bool {
-	return it.is(measure) || it.code == '_' && strings.HasSuffix(it.text, "s") && !strings.HasSuffix(it.text, "ss") &&
-		!it.is(verb|remind|polite|report|clause|book|vague|doubt|limit|soft)
-}
-
 // counts reports whether the number at an item says how many: "3 eggs", "2 large pizzas".
 func (p *parser) counts(i int) bool {
-	for k, words := p.next(i), 0; words < 3 && p.code(k) == '_'; k, words = p.next(k), words+1 {
+	k := p.next(i)
+	if among(p.code(k), "%$") || p.item(k).is(measure) {
+		return true
+	}
+	for words := 0; words < 3 && p.code(k) == '_'; k, words = p.next(k), words+1 {
 		it := &p.items[k]
+		other := it.is(verb | remind | polite | clause | report | book | vague | doubt | limit | soft)
 		switch {
-		case it.plural():
+		case it.is(measure), !other && strings.HasSuffix(it.text, "s") && !strings.HasSuffix(it.text, "ss"):
 			return true
 		case it.is(verb | remind | polite | clause):
 			return false
 		}
 	}
-	return strings.IndexByte("%$", p.code(p.next(i))) >= 0 || p.item(p.next(i)).is(measure)
+	return false
 }
 
 // ends reports whether a bare hour may end before an item: what follows is not what it counts.
@@ -159,9 +147,7 @@ func (p *parser) ends(i int) bool {
 	k := p.next(i - 1)
 	it := p.item(k)
 	switch {
-	case strings.IndexByte("n123490%$uHhsF", it.code) >= 0 && it.code != 0:
-		return false
-	case it.classes == 0 && it.code == '_' && len(it.text) <= 2, it.code == 'a' && p.lang.english: // "9 pn"
+	case among(it.code, "n123490%$uHhsF"), it.code == 'a' && p.lang.english, it.classes == 0 && it.code == '_' && len(it.text) <= 2: // "9 pn"
 		return false
 	case it.kind != 'a' && it.glued && p.item(k+1).glued && p.item(k+1).digits > 0:
 		return false
@@ -171,22 +157,19 @@ func (p *parser) ends(i int) bool {
 
 // found are the words of time as the text has them.
 func (p *parser) found() string {
-	var spans [][2]int
-	for _, e := range p.elements {
-		spans = append(spans, [2]int{e.from, e.to})
+	time := make([]bool, len(p.items)+1)
+	for i := range p.items {
+		time[i] = p.inside(i) != nil || slices.Contains(p.left, i)
 	}
-	for _, i := range p.left {
-		spans = append(spans, [2]int{i, i + 1})
-	}
-	slices.SortFunc(spans, func(a, b [2]int) int { return a[0] - b[0] })
 	var words []string
-	for k := 0; k < len(spans); k++ {
-		from, to := spans[k][0], spans[k][1]
-		for k+1 < len(spans) && strings.Trim(p.codes[to:spans[k+1][0]], " ") == "" {
-			k++
-			to = spans[k][1]
+	for i := 0; i < len(p.items); i++ {
+		from := i
+		for time[i] || i > from && p.code(i) == ' ' && time[i+1] {
+			i++
 		}
-		words = append(words, p.text[p.items[from].start:p.items[to-1].end])
+		if i > from {
+			words = append(words, p.text[p.items[from].start:p.items[i-1].end])
+		}
 	}
 	return strings.Join(words, ", ")
 }
@@ -195,20 +178,17 @@ func (p *parser) found() string {
 func (p *parser) sure(other *language) bool {
 	for i := range p.items {
 		it := &p.items[i]
-		if p.inside(i) == nil && !slices.Contains(p.left, i) {
-			continue
-		}
-		if it.is(core) && other.words[it.text].code <= '_' || it.code == '@' && it.kind == 'a' {
+		alone := it.is(core) && other.words[it.text].code <= '_' || it.code == '@' && it.kind == 'a'
+		if alone && (p.inside(i) != nil || slices.Contains(p.left, i)) {
 			return true
 		}
 	}
 	return false
 }
 
-const space = " \t\r\n"
-
 // goal is the text without its words of time.
 func (p *parser) goal() string {
+	const space = " \t\r\n"
 	var b strings.Builder
 	at := 0
 	for _, e := range p.elements {
@@ -225,17 +205,4 @@ func (p *parser) goal() string {
 	}
 	b.WriteString(p.text[at:])
 	return strings.TrimRight(strings.Join(strings.Fields(b.String()), " "), " ,;:-–—(")
-}
-
-// bare are the words of a text without the marks around them.
-func bare(text string) []string {
-	var words []string
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune(",;!?()[]{}\"“”…", r)
-	}) {
-		if word = strings.Trim(word, ".,;:!?()[]{}<>\"'“”‘’-–—…"); word != "" {
-			words = append(words, word)
-		}
-	}
-	return words
 }

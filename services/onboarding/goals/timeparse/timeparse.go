@@ -44,8 +44,8 @@ func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	}
 	words := cut(text)
 	own, other := languages(locale)
-	reading, sure := own.read(text, words, other, &own.say, zone, now)
-	foreign, otherSure := other.read(text, words, own, &own.say, zone, now)
+	reading, sure := own.read(text, words, other, own.say, zone, now)
+	foreign, otherSure := other.read(text, words, own, own.say, zone, now)
 	switch {
 	case !otherSure, sure && reading.Kind == At && foreign.Kind == At && reading.At.Equal(foreign.At):
 		return reading
@@ -56,7 +56,7 @@ func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 }
 
 // read reads a text in one language, and reports whether it has words of time that only this language has.
-func (l *language) read(text string, words []word, other *language, say *phrases, zone *time.Location, now time.Time) (reading Reading, sure bool) {
+func (l *language) read(text string, words []word, other *language, say map[string]string, zone *time.Location, now time.Time) (reading Reading, sure bool) {
 	p := &parser{lang: l, text: text, items: l.items(words)}
 	p.scan()
 	p.mark()
@@ -82,7 +82,7 @@ func (l *language) read(text string, words []word, other *language, say *phrases
 // OnClock is the reading of a wall-clock time, given as if in UTC: Unclear and Past where it has passed.
 func OnClock(wall time.Time, goal, locale string, zone *time.Location, now time.Time) Reading {
 	own, _ := languages(locale)
-	reading := own.say.at(wall, zone, now.Truncate(time.Second))
+	reading := onClock(own.say, wall, zone, now.Truncate(time.Second))
 	reading.Goal = goal
 	return reading
 }
@@ -90,25 +90,7 @@ func OnClock(wall time.Time, goal, locale string, zone *time.Location, now time.
 // FromNow is the reading of an amount from now.
 func FromNow(amount Amount, goal, locale string, zone *time.Location, now time.Time) Reading {
 	own, _ := languages(locale)
-	reading := own.say.in(amount, zone, now.Truncate(time.Second))
+	reading := inAmount(own.say, amount, zone, now.Truncate(time.Second))
 	reading.Goal = goal
 	return reading
-}
-
-// Subsequence reports whether the words of a goal are words of the text in their order, whatever stands between and around them.
-func Subsequence(goal, text string) bool {
-	rest := bare(text)
-	for _, want := range bare(goal) {
-		found := false
-		for i, have := range rest {
-			if have == want {
-				rest, found = rest[i+1:], true
-				break
-			}
-		}
-		if !found {
-			return false
-		}
-	}
-	return true
 }

@@ -2,9 +2,9 @@ package timeparse
 
 import (
 	"embed"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 //go:embed words/*.tsv
@@ -26,8 +26,7 @@ const (
 	named          // a day that we do not know: "Christmas"
 	meal           // a time of day that we do not know: "lunch", "sunset"
 	numbered       // what has a number: "page 9"
-	settable       // what is set to a number: "volume"
-	party          // what is for a number of people: "a table for 4"
+	settable       // what is set to a number, or is for so many: "volume", "a table"
 	measure        // what is counted, without a plural's s: "9 km"
 	money          // before an amount of money
 	verb           // what is asked for
@@ -36,7 +35,7 @@ const (
 	book           // has a time of its own: "book", "reschedule"
 	meeting        // happens at a time of its own: "show", "reunião"
 	remind         // "remind me", "an alarm"
-	verse          // has numbers like times: "read John 3:16", "score"
+	verse          // has figures like times: "read John 3:16", "sleep 8h"
 	polite         // says nothing: "please", "can you"
 )
 
@@ -51,9 +50,9 @@ var grammar = map[string]byte{
 
 // properties has the other classes.
 var properties = map[string]class{
-	"vague": vague, "zone": doubt, "doubt": doubt, "limit": limit, "soft": soft, "every": every, "often": often, "named": named, "meal": meal,
-	"numbered": numbered, "settable": settable, "party": party, "measure": measure, "money": money, "verb": verb, "report": report,
-	"clause": clause, "book": book, "meeting": meeting, "remind": remind, "verse": verse, "word": polite, "plain": known,
+	"vague": vague, "doubt": doubt, "limit": limit, "soft": soft, "every": every, "often": often, "named": named, "meal": meal,
+	"numbered": numbered, "settable": settable, "measure": measure, "money": money, "verb": verb, "report": report, "clause": clause,
+	"book": book, "meeting": meeting, "remind": remind, "verse": verse, "word": polite, "plain": known,
 }
 
 // entry is what a vocabulary says of a phrase.
@@ -72,12 +71,12 @@ type language struct {
 	longestPhrase int
 	english       bool // a bare hour is one of two, and 9/25 a month and a day
 	forms         []form
-	say           phrases
+	say           map[string]string // what answers are made of
 }
 
 var (
-	english    = load(&language{english: true, forms: forms(anyForms, englishForms), say: englishPhrases}, "words/en.tsv")
-	portuguese = load(&language{forms: forms(anyForms, portugueseForms), say: portuguesePhrases}, "words/pt.tsv")
+	english    = load(&language{english: true, forms: forms(anyForms, englishForms)}, "words/en.tsv")
+	portuguese = load(&language{forms: forms(anyForms, portugueseForms)}, "words/pt.tsv")
 )
 
 // languages are the one of a locale and the other one.
@@ -88,25 +87,20 @@ func languages(locale string) (own, other *language) {
 	return english, portuguese
 }
 
-// The names that values have in the files.
-var (
-	units = map[string]Amount{
-		"second": {Exact: time.Second}, "minute": {Exact: time.Minute}, "hour": {Exact: time.Hour}, "day": {Days: 1}, "week": {Days: 7},
-		"fortnight": {Days: 14}, "month": {Months: 1}, "year": {Months: 12},
-	}
-	unitNames = []string{"second", "minute", "hour", "day", "week", "fortnight", "month", "year"}
-	partNames = []string{"dawn", "morning", "afternoon", "evening", "night"}
-)
-
 // load reads the words of a language. The files are part of the program, and a test reads them: what is wrong there panics.
 func load(l *language, name string) *language {
-	l.words, l.begins = map[string]entry{}, map[string]bool{}
+	l.words, l.begins, l.say = map[string]entry{}, map[string]bool{}, map[string]string{}
 	file, err := files.ReadFile(name)
 	if err != nil {
 		panic(err)
 	}
 	for line := range strings.Lines(string(file)) {
-		if cells := strings.Split(strings.TrimSpace(line), "\t"); len(cells) == 3 && cells[0][0] != '#' {
+		cells := strings.Split(strings.TrimSpace(line), "\t")
+		switch {
+		case len(cells) != 3 || line[0] == '#':
+		case cells[0] == "say":
+			l.say[cells[1]] = cells[2]
+		default:
 			for phrase := range strings.SplitSeq(cells[2], ", ") {
 				l.add(cells[0], cells[1], phrase)
 			}
@@ -116,25 +110,21 @@ func load(l *language, name string) *language {
 }
 
 func (l *language) add(class, value, phrase string) {
-	var key string
+	key := ""
 	words := cut(phrase)
 	for _, w := range words {
-		if w.kind == '-' && key != "" {
-			continue
-		}
-		if key != "" {
+		if w.kind != '-' || key == "" {
 			l.begins[key] = true
-			key += " "
+			key = strings.TrimPrefix(key+" "+w.text, " ")
 		}
-		key += w.text
 	}
-	l.longestPhrase = max(l.longestPhrase, 2*len(words))
+	l.longestPhrase = max(l.longestPhrase, 2*len(words)) // with its hyphens
 	e := l.words[key]
-	code, ok := grammar[class]
+	code, inForms := grammar[class]
 	switch {
-	case ok:
+	case inForms:
 		e.code, e.value = code, valueOf(value)
-		if strings.IndexByte("uHDTwymMX", code) >= 0 && len(key) > 3 {
+		if among(code, "uHDTwymMX") && len(key) > 3 {
 			e.classes |= core
 		}
 	case properties[class] == 0:
@@ -146,14 +136,16 @@ func (l *language) add(class, value, phrase string) {
 	l.words[key] = e
 }
 
+// valueOf is a number, the place of a unit in units or of a part of the day in parts.
 func valueOf(name string) int {
-	for _, names := range [][]string{unitNames, partNames} {
-		for i, n := range names {
-			if n == name {
-				return i + 1
-			}
-		}
+	if n := slices.IndexFunc(units, func(u unit) bool { return u.name == name }); n >= 0 {
+		return n
+	}
+	if n := slices.IndexFunc(parts, func(p part) bool { return p.name == name }); n >= 0 {
+		return n
 	}
 	n, _ := strconv.Atoi(name) // a class without values has none
 	return n
 }
+
+func among(c byte, set string) bool { return c != 0 && strings.IndexByte(set, c) >= 0 }

@@ -1,0 +1,96 @@
+package timeparse
+
+import "time"
+
+// Amount is how long after now something is meant: months, days and weeks keep the time of day, hours and minutes are exact.
+type Amount struct {
+	Months, Days int
+	Exact        time.Duration
+}
+
+// unit is one of an amount. The first is none.
+type unit struct {
+	name string
+	Amount
+}
+
+var units = []unit{
+	{},
+	{"second", Amount{Exact: time.Second}}, {"minute", Amount{Exact: time.Minute}}, {"hour", Amount{Exact: time.Hour}},
+	{"day", Amount{Days: 1}}, {"week", Amount{Days: 7}}, {"fortnight", Amount{Days: 14}},
+	{"month", Amount{Months: 1}}, {"year", Amount{Months: 12}},
+}
+
+// maxCount is more of any unit than any plan of a scheduler allows.
+const maxCount = 1_000_000
+
+func (a *Amount) add(n float64, u Amount) bool {
+	a.Months += int(n) * u.Months
+	a.Days += int(n) * u.Days
+	a.Exact += time.Duration(n * float64(u.Exact))
+	return n >= 0 && n <= maxCount && (n == float64(int(n)) || u.Exact > 0)
+}
+
+// amount adds up the items of an amount: "two and a half hours", "1h30", "1 hora, 20 minutos e 30 segundos".
+func (p *parser) amount(from, to int) (total Amount, ok bool) {
+	n, last := -1.0, Amount{}
+	for i := from; i < to; i++ {
+		it := &p.items[i]
+		switch {
+		case it.code == 'a' && p.code(p.next(i)) != 'q':
+			n = 1
+		case it.digits > 0 && n >= 0 && among(p.code(i-1), ".,"): // "1.5 hours"
+			scale := 1.0
+			for range it.digits {
+				scale *= 10
+			}
+			n += float64(it.value) / scale
+		case it.code == 'n' || it.digits > 0:
+			n = float64(it.value)
+		case it.code == 'q' && n >= 0:
+			n += 0.5
+		case it.code == 'q':
+			ok = ok && total.add(0.5, last)
+		case it.code == 'F':
+			ok = total.add(float64(it.value), units[2].Amount)
+			n, last = -1, units[3].Amount
+		case among(it.code, "uHhs"):
+			u := units[it.value].Amount
+			// A larger unit behind a smaller one is another amount, and "10 dias, 9h" is a time of day.
+			if ok = total.add(n, u); !ok || last.Exact > 0 && last.Exact <= u.Exact || last.Days > 0 && it.code == 'h' {
+				return total, false
+			}
+			n, last = -1, u
+		}
+	}
+	if n >= 0 { // the minutes of "1h30"
+		ok = ok && last.Exact == time.Hour && n < 60 && p.ends(to)
+		total.Exact += time.Duration(n) * time.Minute
+	}
+	return total, ok && total != Amount{}
+}
+
+func readAmount(p *parser, g groups) (element, bool) {
+	e := element{kind: aRelative, led: among(p.lead(g), "if")}
+	for i := g.from(0); i < g.from(1); i++ {
+		e.about = e.about || p.items[i].code == 'b'
+	}
+	amount, ok := p.amount(g.from(1), g.to(1))
+	e.amount = amount
+	switch last := &p.items[g.to(0)-1]; {
+	case p.lead(g) == 'f' && p.code(p.next(g.to(0)-1)) == 'v': // "after 10 minutes of boiling"
+		return e, false
+	case last.code == 'i': // "45 minutos daqui"
+		return e, ok && last.text == "daqui" && p.ends(g.to(0))
+	}
+	return e, ok
+}
+
+// readFrom reads an amount of days and the day that it is counted from.
+func readFrom(p *parser, g groups) (element, bool) {
+	amount, ok := p.amount(g.from(1), g.to(1))
+	e, found := p.at(p.next(g.to(0) - 1))
+	e.day.plus += amount.Days
+	e.led = true
+	return e, ok && found && e.kind == aDay && amount.Exact == 0 && amount.Months == 0
+}
