@@ -8,18 +8,19 @@ type Amount struct {
 	Exact        time.Duration
 }
 
-// unit is one of an amount. The first is none.
-type unit struct {
-	name string
-	Amount
+// units are those of the vocabulary, by their values.
+var units = []Amount{
+	{}, {Exact: time.Second}, {Exact: time.Minute}, {Exact: time.Hour}, {Days: 1}, {Days: 7}, {Days: 14}, {Months: 1}, {Months: 12},
 }
 
-var units = []unit{
-	{},
-	{"second", Amount{Exact: time.Second}}, {"minute", Amount{Exact: time.Minute}}, {"hour", Amount{Exact: time.Hour}},
-	{"day", Amount{Days: 1}}, {"week", Amount{Days: 7}}, {"fortnight", Amount{Days: 14}},
-	{"month", Amount{Months: 1}}, {"year", Amount{Months: 12}},
-}
+// The units that forms ask for.
+const (
+	minute = 2
+	hour   = 3
+	oneDay = 4
+	week   = 5
+	month  = 7
+)
 
 // maxCount is more of any unit than any plan of a scheduler allows.
 const maxCount = 1_000_000
@@ -52,10 +53,10 @@ func (p *parser) amount(from, to int) (total Amount, ok bool) {
 		case it.code == 'q':
 			ok = ok && total.add(0.5, last)
 		case it.code == 'F':
-			ok = total.add(float64(it.value), units[2].Amount)
-			n, last = -1, units[3].Amount
+			ok = total.add(float64(it.value), units[minute])
+			n, last = -1, units[hour]
 		case among(it.code, "uHhs"):
-			u := units[it.value].Amount
+			u := units[it.value]
 			// A larger unit behind a smaller one is another amount, and "10 dias, 9h" is a time of day.
 			if ok = total.add(n, u); !ok || last.Exact > 0 && last.Exact <= u.Exact || last.Days > 0 && it.code == 'h' {
 				return total, false

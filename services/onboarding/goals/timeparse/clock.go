@@ -7,7 +7,6 @@ type clock struct {
 	hour, minute int
 	half         bool // the hour of either half of the day
 	sure         bool // the text says which half
-	thisTime     bool
 	noon         bool // by that name, or midnight
 	said         string
 }
@@ -20,7 +19,7 @@ func readClock(p *parser, g groups) (element, bool) {
 	hour := &p.items[g.from(2)]
 	marked := strings.ContainsAny(p.codes[g.to(2):g.to(0)], ":hH") // as an hour: who writes 9h counts to 24
 	e := element{kind: aClock, led: p.firm(g.from(0)), clock: clock{
-		hour: hour.value, thisTime: hour.code == 'Y', noon: hour.code == 'X', said: p.text[hour.start:p.items[p.last(g)].end],
+		hour: hour.value, noon: hour.code == 'X', said: p.text[hour.start:p.items[p.last(g)].end],
 	}}
 	c := &e.clock
 	switch {
@@ -35,12 +34,12 @@ func readClock(p *parser, g groups) (element, bool) {
 	if g.found(3) && !p.minutes(c, g) {
 		return e, false
 	}
-	if c.hour < 0 || c.hour > 24 || c.minute > 59 || c.hour == 24 && c.minute > 0 || c.hour == 0 && hour.digits == 0 && !c.noon && !c.thisTime {
+	if c.hour < 0 || c.hour > 24 || c.minute > 59 || c.hour == 24 && c.minute > 0 || c.hour == 0 && hour.digits == 0 && !c.noon {
 		return e, false
 	}
 	zero := hour.digits == 2 && hour.text[0] == '0' || hour.digits == 4
 	c.half = p.lang.english && c.hour >= 1 && c.hour <= 12 && !zero && !c.noon
-	c.sure = c.noon || c.thisTime || zero || c.hour == 0 || c.hour >= 12 || !p.lang.english && marked && c.hour >= 7
+	c.sure = c.noon || zero || c.hour == 0 || c.hour >= 12 || !p.lang.english && marked && c.hour >= 7
 	last := g.to(0) - 1
 	if p.items[last].code == 'M' { // "nove da noite": the part is another element
 		for e.to = g.to(2); p.code(e.to-1) == ' '; {
@@ -84,7 +83,7 @@ func (p *parser) leads(g groups) bool { return p.lead(g) != 'p' || p.has(remind)
 
 // bareHour reports whether an hour that may be a number is one.
 func (p *parser) bareHour(c *clock, g groups) bool {
-	if hour := &p.items[g.from(2)]; g.to(2) != p.last(g)+1 || among(hour.code, "XY") || hour.digits > 2 {
+	if hour := &p.items[g.from(2)]; g.to(2) != p.last(g)+1 || hour.code == 'X' || hour.digits > 2 {
 		return true
 	}
 	if c.hour == 0 || !p.ends(g.to(0)) {

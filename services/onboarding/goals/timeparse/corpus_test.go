@@ -122,7 +122,7 @@ func TestTimes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.tsv")
 	require.NoError(t, err)
-	most := map[string]int{"times-work en": 0, "times-work pt-BR": 0, "times-unseen en": 150, "times-unseen pt-BR": 150}
+	most := map[string]int{"times-work en": 15, "times-work pt-BR": 0, "times-unseen en": 150, "times-unseen pt-BR": 150}
 	table := map[string]*measured{}
 	for _, file := range files {
 		for _, s := range corpus(t, file) {

@@ -37,14 +37,14 @@ func readDay(p *parser, g groups) (element, bool) {
 
 // readWeekday reads a weekday; one of two groups behind it, or the first of them before it, may be a week.
 func readWeekday(p *parser, g groups) (element, bool) {
-	at, week := 2, 4
+	at, next := 2, 4
 	if len(g) == 8 {
-		at, week = 3, 2
+		at, next = 3, 2
 	}
 	it := &p.items[g.from(at)]
 	e := element{kind: aDay, led: p.firm(g.from(0)), day: day{kind: aWeekday, weekday: time.Weekday(it.value)}}
-	if g.found(week) {
-		e.day.nextWeek = p.unitIn(g, week, "week")
+	if g.found(next) {
+		e.day.nextWeek = p.unitIn(g, next, week)
 		return e, e.day.nextWeek && p.leads(g) && (it.code == 'w' || len(it.text) > 3)
 	}
 	e.day.next = g.found(1) || g.found(3)
@@ -57,17 +57,17 @@ func (p *parser) weekdayStands(it *item, g groups) bool {
 	next, behind := p.item(i), p.item(p.next(i))
 	number := behind.digits > 0 || among(behind.code, "nX")
 	switch {
-	case next.digits > 0 && !p.counts(i), among(next.code, "@MX"), next.code == 'u' && units[next.value].name == "day",
+	case next.digits > 0 && !p.counts(i), among(next.code, "@MX"), next.code == 'u' && next.value == oneDay,
 		among(next.code, "x,") && number, p.beforeElement(g.from(0)) != nil:
 		return true
 	}
 	return len(it.text) > 3 && p.firm(g.from(0)) && (next.code != '_' || next.is(verb|remind|polite))
 }
 
-// unitIn reports whether a group has a unit of this name.
-func (p *parser) unitIn(g groups, n int, name string) bool {
+// unitIn reports whether a group has a unit.
+func (p *parser) unitIn(g groups, n, unit int) bool {
 	for i := g.from(n); i < g.to(n); i++ {
-		if p.items[i].code == 'u' && units[p.items[i].value].name == name {
+		if p.items[i].code == 'u' && p.items[i].value == unit {
 			return true
 		}
 	}
@@ -89,7 +89,7 @@ func readDate(p *parser, g groups) (element, bool) {
 			n = append(n, it.value)
 		case among(it.code, "mj"):
 			d.month = time.Month(it.value)
-		case it.code == 'u' && units[it.value].name != "day":
+		case it.code == 'u' && it.value != oneDay:
 			return e, false
 		}
 	}
@@ -131,6 +131,6 @@ func readOfMonth(p *parser, g groups) (element, bool) {
 		behind := next.code == 0 || next.digits > 0 || among(next.code, "@,nXi") || p.lead(g) == 'o' && next.is(verb)
 		return e, ok && behind
 	}
-	e.day.nextMonth = p.unitIn(g, 4, "month") && among(p.item(g.from(4)).code, "N") || p.code(g.to(0)-1) == 'V'
-	return e, ok && p.unitIn(g, 0, "day") && (!g.found(4) || p.unitIn(g, 4, "month"))
+	e.day.nextMonth = p.unitIn(g, 4, month) && among(p.item(g.from(4)).code, "N") || p.code(g.to(0)-1) == 'V'
+	return e, ok && p.unitIn(g, 0, oneDay) && (!g.found(4) || p.unitIn(g, 4, month))
 }

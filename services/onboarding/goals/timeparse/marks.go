@@ -2,87 +2,83 @@ package timeparse
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+)
+
+// alone finds what may be a time, whatever else the text has; beside what makes another time of one next to it. B is what may be a time, g a
+// number that is no hour, r an item of a day, C of another element, K a capitalised word.
+var (
+	alone = regexp.MustCompile(strings.Join([]string{
+		`[RB]?W[dxa#g_K]{0,2}[uHDTwyYMXFBzr]`, `[gBaqkNtLbW][uHh]`, `gs(?:[^v]|$)`, `[uHhs][VL]`, `[fi@otNxLRB][d_]?[uHhs]`, // every day, 20 minutes
+		`[fi@otNxLRBU]d?[MJz]`, `^'*z`, `(?:^|[^v])z$`, `(?:^|[^da])I(?:[^_K]|$)`, // on Christmas, at lunch, daily
+		`[yY][gB@MXV]`, `o[yY]$`, `oy`, `^'*y`, `(?:^|[^d])y(?:[^_K]|$)`, `[gBiN]j`, `j[gB]`, // Sun 9, na segunda
+		`#v?[dxa#g_K]{0,2}[uHwyYM]`, `[gB]A`, `@[qk]`, `[gB]&q`, `rM`, `M(?:[^_K]|$)`, `[BDTwmXPZF]`, `f.`, // first of the month
+	}, "|"))
+	beside = regexp.MustCompile(strings.NewReplacer("~", `[dxaov@,(\-]{0,3}`, "T", "[Cr]").Replace(strings.Join([]string{
+		`[Qz]`, `[SI0qk]~T`, `T~[SI0qk]`, `[RW]~(?:T|g)`, `b(?:T|g)`, `[<>NLtV#Gc]~T`, `[uHhs]`,
+		`T\(`, `T[+\-]g`, `T[iv][KS]`, `ToS`, `T.{0,2}E`, `E~T`, // at 9am in Boston, 9am her time
+	}, "|")))
 )
 
 // mark finds what may belong to a time and no form has used.
 func (p *parser) mark() {
-	alone := make([]bool, len(p.items))
+	p.time = make([]bool, len(p.items)+1)
+	var letters []byte
+	var at []int // the item of each letter
 	for i := range p.items {
-		alone[i] = p.codes[i] != ' ' && p.inside(i) == nil && p.temporal(i)
-		p.marked = p.marked || alone[i]
-	}
-	for i := range p.items {
-		if alone[i] || p.codes[i] != ' ' && p.inside(i) == nil && (p.marked || len(p.elements) > 0) && p.changes(i, alone) {
-			p.left = append(p.left, i)
+		p.time[i] = p.inside(i) != nil
+		if p.codes[i] != ' ' {
+			letters, at = append(letters, p.letter(i)), append(at, i)
 		}
 	}
+	found := func(pattern *regexp.Regexp) bool {
+		all := pattern.FindAllIndex(letters, -1)
+		for _, span := range all {
+			for k := span[0]; k < span[1]; k++ {
+				if !p.time[at[k]] && !among(letters[k], "dxaov@,(-'K_&") {
+					p.time[at[k]], letters[k] = true, 'C'
+				}
+			}
+		}
+		return len(all) > 0
+	}
+	p.marked = found(alone)
+	p.doubtful = (p.marked || len(p.elements) > 0) && found(beside) || p.marked
 }
 
-// temporal reports whether an item may be a time, whatever stands around it.
-func (p *parser) temporal(i int) bool {
-	it := &p.items[i]
-	before, next := p.item(p.before(i)), p.item(p.next(i))
-	described := among(before.code, "dxa") && next.code == '_' // "the second door", "the daily report"
+// letter is what an item is to the patterns.
+func (p *parser) letter(i int) byte {
+	it, e := &p.items[i], p.inside(i)
+	number := it.digits > 0 || it.code == 'n'
 	switch {
-	case it.is(vague):
-		return true
-	case it.is(every):
-		return p.recurs(p.next(i))
-	case it.is(often):
-		return p.lang.english && !among(before.code, "da") && next.code != '_'
-	case it.is(named):
-		return p.led(i) || p.starts(i) || next.code == 0 && before.code != 'v'
-	case it.is(meal):
-		return p.led(i)
-	case it.digits > 0 || it.code == 'n':
-		return p.mayBeHour(i)
+	case e != nil && e.kind == aDay:
+		return 'r'
+	case e != nil:
+		return 'C'
+	case number && p.mayBeHour(i), it.classes == 0 && it.code == '_' && p.misspelt(it), it.code == 'M' && !p.lang.english:
+		return 'B'
+	case it.text == "with" || it.text == "com":
+		return 'U'
+	case it.code == 'y' && !p.lang.english && len(it.text) <= 3:
+		return 'Y'
+	case it.is(often) && !p.lang.english:
+		return 'S'
+	case number:
+		return 'g'
 	}
-	switch it.code {
-	case 'D', 'T', 'w', 'm', 'X', 'Y', 'P', 'Z', 'F':
-		return true
-	case 'f':
-		return next.code != 0
-	case 'u', 'H', 'h', 's':
-		counted := before.digits > 0 && !(next.code == 'v' && it.code == 's') || among(before.code, "naqkNtLb") || among(next.code, "VL")
-		return counted || p.led(i) || before.code == '_' && p.led(p.before(i)) // "on groundhog day"
-	case 'A':
-		return before.digits > 0 || before.code == 'n' && it.value == 12
-	case 'M':
-		return !p.lang.english || next.code != '_' || p.led(i) || p.inside(p.before(i)) != nil
-	case 'y':
-		short := len(it.text) <= 3 && !p.lang.english
-		return next.digits > 0 || among(next.code, "@MXV") || before.code == 'o' && next.code == 0 ||
-			!short && !described && before.code != 'd' && (next.code != '_' || before.code == 'o' || p.starts(i))
-	case 'j':
-		return before.digits > 0 || next.digits > 0 || among(before.code, "iN")
-	case '#':
-		return p.recurs(p.next(i)) || next.code == 'v' && p.recurs(p.next(p.next(i)))
-	case 'q', 'k':
-		k := p.before(p.before(i))
-		return before.code == '@' || before.code == '&' && (p.item(k).digits > 0 || p.code(k) == 'n')
-	}
-	return it.code == '_' && p.misspelt(it)
-}
-
-// led reports whether what stands before an item makes it a time: "on Christmas", "after lunch", "no natal".
-func (p *parser) led(i int) bool {
-	k := p.before(i)
-	if p.code(k) == 'd' {
-		k = p.before(k)
-	}
-	it := p.item(k)
-	return among(it.code, "fi@otNxL") || it.text == "with" || it.text == "com" || it.is(vague|limit)
-}
-
-// recurs reports whether a word of time stands at an item, perhaps behind an article or another word: "every other Friday".
-func (p *parser) recurs(i int) bool {
-	for range 2 {
-		if among(p.code(i), "dxa#n12_") && !p.items[i].is(vague|named) {
-			i = p.next(i)
+	for _, m := range properties {
+		if m.letter != 0 && it.is(m.class) {
+			return m.letter
 		}
 	}
-	return among(p.code(i), "uHDTwyMXF") || p.item(i).is(vague|named)
+	switch {
+	case it.code == '_' && it.is(polite|remind):
+		return '\''
+	case it.code == '_' && it.capital && p.text != strings.ToUpper(p.text):
+		return 'K'
+	}
+	return it.code
 }
 
 // mayBeHour reports whether a number that no form has used may be an hour.
@@ -125,89 +121,27 @@ func (p *parser) mayBeHour(i int) bool {
 // pair reports whether two numbers that a mark joins may be a time or a date.
 func (p *parser) pair(i int) bool {
 	first, mark, second := p.item(i), p.code(i+1), p.item(i+2)
-	date := among(mark, "/-")
 	money := p.item(p.before(i)).is(money) || p.counts(i+2)
-	return (!money || mark == '/') && first.value <= 31 && second.value < 60 && (second.digits == 2 || date)
+	return (!money || mark == '/') && (first.value <= 31 || first.digits == 4) && second.value < 60 && (second.digits == 2 || among(mark, "/-"))
 }
-
-// dated finds what is written like a date, though there may be no such day.
-var dated = regexp.MustCompile(`4[-.][12][-.][12]|[12][-.][12][-.][24]`)
 
 // phone reports whether a number is a part of a long one: "555-1234", "+1 415 555 0100".
 func (p *parser) phone(i int) bool {
-	total, from, to := 0, i, i
-	part := func(k int) bool { return p.item(k).digits > 0 || among(p.code(k), " -.()+") }
-	for part(from - 1) {
-		from--
-	}
-	for ; part(to); to++ {
-	}
-	for k := from; k < to; k++ {
-		total += p.items[k].digits
-	}
-	return total >= 7 && !dated.MatchString(p.codes[from:to])
-}
-
-// changes reports whether an item makes of the time next to it another one.
-func (p *parser) changes(i int, alone []bool) bool {
-	it := &p.items[i]
-	time := func(k int) bool { return k >= 0 && k < len(alone) && (alone[k] || p.inside(k) != nil) }
-	skip := func(k int, step func(int) int) int {
-		for n := 0; n < 3 && among(p.code(k), "dxaov@,(-") && !time(k); n++ {
-			k = step(k)
+	for _, step := range []int{1, -1} {
+		for k := i + step; among(p.code(k), " -.()+12349"); k += step {
+			if p.item(k).digits >= 3 && p.items[i].digits > 0 {
+				return true
+			}
 		}
-		return k
-	}
-	after := skip(p.next(i), p.next)
-	ahead, beside := time(after), time(after) || time(skip(p.before(i), p.before))
-	behind := p.inside(p.before(i)) != nil
-	switch {
-	case it.is(doubt | named):
-		return true
-	case it.is(soft | often), among(it.code, "0qk"):
-		return beside
-	case it.is(limit | every):
-		return ahead || p.item(after).digits > 0
-	}
-	switch it.code {
-	case 'E':
-		k := p.before(p.before(i))
-		return ahead || behind || p.inside(k) != nil || p.inside(p.before(k)) != nil
-	case 'b':
-		return time(p.next(i)) || p.item(p.next(i)).digits > 0
-	case '<', '>', 'N', 'L', 't', 'V', '#', 'G':
-		return ahead
-	case 'c':
-		return ahead && (alone[after] || p.inside(after).kind == aClock)
-	case 'u', 'H', 'h', 's':
-		return true
-	case '(':
-		return behind
-	case '+', '-':
-		return behind && p.item(p.next(i)).digits > 0
-	case 'i', 'v', 'o':
-		e, where := p.inside(p.next(i)), p.item(p.next(i))
-		capital := where.capital && it.code != 'o' && p.text != strings.ToUpper(p.text)
-		abroad := where.code == '_' && (capital || where.is(soft|doubt)) // "in Boston", "de Lisboa"
-		return it.code == 'i' && e != nil && e.kind == aClock && !e.led || behind && abroad
 	}
 	return false
 }
 
-// misspelt reports whether a word that nobody knows is one slip from a word of time.
+// misspelt reports whether a word is one slip from a word of time: one letter is another one, or two changed places.
 func (p *parser) misspelt(it *item) bool {
-	if it.classes != 0 || len(it.text) < 5 {
-		return false
-	}
-	for right, e := range p.lang.words {
-		if e.is(core) && len(right) >= 5 && right[0] == it.text[0] && near(it.text, right) {
-			return true
-		}
-	}
-	return false
+	return len(it.text) >= 5 && slices.ContainsFunc(p.lang.core[it.text[0]], func(right string) bool { return near(it.text, right) })
 }
 
-// near reports whether two words differ by one letter, or by two that changed places.
 func near(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

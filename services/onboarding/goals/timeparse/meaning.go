@@ -25,7 +25,7 @@ func (p *parser) meant() (meaning, bool) {
 	}
 	complete := m.clock != nil && len(m.days) > 0 || m.amount != nil
 	switch {
-	case len(p.left) > 0, m.clock == nil && m.amount == nil, named && !complete, len(m.days) > 2:
+	case p.doubtful, m.clock == nil && m.amount == nil, named && !complete, len(m.days) > 2:
 		return m, false
 	case m.amount != nil:
 		onlyDays := m.amount.Exact == 0 && m.amount.Months == 0
@@ -84,7 +84,7 @@ func (p *parser) content(e *element) bool {
 	switch {
 	case p.starts(e.from):
 		return false
-	case before.is(meeting | soft | limit), e.kind == aDay && before.is(numbered), among(before.code, "cvpflb<"), e != &p.elements[0] && before.code == '&',
+	case before.is(meeting | soft | limit), e.kind == aDay && before.is(numbered), among(before.code, "cvpflb<"), e.kind == aClock && !e.led && before.code == 'i', e != &p.elements[0] && before.code == '&',
 		strings.Count(text, `"`)%2 == 1, strings.Count(text, "“") > strings.Count(text, "”"), strings.Count(text, "«") > strings.Count(text, "»"):
 		return true
 	}
@@ -128,5 +128,5 @@ func (p *parser) past() bool {
 		}
 		passed = passed || e.kind == aPassed && p.code(p.before(e.from)) != 'v'
 	}
-	return passed && len(p.left) == 0
+	return passed && !p.doubtful
 }

@@ -12,8 +12,9 @@ type parser struct {
 	items    []item
 	codes    string // of the items, a byte each
 	elements []element
-	left     []int // items that may belong to a time, and are in no element
-	marked   bool  // an item alone may be a time, whatever else the text has
+	time     []bool // items that are in an element, or may belong to a time besides
+	marked   bool   // an item alone may be a time, whatever else the text has
+	doubtful bool   // an item is marked, or changes a time
 }
 
 // scan finds the elements, the first form that matches at each item.
@@ -35,13 +36,17 @@ func (p *parser) scan() {
 	}
 }
 
+// longestForm bounds what a form may have, in items, and so what a long text costs.
+const longestForm = 40
+
 // at reads the element that begins at an item.
 func (p *parser) at(i int) (element, bool) {
-	if i >= len(p.items) || among(p.codes[i], " _!,") || p.continues(i) {
+	if i >= len(p.items) || among(p.codes[i], " _!,.&c<>ZEVOAbe") || p.continues(i) {
 		return element{}, false
 	}
+	codes := p.codes[i:min(len(p.codes), i+longestForm)]
 	for _, f := range p.lang.forms {
-		found := f.matcher.FindStringSubmatchIndex(p.codes[i:])
+		found := f.pattern.FindStringSubmatchIndex(codes)
 		if found == nil {
 			continue
 		}
@@ -157,14 +162,10 @@ func (p *parser) ends(i int) bool {
 
 // found are the words of time as the text has them.
 func (p *parser) found() string {
-	time := make([]bool, len(p.items)+1)
-	for i := range p.items {
-		time[i] = p.inside(i) != nil || slices.Contains(p.left, i)
-	}
 	var words []string
 	for i := 0; i < len(p.items); i++ {
 		from := i
-		for time[i] || i > from && p.code(i) == ' ' && time[i+1] {
+		for p.time[i] || i > from && p.code(i) == ' ' && p.time[i+1] {
 			i++
 		}
 		if i > from {
@@ -176,10 +177,8 @@ func (p *parser) found() string {
 
 // sure reports whether words of time of this language alone are in the text.
 func (p *parser) sure(other *language) bool {
-	for i := range p.items {
-		it := &p.items[i]
-		alone := it.is(core) && other.words[it.text].code <= '_' || it.code == '@' && it.kind == 'a'
-		if alone && (p.inside(i) != nil || slices.Contains(p.left, i)) {
+	for i, it := range p.items {
+		if p.time[i] && (it.is(core) && other.words[it.text].code <= '_' || it.code == '@' && it.kind == 'a') {
 			return true
 		}
 	}

@@ -164,3 +164,23 @@ func FuzzRead(f *testing.F) {
 		sound(t, text, locale, zone)
 	})
 }
+
+func BenchmarkRead(b *testing.B) {
+	zone := zone(b, "America/New_York")
+	sentences := append(corpus(b, "testdata/en.tsv"), corpus(b, "testdata/pt-BR.tsv")...)
+	var long strings.Builder
+	for long.Len() < 1000 {
+		long.WriteString(sentences[long.Len()%len(sentences)].text + " ")
+	}
+	b.Run("ASentence", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			s := &sentences[i%len(sentences)]
+			timeparse.Read(s.text, s.locale, s.zone, s.now)
+		}
+	})
+	b.Run("AThousandCharacters", func(b *testing.B) {
+		for b.Loop() {
+			timeparse.Read(long.String(), "en", zone, sentences[0].now)
+		}
+	})
+}

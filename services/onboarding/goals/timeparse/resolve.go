@@ -2,7 +2,6 @@ package timeparse
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -16,52 +15,37 @@ const (
 // recently is how long ago a date without its year is one that has passed, and not one of next year.
 const recently = 90 * 24 * time.Hour
 
-// part is a part of the day, with the hours that it has.
-type part struct {
-	name        string
-	first, last int
-}
-
-// The first part is none.
-var parts = []part{{}, {"dawn", 0, 6}, {"morning", 0, 11}, {"afternoon", 12, 19}, {"evening", 16, 23}, {"night", 18, 23}}
+// parts are the first and the last hour of dawn, morning, afternoon, evening and night, by their values in the vocabulary.
+var parts = [][2]int{{}, {0, 6}, {0, 11}, {12, 19}, {16, 23}, {18, 23}}
 
 const night = 5
 
 // resolve is the instant that is meant, or Unclear.
 func (m *meaning) resolve(lang *language, say map[string]string, zone *time.Location, now time.Time) Reading {
-	now = now.Truncate(time.Second)
 	if m.clock == nil {
-		return noted(inAmount(say, *m.amount, zone, now), m.about, say["about"])
+		return inAmount(say, *m.amount, zone, now).noted(m.about, say["about"])
 	}
-	local := now.In(zone)
-	options := m.minutes(lang, local)
-	dates, certain := m.dates(local)
-	if len(options) == 0 || !certain {
+	c := m.clock
+	options := m.minutes(lang.english)
+	dates := m.dates(now.In(zone))
+	if len(options) == 0 || len(dates) == 0 {
 		return Reading{Kind: Unclear}
 	}
 	for _, d := range dates {
 		for _, minute := range options {
-			wall := d.Add(time.Duration(minute) * time.Minute)
-			if m.clock.thisTime {
-				wall = wall.Add(time.Duration(local.Second()) * time.Second)
-			}
-			if r := onClock(say, wall, zone, now); r.Kind == At {
-				chosen := fmt.Sprintf(say["chosen"], m.clock.said, clockText(minute), clockText(minute+12*60))
-				return noted(noted(r, m.part == 0 && !m.clock.sure, chosen), m.about, say["about"])
+			if r := onClock(say, d.Add(time.Duration(minute)*time.Minute), zone, now); r.Kind == At {
+				chosen := fmt.Sprintf(say["chosen"], c.said, clockText(minute), clockText(minute+12*60))
+				return r.noted(m.part == 0 && !c.sure, chosen).noted(m.about, say["about"])
 			}
 		}
 	}
-	if m.clock.half && m.part == 0 { // 9 in the evening may be meant, and is still to come
-		evening := time.Duration((m.clock.hour%12+12)*60+m.clock.minute) * time.Minute
-		if onClock(say, dates[len(dates)-1].Add(evening), zone, now).Kind == At {
-			return Reading{Kind: Unclear}
-		}
-	}
-	return Reading{Kind: Unclear, Past: true}
+	evening := time.Duration((c.hour%12+12)*60+c.minute) * time.Minute // may be meant, and is still to come
+	open := c.half && m.part == 0 && onClock(say, dates[len(dates)-1].Add(evening), zone, now).Kind == At
+	return Reading{Kind: Unclear, Past: !open}
 }
 
-// noted puts a note before those that an instant has.
-func noted(r Reading, assumed bool, note string) Reading {
+// noted puts a note before those that a reading has.
+func (r Reading) noted(assumed bool, note string) Reading {
 	if assumed && r.Kind == At {
 		r.Note = strings.TrimSpace(note + " " + r.Note)
 	}
@@ -69,133 +53,105 @@ func noted(r Reading, assumed bool, note string) Reading {
 }
 
 // minutes are the minutes of the day that the time of day can be, the more likely first.
-func (m *meaning) minutes(lang *language, local time.Time) []int {
+func (m *meaning) minutes(english bool) []int {
 	c := m.clock
 	today := len(m.days) > 0 && m.days[0].kind == offset && m.days[0].offset == 0 && m.days[0].plus == 0
 	dayless := len(m.days) == 0 && m.amount == nil
-	minute := c.hour*60 + c.minute
-	switch {
-	case c.thisTime && m.part == 0:
-		return []int{local.Hour()*60 + local.Minute()}
-	case c.thisTime:
-		return nil
-	case c.noon && c.hour == 0 && c.minute == 0 || c.hour == 24: // midnight before that day, or after it?
+	if c.noon && c.hour == 0 && c.minute == 0 || c.hour == 24 { // midnight before that day, or after it?
 		switch {
-		case m.part != 0 && m.part != night || !dayless && !today:
+		case m.part != 0 && m.part != night, !dayless && !today:
 			return nil
 		case today:
 			return []int{24 * 60}
 		}
 		return []int{0}
-	case m.part == 0 && !c.half:
-		return []int{(minute + 24*60) % (24 * 60)}
+	}
+	hours := []int{c.hour}
+	if c.half || m.part != 0 && !english && c.hour >= 1 && c.hour <= 12 && !c.noon {
+		hours = []int{c.hour % 12, c.hour%12 + 12}
 	}
 	var options []int
-	first, last := earliest, latest
-	hours := []int{c.hour % 12, c.hour%12 + 12}
-	if m.part != 0 {
-		first, last = parts[m.part].first*60, parts[m.part].last*60+59
-		if !c.half && (lang.english || c.hour == 0 || c.hour > 12 || c.noon) {
-			hours = []int{c.hour}
-		} else if c.hour == 12 {
-			hours = hours[1:]
-		}
-	}
 	for _, hour := range hours {
-		// Ten to six is in the part of the day that six is in.
-		if minute := hour*60 + c.minute; m.part == 0 && minute >= first && minute <= last || m.part != 0 && hour*60 >= first && hour*60 <= last {
+		minute := hour*60 + c.minute
+		fits := m.part == 0 && (!c.half || minute >= earliest && minute <= latest)
+		if m.part != 0 { // ten to six is in the part that six is in
+			fits = hour >= parts[m.part][0] && hour <= parts[m.part][1] && (c.hour != 12 || hour == 12)
+		}
+		if fits {
 			options = append(options, (minute+24*60)%(24*60))
 		}
-	}
-	if m.part != 0 && len(options) > 1 {
-		return options[:1]
 	}
 	return options
 }
 
-// dates are the days that are possible, the first to be taken if its time is still to come; each is midnight in UTC. It is not certain
-// which day is meant where two ways to count give two days.
-func (m *meaning) dates(local time.Time) ([]time.Time, bool) {
+// dates are the days that are possible, each midnight in UTC, the first to be taken if its time is still to come. There is none where two
+// ways to count give two days.
+func (m *meaning) dates(local time.Time) []time.Time {
 	today := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
 	switch {
 	case m.amount != nil:
-		return []time.Time{today.AddDate(0, 0, m.amount.Days)}, true
+		return []time.Time{today.AddDate(0, 0, m.amount.Days)}
 	case len(m.days) == 0:
-		return []time.Time{today, today.AddDate(0, 0, 1), today.AddDate(0, 0, 2)}, true
+		return []time.Time{today, today.AddDate(0, 0, 1), today.AddDate(0, 0, 2)}
 	}
-	first := m.days[0]
-	if len(m.days) == 2 { // a date and its weekday
-		other := m.days[1]
-		if first.kind == aWeekday {
-			first, other = other, first
+	first, dates := m.days[0], []time.Time(nil)
+	if len(m.days) == 2 && first.kind == aWeekday {
+		first, m.days[1] = m.days[1], first
+	}
+	for _, d := range first.dates(today) {
+		if len(m.days) == 1 {
+			dates = append(dates, d.AddDate(0, 0, first.plus))
+		} else if w := m.days[1]; w.kind == aWeekday && first.kind != aWeekday && d.Weekday() == w.weekday && !w.next && !w.nextWeek {
+			dates = append(dates, d) // a date and its weekday
 		}
-		dates, ok := first.dates(today)
-		if first.kind == aWeekday || other.kind != aWeekday || other.next || other.nextWeek || first.plus+other.plus != 0 || !ok {
-			return nil, false
-		}
-		dates = slices.DeleteFunc(dates, func(d time.Time) bool { return d.Weekday() != other.weekday })
-		return dates, len(dates) > 0
 	}
-	dates, ok := first.dates(today)
-	for i := range dates {
-		dates[i] = dates[i].AddDate(0, 0, first.plus)
-	}
-	return dates, ok && len(dates) > 0
+	return dates
 }
 
 // dates are the days that one can be.
-func (d *day) dates(today time.Time) ([]time.Time, bool) {
+func (d *day) dates(today time.Time) []time.Time {
 	switch d.kind {
 	case offset:
-		return []time.Time{today.AddDate(0, 0, d.offset)}, true
+		return []time.Time{today.AddDate(0, 0, d.offset)}
 	case aWeekday:
 		return d.weekdays(today)
 	case date:
-		return d.years(today)
+		for _, year := range []int{today.Year(), today.Year() + 1} {
+			if d.year != 0 {
+				year = d.year
+			}
+			t := time.Date(year, d.month, d.day, 0, 0, 0, 0, time.UTC)
+			if t.Day() == d.day && (d.year != 0 || today.Sub(t) < recently) {
+				return []time.Time{t}
+			}
+		}
+		return nil
 	}
-	first := time.Date(today.Year(), today.Month(), 1, 0, 0, 0, 0, time.UTC)
 	for month := range 3 {
-		t := first.AddDate(0, month, d.day-1)
-		if exists := t.Day() == d.day; d.nextMonth && month == 1 || !d.nextMonth && exists && !t.Before(today) {
-			return []time.Time{t}, exists
+		t := time.Date(today.Year(), today.Month()+time.Month(month), d.day, 0, 0, 0, 0, time.UTC)
+		if t.Day() == d.day && (d.nextMonth && month == 1 || !d.nextMonth && !t.Before(today)) {
+			return []time.Time{t}
 		}
 	}
-	return nil, false
+	return nil
 }
 
-func (d *day) weekdays(today time.Time) ([]time.Time, bool) {
+func (d *day) weekdays(today time.Time) []time.Time {
 	iso := func(w time.Weekday) int { return (int(w) + 6) % 7 }
 	ahead := (int(d.weekday) - int(today.Weekday()) + 7) % 7
 	switch {
-	case d.nextWeek: // a week begins on Sunday or on Monday
-		certain := d.weekday != time.Sunday && today.Weekday() != time.Sunday
-		return []time.Time{today.AddDate(0, 0, 7-iso(today.Weekday())+iso(d.weekday))}, certain
+	case d.nextWeek && (d.weekday == time.Sunday || today.Weekday() == time.Sunday): // a week begins on Sunday or on Monday
+		return nil
+	case d.nextWeek:
+		ahead = 7 - iso(today.Weekday()) + iso(d.weekday)
 	case d.next && ahead == 0:
-		return []time.Time{today.AddDate(0, 0, 7)}, true
+		ahead = 7
 	case d.next && (iso(d.weekday) > iso(today.Weekday()) || ahead == 1): // the next one, or that of next week?
-		return nil, false
+		return nil
 	case ahead == 0 && d.plus == 0:
-		return []time.Time{today, today.AddDate(0, 0, 7)}, true
+		return []time.Time{today, today.AddDate(0, 0, 7)}
 	}
-	return []time.Time{today.AddDate(0, 0, ahead)}, true
-}
-
-// years are the days that a date can be: of its year, or of this one and the next.
-func (d *day) years(today time.Time) ([]time.Time, bool) {
-	in := func(year int) (time.Time, bool) {
-		t := time.Date(year, d.month, d.day, 0, 0, 0, 0, time.UTC)
-		return t, t.Day() == d.day
-	}
-	if d.year != 0 {
-		t, exists := in(d.year)
-		return []time.Time{t}, exists
-	}
-	t, exists := in(today.Year())
-	next, later := in(today.Year() + 1)
-	if exists && (!t.Before(today) || today.Sub(t) < recently) {
-		return []time.Time{t}, true
-	}
-	return []time.Time{next}, later && (exists || t.Before(today))
+	return []time.Time{today.AddDate(0, 0, ahead)}
 }
 
 // onClock is the reading of a wall-clock time, given as if in UTC.
@@ -241,21 +197,14 @@ func inAmount(say map[string]string, amount Amount, zone *time.Location, now tim
 // is the first instant after the change. The wall-clock time is given as if in UTC.
 func instants(wall time.Time, zone *time.Location) (found []time.Time, skipped bool) {
 	var after time.Time
-	for at := wall.Add(-26 * time.Hour).In(zone); ; {
-		_, shift := at.Zone()
-		from, until := at.ZoneBounds()
+	for _, near := range []time.Duration{-26 * time.Hour, 26 * time.Hour} {
+		_, shift := wall.Add(near).In(zone).Zone()
 		instant := wall.Add(-time.Duration(shift) * time.Second).In(zone)
-		if (from.IsZero() || !instant.Before(from)) && (until.IsZero() || instant.Before(until)) {
+		if _, shown := instant.Zone(); shown == shift && (len(found) == 0 || !found[0].Equal(instant)) {
 			found = append(found, instant)
+		} else if after.IsZero() {
+			after, _ = instant.ZoneBounds()
 		}
-		if until.IsZero() || until.After(wall.Add(26*time.Hour)) {
-			break
-		}
-		if _, next := until.Zone(); next > shift && after.IsZero() &&
-			!wall.Before(until.UTC().Add(time.Duration(shift)*time.Second)) && wall.Before(until.UTC().Add(time.Duration(next)*time.Second)) {
-			after = until
-		}
-		at = until
 	}
 	if len(found) == 0 {
 		return []time.Time{after}, true

@@ -42,6 +42,7 @@ func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	if zone == nil {
 		zone = time.UTC
 	}
+	now = now.Truncate(time.Second)
 	words := cut(text)
 	own, other := languages(locale)
 	reading, sure := own.read(text, words, other, own.say, zone, now)

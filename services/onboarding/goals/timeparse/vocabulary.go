@@ -2,7 +2,6 @@ package timeparse
 
 import (
 	"embed"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -43,16 +42,21 @@ const (
 var grammar = map[string]byte{
 	"number": 'n', "zero": '0', "ordinal": '#', "th": 'e', "article": 'a', "the": 'd', "at": '@', "as": 'x', "on": 'o', "of": 'v', "for": 'p',
 	"lasting": 'l', "in": 'i', "after": 'f', "about": 'b', "this": 't', "next": 'N', "coming": 'V', "last": 'L', "unit": 'u', "hour": 'H',
-	"h": 'h', "short": 's', "half": 'q', "quarter": 'k', "fixed": 'F', "and": '&', "day": 'D', "tonight": 'T', "thistime": 'Y', "weekday": 'w',
+	"h": 'h', "short": 's', "half": 'q', "quarter": 'k', "fixed": 'F', "and": '&', "day": 'D', "tonight": 'T', "weekday": 'w',
 	"wd": 'y', "month": 'm', "mon": 'j', "part": 'M', "noon": 'X', "ampm": 'A', "oclock": 'O', "from": '<', "past": '>', "to": 'c',
 	"fromnow": 'Z', "passed": 'P', "ago": 'G', "time": 'E',
 }
 
-// properties has the other classes.
-var properties = map[string]class{
-	"vague": vague, "doubt": doubt, "limit": limit, "soft": soft, "every": every, "often": often, "named": named, "meal": meal,
-	"numbered": numbered, "settable": settable, "measure": measure, "money": money, "verb": verb, "report": report, "clause": clause,
-	"book": book, "meeting": meeting, "remind": remind, "verse": verse, "word": polite, "plain": known,
+// properties has the other classes. Those with a letter make a time doubtful where no form has used them (marks.go).
+var properties = []struct {
+	name   string
+	class  class
+	letter byte
+}{
+	{"vague", vague, 'B'}, {"doubt", doubt, 'Q'}, {"named", named, 'z'}, {"soft", soft, 'S'}, {"limit", limit, 'R'}, {"every", every, 'W'},
+	{"often", often, 'I'}, {"meal", meal, 'J'}, {"numbered", numbered, 0}, {"settable", settable, 0}, {"measure", measure, 0},
+	{"money", money, 0}, {"verb", verb, 0}, {"report", report, 0}, {"clause", clause, 0}, {"book", book, 0}, {"meeting", meeting, 0},
+	{"remind", remind, 0}, {"verse", verse, 0}, {"word", polite, 0}, {"plain", known, 0},
 }
 
 // entry is what a vocabulary says of a phrase.
@@ -67,7 +71,8 @@ func (e *entry) is(c class) bool { return e.classes&c != 0 }
 // language is a vocabulary and what the forms ask of the language besides.
 type language struct {
 	words         map[string]entry
-	begins        map[string]bool // what longer phrases begin with
+	begins        map[string]bool   // what longer phrases begin with
+	core          map[byte][]string // words that a slip of the finger may have been meant for, by their first letter
 	longestPhrase int
 	english       bool // a bare hour is one of two, and 9/25 a month and a day
 	forms         []form
@@ -75,8 +80,8 @@ type language struct {
 }
 
 var (
-	english    = load(&language{english: true, forms: forms(anyForms, englishForms)}, "words/en.tsv")
-	portuguese = load(&language{forms: forms(anyForms, portugueseForms)}, "words/pt.tsv")
+	english    = load(&language{english: true}, "words/en.tsv")
+	portuguese = load(&language{}, "words/pt.tsv")
 )
 
 // languages are the one of a locale and the other one.
@@ -89,7 +94,7 @@ func languages(locale string) (own, other *language) {
 
 // load reads the words of a language. The files are part of the program, and a test reads them: what is wrong there panics.
 func load(l *language, name string) *language {
-	l.words, l.begins, l.say = map[string]entry{}, map[string]bool{}, map[string]string{}
+	l.words, l.begins, l.core, l.say = map[string]entry{}, map[string]bool{}, map[byte][]string{}, map[string]string{}
 	file, err := files.ReadFile(name)
 	if err != nil {
 		panic(err)
@@ -98,6 +103,8 @@ func load(l *language, name string) *language {
 		cells := strings.Split(strings.TrimSpace(line), "\t")
 		switch {
 		case len(cells) != 3 || line[0] == '#':
+		case cells[0] == "form":
+			l.forms = append(l.forms, newForm(cells[1], cells[2]))
 		case cells[0] == "say":
 			l.say[cells[1]] = cells[2]
 		default:
@@ -120,32 +127,25 @@ func (l *language) add(class, value, phrase string) {
 	}
 	l.longestPhrase = max(l.longestPhrase, 2*len(words)) // with its hyphens
 	e := l.words[key]
-	code, inForms := grammar[class]
-	switch {
-	case inForms:
-		e.code, e.value = code, valueOf(value)
+	e.classes |= known
+	for _, property := range properties {
+		if property.name == class {
+			e.classes |= property.class
+		}
+	}
+	switch code := grammar[class]; {
+	case code != 0:
+		e.code = code
+		e.value, _ = strconv.Atoi(value) // a class without values has none
 		if among(code, "uHDTwymMX") && len(key) > 3 {
 			e.classes |= core
 		}
-	case properties[class] == 0:
-		panic("timeparse: no such class: " + class)
 	case e.code == 0 || class == "plain":
 		e.code = '_'
 	}
-	e.classes |= properties[class] | known
-	l.words[key] = e
-}
-
-// valueOf is a number, the place of a unit in units or of a part of the day in parts.
-func valueOf(name string) int {
-	if n := slices.IndexFunc(units, func(u unit) bool { return u.name == name }); n >= 0 {
-		return n
+	if l.words[key] = e; e.is(core) && len(key) >= 5 {
+		l.core[key[0]] = append(l.core[key[0]], key)
 	}
-	if n := slices.IndexFunc(parts, func(p part) bool { return p.name == name }); n >= 0 {
-		return n
-	}
-	n, _ := strconv.Atoi(name) // a class without values has none
-	return n
 }
 
 func among(c byte, set string) bool { return c != 0 && strings.IndexByte(set, c) >= 0 }

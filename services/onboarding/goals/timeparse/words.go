@@ -1,6 +1,7 @@
 package timeparse
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,6 +62,9 @@ func kindOf(r rune) rune {
 	return r
 }
 
+// infinitive finds what is done, of which Portuguese has more than a list could.
+var infinitive = regexp.MustCompile(`.[aei]r$`)
+
 // item is what the vocabulary makes of one word or of several.
 type item struct {
 	entry
@@ -77,7 +81,7 @@ func (l *language) items(words []word) []item {
 		if at > 0 && !it.glued {
 			items = append(items, item{entry: entry{code: ' '}, word: word{start: it.start, end: it.start}})
 		}
-		items = l.joined(append(items, it))
+		items = append(items, it)
 		at = to
 	}
 	return items
@@ -105,8 +109,10 @@ func (l *language) longest(words []word, at int) (item, int) {
 	switch {
 	case it.code == 0 && it.kind == '0':
 		it.figures()
+	case it.code == 0 && it.kind == 'a' && !l.english && !it.capital && infinitive.MatchString(it.text):
+		it.code, it.classes = '_', verb
 	case it.code == 0 && it.kind == 'a', it.code == 'H' && it.capital && len(it.text) == 2: // "call HR"
-		it.unknown(l)
+		it.code = '_'
 	case it.code == 0:
 		it.code = byte(min(it.kind, '~'))
 	case it.code == 'x' && it.accent: // "às"
@@ -115,18 +121,6 @@ func (l *language) longest(words []word, at int) (item, int) {
 		it.code, it.classes = '_', clause
 	}
 	return it, to
-}
-
-func (it *item) unknown(l *language) {
-	it.code = '_'
-	base, ish := strings.CutSuffix(it.text, "ish")
-	ending := it.text[max(0, len(it.text)-2):]
-	switch {
-	case ish && l.words[base].code != 0 && l.words[base].code != '_': // "noonish"
-		it.classes = vague
-	case !l.english && !it.capital && len(it.text) > 2 && (ending == "ar" || ending == "er" || ending == "ir"):
-		it.classes = verb
-	}
 }
 
 // figures gives a row of digits its value, -1 for one that no time has, and a code by its length.
@@ -140,23 +134,4 @@ func (it *item) figures() {
 		}
 		it.value = 10*it.value + int(d-'0')
 	}
-}
-
-// joined makes one number of the words of one at the end: "twenty five", "vinte e cinco", "cento e vinte".
-func (l *language) joined(items []item) []item {
-	last := len(items) - 1
-	at, and := last-1, false
-	for ; at >= 0 && among(items[at].code, " -&"); at-- {
-		and = and || items[at].code == '&'
-	}
-	if at < 0 || at == last-1 || items[at].code != 'n' || items[last].code != 'n' || and == l.english {
-		return items
-	}
-	tens, ones := items[at].value, items[last].value
-	if tens >= 20 && tens%10 == 0 && ones > 0 && (ones < 10 || tens == 100 && ones < 100) {
-		items[at].value += ones
-		items[at].end = items[last].end
-		return items[:at+1]
-	}
-	return items
 }
