@@ -23,7 +23,7 @@ var (
 	busySuite       = []string{"./services/onboarding/goals", "-run", "TestBusy"}
 	devicesSuite    = []string{"./services/onboarding/goals", "-run", "TestRunOfADevice|TestReports|TestPresence|TestModelOfDevices"}
 	goalsSuite      = []string{"./services/onboarding/goals", "-run", "TestGoal$|TestCreate|TestCancel|TestOffline|TestS3_06"}
-	wordsSuite      = []string{"./services/onboarding/goals/when"}
+	wordsSuite      = []string{"./services/onboarding/goals/timeparse"}
 	framesSuite     = []string{"./gateway", "-run", "TestDeviceFrames|TestConnect|TestADeviceThatReads", "-timeout", "20s"}
 )
 
@@ -610,18 +610,18 @@ func mutations() []mutation {
 		},
 		{
 			guard: "a time that the goal may be about schedules nothing", tests: wordsSuite,
-			file: "services/onboarding/goals/when/meaning.go",
-			old:  "		if p.content(e) {", without: "		if false {",
+			file: "services/onboarding/goals/timeparse/meaning.go",
+			old:  "(p.content(e) || !m.add(e))", without: "!m.add(e)",
 		},
 		{
 			guard: "a doubt beside a time schedules nothing", tests: wordsSuite,
-			file: "services/onboarding/goals/when/meaning.go",
-			old:  "p.has(soft), len(m.days) > 2:", without: "len(m.days) > 2:",
+			file: "services/onboarding/goals/timeparse/meaning.go",
+			old:  "p.doubtful, m.clock == nil && m.amount == nil,", without: "m.clock == nil && m.amount == nil,",
 		},
 		{
 			guard: "two times of day are not understood", tests: wordsSuite,
-			file: "services/onboarding/goals/when/meaning.go",
-			old:  "			if m.clock != nil {\n				return m, false\n			}\n			m.clock = &e.clock", without: "			m.clock = &e.clock",
+			file: "services/onboarding/goals/timeparse/meaning.go",
+			old:  "		if m.clock != nil {\n			return false\n		}\n		m.clock = &e.clock", without: "		m.clock = &e.clock",
 		},
 		{
 			guard: "hello is the first frame of a device, and no other", tests: framesSuite,

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// alone finds what may be a time, whatever else the text has; beside what makes another time of one next to it. B is what may be a time, g a
-// number that is no hour, r an item of a day, C of another element, K a capitalised word.
+// alone finds what may be a time, whatever else the text has; beside what makes another time of one next to it. B is what may be a time, g
+// a number that is no hour, r an item of a day, C of another element, K a capitalised word.
 var (
 	alone = regexp.MustCompile(strings.Join([]string{
-		`[RB]?W[dxa#g_K]{0,2}[uHDTwyYMXFBzr]`, `[gBaqkNtLbW][uHh]`, `gs(?:[^v]|$)`, `[uHhs][VL]`, `[fi@otNxLRB][d_]?[uHhs]`, // every day, 20 minutes
+		`[RB]?W[dxa#g_K]{0,2}[uHDTwyYMXFBzr]`, `[gBaqkNtLbW][uHh]`, `gs(?:[^v]|$)`, `[uHhs][VL]`, `[fi@otNxLRB][d_]?[uHhs]`, // every day
 		`[fi@otNxLRBU]d?[MJz]`, `^'*z`, `(?:^|[^v])z$`, `(?:^|[^da])I(?:[^_K]|$)`, // on Christmas, at lunch, daily
 		`[yY][gB@MXV]`, `o[yY]$`, `oy`, `^'*y`, `(?:^|[^d])y(?:[^_K]|$)`, `[gBiN]j`, `j[gB]`, // Sun 9, na segunda
 		`#v?[dxa#g_K]{0,2}[uHwyYM]`, `[gB]A`, `@[qk]`, `[gB]&q`, `rM`, `M(?:[^_K]|$)`, `[BDTwmXPZF]`, `f.`, // first of the month
@@ -120,9 +120,10 @@ func (p *parser) mayBeHour(i int) bool {
 
 // pair reports whether two numbers that a mark joins may be a time or a date.
 func (p *parser) pair(i int) bool {
-	first, mark, second := p.item(i), p.code(i+1), p.item(i+2)
+	mark, second := p.code(i+1), p.item(i+2)
 	money := p.item(p.before(i)).is(money) || p.counts(i+2)
-	return (!money || mark == '/') && (first.value <= 31 || first.digits == 4) && second.value < 60 && (second.digits == 2 || among(mark, "/-"))
+	first := p.item(i).value <= 31 || p.item(i).digits == 4
+	return (!money || mark == '/') && first && second.value < 60 && (second.digits == 2 || among(mark, "/-"))
 }
 
 // phone reports whether a number is a part of a long one: "555-1234", "+1 415 555 0100".

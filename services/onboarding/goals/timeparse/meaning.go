@@ -84,7 +84,8 @@ func (p *parser) content(e *element) bool {
 	switch {
 	case p.starts(e.from):
 		return false
-	case before.is(meeting | soft | limit), e.kind == aDay && before.is(numbered), among(before.code, "cvpflb<"), e.kind == aClock && !e.led && before.code == 'i', e != &p.elements[0] && before.code == '&',
+	case before.is(meeting | soft | limit), e.kind == aDay && before.is(numbered), among(before.code, "cvpflb<"),
+		e.kind == aClock && !e.led && before.code == 'i', e != &p.elements[0] && before.code == '&',
 		strings.Count(text, `"`)%2 == 1, strings.Count(text, "“") > strings.Count(text, "”"), strings.Count(text, "«") > strings.Count(text, "»"):
 		return true
 	}

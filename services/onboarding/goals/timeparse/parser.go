@@ -45,6 +45,9 @@ func (p *parser) at(i int) (element, bool) {
 		return element{}, false
 	}
 	codes := p.codes[i:min(len(p.codes), i+longestForm)]
+	if !strings.ContainsAny(codes[:min(len(codes), 10)], "an12349DTwyMmjXPLFG#qkuH") { // "in", "of" and the like begin no form alone
+		return element{}, false
+	}
 	for _, f := range p.lang.forms {
 		found := f.pattern.FindStringSubmatchIndex(codes)
 		if found == nil {

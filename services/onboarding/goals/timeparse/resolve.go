@@ -2,6 +2,7 @@ package timeparse
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -126,6 +127,7 @@ func (d *day) dates(today time.Time) []time.Time {
 			}
 		}
 		return nil
+	case ofMonth:
 	}
 	for month := range 3 {
 		t := time.Date(today.Year(), today.Month()+time.Month(month), d.day, 0, 0, 0, 0, time.UTC)
@@ -226,7 +228,7 @@ func understood(say map[string]string, instant, now time.Time) string {
 	}
 	return strings.NewReplacer(
 		"{weekday}", strings.Split(say["weekdays"], ", ")[instant.Weekday()], "{month}", strings.Split(say["months"], ", ")[instant.Month()-1],
-		"{day}", fmt.Sprint(instant.Day()), "{year}", fmt.Sprint(instant.Year()), "{time}", instant.Format("15:04"),
+		"{day}", strconv.Itoa(instant.Day()), "{year}", strconv.Itoa(instant.Year()), "{time}", instant.Format("15:04"),
 	).Replace(say[form])
 }
 

@@ -57,7 +57,9 @@ func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 }
 
 // read reads a text in one language, and reports whether it has words of time that only this language has.
-func (l *language) read(text string, words []word, other *language, say map[string]string, zone *time.Location, now time.Time) (reading Reading, sure bool) {
+func (l *language) read(
+	text string, words []word, other *language, say map[string]string, zone *time.Location, now time.Time,
+) (reading Reading, sure bool) {
 	p := &parser{lang: l, text: text, items: l.items(words)}
 	p.scan()
 	p.mark()

@@ -53,10 +53,27 @@ var properties = []struct {
 	class  class
 	letter byte
 }{
-	{"vague", vague, 'B'}, {"doubt", doubt, 'Q'}, {"named", named, 'z'}, {"soft", soft, 'S'}, {"limit", limit, 'R'}, {"every", every, 'W'},
-	{"often", often, 'I'}, {"meal", meal, 'J'}, {"numbered", numbered, 0}, {"settable", settable, 0}, {"measure", measure, 0},
-	{"money", money, 0}, {"verb", verb, 0}, {"report", report, 0}, {"clause", clause, 0}, {"book", book, 0}, {"meeting", meeting, 0},
-	{"remind", remind, 0}, {"verse", verse, 0}, {"word", polite, 0}, {"plain", known, 0},
+	{"vague", vague, 'B'},
+	{"doubt", doubt, 'Q'},
+	{"named", named, 'z'},
+	{"soft", soft, 'S'},
+	{"limit", limit, 'R'},
+	{"every", every, 'W'},
+	{"often", often, 'I'},
+	{"meal", meal, 'J'},
+	{"numbered", numbered, 0},
+	{"settable", settable, 0},
+	{"measure", measure, 0},
+	{"money", money, 0},
+	{"verb", verb, 0},
+	{"report", report, 0},
+	{"clause", clause, 0},
+	{"book", book, 0},
+	{"meeting", meeting, 0},
+	{"remind", remind, 0},
+	{"verse", verse, 0},
+	{"word", polite, 0},
+	{"plain", known, 0},
 }
 
 // entry is what a vocabulary says of a phrase.

@@ -114,7 +114,7 @@ func (l *language) longest(words []word, at int) (item, int) {
 	case it.code == 0 && it.kind == 'a', it.code == 'H' && it.capital && len(it.text) == 2: // "call HR"
 		it.code = '_'
 	case it.code == 0:
-		it.code = byte(min(it.kind, '~'))
+		it.code = min(it.text[0], '~')
 	case it.code == 'x' && it.accent: // "às"
 		it.code = '@'
 	case it.code == '&' && it.accent: // "é"
