@@ -41,7 +41,7 @@ const longestForm = 40
 
 // at reads the element that begins at an item.
 func (p *parser) at(i int) (element, bool) {
-	if i >= len(p.items) || among(p.codes[i], " _!,.&c<>ZEVOAbe") || p.continues(i) {
+	if i >= len(p.items) || among(p.codes[i], " _!,.&c<>ZEVOAbe") || p.continues(i) || p.torn(i) {
 		return element{}, false
 	}
 	codes := p.codes[i:min(len(p.codes), i+longestForm)]
@@ -62,11 +62,16 @@ func (p *parser) at(i int) (element, bool) {
 		if e.to == 0 {
 			e.to = found[1]
 		}
-		if ok && !(p.items[e.to-1].digits > 0 && p.continues(e.to+1)) {
+		if ok && !(p.items[e.to-1].digits > 0 && p.continues(e.to+1)) && !p.torn(e.to) {
 			return e, true
 		}
 	}
 	return element{}, false
+}
+
+// torn reports whether a word is glued to what stands before an item: "10abc".
+func (p *parser) torn(i int) bool {
+	return p.item(i).glued && p.item(i).alphanumeric() && p.item(i-1).alphanumeric()
 }
 
 // continues reports whether figures at an item are glued by a mark to others before: the 30 of "9;30", "13,30", "9'30".

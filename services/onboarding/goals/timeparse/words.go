@@ -48,6 +48,8 @@ func cut(text string) []word {
 	return words
 }
 
+func (w *word) alphanumeric() bool { return w.kind == 'a' || w.kind == '0' }
+
 func kindOf(r rune) rune {
 	switch {
 	case unicode.IsSpace(r) || unicode.Is(unicode.Cf, r):
