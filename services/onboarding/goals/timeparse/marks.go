@@ -67,9 +67,9 @@ func (p *parser) letter(i int) byte {
 	case number:
 		return 'g'
 	}
-	for _, m := range properties {
-		if m.letter != 0 && it.is(m.class) {
-			return m.letter
+	for n := 2; n < len(letters); n++ {
+		if it.is(1 << n) {
+			return letters[n]
 		}
 	}
 	switch {

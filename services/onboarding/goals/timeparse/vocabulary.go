@@ -2,6 +2,7 @@ package timeparse
 
 import (
 	"embed"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,34 +48,12 @@ var grammar = map[string]byte{
 	"fromnow": 'Z', "passed": 'P', "ago": 'G', "time": 'E',
 }
 
-// properties has the other classes. Those with a letter make a time doubtful where no form has used them (marks.go).
-var properties = []struct {
-	name   string
-	class  class
-	letter byte
-}{
-	{"vague", vague, 'B'},
-	{"doubt", doubt, 'Q'},
-	{"named", named, 'z'},
-	{"soft", soft, 'S'},
-	{"limit", limit, 'R'},
-	{"every", every, 'W'},
-	{"often", often, 'I'},
-	{"meal", meal, 'J'},
-	{"numbered", numbered, 0},
-	{"settable", settable, 0},
-	{"measure", measure, 0},
-	{"money", money, 0},
-	{"verb", verb, 0},
-	{"report", report, 0},
-	{"clause", clause, 0},
-	{"book", book, 0},
-	{"meeting", meeting, 0},
-	{"remind", remind, 0},
-	{"verse", verse, 0},
-	{"word", polite, 0},
-	{"plain", known, 0},
-}
+// properties are the names of the other classes in the files, in the order of the constants. Those with a letter make a time doubtful where
+// no form has used them (marks.go).
+var properties = strings.Fields("plain core vague doubt limit soft every often named meal numbered settable measure money verb report clause " +
+	"book meeting remind verse word")
+
+const letters = "  BQRSWIzJ"
 
 // entry is what a vocabulary says of a phrase.
 type entry struct {
@@ -145,12 +124,13 @@ func (l *language) add(class, value, phrase string) {
 	l.longestPhrase = max(l.longestPhrase, 2*len(words)) // with its hyphens
 	e := l.words[key]
 	e.classes |= known
-	for _, property := range properties {
-		if property.name == class {
-			e.classes |= property.class
-		}
+	property := slices.Index(properties, class)
+	if property >= 0 {
+		e.classes |= 1 << property
 	}
 	switch code := grammar[class]; {
+	case code == 0 && property < 0:
+		panic("timeparse: no such class: " + class)
 	case code != 0:
 		e.code = code
 		e.value, _ = strconv.Atoi(value) // a class without values has none
