@@ -50,8 +50,8 @@ var grammar = map[string]byte{
 
 // properties are the names of the other classes in the files, in the order of the constants. Those with a letter make a time doubtful where
 // no form has used them (marks.go).
-var properties = strings.Fields("plain core vague doubt limit soft every often named meal numbered settable measure money verb report clause " +
-	"book meeting remind verse word")
+var properties = strings.Fields("plain core vague doubt limit soft every often named meal numbered settable measure money verb report " +
+	"clause book meeting remind verse word")
 
 const letters = "  BQRSWIzJ"
 
