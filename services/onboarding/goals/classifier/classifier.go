@@ -1,5 +1,6 @@
 // Package classifier asks a language model when a goal is meant, for texts that package timeparse leaves unclear. It speaks the chat
-// protocol of OpenAI, which many servers speak. The text leaves to that server, so it is asked only for the organisations that are configured.
+// protocol of OpenAI, which many servers speak. The text leaves to that server, so it is asked only for the organisations that
+// are configured.
 //
 // The model reads, and decides nothing: it names wall-clock fields or an amount, and package timeparse makes the instant of them. What it
 // is told to answer by words in a goal is checked like every answer, so the worst that they bring about is another time that is still to
