@@ -138,9 +138,22 @@ func (p *parser) phone(i int) bool {
 	return false
 }
 
-// misspelt reports whether a word is one slip from a word of time: one letter is another one, or two changed places.
+// misspelt reports whether a word is one slip from a word of time: one letter is another one, or two changed places. In a long word the
+// vowels do not count: "wendsday".
 func (p *parser) misspelt(it *item) bool {
-	return len(it.text) >= 5 && slices.ContainsFunc(p.lang.core[it.text[0]], func(right string) bool { return near(it.text, right) })
+	return len(it.text) >= 5 && slices.ContainsFunc(p.lang.core[it.text[0]], func(right string) bool {
+		a, b := consonants(it.text), consonants(right)
+		return near(it.text, right) || len(it.text) >= 7 && len(right) >= 7 && near(a, b) && (max(len(a), len(b)) >= 6 || a == b)
+	})
+}
+
+func consonants(word string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("aeiou", r) {
+			return -1
+		}
+		return r
+	}, word)
 }
 
 func near(a, b string) bool {
