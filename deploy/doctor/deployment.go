@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strings"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/test/stack"
 )
 
 // Deployment asks the doctors of all three services, who see what the environment says of each, and looks at what none of them can see

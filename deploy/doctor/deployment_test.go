@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/doctor"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }

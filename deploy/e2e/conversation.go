@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/test/operator"
 )
 
 // conversation is one run.

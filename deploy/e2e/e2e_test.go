@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/e2e"
+	"paceline.internal/deploy/operator"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
@@ -24,8 +26,6 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/test/operator"
-	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/test/operator"
 )
 
 // Harness plays against one deployment.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/gateway/console"
 	"paceline.internal/platform/config"
-	"paceline.internal/test/stack"
 )
 
 // consoleCommand prints a link into the console of a paceline up.

@@ -10,12 +10,12 @@ import (
 	"os"
 	"time"
 
+	"paceline.internal/deploy/operator"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/test/operator"
-	"paceline.internal/test/stack"
 )
 
 // demoCommand plays a conversation, and with Faults a second one under faults; or with Weeks what comes after it; or with Goals what a

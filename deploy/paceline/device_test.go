@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"paceline.internal/deploy/device"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -107,7 +108,7 @@ func deviceOf(t *testing.T, g *gatewayOf, dir, script string, args ...string) pl
 	go func() {
 		ended <- run(ctx, append([]string{
 			"device", "--url", g.url, "--device", aDevice, "--exec", program, "--state", filepath.Join(dir, "state.json"),
-		}, args...), terminal{out: io.Discard, environ: map[string]string{deviceTokenVariable: "pld_right"}})
+		}, args...), terminal{out: io.Discard, environ: map[string]string{device.TokenVariable: "pld_right"}})
 	}()
 	return playing{cancel, ended}
 }
@@ -120,7 +121,7 @@ func begun(t *testing.T, dir string) []string {
 }
 
 func TestDeviceRunsACommandPerGoalOnce(t *testing.T) {
-	t.Setenv(deviceTokenVariable, "pld_right") // which the command must not get
+	t.Setenv(device.TokenVariable, "pld_right") // which the command must not get
 	g, dir := newGateway(t), t.TempDir()
 	d := deviceOf(t, g, dir, `echo noise; echo "$(cat) in $PACELINE_CONFIGURATION for $PACELINE_GOAL_ID at $PACELINE_SCHEDULED_FOR$PACELINE_DEVICE_TOKEN"`)
 	conn := g.welcomes(t, "")
@@ -191,39 +192,4 @@ func TestDeviceThatIsNotWantedGivesUp(t *testing.T) {
 		require.NoError(t, conn.Close(code, "no"))
 		require.ErrorContains(t, <-d.ended, "does not want this device")
 	}
-}
-
-func TestDeviceRemembersRuns(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "state.json")
-	b, err := openRunBook(path)
-	require.NoError(t, err)
-	fresh, err := b.begin(runA)
-	require.NoError(t, err)
-	require.True(t, fresh)
-	fresh, err = b.begin(runA)
-	require.NoError(t, err)
-	require.False(t, fresh)
-
-	_, err = openRunBook(path)
-	require.ErrorContains(t, err, "another process uses")
-	require.NoError(t, b.Close())
-
-	b, err = openRunBook(path)
-	require.NoError(t, err)
-	known := b.find(runA)
-	require.Equal(t, runEnded, known.State)
-	require.False(t, known.OK)
-	require.Equal(t, "the device restarted", known.Detail)
-	require.Equal(t, runNeverSaw, b.find(runB).State)
-	require.NoError(t, b.Close())
-
-	require.NoError(t, os.WriteFile(path, []byte(`{"`), 0o600))
-	_, err = openRunBook(path)
-	require.Error(t, err, "an empty one in its place would begin runs twice")
-
-	b = &runBook{path: filepath.Join(t.TempDir(), "gone", "state.json"), runs: map[string]notedRun{}}
-	_, err = b.begin(runA)
-	require.Error(t, err)
-	require.Equal(t, runNeverSaw, b.find(runA).State, "what is not on disk is not begun")
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"paceline.internal/deploy/e2e"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
 )
 
 // e2eCommand is the staging harness.

@@ -10,11 +10,11 @@ import (
 	"os"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/test/stack"
 )
 
 // emulatorsCommand is the two vendors alone, for a deployment whose services run elsewhere.

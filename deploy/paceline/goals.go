@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/device"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -56,7 +57,8 @@ type errands struct {
 
 	words    goalWords
 	deviceID string
-	device   *streamDevice
+	device   device.Config
+	said     chan string    // goals that the device says
 	leave    func() error   // ends the device's connection; nil while there is none
 	printed  map[string]int // lines of a goal's timeline
 
@@ -76,12 +78,12 @@ func (d *demoCommand) playGoals(ctx context.Context, t terminal, s *screen) erro
 			return report{}, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(state)) }()
-		book, err := openRunBook(filepath.Join(state, "runs.json"))
+		book, err := device.OpenBook(filepath.Join(state, "runs.json"))
 		if err != nil {
 			return report{}, err
 		}
 		defer func() { _ = book.Close() }() // each change was synced
-		e := &errands{leaps: l, words: goalStory[d.Locale], printed: map[string]int{}}
+		e := &errands{leaps: l, words: goalStory[d.Locale], said: make(chan string, 1), printed: map[string]int{}}
 		e.news, e.screen.layout = e.tell, time.TimeOnly
 		if err := e.register(ctx, book); err != nil {
 			return report{}, err
@@ -96,7 +98,7 @@ func (d *demoCommand) playGoals(ctx context.Context, t terminal, s *screen) erro
 }
 
 // register makes the device, which is the one of `paceline device` but for what it does with a goal.
-func (e *errands) register(ctx context.Context, book *runBook) error {
+func (e *errands) register(ctx context.Context, book *device.Book) error {
 	var registered struct {
 		Device struct {
 			ID string `json:"device_id"`
@@ -112,10 +114,8 @@ func (e *errands) register(ctx context.Context, book *runBook) error {
 		return err
 	}
 	e.deviceID = registered.Device.ID
-	e.device = &streamDevice{
-		url: at.JoinPath("v1/devices", e.deviceID, "connect").String(), token: registered.Token, out: io.Discard,
-		saw:  func(string, *onboardingv1.DeviceOffer) {},
-		runs: newRuns(e.run, book), said: make(chan string, 1), unanswered: map[string]string{},
+	e.device = device.Config{
+		Gateway: at, ID: e.deviceID, Token: registered.Token, Execute: e.run, Book: book, Goals: e.said, Out: io.Discard,
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (e *errands) connect(ctx context.Context) error {
 	e.note("home", "connects")
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- e.device.serve(serving) }()
+	go func() { ended <- device.Serve(serving, e.device) }()
 	e.leave = func() error {
 		stop()
 		return <-ended
@@ -192,8 +192,8 @@ func (e *errands) awaitPresence(ctx context.Context, online bool) error {
 			} `json:"devices"`
 		}
 		err := e.api.Call(ctx, http.MethodGet, "/v1/devices?profile_id="+url.QueryEscape(e.profileID), nil, &answer)
-		for _, device := range answer.Devices {
-			if device.ID == e.deviceID && device.Online == online {
+		for _, d := range answer.Devices {
+			if d.ID == e.deviceID && d.Online == online {
 				return true, err
 			}
 		}
@@ -204,7 +204,7 @@ func (e *errands) awaitPresence(ctx context.Context, online bool) error {
 // say has the person speak to the device, which passes it on.
 func (e *errands) say(ctx context.Context) error {
 	e.note("home", "hears: "+e.words.door)
-	e.device.said <- e.words.door
+	e.said <- e.words.door
 	return e.await(ctx, "the goal that was said to the device", func(ctx context.Context) (bool, error) {
 		g, err := e.find(ctx, e.words.door)
 		return g.ID != "", err

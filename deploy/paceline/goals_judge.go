@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/operator"
 )
 
 // atItsTime is how late a goal may begin whose device is there.

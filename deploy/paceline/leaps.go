@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"paceline.internal/deploy/operator"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/operator"
-	"paceline.internal/test/stack"
 )
 
 const (

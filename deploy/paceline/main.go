@@ -1,4 +1,4 @@
-// Command paceline is the one command: it brings the whole product up on this machine and shows what it does.
+// Command paceline is the user's command: it tries, runs and operates Paceline, and helps to develop against it.
 package main
 
 import (
@@ -17,27 +17,35 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// commands is the command line.
+// commands is the command line, in the order of --help.
 type commands struct {
-	Demo      demoCommand      `cmd:"" help:"Play one whole conversation and check every promise."`
-	Up        upCommand        `cmd:"" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
-	Console   consoleCommand   `cmd:"" help:"Print a link that signs in once to the console of a paceline up."`
-	Token     tokenCommand     `cmd:"" help:"Print a bearer token for gRPC, or with --api for /v1."`
-	E2E       e2eCommand       `cmd:"" name:"e2e" help:"Play onboarding against a running deployment, and check what came of it."`
-	Doctor    doctorCommand    `cmd:"" help:"Check everything that a deployment needs, and say how to mend what is wrong."`
-	Chaos     chaosCommand     `cmd:"" help:"Let many conversations happen while everything fails, and examine what the people got."`
-	Soak      soakCommand      `cmd:"" help:"Take webhooks at a constant rate across kills, and count what became of each."`
-	Attack    attackCommand    `cmd:"" help:"Do to a deployment on this machine what a stranger could do, and measure what others notice."`
-	Events    eventsCommand    `cmd:"" help:"Print what has happened, or with --follow what happens."`
-	Listen    listenCommand    `cmd:"" help:"Post what happens to a program under development."`
-	Profiles  profilesCommand  `cmd:"" help:"People: import them from a CSV file."`
-	Seed      seedCommand      `cmd:"" help:"Fill the databases of a machine under development with a million sessions."`
-	Why       whyCommand       `cmd:"" help:"Say what would happen to a person now, and why."`
-	Device    deviceCommand    `cmd:"" help:"Be a device: connect to a gateway and run a command for each goal."`
-	Devices   fleetCommand     `cmd:"" hidden:"" help:"Be many devices, for chaos --goals."`
-	Bench     benchCommand     `cmd:"" help:"Measure what is fast, beside others, on this machine."`
-	Emulators emulatorsCommand `cmd:"" help:"Run the emulated QStash and Twilio alone, for services that run elsewhere."`
-	Serve     serveCommand     `cmd:"" help:"Run one service in this process, from the environment, as its own binary does."`
+	Demo demoCommand `cmd:"" group:"try" help:"Play one whole conversation and check every promise."`
+	Up   upCommand   `cmd:"" group:"try" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
+
+	Serve  serveCommand  `cmd:"" group:"run" help:"Run one service from the environment, as its own binary does."`
+	Doctor doctorCommand `cmd:"" group:"run" help:"Check everything that a deployment needs, and say how to repair what is wrong."`
+	E2E    e2eCommand    `cmd:"" group:"run" name:"e2e" help:"Play onboarding against a running deployment and check the results."`
+
+	Console  consoleCommand  `cmd:"" group:"operate" help:"Print a link that signs in once to the console of a paceline up."`
+	Why      whyCommand      `cmd:"" group:"operate" help:"Say what would happen to a person now, and why."`
+	Events   eventsCommand   `cmd:"" group:"operate" help:"Print the events so far; with --follow also those to come."`
+	Profiles profilesCommand `cmd:"" group:"operate" help:"Import people from a CSV file."`
+
+	Token     tokenCommand     `cmd:"" group:"develop" help:"Print a bearer token for gRPC, or with --api for /v1."`
+	Listen    listenCommand    `cmd:"" group:"develop" help:"Post events to a program under development."`
+	Device    deviceCommand    `cmd:"" group:"develop" help:"Connect as a device and run a command for each goal."`
+	Emulators emulatorsCommand `cmd:"" group:"develop" help:"Run the emulated QStash and Twilio alone, for services that run elsewhere."`
+	Version   versionCommand   `cmd:"" group:"develop" help:"Print the version and the commit of this program."`
+}
+
+// groups are the titles of --help, in this order.
+func groups() []kong.Group {
+	return []kong.Group{
+		{Key: "try", Title: "Try:"},
+		{Key: "run", Title: "Run:"},
+		{Key: "operate", Title: "Operate:"},
+		{Key: "develop", Title: "Develop:"},
+	}
 }
 
 // terminal is where a command reads and prints, and its environment.
@@ -76,6 +84,7 @@ func run(ctx context.Context, args []string, t terminal) error {
 		kong.Writers(t.out, os.Stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(t),
+		kong.ExplicitGroups(groups()),
 		kong.UsageOnError(),
 	)
 	if err != nil {

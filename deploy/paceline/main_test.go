@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/test/stack"
 )
 
 // asPaceline makes the test binary behave as the command, so that it can be started, interrupted and killed for real.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/operator"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/operator"
-	"paceline.internal/test/stack"
 )
 
 // scenario is one conversation to be played.

@@ -19,8 +19,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/operator"
 )
 
 // profilesCommand is what is done with many people at once.

@@ -15,8 +15,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/operator"
 )
 
 const (

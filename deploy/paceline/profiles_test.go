@@ -21,9 +21,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/hours"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/test/operator"
 )
 
 // write puts a file of people into a folder of the test's own.

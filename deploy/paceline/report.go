@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/operator"
 )
 
 // report is the result of a conversation, by what reached the phone.

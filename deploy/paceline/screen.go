@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"paceline.internal/deploy/e2e"
-	"paceline.internal/test/operator"
+	"paceline.internal/deploy/operator"
 )
 
 // screen prints the conversation for a human; muted for machines.

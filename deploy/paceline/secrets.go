@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // newSecrets makes fresh ones.

@@ -3,8 +3,7 @@ package main
 import (
 	"context"
 
-	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // serveCommand is the binary of one service inside this one. It is how real processes are started on a machine that has
@@ -20,13 +19,5 @@ func (s *serveCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	switch s.Verb {
-	case "migrate":
-		return service.Migrate(ctx, t.environ)
-	case "doctor":
-		return service.Doctor(ctx, t.environ).Report(t.out, false)
-	default:
-		process.CollectLess()
-		return service.Serve(ctx, t.environ)
-	}
+	return service.Do(ctx, s.Verb, t.environ, t.out)
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // tokenCommand prints a token.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/gateway/console"
@@ -20,7 +21,6 @@ import (
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/test/stack"
 )
 
 // upCommand keeps the product running.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/operator"
 )
 
 // outreach is one message that the person did not ask for just then.

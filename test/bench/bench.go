@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // Queue is a comparison. Every round measures each contender once, so that other load of the machine affects all of them, and a

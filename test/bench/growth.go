@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // Growth measures what a step costs beside so many conversations that were, and how long the lists of /v1 take. A run that loses or doubles

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
 )
 
 // Memory measures how much the three services have in memory while very many conversations are in their burst and some of their steps are

@@ -16,9 +16,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/test/stack"
 )
 
 // Pacing measures how late texts go out while many bursts run at once: from when an alarm was due at QStash to when Twilio is asked.

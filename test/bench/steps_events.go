@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // events is what becomes of the events of a build; none says that they are kept, as the product does it, and posted nowhere.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/qstash"
-	"paceline.internal/test/stack"
 )
 
 // What lets $2 steps of the organisation $1 become due, in the tables of the services as they are called since the first release. A

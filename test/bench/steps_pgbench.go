@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // pgbenchClients is as many connections as both services have.

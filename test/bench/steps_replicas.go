@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // With replicas the rig stands where a load balancer and the Services of a cluster do: connections to the gateways are made in turn, and

@@ -18,8 +18,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
 )
 
 // databasesOf names the services that keep something.

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
 )
 
 // stubs take the place of QStash and Twilio. The emulators remember every message, make timers and call back, which is work on the

@@ -16,9 +16,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
 )
 
 // request is one that an outside program makes of the gateway. Its error is an answer that it should not have got.

@@ -23,13 +23,13 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/gateway/console"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }

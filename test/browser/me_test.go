@@ -10,9 +10,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // signsInAs signs the person of a profile in with their own token.

@@ -13,9 +13,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // opens goes to a page and waits until it shows words.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/test/stack"
 )
 
 // server is the Postgres that all worlds of a run share, each with two databases of its own.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/wire"
-	"paceline.internal/test/stack"
 )
 
 // disruption is something that befalls the system itself, at an instant of its own.

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // Goals is a run of processes, two of each service, whose population are stream devices: real WebSockets, some hundred in a process of

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/operator"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/wire"
-	"paceline.internal/test/operator"
-	"paceline.internal/test/stack"
 )
 
 // errands are the devices of a run, and the goals that they are asked for.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"paceline.internal/deploy/device"
 )
 
 // DeviceEvent is one line that a process with devices writes.
@@ -24,9 +26,9 @@ type DeviceEvent struct {
 
 // What happens to a device.
 const (
-	DeviceConnected    = "connected"
-	DeviceDisconnected = "disconnected"
-	DeviceOffered      = "offered" // a frame with an offer has come
+	DeviceConnected    = device.Connected
+	DeviceDisconnected = device.Disconnected
+	DeviceOffered      = device.Offered
 	DeviceBegins       = "begins"
 	DeviceEnded        = "ended"
 	DeviceGaveUp       = "gave_up" // it was told that coming again is of no use

@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
-	"paceline.internal/test/stack"
 )
 
 // life is what a person does in the weeks in which engagement follows them, drawn before anything happens.

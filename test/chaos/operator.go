@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"paceline.internal/test/operator"
+	"paceline.internal/deploy/operator"
 )
 
 // visitPhase puts the visits of the operator on instants that no other actor has.

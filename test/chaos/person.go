@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/operator"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/test/operator"
-	"paceline.internal/test/stack"
 )
 
 // person lives one script.

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
 	api "paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/test/operator"
 )
 
 // population is all who take part: people with phones, the operator, and in a soak Kapso. They live by their scripts, on a world's

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // postgresVictim is what a kill of the database is called, beside the names of the services.

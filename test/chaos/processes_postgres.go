@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/postgres/cluster"
-	"paceline.internal/test/stack"
 )
 
 // privatePostgres is a server of our own, with the durability of production, that can be killed.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/wire"
-	"paceline.internal/test/stack"
 )
 
 // silence is one wire that was silent for a while, and how the others got over it.

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/emulators/wire"
-	"paceline.internal/test/stack"
 )
 
 // site is where the processes run, and everything they need.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // supervisor keeps one service running, as an orchestrator does: whenever its process ends it starts another.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // product is what a population lives with, however the services are run.

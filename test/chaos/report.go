@@ -89,7 +89,7 @@ func (r *Report) add(w World) {
 
 // Again is the command that plays a world again.
 func (w World) Again() string {
-	again := fmt.Sprintf("go run ./deploy/paceline chaos --seed %d --sessions %d --per-world %d", w.Seed, w.People, w.People)
+	again := fmt.Sprintf("go run ./test/rig chaos --seed %d --sessions %d --per-world %d", w.Seed, w.People, w.People)
 	switch {
 	case w.Days > 0:
 		again += fmt.Sprintf(" --engagement --days %d", w.Days)

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	pgtest.Run(m)
 }
 
-// seed of the conversations that the test command plays. Others are played by `paceline chaos --seed`.
+// seed of the conversations that the test command plays. Others are played by `rig chaos --seed`.
 const seed = 20261121
 
 func TestSimulation(t *testing.T) {

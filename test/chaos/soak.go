@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // Soak is a run of processes whose population is Kapso, which posts signed events at POST /api/webhooks/kapso, at a rate that does not

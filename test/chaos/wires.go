@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/wire"
-	"paceline.internal/test/stack"
 )
 
 // The vendors' wires, named as all are by who calls whom. They begin at no service: see stack.VendorConfig.

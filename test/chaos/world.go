@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/wire"
 	"paceline.internal/gateway"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/test/stack"
 )
 
 // world is one whole system with its people, on a clock of its own. Nothing in it waits for real time, except for a send that

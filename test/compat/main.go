@@ -19,7 +19,7 @@ import (
 	"os/signal"
 	"time"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 const (

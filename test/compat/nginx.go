@@ -19,10 +19,10 @@ import (
 
 	"github.com/coder/websocket"
 
+	"paceline.internal/deploy/operator"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/gateway"
-	"paceline.internal/test/operator"
-	"paceline.internal/test/stack"
 )
 
 // stranger is an address of this machine that is not the proxy's.

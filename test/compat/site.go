@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/postgres/cluster"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // site is what is judged: the whole product in this process, on a Postgres and emulated vendors of its own, on the machine's clock.

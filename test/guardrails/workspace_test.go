@@ -115,6 +115,14 @@ func TestWorkspace(t *testing.T) {
 		}
 	})
 
+	t.Run("UsersCommandLinksNoTests", func(t *testing.T) {
+		t.Parallel()
+		command := load(t, packages.NeedName|packages.NeedImports|packages.NeedDeps, nil, product+"/deploy/paceline")
+		packages.Visit(command, nil, func(p *packages.Package) {
+			require.False(t, within(p.PkgPath, product+"/test", "github.com/stretchr/testify"), "it links %s", p.PkgPath)
+		})
+	})
+
 	t.Run("S0_54_ANewPackageIsExamined", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(root(t), "services/onboarding/pacing/pacing.go")

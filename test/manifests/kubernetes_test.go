@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/test/stack"
 )
 
 const overlay = "overlays/example"

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // otherOrg owns no sender.

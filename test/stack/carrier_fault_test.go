@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/stack"
 )
 
 // once spoils the first create request of a text that contains this.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // TestEngagementInput is what people's programs get wrong, from the route to the tables: the answer names the field and what is allowed, and

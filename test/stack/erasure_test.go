@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 const shopifySecret = "shopify-secret-of-this-stack"

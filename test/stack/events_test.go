@@ -17,9 +17,9 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/subscriber"
 	"paceline.internal/platform/rpc"
-	"paceline.internal/test/stack"
 )
 
 // eventJSON is an event as a host application reads it.

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
@@ -27,7 +28,6 @@ import (
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
 	store "paceline.internal/services/onboarding/postgres"
-	"paceline.internal/test/stack"
 )
 
 // fleet is the product as three processes, with the vendors and the databases in ours. It lives on the machine's clock.

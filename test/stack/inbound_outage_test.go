@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/stack"
 )
 
 // shouts is a person writing while the gateway takes nothing: Twilio tries until it may not any more.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/config"
-	"paceline.internal/test/stack"
 )
 
 // asService makes the test binary one of the three services, so that it can be started and killed for real.

@@ -15,10 +15,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/test/stack"
 )
 
 // logbook is what the services of a stack have logged, from the least severe line on.

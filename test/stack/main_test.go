@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/subscriber"
 	"paceline.internal/platform/postgres"
@@ -27,7 +28,6 @@ import (
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
 	store "paceline.internal/services/onboarding/postgres"
-	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/stack"
 )
 
 // TestOptOut is STOP and START, by real signed callbacks of Twilio.

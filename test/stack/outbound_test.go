@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/test/stack"
 )
 
 // textJSON is one text of the outbound queue.

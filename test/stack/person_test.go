@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/test/stack"
 )
 
 // The texts of the conversation, by their keys in the catalog.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/test/stack"
 )
 
 // TestRestart stops the services and starts them again on the same databases and addresses. The vendors go on meanwhile.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/session"
-	"paceline.internal/test/stack"
 )
 
 // payload is the body of a step's alarm.

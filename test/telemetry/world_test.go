@@ -25,12 +25,12 @@ import (
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/e2e"
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/e2e"
-	"paceline.internal/test/stack"
+	"paceline.internal/deploy/stack"
 )
 
 // TestUpgrade is about the release before this one and this one: about what a rolling upgrade from one to the other meets.

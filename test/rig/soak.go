@@ -43,11 +43,11 @@ func (c *soakCommand) Run(ctx context.Context, t terminal) error {
 		Rate: c.Rate, Duplicates: c.Duplicates, RetryAfter: c.RetryAfter,
 		Processes: chaos.Processes{
 			Seed: c.Seed, Duration: c.Duration, Settle: c.Settle, Keep: c.Keep,
-			Program: []string{program, "serve"}, Environ: inherited(t.environ), Clock: clock.System(), Tell: newScreen(t.out, c.JSON).heading,
+			Program: []string{program, "serve"}, Environ: t.inherited(), Clock: clock.System(), Tell: t.teller(c.JSON),
 		},
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return sumUp(t, c.JSON, &report, report.Kept)
+	return t.judge(c.JSON, &report, report.Kept)
 }

@@ -1,4 +1,4 @@
-package main
+package device
 
 import (
 	"bytes"
@@ -50,16 +50,16 @@ type notedRun struct {
 	At     time.Time `json:"at"`
 }
 
-// runBook is the file of the runs. It is the device's alone: a lock keeps a second process away.
-type runBook struct {
+// Book is the file of the runs. It is the device's alone: a lock keeps a second process away.
+type Book struct {
 	mu   sync.Mutex
 	path string
 	lock *os.File
 	runs map[string]notedRun
 }
 
-// openRunBook reads the file. A run that had begun and has no end ended with the process that ran it.
-func openRunBook(path string) (*runBook, error) {
+// OpenBook reads the file. A run that had begun and has no end ended with the process that ran it.
+func OpenBook(path string) (*Book, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--state: %w", err)
@@ -67,7 +67,7 @@ func openRunBook(path string) (*runBook, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("--state: another process uses %s: %w", path, err), lock.Close())
 	}
-	b := &runBook{path: path, lock: lock, runs: map[string]notedRun{}}
+	b := &Book{path: path, lock: lock, runs: map[string]notedRun{}}
 	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, &b.runs)
@@ -90,10 +90,10 @@ func openRunBook(path string) (*runBook, error) {
 }
 
 // Close lets another process have the file.
-func (b *runBook) Close() error { return b.lock.Close() }
+func (b *Book) Close() error { return b.lock.Close() }
 
 // find is what is known of a run.
-func (b *runBook) find(id string) notedRun {
+func (b *Book) find(id string) notedRun {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if known, ok := b.runs[id]; ok {
@@ -103,7 +103,7 @@ func (b *runBook) find(id string) notedRun {
 }
 
 // begin notes a run, and reports whether it is new. When it returns the run is on disk, or there is an error and it is not known.
-func (b *runBook) begin(id string) (fresh bool, err error) {
+func (b *Book) begin(id string) (fresh bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, seen := b.runs[id]; seen {
@@ -118,7 +118,7 @@ func (b *runBook) begin(id string) (fresh bool, err error) {
 }
 
 // end notes how a run ended. If that cannot be written the run ends with the process, as any other.
-func (b *runBook) end(id string, ok bool, detail string) error {
+func (b *Book) end(id string, ok bool, detail string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.runs[id]
@@ -128,7 +128,7 @@ func (b *runBook) end(id string, ok bool, detail string) error {
 }
 
 // write puts the runs onto the disk, with the lock: into a new file that takes the place of the old one.
-func (b *runBook) write() error {
+func (b *Book) write() error {
 	b.forget()
 	content, err := json.Marshal(b.runs)
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *runBook) write() error {
 }
 
 // forget drops the oldest ended runs of too many.
-func (b *runBook) forget() {
+func (b *Book) forget() {
 	ended := slices.DeleteFunc(slices.Collect(maps.Keys(b.runs)), func(id string) bool { return b.runs[id].State != runEnded })
 	if len(ended) <= maxRemembered {
 		return
@@ -164,13 +164,13 @@ func (b *runBook) forget() {
 	}
 }
 
-// execute runs a goal until it ends, or ctx asks it to.
-type execute func(ctx context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string)
+// Execute runs a goal until it ends, or ctx asks it to.
+type Execute func(ctx context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string)
 
 // runs are those that go on.
 type runs struct {
-	execute execute
-	book    *runBook
+	execute Execute
+	book    *Book
 	changed chan struct{} // has an element when a run has ended
 
 	mu      sync.Mutex
@@ -179,7 +179,7 @@ type runs struct {
 	working sync.WaitGroup
 }
 
-func newRuns(do execute, book *runBook) *runs {
+func newRuns(do Execute, book *Book) *runs {
 	return &runs{execute: do, book: book, changed: make(chan struct{}, 1), stops: map[string]context.CancelFunc{}}
 }
 
@@ -213,8 +213,8 @@ func (r *runs) begin(o *onboardingv1.DeviceOffer) {
 	})
 }
 
-// program runs a command to its end, in a process group of its own, of which nothing is left afterwards.
-func program(command string) execute {
+// Program returns an Execute that runs a command to its end, in a new process group, of which nothing is left afterwards.
+func Program(command string) Execute {
 	return func(ctx context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string) {
 		return runProgram(ctx, command, o)
 	}
@@ -228,7 +228,7 @@ func runProgram(ctx context.Context, command string, o *onboardingv1.DeviceOffer
 	output := new(tail)
 	cmd := exec.CommandContext(ctx, command)
 	cmd.Stdin, cmd.Stdout = strings.NewReader(o.GetGoal()), output
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, deviceTokenVariable+"=") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, TokenVariable+"=") })
 	cmd.Env = append(cmd.Env, "PACELINE_RUN_ID="+o.GetRunId(), "PACELINE_GOAL_ID="+o.GetGoalId(),
 		"PACELINE_CONFIGURATION="+string(configuration), "PACELINE_SCHEDULED_FOR="+o.GetScheduledFor().AsTime().Format(time.RFC3339))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

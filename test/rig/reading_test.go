@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 // fall.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
-	found, err := measure(filepath.Join(corpus, "unseen"))
+	found, err := measureReading("../../platform/reading/testdata/unseen")
 	require.NoError(t, err)
 	for _, tt := range []struct {
 		name, prefix, wrong string

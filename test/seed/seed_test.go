@@ -7,10 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/deploy/seed"
 	"paceline.internal/platform/postgres/pgtest"
 	messaging "paceline.internal/services/messaging"
 	onboarding "paceline.internal/services/onboarding"
+	"paceline.internal/test/seed"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }

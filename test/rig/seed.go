@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"paceline.internal/deploy/seed"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/test/seed"
 )
 
 // seedCommand fills both databases with people who were never here.
@@ -66,10 +66,10 @@ func (c *seedCommand) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, messages.Close(context.WithoutCancel(ctx))) }()
-	bar, began := progress(t.out, 2*seed.People(c.Sessions)), time.Now()
+	began := time.Now()
 	made, err := seed.Run(ctx, seed.Config{
 		Onboarding: people, Messaging: messages, OrgID: c.Org, Sender: c.Sender, Sessions: c.Sessions, Messages: c.Messages, Add: c.Add,
-		Now: began, Wrote: bar.Add,
+		Now: began,
 	})
 	if err != nil {
 		return err

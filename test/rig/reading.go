@@ -1,5 +1,3 @@
-// Command reading prints how what people write is read: the texts of platform/reading/testdata, first those that the readers were made
-// from, then those that they were not.
 package main
 
 import (
@@ -17,15 +15,12 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// corpus is where the texts are, from the folder of this program.
-const corpus = "../../platform/reading/testdata"
+// readingCommand prints how what people write is read: first the texts that the readers were made from, then others.
+type readingCommand struct{}
 
-func main() {
-	folder := filepath.Join("platform", "reading", "testdata")
-	if err := show(os.Stdout, folder); err != nil {
-		fmt.Fprintln(os.Stderr, "reading:", err)
-		os.Exit(1)
-	}
+// Run needs the sources: it is called from the root of the repository.
+func (c *readingCommand) Run(t terminal) error {
+	return showReading(t.out, filepath.Join("platform", "reading", "testdata"))
 }
 
 // readers are the questions that are asked of a text, by the kind of file that has texts for it.
@@ -64,8 +59,8 @@ func (t table) count(label, as string) {
 	t[label][as]++
 }
 
-// measure reads the files of a folder.
-func measure(folder string) (table, error) {
+// measureReading reads the files of a folder.
+func measureReading(folder string) (table, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.t*"))
 	if err != nil {
 		return nil, err
@@ -92,9 +87,9 @@ func measure(folder string) (table, error) {
 	return t, nil
 }
 
-func show(out io.Writer, folder string) error {
+func showReading(out io.Writer, folder string) error {
 	for _, part := range []string{"", "unseen"} {
-		t, err := measure(filepath.Join(folder, part))
+		t, err := measureReading(filepath.Join(folder, part))
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/test/attack"
-	"paceline.internal/test/stack"
 )
 
 func TestAttack(t *testing.T) {

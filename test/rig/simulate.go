@@ -23,8 +23,8 @@ const (
 // simulate plays the whole system in this process, on the emulators' clocks.
 func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
-	screen, people := newScreen(t.out, c.JSON), cmp.Or(c.Sessions, simulated)
-	screen.heading(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
+	tell, people := t.teller(c.JSON), cmp.Or(c.Sessions, simulated)
+	tell(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
 	began, reported, done, broken := time.Now(), time.Now(), 0, 0
 	simulation := chaos.Simulation{
 		Seed: seed, Sessions: people, PerWorld: c.PerWorld, Gear: c.Gear, Parallel: c.Parallel, Now: time.Now, Story: os.Stderr,
@@ -39,14 +39,14 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 		}
 		if time.Since(reported) >= progressEvery {
 			reported = time.Now()
-			screen.heading(fmt.Sprintf("%7.0f s  %d people, %d worlds broke a promise", time.Since(began).Seconds(), done, broken))
+			tell(fmt.Sprintf("%7.0f s  %d people, %d worlds broke a promise", time.Since(began).Seconds(), done, broken))
 		}
 	}
 	report, err := simulation.Run(ctx)
 	if err != nil {
 		return err
 	}
-	if err := sumUp(t, c.JSON, &report, report.Kept); err != nil {
+	if err := t.judge(c.JSON, &report, report.Kept); err != nil {
 		return err
 	}
 	if report.Interrupted {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/platform/process"
-	"paceline.internal/test/stack"
 )
 
 // TestServicesSendNothingToThoseWhoWereSeeded runs the product beside them, two days later, until its loops have come to rest many times.

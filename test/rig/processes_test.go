@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,8 +15,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/test/chaos"
 )
+
+func TestMain(m *testing.M) {
+	if os.Getenv(selfIsTest) != "" {
+		main()
+		return
+	}
+	pgtest.Run(m)
+}
+
+// command returns `rig args...` as a separate process.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), selfIsTest+"=1")
+	cmd.Stderr = os.Stderr
+	return cmd
+}
 
 func TestChaosOfProcesses(t *testing.T) {
 	t.Parallel()
@@ -150,20 +169,6 @@ func TestChaosOfProcesses(t *testing.T) {
 			require.ErrorContains(t, run(t.Context(), append([]string{"chaos", "--processes"}, tc.args...), terminal{out: &out}), tc.want)
 		})
 	}
-}
-
-func TestServe(t *testing.T) {
-	t.Parallel()
-	for _, service := range []string{"onboarding", "messaging", "gateway"} {
-		t.Run("SaysWhatTheEnvironmentOfTheServiceLacks/"+service, func(t *testing.T) {
-			t.Parallel()
-			require.ErrorContains(t, run(t.Context(), []string{"serve", service}, terminal{out: io.Discard}), "SERVICE_AUTH_SECRET")
-		})
-	}
-	t.Run("KnowsNoOtherService", func(t *testing.T) {
-		t.Parallel()
-		require.ErrorContains(t, run(t.Context(), []string{"serve", "billing"}, terminal{out: io.Discard}), "billing")
-	})
 }
 
 // childrenOf are the processes that a process has started.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -55,25 +53,14 @@ func (c *benchQueueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to start it again for each measurement: %w", err)
 	}
-	screen := newScreen(t.out, c.JSON)
 	report, err := bench.Queue{
 		Jobs: c.Jobs, Rounds: c.Rounds, Finished: c.Finished, Scenarios: c.Scenario, Measures: c.Measure, DatabaseURL: c.DatabaseURL,
-		Program: []string{program, "bench", "measure"}, Environ: inherited(t.environ), Now: time.Now, Tell: screen.heading,
+		Program: []string{program, "bench", "measure"}, Environ: t.inherited(), Now: time.Now, Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return printReport(t.out, &report, c.JSON)
-}
-
-// printReport writes a report for people or for machines.
-func printReport(out io.Writer, report interface{ Print(out io.Writer) error }, asJSON bool) error {
-	if !asJSON {
-		return report.Print(out)
-	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	return t.show(c.JSON, &report)
 }
 
 // benchStepsCommand measures the whole way of a step.
@@ -124,12 +111,12 @@ func (c *benchStepsCommand) measure(ctx context.Context, t terminal, work string
 	report, err := bench.Steps{
 		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Twilio: c.Twilio, Work: work, Backlog: backlog, Against: c.Against, Repository: ".",
 		Replicas: c.Replicas, Connections: c.Connections, Events: c.Events,
-		Program: []string{program}, Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
+		Program: []string{program}, Environ: t.inherited(), Now: time.Now, Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return printReport(t.out, &report, c.JSON)
+	return t.show(c.JSON, &report)
 }
 
 // benchRepliesCommand measures the whole way of a reply.
@@ -201,13 +188,13 @@ func (c *benchPacingCommand) Run(ctx context.Context, t terminal) error {
 		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
 	}
 	report, err := bench.Pacing{
-		Bursts: c.Bursts, Over: c.Over, Twilio: c.Twilio, Program: []string{program}, Environ: inherited(t.environ), Now: time.Now,
-		Tell: newScreen(t.out, c.JSON).heading,
+		Bursts: c.Bursts, Over: c.Over, Twilio: c.Twilio, Program: []string{program}, Environ: t.inherited(), Now: time.Now,
+		Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return printReport(t.out, &report, c.JSON)
+	return t.show(c.JSON, &report)
 }
 
 // benchGrowthCommand measures what history costs.
@@ -235,12 +222,12 @@ func (c *benchGrowthCommand) Run(ctx context.Context, t terminal) error {
 	}
 	report, err := bench.Growth{
 		Sessions: c.Sessions, Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Program: []string{program},
-		Environ: inherited(t.environ), Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
+		Environ: t.inherited(), Now: time.Now, Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return printReport(t.out, &report, c.JSON)
+	return t.show(c.JSON, &report)
 }
 
 // benchMemoryCommand measures memory.
@@ -265,13 +252,13 @@ func (c *benchMemoryCommand) Run(ctx context.Context, t terminal) error {
 		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
 	}
 	report, err := bench.Memory{
-		Sessions: c.Sessions, Rate: c.Rate, For: c.For, Program: []string{program}, Environ: inherited(t.environ), Now: time.Now,
-		Tell: newScreen(t.out, c.JSON).heading,
+		Sessions: c.Sessions, Rate: c.Rate, For: c.For, Program: []string{program}, Environ: t.inherited(), Now: time.Now,
+		Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return printReport(t.out, &report, c.JSON)
+	return t.show(c.JSON, &report)
 }
 
 // benchEngagementCommand measures runs.
@@ -293,23 +280,12 @@ The machine should do nothing else: the load is printed, and figures of differen
 // Run returns an error unless each person was moved exactly once.
 func (c *benchEngagementCommand) Run(ctx context.Context, t terminal) error {
 	report, err := bench.Engagement{
-		People: c.People, Sample: c.Sample, Now: time.Now, Tell: newScreen(t.out, c.JSON).heading,
+		People: c.People, Sample: c.Sample, Now: time.Now, Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return printReport(t.out, &report, c.JSON)
-}
-
-// inherited is the part of our environment that a child process gets.
-func inherited(environ map[string]string) map[string]string {
-	some := map[string]string{}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", selfIsTest} {
-		if value, set := environ[name]; set {
-			some[name] = value
-		}
-	}
-	return some
+	return t.show(c.JSON, &report)
 }
 
 // benchMeasureCommand is one measurement. The comparing commands start one process for each.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/device"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/test/chaos"
 )
@@ -44,28 +45,26 @@ func (c *fleetCommand) Run(ctx context.Context, t terminal) error {
 		if err := json.Unmarshal(lines.Bytes(), &of); err != nil {
 			return fmt.Errorf("--devices: %w", err)
 		}
-		book, err := openRunBook(filepath.Join(c.State, of.DeviceID+".json"))
+		book, err := device.OpenBook(filepath.Join(c.State, of.DeviceID+".json"))
 		if err != nil {
 			return err
 		}
 		note := func(what string, o *onboardingv1.DeviceOffer, ok bool) {
 			diary.note(chaos.DeviceEvent{Device: of.DeviceID, What: what, Run: o.GetRunId(), Goal: o.GetGoalId(), OK: ok})
 		}
-		d := &streamDevice{
-			url: gateway.JoinPath("v1/devices", of.DeviceID, "connect").String(), token: of.Token, out: io.Discard,
-			saw: func(what string, o *onboardingv1.DeviceOffer) { note(what, o, false) },
-			runs: newRuns(func(ctx context.Context, o *onboardingv1.DeviceOffer) (bool, string) {
-				note(chaos.DeviceBegins, o, false)
-				ok, detail := chaos.Work(ctx, o.GetGoal())
-				note(chaos.DeviceEnded, o, ok)
-				return ok, detail
-			}, book),
-			unanswered: map[string]string{},
-		}
 		all.Go(func() {
-			if err := d.serve(ctx); err != nil {
+			if err := device.Serve(ctx, device.Config{
+				Gateway: gateway, ID: of.DeviceID, Token: of.Token, Book: book, Out: io.Discard,
+				Saw: func(what string, o *onboardingv1.DeviceOffer) { note(what, o, false) },
+				Execute: func(ctx context.Context, o *onboardingv1.DeviceOffer) (bool, string) {
+					note(chaos.DeviceBegins, o, false)
+					ok, detail := chaos.Work(ctx, o.GetGoal())
+					note(chaos.DeviceEnded, o, ok)
+					return ok, detail
+				},
+			}); err != nil {
 				note(chaos.DeviceGaveUp, nil, false)
-				fmt.Fprintln(os.Stderr, "paceline: device", of.DeviceID, err)
+				fmt.Fprintln(os.Stderr, "rig: device", of.DeviceID, err)
 			}
 			_ = book.Close() // each change was synced
 		})

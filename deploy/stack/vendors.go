@@ -20,7 +20,8 @@ import (
 // The account that the Twilio emulator plays. Its numbers are of the range reserved for fiction.
 const (
 	accountSID = "ACfeedfacefeedfacefeedfacefeedface"
-	authToken  = "0123456789abcdef0123456789abcdef"
+	// AuthToken signs what the emulated Twilio posts.
+	AuthToken = "0123456789abcdef0123456789abcdef"
 	// What messaging calls with, as deploy/compose/secrets.sh has it.
 	apiKeySID    = "SKfeedfacefeedfacefeedfacefeedface" //nolint:gosec // of the emulator
 	apiKeySecret = "fedcba9876543210fedcba9876543210"
@@ -71,7 +72,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 	}
 	rings, posts := client(cfg.DialQStash), client(cfg.DialTwilio)
 	carrier, err := twilio.New(twilio.Config{
-		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: authToken, Numbers: []string{FromNumber},
+		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: AuthToken, Numbers: []string{FromNumber},
 		APIKeys:    map[string]string{apiKeySID: apiKeySecret},
 		HTTPClient: posts, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
@@ -148,7 +149,7 @@ func Credentials() map[string]string {
 		"QSTASH_CURRENT_SIGNING_KEY": qstash.DevCurrentKey,
 		"QSTASH_NEXT_SIGNING_KEY":    qstash.DevNextKey,
 		"TWILIO_ACCOUNT_SID":         accountSID,
-		"TWILIO_AUTH_TOKEN":          authToken,
+		"TWILIO_AUTH_TOKEN":          AuthToken,
 		"TWILIO_API_KEY_SID":         apiKeySID,
 		"TWILIO_API_KEY_SECRET":      apiKeySecret,
 		"TWILIO_FROM_NUMBER":         FromNumber,

@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"time"
@@ -96,7 +94,7 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 	if err != nil {
 		return err
 	}
-	return sumUp(t, c.JSON, &report, report.Kept)
+	return t.judge(c.JSON, &report, report.Kept)
 }
 
 func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error {
@@ -111,7 +109,7 @@ func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error
 	if err != nil {
 		return err
 	}
-	return sumUp(t, c.JSON, &report, report.Kept)
+	return t.judge(c.JSON, &report, report.Kept)
 }
 
 // killed are processes that are killed. The environment of the user goes before the knobs.
@@ -125,30 +123,12 @@ func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) 
 			knobs[name] = value
 		}
 	}
-	maps.Copy(knobs, inherited(t.environ))
+	maps.Copy(knobs, t.inherited())
 	return chaos.Processes{
 		Seed: seed, Duration: c.Duration, KillEvery: c.KillEvery, Settle: c.Settle, Keep: c.Keep, Program: []string{program, "serve"},
-		Environ: knobs, Clock: clock.System(), Tell: newScreen(t.out, c.JSON).heading,
+		Environ: knobs, Clock: clock.System(), Tell: t.teller(c.JSON),
 	}, nil
 }
-
-// sumUp shows the result of a run, for people or machines. Its error says that a promise was broken.
-func sumUp(t terminal, asJSON bool, report interface{ Print(to io.Writer) error }, kept bool) (err error) {
-	if asJSON {
-		encoder := json.NewEncoder(t.out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
-	} else {
-		err = report.Print(t.out)
-	}
-	if err == nil && !kept {
-		err = errBroken
-	}
-	return err
-}
-
-// selfIsTest makes a test binary behave as the command. It is passed on to the processes that chaos starts.
-const selfIsTest = "PACELINE_TEST_AS_COMMAND"
 
 // driven is how many people take part in a run of processes by default.
 const driven = 150

@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,29 +20,31 @@ type attackCommand struct {
 	Streams attackStreamsCommand `cmd:"" help:"Send large gRPC messages without a token, and measure the memory of the service."`
 }
 
+// errNoDeployment is returned where the environment names no deployment.
+var errNoDeployment = errors.New("the environment names no deployment; \". environ.sh\" in the data folder of paceline up sets it while it runs")
+
 // attackDribbleCommand attacks the gateway.
 type attackDribbleCommand struct {
-	Target      string        `placeholder:"URL" help:"The gateway, on this machine. Default: PUBLIC_BASE_URL, or the usual paceline up."`
+	Target      string        `placeholder:"URL" help:"The gateway, on this machine. Default: PUBLIC_BASE_URL."`
 	Connections int           `default:"1200" help:"How many dribble at a time; each is opened again when it is cut off."`
 	Genuine     int           `default:"40" help:"How many people write STOP meanwhile, signed as Twilio does."`
 	Duration    time.Duration `default:"10s" help:"How long."`
-	Data        string        `help:"The folder of that paceline up."`
 	JSON        bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Help is the long text of --help.
 func (c *attackDribbleCommand) Help() string {
-	return `Only this machine is attacked: another target is refused. Against a deployment with an environment of its own, set PUBLIC_BASE_URL,
-TWILIO_AUTH_TOKEN and TWILIO_FROM_NUMBER as it has them. The texts come from numbers that are reserved for fiction, and are stored.
+	return `Only this machine is attacked: another target is refused. PUBLIC_BASE_URL, TWILIO_AUTH_TOKEN and TWILIO_FROM_NUMBER are set as the deployment
+has them; ". environ.sh" in the data folder of paceline up sets them while it runs. The texts come from numbers that are reserved for fiction, and are stored.
 
 The exit code is 0 only if every STOP was answered with 200 within a second.`
 }
 
 // Run returns an error unless every message was answered in time.
 func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
-	environ, err := (&e2eCommand{Data: c.Data}).environ(t.environ)
-	if err != nil {
-		return err
+	environ := t.environ
+	if environ["PUBLIC_BASE_URL"] == "" || environ["TWILIO_AUTH_TOKEN"] == "" {
+		return errNoDeployment
 	}
 	report, err := attack.Dribble{
 		Target: cmp.Or(c.Target, environ["PUBLIC_BASE_URL"]), PublicURL: environ["PUBLIC_BASE_URL"], AuthToken: environ["TWILIO_AUTH_TOKEN"],
@@ -53,13 +53,7 @@ func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := show(t.out, c.JSON, report); err != nil {
-		return err
-	}
-	if !report.Kept {
-		return errBroken
-	}
-	return nil
+	return t.judge(c.JSON, report, report.Kept)
 }
 
 // attackStreamsCommand attacks a service behind the gateway.
@@ -70,19 +64,14 @@ type attackStreamsCommand struct {
 	Streams  int           `default:"80" help:"How many streams."`
 	Bytes    int           `default:"3145000" help:"How much is sent on each."`
 	Duration time.Duration `default:"10s" help:"How long they are held."`
-	Data     string        `help:"The folder of that paceline up."`
 	JSON     bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Run prints what became of the streams.
 func (c *attackStreamsCommand) Run(ctx context.Context, t terminal) error {
-	environ, err := deploymentEnviron(t.environ, c.Data)
-	if err != nil {
-		return err
-	}
-	c.Target, c.Ops = cmp.Or(c.Target, environ["ONBOARDING_ADDR"]), cmp.Or(c.Ops, environ["ONBOARDING_OPS_ADDR"])
+	c.Target, c.Ops = cmp.Or(c.Target, t.environ["ONBOARDING_ADDR"]), cmp.Or(c.Ops, t.environ["ONBOARDING_OPS_ADDR"])
 	if c.Target == "" {
-		return fmt.Errorf("%w, or --target and --ops", errNoDeployment)
+		return fmt.Errorf("%w, or give --target and --ops", errNoDeployment)
 	}
 	report, err := attack.Streams{
 		Target: c.Target, Method: c.Method, Streams: c.Streams, Bytes: c.Bytes, Duration: c.Duration, Memory: c.memory,
@@ -90,7 +79,7 @@ func (c *attackStreamsCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return show(t.out, c.JSON, report)
+	return t.show(c.JSON, report)
 }
 
 // memory is the resident memory of the service, by its own metrics.
@@ -111,14 +100,4 @@ func (c *attackStreamsCommand) memory(ctx context.Context) (_ float64, err error
 		}
 	}
 	return 0, fmt.Errorf("--ops: %s does not report its memory", c.Ops)
-}
-
-// show prints a report.
-func show(out io.Writer, asJSON bool, report interface{ Print(out io.Writer) error }) error {
-	if !asJSON {
-		return report.Print(out)
-	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
 }

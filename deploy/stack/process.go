@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net"
@@ -21,6 +22,19 @@ type Process struct {
 	Serve   func(ctx context.Context, environ map[string]string) error
 	Migrate func(ctx context.Context, environ map[string]string) error
 	Doctor  func(ctx context.Context, environ map[string]string) process.Findings
+}
+
+// Do runs the verb serve, migrate or doctor with the environment, as the service's own binary does.
+func (p Process) Do(ctx context.Context, verb string, environ map[string]string, out io.Writer) error {
+	switch verb {
+	case "migrate":
+		return p.Migrate(ctx, environ)
+	case "doctor":
+		return p.Doctor(ctx, environ).Report(out, false)
+	default:
+		process.CollectLess()
+		return p.Serve(ctx, environ)
+	}
 }
 
 // The names of the services.

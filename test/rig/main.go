@@ -1,0 +1,125 @@
+// Command rig is the developers' command: it runs the product under faults and load on this machine, and measures it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	_ "time/tzdata" // profiles name time zones, and a minimal image has none
+
+	"github.com/alecthomas/kong"
+
+	"paceline.internal/deploy/stack"
+	"paceline.internal/platform/config"
+)
+
+// commands is the command line.
+type commands struct {
+	Chaos   chaosCommand   `cmd:"" help:"Run many conversations with injected faults and check the results."`
+	Soak    soakCommand    `cmd:"" help:"Post webhooks at a constant rate while processes are killed, and count each."`
+	Attack  attackCommand  `cmd:"" help:"Run denial-of-service tests against a local deployment and measure the effect on other callers."`
+	Bench   benchCommand   `cmd:"" help:"Measure throughput, latency and memory on this machine."`
+	Seed    seedCommand    `cmd:"" help:"Fill the databases of a development machine with a million sessions."`
+	Reading readingCommand `cmd:"" help:"Print how the texts of platform/reading/testdata are read."`
+	Devices fleetCommand   `cmd:"" help:"Connect as many devices, as chaos --goals does."`
+	Serve   serveCommand   `cmd:"" hidden:"" help:"Run one service in this process, as chaos, soak and bench do."`
+}
+
+// terminal is where a command prints, and its environment.
+type terminal struct {
+	out     io.Writer
+	environ map[string]string
+}
+
+// errBroken is a promise that was not kept. It has been printed by then.
+var errBroken = errors.New("a promise was broken; see above")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := run(ctx, os.Args[1:], terminal{out: os.Stdout, environ: config.Environ(os.Environ())}); err != nil {
+		fmt.Fprintln(os.Stderr, "rig:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, t terminal) error {
+	var cli commands
+	parser, err := kong.New(&cli,
+		kong.Name("rig"),
+		kong.Description("Runs Paceline under faults and load on this machine, and measures it."),
+		kong.Writers(t.out, os.Stderr),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(t),
+		kong.UsageOnError(),
+	)
+	if err != nil {
+		return err
+	}
+	chosen, err := parser.Parse(args)
+	if err != nil {
+		return err
+	}
+	return chosen.Run()
+}
+
+// serveCommand runs one service, so that real processes need no other program.
+type serveCommand struct {
+	Service string `arg:""`
+	Verb    string `arg:"" optional:"" enum:"serve,migrate" default:"serve"`
+}
+
+// Run does what the binary of the service does with the same environment.
+func (s *serveCommand) Run(ctx context.Context, t terminal) error {
+	service, err := stack.ServiceNamed(s.Service)
+	if err != nil {
+		return err
+	}
+	return service.Do(ctx, s.Verb, t.environ, t.out)
+}
+
+// show prints a report, for people or for machines.
+func (t terminal) show(asJSON bool, report interface{ Print(to io.Writer) error }) error {
+	if !asJSON {
+		return report.Print(t.out)
+	}
+	encoder := json.NewEncoder(t.out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// judge prints a report, and returns errBroken unless every promise was kept.
+func (t terminal) judge(asJSON bool, report interface{ Print(to io.Writer) error }, kept bool) error {
+	if err := t.show(asJSON, report); err != nil || kept {
+		return err
+	}
+	return errBroken
+}
+
+// teller returns a function that prints how far a command is; it prints nothing where the output is for machines.
+func (t terminal) teller(muted bool) func(line string) {
+	return func(line string) {
+		if !muted {
+			_, _ = fmt.Fprintln(t.out, line) // a closed terminal is no error
+		}
+	}
+}
+
+// selfIsTest makes a test binary behave as the command. It is passed on to the processes that a command starts.
+const selfIsTest = "RIG_TEST_AS_COMMAND"
+
+// inherited is the part of the environment that a child process gets.
+func (t terminal) inherited() map[string]string {
+	some := map[string]string{}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LOG_LEVEL", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", selfIsTest} {
+		if value, set := t.environ[name]; set {
+			some[name] = value
+		}
+	}
+	return some
+}
