@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/catalog"
@@ -57,7 +58,7 @@ func (e Engagement) Run(ctx context.Context) (_ EngagementReport, err error) {
 	if len(e.People) == 0 || e.Sample < 1 {
 		return EngagementReport{}, errors.New("--people and --sample must be 1 or more")
 	}
-	server, err := openServer(ctx, "")
+	server, err := openServer(ctx)
 	defer func() { err = errors.Join(err, server.close()) }()
 	if err != nil {
 		return EngagementReport{}, err
@@ -116,7 +117,7 @@ where u.state = 'goodbye_sent' and u.goodbye_sent_at is not null
 func (e Engagement) measure(ctx context.Context, pool *pgxpool.Pool, n int) (f EngagementFigure, err error) {
 	ctx = postgres.AcrossOrganisations(ctx)
 	for i, sql := range sqlIdle {
-		args := []any{n, organisation(0), engagementNow.AddDate(0, 0, -16)}
+		args := []any{n, stack.OrgID, engagementNow.AddDate(0, 0, -16)}
 		if i == 0 || i == len(sqlIdle)-1 {
 			args = nil
 		}
@@ -138,7 +139,7 @@ func (e Engagement) measure(ctx context.Context, pool *pgxpool.Pool, n int) (f E
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return engagementNow },
 	})
 	began = e.Now()
-	if _, err := people.WorkRuns(ctx, organisation(0), time.Hour); err != nil {
+	if _, err := people.WorkRuns(ctx, stack.OrgID, time.Hour); err != nil {
 		return f, err
 	}
 	took := e.Now().Sub(began)
@@ -168,7 +169,7 @@ func (e Engagement) oneAtATime(ctx context.Context, rows *store.Engagement, pool
 	}
 	limits := rules.DefaultConfig().Limits
 	for _, id := range ids {
-		v, err := rows.PersonByID(ctx, organisation(0), id, "")
+		v, err := rows.PersonByID(ctx, stack.OrgID, id, "")
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (g Growth) Run(ctx context.Context) (_ GrowthReport, err error) {
 	if len(g.Sessions) == 0 || slices.Min(g.Sessions) < 0 || g.Steps < 4 || g.Rounds < 1 || g.Callers < 1 {
 		return GrowthReport{}, errors.New("--sessions must be 0 or more, --steps 4 or more, --rounds and --callers 1 or more")
 	}
-	server, err := openServer(ctx, "")
+	server, err := openServer(ctx)
 	defer func() { err = errors.Join(err, server.close()) }()
 	if err != nil {
 		return GrowthReport{}, err

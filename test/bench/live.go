@@ -67,7 +67,7 @@ func (m Memory) Run(ctx context.Context) (_ MemoryReport, err error) {
 	if memoryOf("self", "VmRSS") == 0 {
 		return MemoryReport{}, errors.New("what a process has in memory is read from Linux's /proc, which is not here")
 	}
-	server, err := openServer(ctx, "")
+	server, err := openServer(ctx)
 	defer func() { err = errors.Join(err, server.close()) }()
 	if err != nil {
 		return MemoryReport{}, err

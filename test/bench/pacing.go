@@ -75,7 +75,7 @@ func (p Pacing) Run(ctx context.Context) (_ PacingReport, err error) {
 	if p.Bursts < 1 || p.Over < 0 || p.Twilio < 0 {
 		return PacingReport{}, errors.New("--bursts must be 1 or more, --over and --twilio no less than 0")
 	}
-	server, err := openServer(ctx, "")
+	server, err := openServer(ctx)
 	defer func() { err = errors.Join(err, server.close()) }()
 	if err != nil {
 		return PacingReport{}, err

@@ -82,7 +82,7 @@ func (s Steps) Run(ctx context.Context) (_ StepsReport, err error) {
 	if err := s.check(); err != nil {
 		return StepsReport{}, err
 	}
-	server, err := openServer(ctx, "")
+	server, err := openServer(ctx)
 	defer func() { err = errors.Join(err, server.close()) }()
 	if err != nil {
 		return StepsReport{}, err
@@ -100,7 +100,7 @@ func (s Steps) Run(ctx context.Context) (_ StepsReport, err error) {
 		return StepsReport{}, err
 	}
 	report := StepsReport{
-		Work: s.work(), Backlog: s.Backlog, RiverVersion: riverVersion(), Steps: s.Steps, Rounds: s.Rounds,
+		Work: s.work(), Backlog: s.Backlog, Steps: s.Steps, Rounds: s.Rounds,
 		TwilioMS: float64(s.Twilio.Microseconds()) / 1000, Postgres: server.version, Durable: server.durable,
 		CPUs: runtime.NumCPU(), FsyncMicros: server.fsyncMicros(s.Now), LoadBefore: load(),
 	}
@@ -171,16 +171,6 @@ func (s Steps) measure(ctx context.Context, server *server, stubs *stubs, builds
 				s.Tell(fmt.Sprintf("  round %d  %-12s %4d at once  %s", round+1, builds[i].name, callers, run))
 			}
 		}
-		if s.work() != "steps" {
-			continue
-		}
-		callers := slices.Max(s.Callers)
-		onRiver, err := server.riverSteps(ctx, stubs, callers, s.Steps, s.Now)
-		if err != nil {
-			return err
-		}
-		report.River = append(report.River, onRiver)
-		s.Tell(fmt.Sprintf("  round %d  %-12s %4d workers  %7.0f steps/s", round+1, "River", callers, onRiver))
 		if pgbench == nil {
 			continue
 		}

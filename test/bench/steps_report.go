@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 )
 
@@ -13,10 +12,6 @@ type StepsReport struct {
 	// Pgbench is, for each round, what pgbench did with the product's own statements, one step after the other on each connection; none where
 	// there is no pgbench.
 	Pgbench []PgbenchRun `json:"pgbench"`
-
-	// River is how many steps a second River did in each round, with as many workers as there were callers at the most.
-	River        []float64 `json:"river"`
-	RiverVersion string    `json:"river_version"`
 
 	Work     string  `json:"work"`
 	Backlog  int     `json:"backlog,omitempty"`
@@ -55,8 +50,6 @@ type CallersFigure struct {
 	// OfPgbench and CPUOfPgbench are the share of pgbench's rate, and of its processor time for a step.
 	OfPgbench    float64 `json:"of_pgbench,omitempty"`
 	CPUOfPgbench float64 `json:"cpu_of_pgbench,omitempty"`
-	// OfRiver is the share of River's rate, of the most callers alone.
-	OfRiver float64 `json:"of_river,omitempty"`
 	// Ratio and CPURatio are the same of the first build to this one.
 	Ratio    float64 `json:"ratio,omitempty"`
 	CPURatio float64 `json:"cpu_ratio,omitempty"`
@@ -146,9 +139,6 @@ func (r *StepsReport) conclude(builds []*build, callers []int) {
 			}
 			if len(r.Pgbench) > 0 {
 				figure.OfPgbench, figure.CPUOfPgbench = within(of(runs, rateOf), rates), within(of(runs, cpuOf), cpus)
-			}
-			if n == slices.Max(callers) {
-				figure.OfRiver = within(of(runs, rateOf), r.River)
 			}
 			first := builds[0].runs[n]
 			switch {
@@ -240,13 +230,6 @@ func (r *StepsReport) Print(out io.Writer) error {
 				f.Build, r.Builds[0].Build, c.Callers, c.OfFirst, c.CPUOfFirst, c.Fairness); err != nil {
 				return err
 			}
-		}
-	}
-	if len(r.River) > 0 {
-		c := r.Builds[0].Callers[len(r.Builds[0].Callers)-1]
-		if _, err := fmt.Fprintf(out, "\nRiver %s: %.0f steps/s; this does %.2f of that.\n", r.RiverVersion, median(r.River),
-			c.OfRiver); err != nil {
-			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, "\nEach was done exactly once. %d %s, %d rounds, Twilio takes %.0f ms; pgbench %.0f steps/s, "+

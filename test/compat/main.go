@@ -3,9 +3,8 @@
 //	go run ./test/compat           compares docs/compatibility.md with what the tools find, as CI does
 //	go run ./test/compat -update   writes the page
 //
-// It needs Node, npm, Debian's nginx and, the first time, npm's registry; nothing else here does. Where one of them does not answer its
-// exit status is 3: nothing was judged. A judge is one function of a file of its own (judges below); its tool is pinned in package.json,
-// but for nginx.
+// It needs Node, npm and, the first time, npm's registry; nothing else here does. Where one of them does not answer its exit status is 3:
+// nothing was judged. A judge is one function in one file (judges below); its tool is pinned in package.json.
 package main
 
 import (
@@ -18,8 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"time"
-
-	"paceline.internal/deploy/stack"
 )
 
 const (
@@ -27,7 +24,7 @@ const (
 	page   = "docs/compatibility.md"
 	// bound is how long everything may take. The clients' conversations take twenty seconds each.
 	bound = 8 * time.Minute
-	// notJudged is the exit status where there is no npm, or no nginx. `go run` makes a 1 of every status; CI runs the binary.
+	// notJudged is the exit status where there is no npm. `go run` makes a 1 of every status; CI runs the binary.
 	notJudged = 3
 )
 
@@ -53,7 +50,7 @@ type judge func(ctx context.Context, s *site) ([]result, error)
 
 // judges are run one after the other, and stand on the page in this order.
 func judges() []judge {
-	return []judge{judgeQStash, judgeTwilio, judgeRedocly, judgeSpectral, judgeTypeScript, judgeGo, judgeContents, judgeNginx}
+	return []judge{judgeQStash, judgeTwilio, judgeRedocly, judgeSpectral, judgeTypeScript, judgeGo}
 }
 
 func main() {
@@ -94,7 +91,7 @@ func run(ctx context.Context, out io.Writer, update bool) error {
 
 // judgeAll prints a line for each call as soon as its judge is done, and a summary.
 func judgeAll(ctx context.Context, out io.Writer) (results []result, err error) {
-	s, err := openSite(ctx, stack.VendorConfig{}, stack.ServiceConfig{})
+	s, err := openSite(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ type site struct {
 // stopBound is how long the end of a site may take.
 const stopBound = 30 * time.Second
 
-// openSite starts one. What it needs of its own is filled in: databases, secrets, the machine's clock.
-func openSite(ctx context.Context, vendors stack.VendorConfig, services stack.ServiceConfig) (s *site, err error) {
+// openSite starts one, on the machine's clock.
+func openSite(ctx context.Context) (s *site, err error) {
 	s = &site{}
 	defer func() {
 		if err != nil {
@@ -40,20 +40,20 @@ func openSite(ctx context.Context, vendors stack.VendorConfig, services stack.Se
 		return s, err
 	}
 	on, log := clock.System(), slog.New(slog.DiscardHandler)
-	vendors.Clock, vendors.Log = on, log
-	if s.vendors, err = stack.StartVendors(ctx, vendors); err != nil {
+	if s.vendors, err = stack.StartVendors(ctx, stack.VendorConfig{Clock: on, Log: log}); err != nil {
 		return s, err
 	}
 	secrets := stack.Secrets{ServiceAuth: rand.Text() + rand.Text(), APIJWT: rand.Text() + rand.Text()}
 	if s.operator, err = secrets.APIToken("compat", stack.OrgID, rpc.RoleOperator, on.Now(), time.Hour); err != nil {
 		return s, err
 	}
-	services.OnboardingDatabaseURL = s.databases.URL("onboarding", cluster.Serving("onboarding"))
-	services.MessagingDatabaseURL = s.databases.URL("messaging", cluster.Serving("messaging"))
-	services.OnboardingMigrateURL = s.databases.URL("onboarding", "onboarding")
-	services.MessagingMigrateURL = s.databases.URL("messaging", "messaging")
-	services.Secrets, services.Log = secrets, log
-	s.services, err = stack.StartServices(ctx, s.vendors, services)
+	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
+		OnboardingDatabaseURL: s.databases.URL("onboarding", cluster.Serving("onboarding")),
+		MessagingDatabaseURL:  s.databases.URL("messaging", cluster.Serving("messaging")),
+		OnboardingMigrateURL:  s.databases.URL("onboarding", "onboarding"),
+		MessagingMigrateURL:   s.databases.URL("messaging", "messaging"),
+		Secrets:               secrets, Log: log,
+	})
 	return s, err
 }
 

@@ -30,7 +30,7 @@ import (
 const device = "01900000-0000-7000-8000-000000000001"
 
 // TestProxies holds the configurations of proxies to the gateway's own bounds: a body, a header, or the time for an answer that the gateway
-// would take must not be refused before it. nginx itself runs in test/compat.
+// would take must not be refused before it.
 func TestProxies(t *testing.T) {
 	t.Parallel()
 	bounds := gateway.ProxyBounds()

@@ -9,9 +9,8 @@ import (
 	"paceline.internal/test/bench"
 )
 
-// benchCommand measures Paceline beside other systems.
+// benchCommand measures Paceline.
 type benchCommand struct {
-	Queue      benchQueueCommand      `cmd:"" help:"Our job queue, the seed's loop and River, side by side on the same Postgres."`
 	Steps      benchStepsCommand      `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
 	Replies    benchRepliesCommand    `cmd:"" help:"Replies a second, and what each costs."`
 	Receipts   benchReceiptsCommand   `cmd:"" help:"Receipts a second, and what each costs."`
@@ -20,47 +19,6 @@ type benchCommand struct {
 	Growth     benchGrowthCommand     `cmd:"" help:"What a step and the lists cost beside a million conversations."`
 	Memory     benchMemoryCommand     `cmd:"" help:"What the services have in memory with a hundred thousand conversations in their burst."`
 	Engagement benchEngagementCommand `cmd:"" help:"A daily run over very many people, beside one person at a time."`
-	Measure    benchMeasureCommand    `cmd:"" hidden:"" help:"One measurement, in this process."`
-}
-
-// benchQueueCommand compares job queues.
-type benchQueueCommand struct {
-	Jobs        int      `default:"20000" help:"How many jobs to a measurement; the seed's loops get a tenth."`
-	Rounds      int      `default:"3" help:"How often everything is measured, the contenders in turn."`
-	Finished    int      `default:"1000000" help:"How many finished rows the scenario of that name has."`
-	Scenario    []string `help:"Only these: fresh, finished, held."`
-	Measure     []string `help:"Only these: end_to_end, work, enqueue_one, enqueue_many, pick_up."`
-	DatabaseURL string   `name:"database-url" help:"A server to measure on; its role may create databases. Default: a private, durable one."`
-	JSON        bool     `name:"json" help:"Print one JSON object, for machines."`
-}
-
-// Help is the long text of --help.
-func (c *benchQueueCommand) Help() string {
-	return `Every round measures each contender once, so that other load of the machine affects all of them; figures are medians of
-the rounds, and a ratio is the median of the rounds' ratios. Each measurement runs in a process of its own, whose memory is its own, on a
-database of its contender's own on one server. Afterwards every job must have been done exactly once: else there are no figures, and
-the exit code is 1.
-
-fresh: an empty table. finished: a table with a million finished jobs. held: a transaction is held open elsewhere, and as many jobs as are
-measured have been done since it began, so their dead rows cannot be cleared away.
-
-The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
-}
-
-// Run returns an error unless every contender did every job exactly once.
-func (c *benchQueueCommand) Run(ctx context.Context, t terminal) error {
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program, to start it again for each measurement: %w", err)
-	}
-	report, err := bench.Queue{
-		Jobs: c.Jobs, Rounds: c.Rounds, Finished: c.Finished, Scenarios: c.Scenario, Measures: c.Measure, DatabaseURL: c.DatabaseURL,
-		Program: []string{program, "bench", "measure"}, Environ: t.inherited(), Now: time.Now, Tell: t.teller(c.JSON),
-	}.Run(ctx)
-	if err != nil {
-		return err
-	}
-	return t.show(c.JSON, &report)
 }
 
 // benchStepsCommand measures the whole way of a step.
@@ -286,14 +244,4 @@ func (c *benchEngagementCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	return t.show(c.JSON, &report)
-}
-
-// benchMeasureCommand is one measurement. The comparing commands start one process for each.
-type benchMeasureCommand struct {
-	Spec string `arg:"" help:"The measurement as JSON."`
-}
-
-// Run measures.
-func (c *benchMeasureCommand) Run(ctx context.Context) error {
-	return bench.Measure(ctx, c.Spec, time.Now)
 }
