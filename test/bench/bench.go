@@ -1,5 +1,5 @@
-// Package bench measures the product on this machine: steps, replies, receipts, webhooks, pacing, growth, memory and engagement. Services
-// run as separate processes on a durable Postgres. A run that loses or doubles anything fails and has no figures.
+// Package bench measures the product on this machine: steps, replies, receipts, webhooks, pacing and memory. Services run as
+// separate processes on a durable Postgres. A run that loses or doubles anything fails and has no figures.
 package bench
 
 import (

@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/process"
 )
@@ -174,5 +176,21 @@ func (r *MemoryReport) Print(out io.Writer) error {
 		"Every step was done exactly once. %d conversations in their burst, %d steps, %.0f a second.\n"+
 		"Postgres %s, durable: %t, an fsync takes %.0f us; %d CPUs, load %.1f before.\n",
 		r.PeakMB, r.GoalMB, r.GoalMet, r.Sessions, r.Steps, r.Rate, r.Postgres, r.Durable, r.FsyncMicros, r.CPUs, r.LoadBefore)
+	return err
+}
+
+// seedBeside makes n conversations in the database of a service, beside the steps that are due there.
+func seedBeside(ctx context.Context, database string, statements []string, n int) (err error) {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql, stack.OrgID, n); err != nil {
+			return fmt.Errorf("seed: %w", err)
+		}
+	}
+	_, err = conn.Exec(ctx, "vacuum analyze")
 	return err
 }

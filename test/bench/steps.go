@@ -26,11 +26,6 @@ type Steps struct {
 	Work string
 	// Backlog is how many webhooks wait already when a measurement of webhooks begins.
 	Backlog int
-	// Replicas are how many of each service are measured, and Connections how many connections the pool of a process has, 0 as the product
-	// does it: each of both in turn with the first. Empty ones are 1 and 0.
-	Replicas, Connections []int
-	// Events also measures with a subscription to every event, and with events that are neither kept nor subscribed to.
-	Events bool
 	// Against is another revision of this repository, which is built and measured in turn with this program; empty measures this alone.
 	Against    string
 	Repository string // a folder of the checkout that has Against
@@ -47,9 +42,6 @@ type build struct {
 	program []string
 	figure  StepsFigure
 	runs    map[int][]StepsRun // by callers
-
-	replicas, connections int // of this program; none of another revision, which has one of each
-	events                events
 }
 
 // countedSteps is how many steps the statements are counted of, one after the other: enough that the statements of the loops do not matter.
@@ -62,7 +54,7 @@ func (s Steps) check() error {
 	if s.Steps < 4 || s.Rounds < 1 || len(s.Callers) == 0 || slices.Min(s.Callers) < 1 || s.Twilio < 0 {
 		return errors.New("--steps must be 4 or more, --rounds and --callers 1 or more, --twilio no less than 0")
 	}
-	return s.checkSizes()
+	return nil
 }
 
 func (s Steps) work() string { return cmp.Or(s.Work, "steps") }
@@ -106,8 +98,6 @@ func (s Steps) Run(ctx context.Context) (_ StepsReport, err error) {
 	}
 	s.Tell(fmt.Sprintf("Postgres %s, %d %s, %d rounds, Twilio takes %s, load %.1f on %d CPUs, an fsync takes %.0f us",
 		report.Postgres, s.Steps, s.work(), s.Rounds, s.Twilio, report.LoadBefore, report.CPUs, report.FsyncMicros))
-	report.Pinned = s.pinned()
-	s.Tell(report.Pinned)
 	if err := s.measure(ctx, server, stubs, builds, &report); err != nil {
 		return StepsReport{}, err
 	}
@@ -118,7 +108,7 @@ func (s Steps) Run(ctx context.Context) (_ StepsReport, err error) {
 
 // builds makes what is measured, each with databases of its own whose steps are due.
 func (s Steps) builds(ctx context.Context, server *server) ([]*build, error) {
-	all := s.sizes()
+	all := []*build{{name: "this", program: s.Program, runs: map[int][]StepsRun{}}}
 	if s.Against != "" {
 		source, to := filepath.Join(server.dir, "source"), filepath.Join(server.dir, "paceline-against")
 		s.Tell("building " + s.Against)
@@ -131,7 +121,7 @@ func (s Steps) builds(ctx context.Context, server *server) ([]*build, error) {
 		all = append(all, &build{name: s.Against, program: []string{to}, runs: map[int][]StepsRun{}})
 	}
 	for i, b := range all {
-		b.figure.Build, b.figure.Replicas, b.figure.Pool = b.name, max(1, b.replicas), b.connections
+		b.figure.Build = b.name
 		for _, service := range databasesOf() {
 			if err := s.makeTemplate(ctx, server, b, service, template(i, service)); err != nil {
 				return nil, fmt.Errorf("%s of %s: %w", service, b.name, err)

@@ -164,7 +164,7 @@ func (s Steps) drive(
 	}
 	use := after.less(before, float64(s.Steps))
 	return StepsRun{
-		Shares: use.shares(), Rate: float64(s.Steps) / elapsed.Seconds(), Answered: float64(s.Steps) / answered.Seconds(),
+		Rate: float64(s.Steps) / elapsed.Seconds(), Answered: float64(s.Steps) / answered.Seconds(),
 		P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99), StepUse: use,
 	}, nil
 }

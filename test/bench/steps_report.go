@@ -22,17 +22,14 @@ type StepsReport struct {
 	Durable  bool    `json:"durable"`
 
 	CPUs        int     `json:"cpus"`
-	Pinned      string  `json:"pinned"`      // whether replicas have processors of their own
 	LoadBefore  float64 `json:"load_before"` // of the machine, over a minute; -1 is unknown
 	LoadAfter   float64 `json:"load_after"`
 	FsyncMicros float64 `json:"fsync_us"`
 }
 
-// StepsFigure is one build, or this one with so many replicas or connections.
+// StepsFigure is one build.
 type StepsFigure struct {
 	Build      string          `json:"build"`
-	Replicas   int             `json:"replicas"`
-	Pool       int             `json:"pool,omitempty"` // connections of a process; none as the product does it
 	Callers    []CallersFigure `json:"callers"`
 	Onboarding StepCost        `json:"onboarding"` // of a step alone
 	Messaging  StepCost        `json:"messaging"`
@@ -51,13 +48,8 @@ type CallersFigure struct {
 	OfPgbench    float64 `json:"of_pgbench,omitempty"`
 	CPUOfPgbench float64 `json:"cpu_of_pgbench,omitempty"`
 	// Ratio and CPURatio are the same of the first build to this one.
-	Ratio    float64 `json:"ratio,omitempty"`
-	CPURatio float64 `json:"cpu_ratio,omitempty"`
-	// OfFirst and CPUOfFirst are those of this size to the first one.
-	OfFirst    float64 `json:"of_first,omitempty"`
-	CPUOfFirst float64 `json:"cpu_of_first,omitempty"`
-	// Fairness is the least share of a replica over the greatest: 1 is even.
-	Fairness float64    `json:"fairness"`
+	Ratio    float64    `json:"ratio,omitempty"`
+	CPURatio float64    `json:"cpu_ratio,omitempty"`
 	Use      StepUse    `json:"use"`
 	Runs     []StepsRun `json:"runs"`
 }
@@ -85,8 +77,6 @@ type StepsRun struct {
 	Answered float64 `json:"answered"`
 	P50MS    float64 `json:"p50_ms"`
 	P99MS    float64 `json:"p99_ms"`
-	// Shares are the parts of the texts that each replica sent, in its order.
-	Shares []float64 `json:"shares"`
 }
 
 // String is for people.
@@ -135,18 +125,12 @@ func (r *StepsReport) conclude(builds []*build, callers []int) {
 				Callers: n, Rate: median(of(runs, rateOf)), P50MS: median(of(runs, func(r StepsRun) float64 { return r.P50MS })),
 				P99MS:    median(of(runs, func(r StepsRun) float64 { return r.P99MS })),
 				Answered: median(of(runs, func(r StepsRun) float64 { return r.Answered })), Use: medianUse(runs), Runs: runs,
-				Fairness: median(of(runs, fairness)),
 			}
 			if len(r.Pgbench) > 0 {
 				figure.OfPgbench, figure.CPUOfPgbench = within(of(runs, rateOf), rates), within(of(runs, cpuOf), cpus)
 			}
 			first := builds[0].runs[n]
-			switch {
-			case b.replicas > 0:
-				figure.OfFirst, figure.CPUOfFirst = within(of(runs, rateOf), of(first, rateOf)), within(of(runs, cpuOf), of(first, cpuOf))
-			default:
-				figure.Ratio, figure.CPURatio = within(of(first, rateOf), of(runs, rateOf)), within(of(first, cpuOf), of(runs, cpuOf))
-			}
+			figure.Ratio, figure.CPURatio = within(of(first, rateOf), of(runs, rateOf)), within(of(first, cpuOf), of(runs, cpuOf))
 			f.Callers = append(f.Callers, figure)
 		}
 		r.Builds = append(r.Builds, f)
@@ -174,9 +158,6 @@ func medianUse(runs []StepsRun) StepUse {
 	}
 }
 
-// ofFirst reports whether a build is the first one in another size.
-func (f *StepsFigure) ofFirst(i int) bool { return i > 0 && f.Callers[0].OfFirst > 0 }
-
 // Print writes the report for people.
 func (r *StepsReport) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -196,9 +177,6 @@ func (r *StepsReport) Print(out io.Writer) error {
 		return err
 	}
 	for i, f := range r.Builds {
-		if f.ofFirst(i) {
-			continue // it asks what the first one does
-		}
 		if _, err := fmt.Fprintf(out, "\n%s, for each of the %s, one after the other: %s\n", f.Build, r.Work, f.costs()); err != nil {
 			return err
 		}
@@ -211,7 +189,7 @@ func (r *StepsReport) Print(out io.Writer) error {
 			if _, err := fmt.Fprintf(out, "hot updates, %d at once: %s\n", c.Callers, c.Use.hot()); err != nil {
 				return err
 			}
-			if c.Ratio == 0 {
+			if i == 0 {
 				continue
 			}
 			if _, err := fmt.Fprintf(out, "%s / %s, %d at once: %.2f of the steps a second, %.2f of the processor's time for a step\n",
@@ -220,23 +198,11 @@ func (r *StepsReport) Print(out io.Writer) error {
 			}
 		}
 	}
-	for i, f := range r.Builds {
-		for _, c := range f.Callers {
-			if !f.ofFirst(i) {
-				continue
-			}
-			if _, err := fmt.Fprintf(out, "%s / %s, %d at once: %.2f of the steps a second, %.2f of the processor's time for a step; "+
-				"of the replicas the one with the least did %.2f of the one with the most\n",
-				f.Build, r.Builds[0].Build, c.Callers, c.OfFirst, c.CPUOfFirst, c.Fairness); err != nil {
-				return err
-			}
-		}
-	}
 	_, err := fmt.Fprintf(out, "\nEach was done exactly once. %d %s, %d rounds, Twilio takes %.0f ms; pgbench %.0f steps/s, "+
 		"%.0f us of a processor.\n"+
-		"%s. Postgres %s, durable: %t, an fsync takes %.0f us; %d CPUs, load %.1f before and %.1f after.\n",
+		"Postgres %s, durable: %t, an fsync takes %.0f us; %d CPUs, load %.1f before and %.1f after.\n",
 		r.Steps, r.Work, r.Rounds, r.TwilioMS, median(of(r.Pgbench, func(p PgbenchRun) float64 { return p.Rate })),
 		median(of(r.Pgbench, func(p PgbenchRun) float64 { return p.CPUMicros })),
-		r.Pinned, r.Postgres, r.Durable, r.FsyncMicros, r.CPUs, r.LoadBefore, r.LoadAfter)
+		r.Postgres, r.Durable, r.FsyncMicros, r.CPUs, r.LoadBefore, r.LoadAfter)
 	return err
 }

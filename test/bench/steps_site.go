@@ -135,25 +135,16 @@ func (s Steps) open(
 ) (_ *place, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errors.New("the services do not become ready"))
 	defer cancel()
-	replicas, err := s.replicas(ctx, stubs, b, urls)
+	environ, err := s.environ(ctx, stubs, urls)
 	if err != nil {
 		return nil, err
 	}
 	p := &place{
-		origin: replicas[0]["PUBLIC_BASE_URL"], environ: replicas[0], ops: map[string]string{}, pids: map[string]string{},
-		client: &http.Client{Timeout: readyBound, Transport: balanced(replicas, callers)},
+		origin: environ["PUBLIC_BASE_URL"], environ: environ, ops: map[string]string{}, pids: map[string]string{},
+		client: &http.Client{Timeout: readyBound, Transport: &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}},
 	}
-	for n, environ := range replicas {
-		command := append(s.pin(n), b.program...)
-		for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
-			if err := p.start(ctx, server, service, n, append(slices.Clip(command), "serve", service), environ); err != nil {
-				p.close()
-				return nil, err
-			}
-		}
-	}
-	if b.events == subscribed {
-		if err := p.subscribe(ctx, stubs.host, s.Now()); err != nil {
+	for _, service := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {
+		if err := p.start(ctx, server, service, append(slices.Clip(b.program), "serve", service)); err != nil {
 			p.close()
 			return nil, err
 		}
@@ -161,21 +152,20 @@ func (s Steps) open(
 	return p, nil
 }
 
-// start starts a replica of a service and waits until it is ready.
-func (p *place) start(ctx context.Context, server *server, service string, n int, command []string, environ map[string]string) error {
-	name := replicaOf(service, n)
-	log := filepath.Join(server.dir, name+".log")
+// start starts a service and waits until it is ready.
+func (p *place) start(ctx context.Context, server *server, service string, command []string) error {
+	log := filepath.Join(server.dir, service+".log")
 	_ = os.Remove(log) // of the measurement before, if there was one
-	child, err := stack.StartChild(stack.ChildConfig{Name: name, Command: command, Environ: environ, Log: log})
+	child, err := stack.StartChild(stack.ChildConfig{Name: service, Command: command, Environ: p.environ, Log: log})
 	if err != nil {
 		return err
 	}
 	p.children, p.logs = append(p.children, child), append(p.logs, log)
-	p.pids[name] = strconv.Itoa(child.Pid())
-	p.ops[name] = environ[strings.ToUpper(service)+"_OPS_ADDR"]
-	for !p.ready(ctx, name) {
+	p.pids[service] = strconv.Itoa(child.Pid())
+	p.ops[service] = p.environ[strings.ToUpper(service)+"_OPS_ADDR"]
+	for !p.ready(ctx, service) {
 		if !process.RestOnMachineClock(ctx, 10*time.Millisecond, nil) {
-			return fmt.Errorf("%s: %w: %s", name, context.Cause(ctx), tail(log))
+			return fmt.Errorf("%s: %w: %s", service, context.Cause(ctx), tail(log))
 		}
 	}
 	return nil

@@ -18,22 +18,20 @@ import (
 // machine that is measured; these only answer.
 type stubs struct {
 	qstash, twilio string        // their origins
-	host           string        // that of a subscriber to events
 	takes          time.Duration // of Twilio
 	taken          atomic.Int64
 	published      atomic.Int64
-	heard          atomic.Int64
 	servers        []*http.Server
 	served         chan error
 	clock          *alarmClock // nil takes alarms and delivers none
 }
 
 func startStubs(ctx context.Context, takes time.Duration) (*stubs, error) {
-	s := &stubs{takes: takes, served: make(chan error, 3)}
+	s := &stubs{takes: takes, served: make(chan error, 2)}
 	for _, stub := range []struct {
 		origin *string
 		handle http.HandlerFunc
-	}{{&s.qstash, s.publish}, {&s.twilio, s.take}, {&s.host, s.hear}} {
+	}{{&s.qstash, s.publish}, {&s.twilio, s.take}} {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, errors.Join(err, s.close())

@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-
-	"paceline.internal/deploy/stack"
 )
 
 // StepUse is what a step used.
@@ -28,8 +26,6 @@ type StepUse struct {
 	// Updates are the rows that were updated, and HotUpdates those of them that no index had to learn of, by table.
 	Updates    map[string]float64 `json:"updates"`
 	HotUpdates map[string]float64 `json:"hot_updates"`
-
-	sent map[string]float64 // by each replica of messaging
 }
 
 // total is the processor time of all.
@@ -49,16 +45,11 @@ func (u StepUse) less(before StepUse, n float64) StepUse {
 		}
 		return counts
 	}
-	use := StepUse{
-		sent:      map[string]float64{},
+	return StepUse{
 		CPUMicros: each(u.CPUMicros, before.CPUMicros), Allocations: (u.Allocations - before.Allocations) / n,
 		Commits: (u.Commits - before.Commits) / n, WALSyncs: (u.WALSyncs - before.WALSyncs) / n, WALBytes: (u.WALBytes - before.WALBytes) / n,
 		Updates: each(u.Updates, before.Updates), HotUpdates: each(u.HotUpdates, before.HotUpdates),
 	}
-	for who, sent := range u.sent {
-		use.sent[who] = sent - before.sent[who]
-	}
-	return use
 }
 
 // hot is the share of a table's updates that were HOT, for people; tables that a tenth of the steps do not update are left out.
@@ -85,8 +76,7 @@ const sqlUpdates = `select relname, n_tup_upd::float8, n_tup_hot_upd::float8 fro
 // used is what everything has used so far: the services by their own metrics, Postgres by the kernel's and its own.
 func (s *server) used(ctx context.Context, p *place, urls map[string]string) (use StepUse, err error) {
 	use.CPUMicros, use.Updates, use.HotUpdates = map[string]float64{}, map[string]float64{}, map[string]float64{}
-	use.sent = map[string]float64{}
-	for service := range p.ops { // and all replicas of each
+	for service := range p.ops {
 		said, err := p.ask(ctx, service, "/metrics")
 		if err != nil {
 			return use, err
@@ -99,10 +89,7 @@ func (s *server) used(ctx context.Context, p *place, urls map[string]string) (us
 		if err != nil {
 			return use, fmt.Errorf("%s: %w", service, err)
 		}
-		use.CPUMicros[serviceOf(service)], use.Allocations = use.CPUMicros[serviceOf(service)]+cpu*1e6, use.Allocations+allocated
-		if serviceOf(service) == stack.Messaging {
-			use.sent[service] = sumOf(said, sentTotal)
-		}
+		use.CPUMicros[service], use.Allocations = cpu*1e6, use.Allocations+allocated
 	}
 	seconds, err := s.cpu(ctx)
 	if err != nil {

@@ -21,7 +21,8 @@ type attackCommand struct {
 }
 
 // errNoDeployment is returned where the environment names no deployment.
-var errNoDeployment = errors.New("the environment names no deployment; \". environ.sh\" in the data folder of paceline up sets it while it runs")
+var errNoDeployment = errors.New("the environment names no deployment; " +
+	"\". environ.sh\" in the data folder of paceline up sets it while it runs")
 
 // attackDribbleCommand attacks the gateway.
 type attackDribbleCommand struct {
@@ -34,8 +35,9 @@ type attackDribbleCommand struct {
 
 // Help is the long text of --help.
 func (c *attackDribbleCommand) Help() string {
-	return `Only this machine is attacked: another target is refused. PUBLIC_BASE_URL, TWILIO_AUTH_TOKEN and TWILIO_FROM_NUMBER are set as the deployment
-has them; ". environ.sh" in the data folder of paceline up sets them while it runs. The texts come from numbers that are reserved for fiction, and are stored.
+	return `Only this machine is attacked: another target is refused. PUBLIC_BASE_URL, TWILIO_AUTH_TOKEN and TWILIO_FROM_NUMBER are set as
+the deployment has them; ". environ.sh" in the data folder of paceline up sets them while it runs. The texts come from numbers that are
+reserved for fiction, and are stored.
 
 The exit code is 0 only if every STOP was answered with 200 within a second.`
 }

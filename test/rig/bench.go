@@ -11,14 +11,12 @@ import (
 
 // benchCommand measures Paceline.
 type benchCommand struct {
-	Steps      benchStepsCommand      `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
-	Replies    benchRepliesCommand    `cmd:"" help:"Replies a second, and what each costs."`
-	Receipts   benchReceiptsCommand   `cmd:"" help:"Receipts a second, and what each costs."`
-	Webhooks   benchWebhooksCommand   `cmd:"" help:"Webhooks a second, accepted and done."`
-	Pacing     benchPacingCommand     `cmd:"" help:"How late texts go out while thousands of bursts run at once."`
-	Growth     benchGrowthCommand     `cmd:"" help:"What a step and the lists cost beside a million conversations."`
-	Memory     benchMemoryCommand     `cmd:"" help:"What the services have in memory with a hundred thousand conversations in their burst."`
-	Engagement benchEngagementCommand `cmd:"" help:"A daily run over very many people, beside one person at a time."`
+	Steps    benchStepsCommand    `cmd:"" help:"Due steps a second through three real processes, also beside another revision."`
+	Replies  benchRepliesCommand  `cmd:"" help:"Replies a second, and what each costs."`
+	Receipts benchReceiptsCommand `cmd:"" help:"Receipts a second, and what each costs."`
+	Webhooks benchWebhooksCommand `cmd:"" help:"Webhooks a second, accepted and done."`
+	Pacing   benchPacingCommand   `cmd:"" help:"How late texts go out while thousands of bursts run at once."`
+	Memory   benchMemoryCommand   `cmd:"" help:"What the services have in memory with a hundred thousand conversations in their burst."`
 }
 
 // benchStepsCommand measures the whole way of a step.
@@ -27,11 +25,6 @@ type benchStepsCommand struct {
 	Rounds  int           `default:"5" help:"How often everything is measured, the contenders in turn."`
 	Callers []int         `default:"1,16,64,256" help:"How many callbacks are in flight; each is measured."`
 	Twilio  time.Duration `default:"1ms" help:"How long Twilio takes to answer."`
-
-	Replicas    []int `default:"1" help:"How many of each service; each is measured, in turn. Steps alone."`
-	Connections []int `default:"0" help:"How many connections a process's pool has, 0 by the rule; each is measured, in turn."`
-
-	Events bool `help:"Also measure with a subscription to every event, and without events."`
 
 	Against string `help:"Another revision of this checkout, a commit or a tag: it is built, and measured in turn with this program."`
 	JSON    bool   `name:"json" help:"Print one JSON object, for machines."`
@@ -47,9 +40,6 @@ What a step asks of the databases is counted before, one step after the other, o
 of one step are taken from there, with its parameters. In every round pgbench does those, with 16 connections and the parameters of other
 sessions, in a database that has the tables of both services. Figures are medians of the rounds, a ratio is the median of the rounds'
 ratios, and rounds are interleaved.
-
---replicas 1,2,4 has so many of gateway, onboarding and messaging on one Postgres. Connections to the gateways are made in turn, as a load
-balancer makes them, and what is behind a gateway is of its own number. On four processors or more each such group has some of its own.
 
 --against needs git, go and the history of this repository. The machine should do nothing else: the load is printed, and figures of
 different runs are not to be compared.`
@@ -68,7 +58,6 @@ func (c *benchStepsCommand) measure(ctx context.Context, t terminal, work string
 	}
 	report, err := bench.Steps{
 		Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Twilio: c.Twilio, Work: work, Backlog: backlog, Against: c.Against, Repository: ".",
-		Replicas: c.Replicas, Connections: c.Connections, Events: c.Events,
 		Program: []string{program}, Environ: t.inherited(), Now: time.Now, Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
@@ -155,39 +144,6 @@ func (c *benchPacingCommand) Run(ctx context.Context, t terminal) error {
 	return t.show(c.JSON, &report)
 }
 
-// benchGrowthCommand measures what history costs.
-type benchGrowthCommand struct {
-	Sessions []int `default:"0,100000,1000000" help:"How many conversations there have been; each is measured."`
-	Steps    int   `default:"3000" help:"How many steps to a measurement."`
-	Rounds   int   `default:"3" help:"How often everything is measured, the sizes in turn."`
-	Callers  int   `default:"64" help:"How many callbacks are in flight."`
-	JSON     bool  `name:"json" help:"Print one JSON object, for machines."`
-}
-
-// Help is the long text of --help.
-func (c *benchGrowthCommand) Help() string {
-	return `As bench steps, beside conversations that have come to their end, with their people, messages, alarms, timelines and jobs; and the
-lists of /v1, asked for three times by an operator. A conversation takes about 8 KB here, and a million of them some minutes to make.
-
-The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
-}
-
-// Run returns an error unless every step was done exactly once.
-func (c *benchGrowthCommand) Run(ctx context.Context, t terminal) error {
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program, to start it as each of the services: %w", err)
-	}
-	report, err := bench.Growth{
-		Sessions: c.Sessions, Steps: c.Steps, Rounds: c.Rounds, Callers: c.Callers, Program: []string{program},
-		Environ: t.inherited(), Now: time.Now, Tell: t.teller(c.JSON),
-	}.Run(ctx)
-	if err != nil {
-		return err
-	}
-	return t.show(c.JSON, &report)
-}
-
 // benchMemoryCommand measures memory.
 type benchMemoryCommand struct {
 	Sessions int           `default:"100000" help:"How many conversations are in their burst."`
@@ -212,33 +168,6 @@ func (c *benchMemoryCommand) Run(ctx context.Context, t terminal) error {
 	report, err := bench.Memory{
 		Sessions: c.Sessions, Rate: c.Rate, For: c.For, Program: []string{program}, Environ: t.inherited(), Now: time.Now,
 		Tell: t.teller(c.JSON),
-	}.Run(ctx)
-	if err != nil {
-		return err
-	}
-	return t.show(c.JSON, &report)
-}
-
-// benchEngagementCommand measures runs.
-type benchEngagementCommand struct {
-	People []int `default:"10000,100000,1000000" help:"How many people to a measurement."`
-	Sample int   `default:"1000" help:"How many of them are moved one at a time."`
-	JSON   bool  `name:"json" help:"Print one JSON object, for machines."`
-}
-
-// Help is the long text of --help.
-func (c *benchEngagementCommand) Help() string {
-	return `Each person has been silent for more than two weeks, so that the daily run of a private, durable Postgres has a transition, a row
-of audit, an event and a row of outreach to write for each. Some of them are read, decided and written alone before. Afterwards
-each person must have been moved exactly once: else there are no figures, and the exit code is 1.
-
-The machine should do nothing else: the load is printed, and figures of different runs are not to be compared.`
-}
-
-// Run returns an error unless each person was moved exactly once.
-func (c *benchEngagementCommand) Run(ctx context.Context, t terminal) error {
-	report, err := bench.Engagement{
-		People: c.People, Sample: c.Sample, Now: time.Now, Tell: t.teller(c.JSON),
 	}.Run(ctx)
 	if err != nil {
 		return err

@@ -42,28 +42,8 @@ func TestBenchSteps(t *testing.T) {
 		}
 	})
 
-	t.Run("MeasuresReplicasAndPoolsBesideOne", func(t *testing.T) {
-		t.Parallel()
-		out, err := command(t, "bench", "steps", "--steps", "24", "--rounds", "1", "--callers", "6", "--replicas", "1,2", "--connections", "4",
-			"--json").Output()
-		require.NoError(t, err, "%s", out)
-		var report bench.StepsReport
-		require.NoError(t, json.Unmarshal(out, &report))
-		require.NotEmpty(t, report.Pinned)
-		require.Len(t, report.Builds, 2)
-		for i, b := range report.Builds {
-			require.Equal(t, 1+i, b.Replicas)
-			require.Equal(t, 4, b.Pool)
-			require.Positive(t, b.Callers[0].OfFirst)
-			require.Positive(t, b.Callers[0].Fairness, "a replica did nothing")
-			require.Len(t, b.Callers[0].Runs[0].Shares, b.Replicas)
-		}
-	})
-
 	t.Run("SaysWhatIsWrongWithItsArguments", func(t *testing.T) {
 		t.Parallel()
-		require.ErrorContains(t, run(t.Context(), []string{"bench", "steps", "--replicas", "2"}, terminal{out: io.Discard}), "--replicas")
-		require.ErrorContains(t, run(t.Context(), []string{"bench", "steps", "--connections", "-1"}, terminal{out: io.Discard}), "--connections")
 		require.ErrorContains(t, run(t.Context(), []string{"bench", "steps", "--steps", "1"}, terminal{out: io.Discard}), "--steps")
 		require.ErrorContains(t, run(t.Context(), []string{"bench", "steps", "--steps", "4", "--against", "nowhere"},
 			terminal{out: io.Discard}), "nowhere")
@@ -99,21 +79,6 @@ func TestBenchPacing(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"bench", "pacing", "--bursts", "0"}, terminal{out: io.Discard}), "--bursts")
 }
 
-func TestBenchGrowth(t *testing.T) {
-	t.Parallel()
-	out, err := command(t, "bench", "growth", "--sessions", "0,30", "--steps", "8", "--rounds", "1", "--callers", "2", "--json").Output()
-	require.NoError(t, err, "%s", out)
-	var report bench.GrowthReport
-	require.NoError(t, json.Unmarshal(out, &report))
-	require.True(t, report.Durable)
-	require.Len(t, report.Sizes, 2)
-	for _, f := range report.Sizes {
-		require.Positive(t, f.Rate)
-		require.NotEmpty(t, f.Lists)
-	}
-	require.ErrorContains(t, run(t.Context(), []string{"bench", "growth", "--steps", "1"}, terminal{out: io.Discard}), "--steps")
-}
-
 func TestBenchMemory(t *testing.T) {
 	t.Parallel()
 	out, err := command(t, "bench", "memory", "--sessions", "30", "--rate", "20", "--for", "1s", "--json").Output()
@@ -131,19 +96,4 @@ func TestBenchMemory(t *testing.T) {
 		require.GreaterOrEqual(t, f.PeakMB, f.EndMB)
 	}
 	require.ErrorContains(t, run(t.Context(), []string{"bench", "memory", "--rate", "0"}, terminal{out: io.Discard}), "--rate")
-}
-
-func TestBenchEngagement(t *testing.T) {
-	t.Parallel()
-	out, err := command(t, "bench", "engagement", "--people", "600,1200", "--sample", "20", "--json").Output()
-	require.NoError(t, err, "%s", out)
-	var report bench.EngagementReport
-	require.NoError(t, json.Unmarshal(out, &report))
-	require.True(t, report.Durable)
-	require.Len(t, report.Sizes, 2)
-	for _, f := range report.Sizes {
-		require.Positive(t, f.Micros)
-		require.Positive(t, f.Ratio)
-	}
-	require.ErrorContains(t, run(t.Context(), []string{"bench", "engagement", "--people", "5", "--sample", "9"}, terminal{out: io.Discard}), "--sample")
 }
