@@ -28,6 +28,11 @@ type Reading struct {
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
 // free words; then preferences, and last ambiguous revocations. A person who is out already is not asked: they get nothing either way.
 func Read(body, optOutType string, current State) Reading {
+	return Asked{}.Read(body, optOutType, current)
+}
+
+// Read is Read to a person to whom we sent these messages last. Only what is decided by Rules depends on them.
+func (a Asked) Read(body, optOutType string, current State) Reading {
 	_, locale := keywords(body)
 	r := Reading{Locale: locale, Carrier: carrierOf(body, optOutType)}
 	switch optOutType {
@@ -44,7 +49,7 @@ func Read(body, optOutType string, current State) Reading {
 	if r.Effect = Classify(body, current); r.Effect != None {
 		return r
 	}
-	found, locale := Revocation(body)
+	found, locale := a.wish(body)
 	switch {
 	case found == Clear:
 		r.Effect, r.Rules, r.Locale = OptOut, RulesVersion, locale

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/platform/reading/languages"
 )
 
-// RulesVersion names the rules in the ledger where they have decided, as Version names the keywords.
+// RulesVersion names the rules of this package, and their words, in the ledger where they have decided, as Version names the keywords.
 var RulesVersion = languages.Version()
 
 // Wish is what a text in free words says about receiving texts.

@@ -147,12 +147,15 @@ type Consequences struct {
 	Preferences consent.Preferences
 	Reminders   *Reminders // what it says about reminders; nil when nothing
 	LiftsHold   bool       // it says that the texts are to go on, which was asked
+	// ByRules reports whether the rules for free words decided it, which read them otherwise where they know what was sent before.
+	ByRules bool
 }
 
 // Decide says what follows from the message for the consent of a person in state current. One that is overtaken by a later word of the
-// person about consent, or an operator's note of one, changes nothing: also at Twilio it came first.
-func (e Entry) Decide(current consent.State, last LastWords) Consequences {
-	r := consent.Read(e.Body, e.OptOutType, current)
+// person about consent, or an operator's note of one, changes nothing: also at Twilio it came first. What was asked counts only for what is
+// decided ByRules without it.
+func (e Entry) Decide(current consent.State, last LastWords, asked consent.Asked) Consequences {
+	r := asked.Read(e.Body, e.OptOutType, current)
 	if e.Elsewhere {
 		r.Carrier = consent.Passes
 	}
@@ -162,7 +165,9 @@ func (e Entry) Decide(current consent.State, last LastWords) Consequences {
 			r.Effect = consent.Overtaken
 		}
 	}
-	c := Consequences{Effect: r.Effect, Carrier: r.Carrier, Preferences: r.Preferences, LiftsHold: last.lifts(e, r)}
+	c := Consequences{
+		Effect: r.Effect, Carrier: r.Carrier, Preferences: r.Preferences, LiftsHold: last.lifts(e, r), ByRules: r.Rules != "",
+	}
 	if r.Preferences.Reminders != consent.Unsaid {
 		c.Reminders = &Reminders{
 			OrgID: e.OrgID, Phone: e.From, Off: r.Preferences.Reminders == consent.Off, Source: SaidByPerson, SaidAt: e.ReceivedAt,
@@ -204,7 +209,7 @@ func (c Consequences) EndHold() bool {
 // Plain reports whether nothing follows from the message, whatever the state of consent is and whatever was said before: it is only kept.
 func (e Entry) Plain() bool {
 	return !reading.Affirmed(e.Body) && !slices.ContainsFunc(consent.States(), func(current consent.State) bool {
-		return e.Decide(current, LastWords{}) != Consequences{Effect: consent.None}
+		return e.Decide(current, LastWords{}, consent.Asked{}) != Consequences{Effect: consent.None}
 	})
 }
 

@@ -50,6 +50,19 @@ select (
 	where r.message_id = h.asked_id
 ) from (values (1)) one left join holds h on h.org_id = @org and h.phone = @phone and h.unjudged_id is not null`
 
+// sqlLastAsked finds the last messages that a person can have got before they wrote.
+const sqlLastAsked = `
+select body, idempotency_key from sms_messages
+where org_id = @org and to_number = @phone and direction = 'outbound'
+	and attempted_at <= @received and attempted_at > @received::timestamptz - interval '24 hours'
+	and status not in ('rejected', 'throttled')
+order by attempted_at desc limit 3`
+
+func lastAsked(ctx context.Context, tx pgx.Tx, args postgres.Args) (consent.Asked, error) {
+	sent, err := collect(ctx, tx, sqlLastAsked, args, pgx.RowToStructByPos[inbox.SentText])
+	return inbox.AskedOf(sent), err
+}
+
 // RecordInbound stores the message and applies its effect on consent in one transaction. Of two deliveries of one SID at
 // the same time, one is refused by the unique SID, undoes everything and reads what the other stored.
 func (s *Store) RecordInbound(ctx context.Context, e inbox.Entry) (m send.Message, err error) {
@@ -108,9 +121,15 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &others, &doubt, &asked); err != nil {
 		return send.Message{}, err
 	}
-	follows := e.Decide(current, inbox.LastWords{
-		Person: value(person), Others: value(others), Doubt: value(doubt), Asked: value(asked),
-	})
+	last := inbox.LastWords{Person: value(person), Others: value(others), Doubt: value(doubt), Asked: value(asked)}
+	follows := e.Decide(current, last, consent.Asked{})
+	if follows.ByRules {
+		asked, err := lastAsked(ctx, tx, args)
+		if err != nil {
+			return send.Message{}, err
+		}
+		follows = e.Decide(current, last, asked)
+	}
 	args["effect"], args["lifts"] = follows.Effect.String(), null(follows.LiftsHold)
 	args["reminders"], args["tips"] = storedSwitch(follows.Preferences.Reminders), storedSwitch(follows.Preferences.Tips)
 	m, err := one(ctx, tx, sqlInsertInbound, args)

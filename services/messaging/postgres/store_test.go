@@ -168,7 +168,9 @@ func TestIndexes(t *testing.T) {
 		"Looks":       "select 1 from sms_looks where message_id = '0190a000-0000-7000-8000-000000000001' order by id",
 		"Deliveries":  "select message_id, min(received_at) from sms_receipts where message_id = any(array['0190a000-0000-7000-8000-000000000001']::uuid[]) and status = 'delivered' group by message_id",
 		"Settled":     "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
-		"Receipts":    "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
+		"Asked": "select body from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and to_number = '+1' and direction = 'outbound' " +
+			"and attempted_at <= now() and attempted_at > now() - interval '24 hours' and status not in ('rejected', 'throttled') order by attempted_at desc limit 3",
+		"Receipts": "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
