@@ -260,7 +260,7 @@ func (s *Service) Report(key, status string) {
 	}
 }
 
-// ListMessages finds the message of a key; no test uses other filters.
+// ListMessages finds the message of a key, or those that the carrier took for a profile; no test uses other filters.
 func (s *Service) ListMessages(
 	ctx context.Context, in *messagingv1.ListMessagesRequest,
 ) (*messagingv1.ListMessagesResponse, error) {
@@ -271,6 +271,15 @@ func (s *Service) ListMessages(
 	switch {
 	case s.down:
 		return nil, unavailable()
+	case in.GetProfileId() != "" && caller.OrgID == s.orgID:
+		answer := &messagingv1.ListMessagesResponse{}
+		for _, r := range s.rows {
+			if r.message.GetProfileId() == in.GetProfileId() && r.message.GetAcceptedAt() != nil {
+				answer.Messages = append(answer.Messages, r.copy())
+			}
+		}
+		slices.SortFunc(answer.Messages, func(a, b *messagingv1.Message) int { return strings.Compare(b.GetMessageId(), a.GetMessageId()) })
+		return answer, nil
 	case !known || caller.OrgID != s.orgID:
 		return &messagingv1.ListMessagesResponse{}, nil
 	}

@@ -163,12 +163,42 @@ func TestGoalsByText(t *testing.T) {
 		require.Len(t, b.goalsOf(p), 1)
 	})
 
-	subtest(t, "IsAnOrdinaryReplyInAnOpenSession", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "IsTakenInAnOpenSessionWhichGoesOnWaiting", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		b.reply(p, johnAtNine)
+		b.at(r.ID, session.AwaitingOpeningResponse, "")
+		require.Len(t, b.goalsOf(p), 1)
+		require.Equal(t, b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: b.saidGoal(p).Understood}), b.texted(p)[1])
+		b.reply(p, "remind me to call Mary")
+		require.Equal(t, b.says(p, catalog.GoalAskWhen, catalog.Params{}), b.texted(p)[2])
+		b.at(r.ID, session.AwaitingOpeningResponse, "")
+		b.reply(p, "yes")
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
-		require.Empty(t, b.goalsOf(p))
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+	})
+
+	for _, later := range []string{"remind me tomorrow", "me lembra amanhã", "remind me tomorrow at 9am", "lembre-me mais tarde"} {
+		subtest(t, "WithoutAnythingToDoIsALaterAtTheOpening/"+later, setup, func(t *testing.T, b *bundle) {
+			p, r := b.activated()
+			b.reply(p, later)
+			require.True(t, b.session(r.ID).Paused)
+			require.Empty(t, b.goalsOf(p))
+		})
+	}
+
+	subtest(t, "IsConfirmedAfterTheBurstInWhichItWasSaid", setup, func(t *testing.T, b *bundle) {
+		p, r := b.inBurst(2)
+		b.reply(p, "me lembra amanhã às 8h de tomar remédio")
+		require.Len(t, b.goalsOf(p), 1, "at once")
+		before := len(b.texted(p))
+		b.clock.Advance(time.Minute)
+		b.unmute()
+		b.executes(b.session(r.ID))
+		b.pass(5 * time.Minute)
+		got := b.texted(p)
+		require.Greater(t, len(got), before+1)
+		g := b.saidGoal(p)
+		require.Equal(t, b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "tomar remédio", When: g.Understood}), got[len(got)-1])
+		require.Len(t, b.goalsOf(p), 1)
 	})
 
 	subtest(t, "SaysNothingOfItInALog", setup, func(t *testing.T, b *bundle) {
@@ -250,18 +280,58 @@ func TestUndoByText(t *testing.T) {
 		require.Equal(t, "completed", b.nowIs(g))
 	})
 
+	for words, locale := range map[string]string{
+		"cancel that": "en", "Cancel it!": "en", "undo that": "en", "nevermind, cancel": "en", "never mind the reminder": "en",
+		"cancela isso": "pt-BR", "desfaz isso": "pt-BR", "esquece o lembrete": "pt-BR", "cancela o lembrete": "pt-BR",
+	} {
+		subtest(t, "ByAnswering/"+words, setup, func(t *testing.T, b *bundle) {
+			p := b.speaker(locale)
+			b.reply(p, johnAtNine)
+			g := b.saidGoal(p)
+			b.clock.Advance(time.Minute)
+			b.reply(p, words)
+			require.Equal(t, "cancelled", b.nowIs(g))
+			require.Equal(t, cancelled(b, p, "call John"), b.texted(p)[1])
+			b.clock.Advance(time.Minute)
+			b.reply(p, "undo")
+			require.Equal(t, b.says(p, catalog.GoalNothing, catalog.Params{}), b.texted(p)[2])
+		})
+	}
+
+	subtest(t, "ByAPronounOfSomethingElseIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
+		p, g := b.reminded(johnAtNine)
+		b.clock.Advance(time.Minute)
+		r := b.activate(p)
+		b.clock.Advance(time.Minute)
+		b.reply(p, "undo that")
+		require.Equal(t, "scheduled", b.nowIs(g))
+		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	})
+
+	subtest(t, "AgainInAnOpenSessionGetsAnAnswer", setup, func(t *testing.T, b *bundle) {
+		p, r := b.activated()
+		b.clock.Advance(time.Minute)
+		b.reply(p, johnAtNine)
+		for range 2 {
+			b.clock.Advance(time.Minute)
+			b.reply(p, "undo")
+		}
+		b.at(r.ID, session.AwaitingOpeningResponse, "")
+		require.Equal(t, []string{cancelled(b, p, "call John"), b.says(p, catalog.GoalNothing, catalog.Params{})}, b.texted(p)[2:])
+	})
+
 	subtest(t, "OfNothingIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
 		p, r := b.activated()
 		b.reply(p, "undo")
 		b.at(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	subtest(t, "AfterADayIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
+	subtest(t, "AfterADayUndoesNothing", setup, func(t *testing.T, b *bundle) {
 		p, g := b.reminded("remind me to call John in 5 days")
 		b.clock.Advance(25 * time.Hour)
 		b.reply(p, "undo")
 		require.Equal(t, "scheduled", b.nowIs(g))
-		require.Len(t, b.texted(p), 1)
+		require.Equal(t, b.says(p, catalog.GoalNothing, catalog.Params{}), b.texted(p)[1])
 		b.reply(p, "cancel reminder")
 		require.Equal(t, "cancelled", b.nowIs(g))
 	})
@@ -288,7 +358,75 @@ func TestUndoByText(t *testing.T) {
 		require.NoError(t, err)
 		b.reply(p, "undo")
 		require.Equal(t, "scheduled", b.nowIs(g))
-		require.Empty(t, b.texted(p))
+		require.Equal(t, []string{b.says(p, catalog.GoalNothing, catalog.Params{})}, b.texted(p))
+	})
+}
+
+// TestMoveByText answers the confirmation of a goal with another time. It is seven in the morning of the 20th.
+func TestMoveByText(t *testing.T) {
+	t.Parallel()
+	const atNine, atNinePt = "remind me to call John tomorrow at 9am", "me lembra de ligar pro João amanhã às 9h"
+	for _, tt := range []struct {
+		name, first, answer string
+		day, hour           int
+	}{
+		{name: "AnHourStaysOnTheDay", first: atNine, answer: "make it 10", day: 21, hour: 10},
+		{name: "AnHourWithItsHalfOfTheDay", first: atNine, answer: "Actually 10pm.", day: 21, hour: 22},
+		{name: "ADay", first: atNine, answer: "no, make it today at 11am please", day: 20, hour: 11},
+		{name: "AWeekday", first: atNine, answer: "change it to monday at 8am", day: 23, hour: 8},
+		{name: "AnAmount", first: atNine, answer: "make it in 2 hours", day: 20, hour: 9},
+		{name: "Instead", first: atNine, answer: "actually tomorrow at 8am instead", day: 21, hour: 8},
+		{name: "Portuguese", first: atNinePt, answer: "muda para as 10h", day: 21, hour: 10},
+		{name: "PortugueseOnAnotherDay", first: atNinePt, answer: "na verdade, segunda às 8h", day: 23, hour: 8},
+	} {
+		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p := b.speaker(map[bool]string{true: "pt-BR", false: "en"}[tt.first == atNinePt])
+			b.reply(p, tt.first)
+			b.clock.Advance(time.Minute)
+			b.reply(p, tt.answer)
+			require.Len(t, b.goalsOf(p), 1)
+			g := b.saidGoal(p)
+			zone, err := time.LoadLocation(p.TimeZone)
+			require.NoError(t, err)
+			local := g.ScheduledFor.In(zone)
+			require.Equal(t, []int{tt.day, tt.hour}, []int{local.Day(), local.Hour()})
+			require.Len(t, b.texted(p), 2)
+			require.Contains(t, b.texted(p)[1], g.Understood)
+			b.clock.Advance(time.Minute)
+			b.reply(p, "cancel that")
+			require.Equal(t, "cancelled", b.nowIs(g), "the move was confirmed, too")
+		})
+	}
+
+	for _, answer := range []string{"make it friday", "make it 9;30", "muda para sexta", "make it 6am today"} {
+		subtest(t, "IsAskedBack/"+answer, setup, func(t *testing.T, b *bundle) {
+			p, g := b.reminded(atNine)
+			b.clock.Advance(time.Minute)
+			b.reply(p, answer)
+			require.Equal(t, b.says(p, catalog.GoalUnmoved, catalog.Params{}), b.texted(p)[1])
+			require.Equal(t, g.ScheduledFor, b.saidGoal(p).ScheduledFor)
+			b.clock.Advance(time.Minute)
+			b.reply(p, "make it tomorrow at 10am")
+			require.Equal(t, g.ScheduledFor.Add(time.Hour), b.saidGoal(p).ScheduledFor)
+		})
+	}
+
+	for _, answer := range []string{"actually I like it", "make it stop", "no thanks", "make it a good one", "actually we are 10 people", "tomorrow at 10am"} {
+		subtest(t, "IsNoMove/"+answer, setup, func(t *testing.T, b *bundle) {
+			p, g := b.reminded(atNine)
+			b.clock.Advance(time.Minute)
+			b.reply(p, answer)
+			require.Equal(t, g.ScheduledFor, b.saidGoal(p).ScheduledFor)
+			require.Len(t, b.texted(p), 1)
+		})
+	}
+
+	subtest(t, "OnlyInAnswerToTheConfirmation", setup, func(t *testing.T, b *bundle) {
+		p, g := b.reminded(atNine)
+		b.clock.Advance(25 * time.Hour)
+		b.reply(p, "make it 10")
+		require.Equal(t, "scheduled", b.nowIs(g))
+		require.Len(t, b.texted(p), 1)
 	})
 }
 
@@ -398,6 +536,16 @@ func TestCrashOfGoalsByText(t *testing.T) {
 		{name: "AskedBack", begin: american, cause: writes("remind me to call John"), want: func(b *bundle, p conversation.Profile) {
 			require.Empty(b.t, b.goalsOf(p))
 			require.Equal(b.t, []string{b.says(p, catalog.GoalAskWhen, catalog.Params{})}, b.texted(p))
+		}},
+		{name: "Moved", begin: func(b *bundle) conversation.Profile {
+			p := asked(b)
+			b.clock.Advance(time.Minute)
+			return p
+		}, cause: writes("make it 11am"), want: func(b *bundle, p conversation.Profile) {
+			g := b.saidGoal(p)
+			require.Equal(b.t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and event = 'rescheduled'`, g.ID))
+			require.Equal(b.t, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
+			require.Equal(b.t, []string{b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "call Mary", When: g.Understood})}, b.texted(p)[2:])
 		}},
 		{name: "Undone", begin: asked, cause: writes("undo"), want: func(b *bundle, p conversation.Profile) {
 			all := b.goalsOf(p)

@@ -302,6 +302,10 @@ func (p *ports) Fate(ctx context.Context, org, key string) (engagement.Fate, err
 	return call(p, "Fate", func() (engagement.Fate, error) { return p.carrier.Fate(asItself(ctx), org, key) })
 }
 
+func (p *ports) LastSent(ctx context.Context, org, profileID string, since, until time.Time) (string, error) {
+	return call(p, "LastSent", func() (string, error) { return p.carrier.LastSent(asItself(ctx), org, profileID, since, until) })
+}
+
 func (p *ports) CheckSender(ctx context.Context, org, phone string) (bool, error) {
 	return call(p, "CheckSender", func() (bool, error) { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }

@@ -57,7 +57,9 @@ const (
 	GoalReminder  = "GOAL_REMINDER"       // the goal itself, at its time
 	GoalCancelled = "GOAL_CANCELLED"      // to undo
 	GoalBegun     = "GOAL_BEGUN"          // to undo of what was sent
-	GoalNone      = "GOAL_NONE"           // to undo of nothing
+	GoalNone      = "GOAL_NONE"           // to a reminder that is to be cancelled, where there is none
+	GoalNothing   = "GOAL_NOTHING"        // to undo of nothing
+	GoalUnmoved   = "GOAL_UNMOVED"        // to a new time that was not understood for certain, or cannot be
 )
 
 // shapes are the texts of engagement, and what each has to be.
@@ -98,6 +100,8 @@ func shapes() map[string]shape {
 		GoalCancelled:         {params: []string{"goal"}},
 		GoalBegun:             {params: []string{"goal"}},
 		GoalNone:              {},
+		GoalNothing:           {undo: "cancel"},
+		GoalUnmoved:           {example: true},
 	}
 }
 
@@ -108,10 +112,12 @@ func Offered() map[string]map[string]string {
 		"en": {
 			"reminders on": "start reminders", "reminders off": "stop reminders", "tips on": "start tips", "tips off": "stop tips",
 			"household": "switch to household", "individual": "switch to my phone", "undo": "undo",
+			"cancel": "cancel reminder",
 		},
 		"pt": {
 			"reminders on": "ativar lembretes", "reminders off": "parar lembretes", "tips on": "ativar dicas", "tips off": "parar dicas",
 			"household": "mudar para o grupo", "individual": "mudar para meu celular", "undo": "desfazer",
+			"cancel": "cancelar lembrete",
 		},
 	}
 }

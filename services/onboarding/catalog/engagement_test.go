@@ -86,7 +86,7 @@ func TestEngagementCopy(t *testing.T) {
 		t.Parallel()
 		texts := builtIn
 		require.Equal(t, []string{"en", "pt-BR"}, texts.Locales())
-		require.Len(t, catalog.EngagementKeys(), 35)
+		require.Len(t, catalog.EngagementKeys(), 37)
 		for _, key := range catalog.EngagementKeys() {
 			for _, locale := range texts.Locales() {
 				require.NotEmpty(t, render(t, locale, key))

@@ -69,12 +69,14 @@ type Sent struct {
 
 // Pending is a message that could not be brought to an end yet. Nothing was changed; come back after RetryAfter.
 type Pending struct {
-	Outcome    Outcome
+	Outcome    Outcome // 0 of one that was not handed over yet
 	RetryAfter time.Duration
 }
 
 func (p *Pending) Error() string {
 	switch p.Outcome {
+	case 0:
+		return "the answer waits for the end of a burst"
 	case InFlight:
 		return "the text is being sent by another call"
 	case Throttled:

@@ -40,8 +40,10 @@ func (s *Service) Cancel(ctx context.Context, c Caller, goalID string) (Goal, er
 
 // Moment is a time in words, or as it is.
 type Moment struct {
-	Words string
-	At    time.Time
+	Words   string
+	At      time.Time
+	SaidAt  time.Time // when the words reached us; zero is now
+	SameDay bool      // an hour without a day is one of the day that the goal is on
 }
 
 // Reschedule moves a goal that has not begun. Errors as of Cancel, and of the time as of Create.
@@ -54,7 +56,13 @@ func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Mo
 		return Goal{}, &StatusError{Status: v.Status, StartedAt: v.StartedAt}
 	}
 	n := New{
-		OrgID: v.OrgID, ProfileID: v.ProfileID, DeviceID: v.DeviceID, Said: to.Words, At: to.At, SaidAt: s.Now(), Key: "when:" + uuid.NewString(),
+		OrgID: v.OrgID, ProfileID: v.ProfileID, DeviceID: v.DeviceID, Said: to.Words, At: to.At, SaidAt: to.SaidAt, Key: "when:" + uuid.NewString(),
+	}
+	if n.SaidAt.IsZero() {
+		n.SaidAt = s.Now()
+	}
+	if to.SameDay {
+		n.Near = v.ScheduledFor
 	}
 	if to.Words == "" && to.At.IsZero() || to.Words != "" && !to.At.IsZero() {
 		return Goal{}, fmt.Errorf("%w: give either when or scheduled_for", ErrInvalid)

@@ -28,6 +28,7 @@ type New struct {
 	Source    Source
 	Key       string    // with its source's prefix
 	SaidAt    time.Time // when it reached us; zero is now
+	Near      time.Time // of a goal that the words move: an hour without a day is one of this day; zero of a new goal
 	UndoOf    string    // a cancelled goal to bring back instead
 	By        string    // the actor
 }
@@ -137,6 +138,9 @@ func (s *Service) read(ctx context.Context, n New, p Prepared) (Goal, error) {
 // readWords sets the goal's time by its words: by the rules, and where they leave it unclear by a model, if there is one.
 func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Location) error {
 	read := timeparse.Read(n.Said, g.Locale, zone, n.SaidAt)
+	if !n.Near.IsZero() {
+		read = onItsDay(read, n.Said, g.Locale, zone, n.Near, n.SaidAt)
+	}
 	if read.Kind == timeparse.Unclear && !read.Past && s.Reader != nil && s.Reader.Reads(n.OrgID) {
 		asked, err := s.ask(ctx, n, g.Locale, zone)
 		if err != nil {

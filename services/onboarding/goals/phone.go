@@ -28,6 +28,10 @@ type TextPhone struct {
 type phoneStore interface {
 	// ConversationOf is Conversation of a profile.
 	ConversationOf(ctx context.Context, orgID, profileID string) (conversation.View, error)
+	stepStore
+}
+
+type stepStore interface {
 	// LoadStep reads a session, with when its step that is due was to be sent.
 	LoadStep(ctx context.Context, id string) (conversation.View, conversation.StepDue, error)
 }
@@ -35,11 +39,19 @@ type phoneStore interface {
 // Wait reports whether the person is in the middle of a burst, into which no other text falls.
 func (p *TextPhone) Wait(ctx context.Context, g Goal) (bool, error) {
 	v, err := p.Store.ConversationOf(ctx, g.OrgID, g.ProfileID)
-	if err != nil || v.Hold || v.Session.Status != session.Active || v.Session.NextStep == "" {
+	if err != nil {
 		return false, err
 	}
-	_, due, err := p.Store.LoadStep(ctx, v.Session.ID)
-	return err == nil && due.Now.Before(p.Now().Add(burstAhead)), err
+	return inBurst(ctx, p.Store, v, p.Now())
+}
+
+// inBurst reports whether a burst goes on.
+func inBurst(ctx context.Context, store stepStore, v conversation.View, now time.Time) (bool, error) {
+	if v.Hold || v.Session.Status != session.Active || v.Session.NextStep == "" {
+		return false, nil
+	}
+	_, due, err := store.LoadStep(ctx, v.Session.ID)
+	return err == nil && due.Now.Before(now.Add(burstAhead)), err
 }
 
 // Text sends the text of a goal, at most once under the goal's own key. Its end says what became of it; an error that this is not known

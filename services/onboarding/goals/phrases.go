@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading"
 	"paceline.internal/platform/reading/languages"
 )
 
@@ -162,14 +163,12 @@ type undo int
 const (
 	noUndo       undo = iota
 	undoLast          // what was said last, which may be something else than a goal
+	undoIt            // what we have just spoken of: "cancel that"
 	undoReminder      // a reminder, by name
 )
 
-// These must be all that a message says, with courtesies around it. CANCEL alone is STOP.
-var (
-	takesBack = regexp.MustCompile(`^` + courteous + `(?:undo|desfazer)` + thankful + `$`)
-	cancels   = regexp.MustCompile(`^` + courteous + `(?:cancel reminder|cancelar lembrete)` + thankful + `$`)
-)
+// takesBack must be all that a message says, with courtesies around it. CANCEL alone is STOP.
+var takesBack = regexp.MustCompile(`^` + courteous + `(?:undo|desfazer)` + thankful + `$`)
 
 const (
 	courteous = `(?:(?:please|pls|ok|okay|hi|hey|oi|por favor) )*`
@@ -181,13 +180,10 @@ func Undoes(message string) bool { return undoOf(message) != noUndo }
 
 // undoOf reads what a message asks to take back, in both languages at once.
 func undoOf(message string) undo {
-	switch words := strings.Join(letters.Words(message), " "); {
-	case takesBack.MatchString(words):
+	if takesBack.MatchString(strings.Join(letters.Words(message), " ")) {
 		return undoLast
-	case cancels.MatchString(words):
-		return undoReminder
 	}
-	return noUndo
+	return map[reading.Taken]undo{reading.TakesIt: undoIt, reading.TakesReminder: undoReminder}[reading.TakesBack(message)]
 }
 
 // joins is a word between "remind me" and what is to be done, wherever the time stood.

@@ -189,6 +189,26 @@ func (c *Client) Fate(ctx context.Context, orgID, key string) (engagement.Fate, 
 	return f, nil
 }
 
+// LastSent is the key of the newest message to a person that may have reached them, between two instants; empty for none.
+// conversation.ErrUnavailable.
+func (c *Client) LastSent(ctx context.Context, orgID, profileID string, since, until time.Time) (string, error) {
+	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
+	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{ProfileId: profileID, PageSize: lastLooked})
+	if err != nil {
+		return "", translate(err)
+	}
+	for _, m := range answer.GetMessages() { // the newest first
+		at, reached := m.GetCreatedAt().AsTime(), m.GetAcceptedAt() != nil || slices.Contains(inDoubt, m.GetStatus())
+		if m.GetDirection() == "outbound" && reached && at.After(since) && at.Before(until) {
+			return m.GetIdempotencyKey(), nil
+		}
+	}
+	return "", nil
+}
+
+// lastLooked is among how many messages, to and from a person, the last one to them is looked for.
+const lastLooked = 20
+
 // inDoubt are the statuses of a message that the carrier may have, and of which messaging finds out whether it has.
 var inDoubt = []string{"sending", "unknown"}
 

@@ -8,13 +8,13 @@ import (
 	"paceline.internal/services/onboarding/goals"
 )
 
-// DoneBy is the goal that a message has scheduled, by its key, or cancelled, by the actor of its timeline. goals.ErrNoGoal.
+// DoneBy is the goal that a message has scheduled, by its key, or moved or cancelled, by the actor of its timeline. goals.ErrNoGoal.
 func (s *Store) DoneBy(ctx context.Context, profileID, messageID string) (goals.Goal, error) {
 	return oneGoal(ctx, s.pool, `g.profile_id = @profile and g.source = 'text'
-  and (g.idempotency_key = @key or g.status = 'cancelled' and exists (
-    select from goal_transitions t where t.goal_id = g.id and t.event = 'cancelled' and t.actor = @actor))
+  and (g.idempotency_key = @key or exists (
+    select from goal_transitions t where t.goal_id = g.id and t.event in ('cancelled', 'rescheduled') and t.actor = @actor))
 limit 1`,
-		postgres.Args{"profile": profileID, "key": goals.MessageKey(messageID), "actor": goals.Canceller(messageID)})
+		postgres.Args{"profile": profileID, "key": goals.MessageKey(messageID), "actor": goals.MessageActor(messageID)})
 }
 
 // ByText are a person's goals by text that are scheduled, or were said since an instant and have begun or are done. Newest first.

@@ -29,7 +29,7 @@ func IntentOf(message string) Intent {
 	case reading.Liked, reading.Noted, reading.Quoted, reading.Automatic:
 		return Remark
 	}
-	if reading.Refused(words) || reading.Refusal.Score(words) > surelyRefused {
+	if reading.Refused(words) || putsOff(words) || reading.Refusal.Score(words) > surelyRefused {
 		return Pause
 	}
 	return Advance

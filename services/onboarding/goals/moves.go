@@ -1,0 +1,106 @@
+package goals
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"paceline.internal/platform/letters"
+	"paceline.internal/services/onboarding/goals/timeparse"
+)
+
+// The words before a new time for a goal that was just confirmed: of moves in any case, of instead only where nothing but a time follows.
+var (
+	moves = begins(
+		"make it", "make that", "make this", "change it to", "change that to", "change to", "change it for", "change the time to",
+		"change the reminder to", "move it to", "move that to", "move to", "set it to", "set it for", "push it to", "reschedule to",
+		"reschedule it to", "reschedule it for", "reschedule for",
+		"muda para", "muda pra", "mude para", "mude pra", "mudar para", "mudar pra", "muda isso para", "muda isso pra", "troca para", "troca pra",
+		"troque para", "trocar para", "passa para", "passa pra", "altera para", "alterar para", "adia para", "adia pra", "remarca para",
+		"remarca pra", "remarque para", "coloca para", "coloca pra", "poe para", "muda o lembrete para", "muda o horario para",
+	)
+	instead = begins(
+		"actually", "rather", "i meant", "i mean", "no", "oops", "sorry", "wait", "better", "please",
+		"na verdade", "alias", "quer dizer", "digo", "melhor", "nao", "opa", "desculpa", "espera", "por favor",
+	)
+	trailing = regexp.MustCompile(`(?i)[\s,.!]*(?:\b(?:instead|please|thanks|por favor|em vez disso|obrigad[oa]))?[\s.!]*$`)
+	number   = regexp.MustCompile(`^\d{1,2}$`)
+	thisDay  = regexp.MustCompile(`\b(?:today|tonight|now|hoje|agora)\b`)
+)
+
+func begins(phrases ...string) (w Words) {
+	for _, phrase := range phrases {
+		w.begins = append(w.begins, strings.Fields(phrase))
+	}
+	slices.SortStableFunc(w.begins, func(a, b []string) int { return len(b) - len(a) })
+	return w
+}
+
+// movedTo returns the words of time of a message that moves a goal: "10am" of "actually 10am". It is empty where a message moves none.
+func movedTo(message, locale string, at time.Time) string {
+	rest, certain, begun := message, false, false
+	for {
+		after, moved := moves.After(rest)
+		if !moved {
+			var other bool
+			if after, other = instead.After(rest); !other {
+				break
+			}
+		}
+		rest, certain, begun = after, certain || moved, true
+	}
+	rest = trailing.ReplaceAllString(rest, "")
+	if !begun || rest == "" {
+		return ""
+	}
+	if number.MatchString(rest) {
+		if rest = "at " + rest; strings.HasPrefix(strings.ToLower(locale), "pt") {
+			rest = "às" + strings.TrimPrefix(rest, "at")
+		}
+	}
+	read := timeparse.Read(rest, locale, time.UTC, at)
+	same := func(a, b string) bool { return slices.Equal(letters.Words(a), letters.Words(b)) }
+	switch whole := read.Kind == timeparse.At && read.Goal == "" || read.Kind == timeparse.Unclear && same(read.Understood, rest); {
+	case whole, certain && strings.ContainsFunc(rest, unicode.IsDigit), certain && read.Kind == timeparse.Unclear:
+		return rest
+	}
+	return ""
+}
+
+// onItsDay reads words that name an hour and no day as an hour of the day that a goal is on: "make it 9" of a goal of tomorrow is tomorrow.
+// Words that leave open which half of the day they mean, and would move the goal to the other one, are unclear.
+func onItsDay(read timeparse.Reading, words, locale string, zone *time.Location, near, now time.Time) timeparse.Reading {
+	if read.Kind == timeparse.Unclear && !read.Past || thisDay.MatchString(strings.Join(letters.Words(words), " ")) {
+		return read
+	}
+	if read.Goal != "" {
+		return timeparse.Reading{Kind: timeparse.Unclear, Understood: words}
+	}
+	if zone == nil {
+		zone = time.UTC
+	}
+	local := near.In(zone)
+	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, zone)
+	hour := func(from time.Time) (clock time.Time, note string) {
+		r := timeparse.Read(words, locale, zone, from)
+		if clock = r.At.In(zone); r.Kind != timeparse.At || clock.YearDay() != from.YearDay() {
+			return time.Time{}, ""
+		}
+		return time.Date(day.Year(), day.Month(), day.Day(), clock.Hour(), clock.Minute(), 0, 0, time.UTC), r.Note
+	}
+	wall, note := hour(day)
+	other, _ := hour(day.AddDate(0, 0, 3).Add(time.Minute)) // of another day, and a minute later: neither a day nor an amount was named
+	if wall.IsZero() || !wall.Equal(other) {
+		return read
+	}
+	if note != "" && (wall.Hour() < 12) != (local.Hour() < 12) {
+		return timeparse.Reading{Kind: timeparse.Unclear, Understood: words}
+	}
+	kept := timeparse.OnClock(wall, "", locale, zone, now)
+	if kept.Note == "" {
+		kept.Note = note
+	}
+	return kept
+}
