@@ -934,9 +934,19 @@ func mutations() []mutation {
 			old:  "	key := \"goal:\" + g.ID\n", without: "	key := \"goal:\" + g.ID + p.Now().String()\n",
 		},
 		{
-			guard: "words of a goal are an ordinary reply in an open session", tests: onboardingSuite,
+			guard: "\"remind me tomorrow\" in an open session is a not now", tests: onboardingSuite,
 			file: "services/onboarding/goals/texts.go",
-			old:  "	if one.done == nil && one.inSession() {", without: "	if false {",
+			old:  "	case one.putsOff(said):", without: "	case false:",
+		},
+		{
+			guard: "the confirmation of a goal waits for the end of a burst", tests: onboardingSuite,
+			file: "services/onboarding/goals/texts.go",
+			old:  "	} else if bursts {", without: "	} else if false {",
+		},
+		{
+			guard: "what takes something back is about a goal only in answer to its confirmation", tests: []string{"./services/messaging/consent"},
+			file: "services/messaging/consent/asked.go",
+			old:  "	case a.Goal && ", without: "	case ",
 		},
 		{
 			guard: "a bare undo is about a goal of the last day only", tests: onboardingSuite,

@@ -8,12 +8,6 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// taker takes the messages of people that speak to it and not to the conversation: engagement, which follows what people do, and goals.
-type taker interface {
-	// Taken reports whether a recorded message was for the taker, which has answered it then.
-	Taken(ctx context.Context, h Heard) (bool, error)
-}
-
 // follower is engagement, which a message may ask for something that then fails.
 type follower interface {
 	taker
@@ -51,25 +45,6 @@ type Heard struct {
 	JobSince    time.Time // when its job was stored
 }
 
-// taken asks engagement about a message, whose activity every message is, and then goals, before the conversation is asked. What is taken
-// takes effect there; the runner ends its job.
-func (c *Service) taken(ctx context.Context, j queue.Job, m reply, recorded Recorded) (bool, error) {
-	h := heard(j, m, recorded)
-	taken, err := c.Engagement.Taken(ctx, h)
-	if taken || err != nil {
-		return taken, err
-	}
-	return c.Goals.Taken(ctx, h)
-}
-
-func heard(j queue.Job, m reply, recorded Recorded) Heard {
-	at, _ := m.said()
-	return Heard{
-		OrgID: recorded.OrgID, Phone: m.Message.From, MessageID: recorded.MessageID, Body: m.Message.Body, At: at,
-		Effect: recorded.Effect, Preferences: recorded.Preferences, JobID: j.ID, JobSince: j.CreatedAt,
-	}
-}
-
 // apologised has engagement answer a message whose job failed for good, and reports whether it did: no conversation waits for such a
 // message. Only what passes by itself is an error, for which the job is kept. Any other failure leaves the message to the list of
 // failed jobs, as if engagement had not been asked.
@@ -81,7 +56,7 @@ func (c *Service) apologised(ctx context.Context, j queue.Job) (bool, error) {
 	var done bool
 	_, recorded, err := c.record(ctx, &m)
 	if err == nil {
-		done, err = c.Engagement.Apologise(ctx, heard(j, m, recorded))
+		done, err = c.Engagement.Apologise(ctx, text{job: j, reply: m, recorded: recorded}.heard())
 	}
 	if _, pending := errors.AsType[*Pending](err); pending || errors.Is(err, ErrUnavailable) {
 		return false, err

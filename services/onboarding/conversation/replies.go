@@ -8,49 +8,8 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
-	"paceline.internal/platform/reading"
 	"paceline.internal/services/onboarding/session"
 )
-
-// maxDecisions bounds how often a message is decided anew because the session moved meanwhile. Then the job is tried later.
-const maxDecisions = 3
-
-// answer does what a recorded message asks for. Each takes effect once: the change ends the job it came in. view is what was read since the
-// job was claimed, and empty when nothing was: before that another job of the person was perhaps at work, and a decision on what it has
-// left would send the answer of a place that is over. A decision on a session that has moved since is a conflict, and taken anew on what is
-// there now. A session that is over does not move when the next one is opened, so only an open one is decided by that view.
-//
-// What engagement takes, or goals, answers nothing in the conversation. They get what has words of the person, and no reaction that repeats
-// words of ours.
-func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
-	if recorded.LiftsHold || recorded.Effect == EffectOptOut {
-		if err := c.judged(ctx, m, recorded); err != nil {
-			return ended(err, c.Now().Sub(j.CreatedAt))
-		}
-	}
-	if recorded.LiftsHold { // the session was resumed
-		view = View{}
-	}
-	if kind, _ := reading.Theirs(m.Message.Body); kind == reading.Own && !recorded.LiftsHold {
-		taken, err := c.taken(ctx, j, m, recorded)
-		switch {
-		case err != nil:
-			return ended(err, c.Now().Sub(j.CreatedAt))
-		case taken:
-			return nil
-		}
-	}
-	err := ErrConflict
-	if open := view.Session.Status == session.Active || view.Session.Status.Parked(); open && view.Session.OrgID == recorded.OrgID {
-		err = c.answerOnce(ctx, j, m, recorded, view)
-	}
-	for n := 0; n < maxDecisions && errors.Is(err, ErrConflict); n++ {
-		if view, err = c.Store.Conversation(ctx, recorded.OrgID, m.Message.From); err == nil {
-			err = c.answerOnce(ctx, j, m, recorded, view)
-		}
-	}
-	return ended(err, c.Now().Sub(j.CreatedAt))
-}
 
 // judged does for a person who has answered whether the texts are to stop what an operator's judgement would: the job that waits for it is
 // cancelled, and if they go on, the session that waits is resumed. The text is then answered like any other, where the session stands.
@@ -70,23 +29,10 @@ func (c *Service) judged(ctx context.Context, m reply, recorded Recorded) error 
 	return err
 }
 
-func (c *Service) answerOnce(ctx context.Context, j queue.Job, m reply, recorded Recorded, view View) error {
-	view, err := c.concerned(ctx, m, recorded, view)
-	if err != nil {
-		return err
-	}
-	s := view.Session
-	if s.ID == "" { // a stranger, or a person who is not activated: kept as a message, answers nothing
-		return c.unattended(ctx, j, recorded)
-	}
-	ctx, end := c.Spans.Begin(ctx, "onboarding.reply", s.ID)
-	defer end()
-	cause := Cause{Job: j}
-	if recorded.Effect != EffectNone {
-		return c.consent(ctx, view, cause, m, recorded)
-	}
-	why := ""
-	switch early, err := c.isEarly(ctx, s, j, m); {
+// follow does what an ordinary reply asks for, if it still answers something.
+func (c *Service) follow(ctx context.Context, view View, cause Cause, m reply, recorded Recorded) error {
+	s, why := view.Session, ""
+	switch early, err := c.isEarly(ctx, s, cause.Job, m); {
 	case m.before(s.CreatedAt): // an answer to an episode that is over, or to nothing
 		why = "before_session"
 	case m.Place != anyPlace && m.Place != s.Place(): // a later message has been answered meanwhile

@@ -56,7 +56,8 @@ func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Mo
 		return Goal{}, &StatusError{Status: v.Status, StartedAt: v.StartedAt}
 	}
 	n := New{
-		OrgID: v.OrgID, ProfileID: v.ProfileID, DeviceID: v.DeviceID, Said: to.Words, At: to.At, SaidAt: to.SaidAt, Key: "when:" + uuid.NewString(),
+		OrgID: v.OrgID, ProfileID: v.ProfileID, DeviceID: v.DeviceID, Said: to.Words, At: to.At, SaidAt: to.SaidAt,
+		Key: "when:" + uuid.NewString(),
 	}
 	if n.SaidAt.IsZero() {
 		n.SaidAt = s.Now()

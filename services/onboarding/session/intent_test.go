@@ -26,6 +26,17 @@ func TestIntentOf(t *testing.T) {
 			messages: []string{"depois", "mais tarde", "outra hora", "não", "nao", "naum", "n", "agora não", "não agora", "por enquanto não", "ainda não"},
 		},
 		{
+			name: "AReminderOfNothingIsALater", want: session.Pause,
+			messages: []string{
+				"remind me tomorrow", "Remind me later!", "please remind me tomorrow at 9am", "can you remind me in an hour", "remind me next week",
+				"me lembra amanhã", "Me lembra semana que vem", "lembre-me mais tarde, por favor", "me lembra amanhã às 8h", "me lembra depois do almoço",
+			},
+		},
+		{
+			name: "AReminderOfSomethingIsNone", want: session.Advance,
+			messages: []string{"remind me to call John tomorrow at 9am", "remind me what this is", "me lembra amanhã às 8h de tomar remédio", "remind me lunch at noon"},
+		},
+		{
 			name: "CaseSpacePunctuationAndEmojiAreSetAside", want: session.Pause,
 			messages: []string{
 				"NO", "No.", "no!!", " no ", "no…", "🙅 no 🙅", "Not   now", "not-now", "\"later\"", "later :)", "NÃO", "Na\u0303o", "não 😅", "No 👍🏽",
