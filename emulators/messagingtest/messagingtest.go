@@ -278,7 +278,7 @@ func (s *Service) ListMessages(
 				answer.Messages = append(answer.Messages, r.copy())
 			}
 		}
-		slices.SortFunc(answer.Messages, func(a, b *messagingv1.Message) int { return strings.Compare(b.GetMessageId(), a.GetMessageId()) })
+		slices.SortFunc(answer.GetMessages(), func(a, b *messagingv1.Message) int { return strings.Compare(b.GetMessageId(), a.GetMessageId()) })
 		return answer, nil
 	case !known || caller.OrgID != s.orgID:
 		return &messagingv1.ListMessagesResponse{}, nil

@@ -924,9 +924,9 @@ func mutations() []mutation {
 			old:  "		end.Reason = ReasonDevice\n", without: "		end.Reason = f.Detail\n",
 		},
 		{
-			guard: "a message takes back one goal, however often it is worked", tests: onboardingSuite,
+			guard: "a message takes back or moves one goal, however often it is worked", tests: onboardingSuite,
 			file: "services/onboarding/postgres/goals_texts.go",
-			old:  "or g.status = 'cancelled' and exists (", without: "or false and exists (",
+			old:  "@key or exists (", without: "@key or false and exists (",
 		},
 		{
 			guard: "the text of a goal has the goal's key at every try", tests: onboardingSuite,

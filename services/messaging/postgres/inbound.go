@@ -58,9 +58,19 @@ where org_id = @org and to_number = @phone and direction = 'outbound'
 	and status not in ('rejected', 'throttled')
 order by attempted_at desc limit 3`
 
-func lastAsked(ctx context.Context, tx pgx.Tx, args postgres.Args) (consent.Asked, error) {
+// decide reads what was said and sent before, as far as it matters, and says what follows from a message.
+func decide(ctx context.Context, tx pgx.Tx, e inbox.Entry, current consent.State, args postgres.Args) (inbox.Consequences, error) {
+	var person, others, doubt, asked *time.Time
+	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &others, &doubt, &asked); err != nil {
+		return inbox.Consequences{}, err
+	}
+	last := inbox.LastWords{Person: value(person), Others: value(others), Doubt: value(doubt), Asked: value(asked)}
+	follows := e.Decide(current, last, consent.Asked{})
+	if !follows.ByRules {
+		return follows, nil
+	}
 	sent, err := collect(ctx, tx, sqlLastAsked, args, pgx.RowToStructByPos[inbox.SentText])
-	return inbox.AskedOf(sent), err
+	return e.Decide(current, last, inbox.AskedOf(sent)), err
 }
 
 // RecordInbound stores the message and applies its effect on consent in one transaction. Of two deliveries of one SID at
@@ -117,18 +127,9 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 	if err != nil {
 		return send.Message{}, err
 	}
-	var person, others, doubt, asked *time.Time
-	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &others, &doubt, &asked); err != nil {
+	follows, err := decide(ctx, tx, e, current, args)
+	if err != nil {
 		return send.Message{}, err
-	}
-	last := inbox.LastWords{Person: value(person), Others: value(others), Doubt: value(doubt), Asked: value(asked)}
-	follows := e.Decide(current, last, consent.Asked{})
-	if follows.ByRules {
-		asked, err := lastAsked(ctx, tx, args)
-		if err != nil {
-			return send.Message{}, err
-		}
-		follows = e.Decide(current, last, asked)
 	}
 	args["effect"], args["lifts"] = follows.Effect.String(), null(follows.LiftsHold)
 	args["reminders"], args["tips"] = storedSwitch(follows.Preferences.Reminders), storedSwitch(follows.Preferences.Tips)
@@ -136,11 +137,16 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 	if err != nil {
 		return send.Message{}, err
 	}
+	return m, s.follow(ctx, tx, e, follows, args)
+}
+
+// follow writes what follows from a message that is stored: its reply, the ledger, the hold, Twilio's block and the reminders.
+func (s *Store) follow(ctx context.Context, tx pgx.Tx, e inbox.Entry, follows inbox.Consequences, args postgres.Args) error {
 	var asks uuid.UUID
 	if follows.Reply != nil {
 		kept, err := keepReply(ctx, tx, *follows.Reply)
 		if err != nil {
-			return send.Message{}, err
+			return err
 		}
 		if follows.Reply.Kind == inbox.AskWhether {
 			asks = follows.Reply.MessageID
@@ -150,38 +156,37 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, e inbox.Entry) (send.Mess
 		}
 	}
 	if follows.Event != nil {
-		event := consentChange{OrgID: e.OrgID, Phone: m.From, Event: *follows.Event, Always: follows.LiftsHold}
+		event := consentChange{OrgID: e.OrgID, Phone: e.From.String(), Event: *follows.Event, Always: follows.LiftsHold}
 		if err := change(ctx, tx, event); err != nil {
-			return send.Message{}, err
+			return err
 		}
 		if follows.Event.State == consent.OptedIn { // their STOP from before an erasure is over, also when this ledger is lost
 			if err := exec(ctx, tx, sqlUnsuppress, s.named(args, e.OrgID, e.From.String())); err != nil {
-				return send.Message{}, err
+				return err
 			}
 		}
 	}
 	switch {
 	case follows.Hold():
 		args["asked"] = null(asks)
-		err = exec(ctx, tx, sqlHoldByWords, args)
+		if err := exec(ctx, tx, sqlHoldByWords, args); err != nil {
+			return err
+		}
 	case follows.EndHold():
-		err = exec(ctx, tx, sqlJudgeWords, args)
-	}
-	if err != nil {
-		return send.Message{}, err
+		if err := exec(ctx, tx, sqlJudgeWords, args); err != nil {
+			return err
+		}
 	}
 	if follows.Carrier == consent.Blocks || follows.Carrier == consent.Lifts {
 		args["blocks"] = follows.Carrier == consent.Blocks
 		if err := exec(ctx, tx, sqlCarrierBlocks, args); err != nil {
-			return send.Message{}, err
+			return err
 		}
 	}
 	if follows.Reminders != nil {
-		if err := keepReminders(ctx, tx, *follows.Reminders); err != nil {
-			return send.Message{}, err
-		}
+		return keepReminders(ctx, tx, *follows.Reminders)
 	}
-	return m, nil
+	return nil
 }
 
 const sqlRecordedSIDs = `select twilio_sid from sms_messages where twilio_sid = any(@sids) and direction = 'inbound'`
