@@ -70,7 +70,8 @@ func (m Migrations) Up(ctx context.Context, url string) error {
 			return err
 		}
 		if try == migrationTries {
-			return fmt.Errorf("%w: a transaction holds a lock that it needs; end it (docs/runbooks/work-stands-still.md#who-holds-a-row) and migrate again", err)
+			return fmt.Errorf("%w: a transaction holds a lock that it needs; end it "+
+				"(docs/runbooks/work-stands-still.md#who-holds-a-row) and migrate again", err)
 		}
 		if m.Log != nil {
 			m.Log.WarnContext(ctx, "postgres.migration_waits_for_lock", "try", try, "of", migrationTries, "again_in", wait.String(), "error", err)

@@ -47,7 +47,8 @@ func render(results []result) []byte {
 	line("# Compatibility")
 	line("")
 	line("For contributors. Official SDKs and others' tools, pinned in [package.json](../%s/package.json) and", folder)
-	line("[go.mod](../%s/%s/go.mod), call the emulators and the gateway. `go run ./%s -update` runs them, prints every call and", folder, goClient, folder)
+	line("[go.mod](../%s/%s/go.mod), call the emulators and the gateway. `go run ./%s -update` runs them, prints every call and",
+		folder, goClient, folder)
 	line("writes this page; `.ci/run` compares it with its own run, where npm answers. What an emulator does not play it refuses")
 	line("with an error that says so.")
 	line("")

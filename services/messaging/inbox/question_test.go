@@ -152,8 +152,8 @@ func TestCrashMatrixOfTheQuestion(t *testing.T) {
 			return sick
 		}
 		until := func(done func() error) {
-			for tries := 0; tries < 4; tries++ {
-				err := error(send.ErrUnavailable)
+			for range 4 {
+				err := send.ErrUnavailable
 				sendtest.Within(func() { err = done() })
 				if err == nil {
 					return

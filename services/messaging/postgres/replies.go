@@ -13,8 +13,9 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// sqlKeepReply stores what a message is answered with. A hold asks one question, at its beginning. Of the calls for help of one person, and of their opt-outs, one in a while is
-// answered. An opt-out whose confirmation was not sent, such as one that was taken back, does not count.
+// sqlKeepReply stores what a message is answered with. A hold asks one question, at its beginning. Of the calls for help of one person, and
+// of their opt-outs, one in a while is answered. An opt-out whose confirmation was not sent, such as one that was taken back, does not
+// count.
 const sqlKeepReply = `
 insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at, due_at)
 select @message, @org, @phone, @kind, @body, @key, @at, @expires, @due

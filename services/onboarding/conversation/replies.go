@@ -132,7 +132,8 @@ func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded
 		return errNothingToDo
 	}
 	return forOperator(ambiguousReason+"; read GET /v1/messages/%s; "+
-		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job; their own STOP or YES settles it, too", recorded.MessageID)
+		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job; "+
+		"their own STOP or YES settles it, too", recorded.MessageID)
 }
 
 // ambiguousReason begins the reason of a session that is parked for such words.

@@ -227,7 +227,9 @@ const optedIn = "opted_in"
 // Record stores a message of a person, who may not be known, and applies its consent keywords.
 // conversation.ErrUnknownSender when no organisation owns the number, conversation.ErrInvalidMessage when messaging cannot read it,
 // conversation.ErrUnavailable when it cannot be reached.
-func (c *Client) Record(ctx context.Context, m conversation.Inbound, from conversation.View, received time.Time) (conversation.Recorded, error) {
+func (c *Client) Record(
+	ctx context.Context, m conversation.Inbound, from conversation.View, received time.Time,
+) (conversation.Recorded, error) {
 	orgID := ""
 	if m.Channel != "" {
 		orgID = m.OrgID
