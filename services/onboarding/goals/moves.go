@@ -34,7 +34,7 @@ func begins(phrases ...string) (w Words) {
 	for _, phrase := range phrases {
 		w.begins = append(w.begins, strings.Fields(phrase))
 	}
-	slices.SortStableFunc(w.begins, func(a, b []string) int { return len(b) - len(a) })
+	w.sort()
 	return w
 }
 
@@ -42,10 +42,10 @@ func begins(phrases ...string) (w Words) {
 func movedTo(message, locale string, at time.Time) string {
 	rest, certain, begun := message, false, false
 	for {
-		after, moved := moves.After(rest)
+		after, moved := moves.after(rest)
 		if !moved {
 			var other bool
-			if after, other = instead.After(rest); !other {
+			if after, other = instead.after(rest); !other {
 				break
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"paceline.internal/platform/letters"
@@ -31,13 +32,27 @@ const (
 // ParseWords make one, and it never changes.
 type Words struct{ begins [][]string } // folded, the longest first
 
-// DefaultWords are those without GOAL_WORDS_FILE.
-func DefaultWords() Words {
-	words, err := ParseWords([]byte(`{"en": ["remind me"], "pt-BR": ["lembre-me", "me lembra"]}`))
-	if err != nil {
-		panic(err) // it is part of the program, and a test reads it
+// leads may stand before goal words: "could you please remind me".
+var leads = sync.OnceValue(func() Words { return wordsFrom("goal-lead") })
+
+// DefaultWords returns those without GOAL_WORDS_FILE.
+func DefaultWords() Words { return wordsFrom("goal", "goal-ask") }
+
+func wordsFrom(keys ...string) (words Words) {
+	for _, l := range languages.All() {
+		for _, key := range keys {
+			for _, line := range l.Lines(key) {
+				words.begins = append(words.begins, strings.Fields(line))
+			}
+		}
 	}
+	words.sort()
 	return words
+}
+
+// sort puts the longest first.
+func (w Words) sort() {
+	slices.SortStableFunc(w.begins, func(a, b []string) int { return len(b) - len(a) })
 }
 
 // ParseWords reads a file of goal words: an object of lists by locale. Every problem is reported at once, each wrapping ErrWords.
@@ -74,7 +89,7 @@ func ParseWords(file []byte) (Words, error) {
 			words.begins = append(words.begins, begin)
 		}
 	}
-	slices.SortStableFunc(words.begins, func(a, b []string) int { return len(b) - len(a) })
+	words.sort()
 	if err := errors.Join(problems...); err != nil {
 		return Words{}, err
 	}
@@ -113,8 +128,18 @@ func (w Words) String() string {
 	return strings.Join(all, ", ")
 }
 
-// After is what a message says after its goal words, as it was written. Case, diacritics and punctuation are set aside.
+// After returns what a message says after its goal words, as it was written. Case, diacritics, punctuation and polite words before them are
+// set aside.
 func (w Words) After(message string) (said string, found bool) {
+	for rest, led := message, true; led; rest, led = leads().after(rest) {
+		if said, found := w.after(rest); found {
+			return said, true
+		}
+	}
+	return "", false
+}
+
+func (w Words) after(message string) (said string, found bool) {
 	words, ends := wordsOf(message)
 	for _, begin := range w.begins {
 		if len(begin) <= len(words) && slices.Equal(words[:len(begin)], begin) {

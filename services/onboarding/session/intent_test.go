@@ -28,7 +28,7 @@ func TestIntentOf(t *testing.T) {
 		{
 			name: "AReminderOfNothingIsALater", want: session.Pause,
 			messages: []string{
-				"remind me tomorrow", "Remind me later!", "please remind me tomorrow at 9am", "can you remind me in an hour", "remind me next week",
+				"remind me tomorrow", "text me tomorrow", "me chama amanhã", "Remind me later!", "please remind me tomorrow at 9am", "can you remind me in an hour", "remind me next week",
 				"me lembra amanhã", "Me lembra semana que vem", "lembre-me mais tarde, por favor", "me lembra amanhã às 8h", "me lembra depois do almoço",
 			},
 		},

@@ -9,7 +9,7 @@ import (
 
 // later asks to be reminded at another time, of nothing else: "remind me tomorrow", "me lembra semana que vem". It is a not now.
 var later = regexp.MustCompile(`^(?:(?:please|pls|can you|could you|no|not now|ok|yes|por favor|pode|nao|agora nao|sim) )*` +
-	`(?:remind me|lembre me|me lembr[ae]r?|me avis[ae]r?)(?: (?:` + strings.Join([]string{
+	`(?:(?:remind|ping|nudge|text) me|lembre me|me lembr[ae]r?|me avis[ae]r?|me cham[ae]r?)(?: (?:` + strings.Join([]string{
 	`later|tomorrow|tonight|today|soon|again|next|another|some|other|time|days?|weeks?|weekend|months?|hours?|minutes?|mins?|in|at|on|a|an`,
 	`the|few|couple|of|this|after(?: (?:lunch|dinner|work))?|before|morning|afternoon|evening|night|noon|am|pm|please|thanks`,
 	`\d{1,2}(?:am|pm|h)?|por favor|obrigad[oa]|(?:mon|tues|wednes|thurs|fri|satur|sun)day`,
