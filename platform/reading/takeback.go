@@ -1,11 +1,11 @@
 package reading
 
 import (
-	_ "embed"
 	"regexp"
 	"strings"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading/languages"
 )
 
 // Taken is what a text takes back, if it does that and nothing else.
@@ -18,10 +18,7 @@ const (
 	TakesReminder       // a reminder, by its name: "never mind the reminder"
 )
 
-//go:embed takeback.tsv
-var takeback string
-
-var takesIt, takesReminder = readTakeback(takeback)
+var takesIt, takesReminder = takings(languages.Together())
 
 // TakesBack reads a text that takes back one thing. Whether there was one, and which, its caller has to know: "stop that" ends a reminder
 // that was just confirmed, and all texts elsewhere.
@@ -36,17 +33,11 @@ func TakesBack(text string) Taken {
 	return TakesNothing
 }
 
-func readTakeback(file string) (it, reminder *regexp.Regexp) {
-	parts := map[string][]string{}
-	for line := range strings.Lines(file) {
-		if column := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3); len(column) == 3 {
-			parts[column[0]] = append(parts[column[0]], column[2])
-		}
-	}
-	of := func(kinds ...string) string {
+func takings(l languages.Language) (it, reminder *regexp.Regexp) {
+	of := func(keys ...string) string {
 		var words []string
-		for _, kind := range kinds {
-			words = append(words, parts[kind]...)
+		for _, key := range keys {
+			words = append(words, l.Lines("take-"+key)...)
 		}
 		return `(?:` + strings.Join(words, "|") + `)`
 	}
