@@ -35,7 +35,9 @@ func TestRunbooks(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
-	pages = append(pages, "../../docs/inbound.md", "../../docs/engagement.md", "../../docs/events.md", "../../docs/api.md")
+	for _, page := range []string{"inbound", "engagement", "events", "api", "quickstart"} {
+		pages = append(pages, "../../docs/"+page+".md")
+	}
 	for _, page := range pages {
 		if strings.HasSuffix(page, "/qstash-onboarding-scheduler.md") {
 			t.Run("S0_55_56_QStashOnboardingScheduler", func(t *testing.T) { // it replays a step by hand
