@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/go/analysis/analysistest"
 )
 
-// all are the guardrails, in the order of docs/testing.md.
+// all are the guardrails, in the order of docs/development.md.
 func all() []*analysis.Analyzer {
 	return []*analysis.Analyzer{sleep, publisher, burstQueue, databaseClock, loggedSecret}
 }
@@ -73,11 +73,11 @@ func TestGuardrail(t *testing.T) {
 	}
 }
 
-// TestAll compares the table of docs/testing.md with the guardrails.
+// TestAll compares the table of docs/development.md with the guardrails.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, analysis.Validate(all()))
-	page, err := os.ReadFile(filepath.Join(root(t), "docs", "testing.md"))
+	page, err := os.ReadFile(filepath.Join(root(t), "docs", "development.md"))
 	require.NoError(t, err)
 	var described, names []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1) {
