@@ -35,7 +35,7 @@ func TestRunbooks(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
-	for _, page := range []string{"inbound", "engagement", "events", "api", "quickstart"} {
+	for _, page := range []string{"consent", "engagement", "events", "api", "quickstart"} {
 		pages = append(pages, "../../docs/"+page+".md")
 	}
 	for _, page := range pages {
