@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 export PATH := $(CURDIR)/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: environment copy help demo up test race check gen lint fmt tidy fuzz acceptance tools
+.PHONY: environment copy help demo up test proof race check gen lint fmt tidy fuzz acceptance tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,8 +16,11 @@ demo: ## play one conversation, from activation to the interview
 up: ## keep the whole stack running, with its data
 	go run ./deploy/paceline up
 
-test: ## run every test
-	go test -timeout 30m work
+test: ## run the tests that prove each promise once
+	go test -short work
+
+proof: ## run every test
+	go test -timeout 60m work
 
 race: ## run every test under the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on work
@@ -47,7 +50,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 	done
 
 acceptance: ## run every test and write docs/acceptance.md from what passed
-	go test -timeout 30m -json work | go run ./test/docs/acceptance -update
+	go test -timeout 60m -json work | go run ./test/docs/acceptance -update
 
 environment: ## write docs/configuration.md from the config structs
 	go test -count=1 ./test/docs -run TestEnvironmentContract -update

@@ -65,6 +65,9 @@ func say(t *testing.T, findings process.Findings) string {
 }
 
 func TestDeployment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("S0_06_AllIsWell", func(t *testing.T) {

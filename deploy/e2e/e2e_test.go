@@ -116,6 +116,9 @@ const enough = time.Minute
 const little = 5 * time.Second
 
 func TestStub(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	for name, disabled := range map[string]string{
@@ -215,6 +218,9 @@ func TestStub(t *testing.T) {
 }
 
 func TestReal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("S0_49_SeesABurstWithoutItsPauses", func(t *testing.T) {

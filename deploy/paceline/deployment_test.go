@@ -76,6 +76,9 @@ func TestDeploymentEnviron(t *testing.T) {
 
 // TestUpInADeploymentsShell starts, stops and starts again where the environment is a deployment's.
 func TestUpInADeploymentsShell(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	environ, untouched := deploymentShell(t)
 	data := dataFolder(t)

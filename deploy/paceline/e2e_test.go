@@ -38,6 +38,9 @@ func TestE2EOfADeployment(t *testing.T) {
 
 // TestE2E has the harness meet a paceline up, as in its manual.
 func TestE2E(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	data := dataFolder(t)
 	up := startUp(t, data)

@@ -45,6 +45,9 @@ func TestDemo(t *testing.T) {
 	const busy = "20s" // the machine runs all other tests meanwhile; that nothing comes early is asserted all the same
 
 	t.Run("KeepsEveryPromiseAlsoUnderFaults", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		environ, untouched := deploymentShell(t)
 		cmd := command(t, "demo", "--faults", "--json", "--late", busy)
@@ -78,6 +81,9 @@ func TestDemo(t *testing.T) {
 	})
 
 	t.Run("PlaysWeeks", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		out, err := command(t, "demo", "--weeks", "6", "--locale", "pt-BR").Output()
 		require.NoError(t, err, "%s", out)
@@ -87,6 +93,9 @@ func TestDemo(t *testing.T) {
 	})
 
 	t.Run("PlaysGoals", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		out, err := command(t, "demo", "--goals").Output()
 		require.NoError(t, err, "%s", out)
@@ -115,6 +124,9 @@ func TestDemo(t *testing.T) {
 }
 
 func TestUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("ItsPrintedCommandsWorkAndItComesBackWithItsDataAfterCtrlC", func(t *testing.T) {

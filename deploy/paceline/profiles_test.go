@@ -157,6 +157,9 @@ func FuzzReadPeople(f *testing.F) {
 }
 
 func TestImport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("PeopleOfAFileAreInARealStackOnceAndTheRestIsReported", func(t *testing.T) {

@@ -31,6 +31,9 @@ import (
 
 // TestRunbooks does what every runbook says, and the pages that show commands like them, line by line against `paceline up`.
 func TestRunbooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
 	require.NoError(t, err)

@@ -38,6 +38,9 @@ func columns(t *testing.T, pool *pgxpool.Pool) []string {
 }
 
 func TestMigrations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("GoUpDownAndUp", func(t *testing.T) {

@@ -507,6 +507,9 @@ func crashMatrix(t *testing.T) {
 
 // TestRestart (S2_39, S2_32) drains a queue over a restart of Postgres.
 func TestRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	dir, err := os.MkdirTemp("/var/tmp", "worker*") //nolint:usetesting // the server's user must be able to enter it
 	require.NoError(t, err)

@@ -63,6 +63,9 @@ type asked struct {
 // TestBuffers holds what the queue asks to a number of buffers under a backlog of which the planner knows nothing: its statistics are
 // older, and so are the plans that the connection keeps.
 func TestBuffers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	for name, know := range statistics {

@@ -233,6 +233,9 @@ func (b *bundle) keepsPace(p conversation.Profile) {
 // TestCrash is the crash matrix: every phase, with every mishap at every call of the database, of messaging and of
 // QStash, until a run has no call left.
 func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	all := whole
 	for _, ph := range []phase{

@@ -658,6 +658,9 @@ func oneShort(b *bundle) conversation.Profile {
 
 // TestCrashOfEngagement is the crash matrix of messages that engagement takes, of actions and of preferences.
 func TestCrashOfEngagement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	asked := func(b *bundle) conversation.Profile { return b.asked() }
 	known := func(b *bundle) conversation.Profile { return b.known() }

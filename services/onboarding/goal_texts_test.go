@@ -520,6 +520,9 @@ func TestTextOfAGoal(t *testing.T) {
 
 // TestCrashOfGoalsByText is the crash matrix of what is said by text, of what is taken back, and of the text at its time.
 func TestCrashOfGoalsByText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	asked := func(b *bundle) conversation.Profile {
 		p, _ := b.reminded(johnAtNine)

@@ -350,6 +350,9 @@ func TestAuditMark(t *testing.T) {
 
 // TestAuditSurvivesAnyMishap fails or ends the process at every call that a sweep makes, and sweeps again.
 func TestAuditSurvivesAnyMishap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := setup(t)
 	audited := func() int { return b.count(`select coalesce(sum(found_total), 0) from inbound_audits`) }

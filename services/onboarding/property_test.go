@@ -101,6 +101,9 @@ func (o *history) ends(t *rapid.T) {
 // TestAnyOrderOfEvents is the promise under anything that parks, resumes, replays, holds and loses: one message per key, the burst once and
 // in order, never faster than its delays, every conversation brought to its end, and nothing parked without a reason.
 func TestAnyOrderOfEvents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := setup(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -220,6 +220,9 @@ func TestQuietHours(t *testing.T) {
 }
 
 func TestAlarmsInQuietHours(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	for _, tt := range []struct {

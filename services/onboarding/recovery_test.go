@@ -273,6 +273,9 @@ func TestResumeOfAStep(t *testing.T) {
 }
 
 func TestResumeOfADirectMessage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	for _, tt := range []struct {
@@ -347,6 +350,9 @@ func TestResumeOfADirectMessage(t *testing.T) {
 }
 
 func TestResumeTakesUpReplies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	for _, tt := range []struct {

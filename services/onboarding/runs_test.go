@@ -433,6 +433,9 @@ func TestPeriodsOfRuns(t *testing.T) {
 //
 // Also: S4-76.
 func TestCrashOfRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := runsToday(t)
 	b.everyMishap(8, func(p *ports) {

@@ -123,6 +123,9 @@ func TestDribble(t *testing.T) { //nolint:paralleltest // it has thousands of co
 }
 
 func TestStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	const mb = 1 << 20
 	live := func(context.Context) (float64, error) {
 		debug.FreeOSMemory()

@@ -272,6 +272,9 @@ func (p *product) signsIn() {
 }
 
 func TestAConversationIsWatchedInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.opens("/console/sign-in", "Operator token")

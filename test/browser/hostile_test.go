@@ -30,6 +30,9 @@ func (p *product) shows(name, path, words, text string) {
 }
 
 func TestHostileWordsAreShownAsTextInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()

@@ -64,6 +64,9 @@ func (p *product) tabsTo(selector, words string) {
 }
 
 func TestTheConsoleIsUsedByTheKeyboardAloneInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()

@@ -27,6 +27,9 @@ func (p *product) signsInAs(profileID string) {
 }
 
 func TestAPersonsOwnConsoleInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()
@@ -74,6 +77,9 @@ func (p *product) sent(words string) (count int) {
 }
 
 func TestAGoalIsCancelledWhileItBeginsInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()
@@ -155,6 +161,9 @@ func (p *product) racesTheClock() {
 }
 
 func TestAPageSaysThatItIsNotUpToDateInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()

@@ -59,6 +59,9 @@ func (p *product) breaks(fault, word string) {
 }
 
 func TestWhatNeedsAnOperatorIsMendedInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()
@@ -98,6 +101,9 @@ func TestWhatNeedsAnOperatorIsMendedInABrowser(t *testing.T) {
 
 // Also: S3-26.
 func TestEveryPageIsSeenInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	p := starts(t)
 	p.signsIn()

@@ -83,6 +83,9 @@ func TestGoalsVerdict(t *testing.T) {
 
 // TestDisturbed tells the offers apart that something was in the way of.
 func TestDisturbed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	event := func(before time.Duration, what string) DeviceEvent {

@@ -8,6 +8,9 @@ import (
 )
 
 func TestSoakSender(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	s := newSender(&population{}, Soak{Processes: Processes{Seed: 7, Duration: time.Second}, Rate: 1, RetryAfter: 10 * time.Second}, "secret")
 
@@ -25,6 +28,9 @@ func TestSoakSender(t *testing.T) {
 }
 
 func TestSoakSilence(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	at := func(ms int) time.Time { return time.UnixMilli(1_795_000_000_000 + int64(ms)) }
 	s := &sender{oks: []time.Time{at(0), at(10), at(60), at(2500), at(2510)}}

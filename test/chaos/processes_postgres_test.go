@@ -13,6 +13,9 @@ import (
 )
 
 func TestPrivatePostgres(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("S0_65_ComesBackFromAKillWithWhatItAcknowledged", func(t *testing.T) {

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 const seed = 20261121
 
 func TestSimulation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	// Also: S0-65
@@ -46,6 +49,9 @@ func TestSimulation(t *testing.T) {
 // TestMonths plays worlds in which people drift away and return: they answer after weeks, say "later" and come back after weeks, are held
 // and released weeks later, stop and are back; finished jobs are swept away meanwhile.
 func TestMonths(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	const people, days = 6, 24 * time.Hour
 	play := func(t *testing.T, seed uint64) (played chaos.World) {
@@ -86,6 +92,9 @@ func TestMonths(t *testing.T) {
 // TestEngagement plays a world in which engagement follows people who drift away and return, with two replicas of onboarding. What has to
 // come about in it is asked for, so that it cannot keep its promises by doing nothing.
 func TestEngagement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	t.Run("S4_77_TwoReplicasStayInTouchWithEverybodyAsTheRulesSay", func(t *testing.T) {
 		t.Parallel()

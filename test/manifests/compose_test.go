@@ -40,6 +40,9 @@ func project(t *testing.T, dir, envFile string) (*types.Project, error) {
 }
 
 func TestCompose(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	for _, env := range []string{"emulated.env", "qstash-dev.env"} {

@@ -68,6 +68,9 @@ func build(t *testing.T, files map[string]string) (*applied, error) {
 }
 
 func TestKubernetes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("EveryProcessOfTheExampleStartsAndFindsTheOthers", func(t *testing.T) {

@@ -32,6 +32,9 @@ const device = "01900000-0000-7000-8000-000000000001"
 // TestProxies holds the configurations of proxies to the gateway's own bounds: a body, a header, or the time for an answer that the gateway
 // would take must not be refused before it.
 func TestProxies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	bounds := gateway.ProxyBounds()
 	files := tree(t, "deploy/proxy")

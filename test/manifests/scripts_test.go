@@ -104,6 +104,9 @@ func contents(t *testing.T, dir string) map[string]string {
 
 // TestDatabases runs what the image of Postgres runs on an empty volume against a real server, and then what migrate runs.
 func TestDatabases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	if _, err := exec.LookPath("psql"); err != nil {
 		t.Skip("psql is not installed")
@@ -147,6 +150,9 @@ func TestDatabases(t *testing.T) {
 
 // TestDatabaseOfYourOwn is the login that docs/deploy.md describes: it owns its database, and may make no roles.
 func TestDatabaseOfYourOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	server, err := cluster.Start(t.Context(), cluster.Config{Throwaway: true})
 	require.NoError(t, err)

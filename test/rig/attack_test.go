@@ -16,6 +16,9 @@ import (
 )
 
 func TestAttack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	environ := func(origin string) map[string]string {
 		set := stack.Credentials()

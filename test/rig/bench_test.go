@@ -12,6 +12,9 @@ import (
 )
 
 func TestBenchSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	// No figure is asserted: the machine runs all other tests meanwhile. That every step is done exactly once is asserted by the command.
@@ -51,6 +54,9 @@ func TestBenchSteps(t *testing.T) {
 }
 
 func TestBenchRepliesAndWebhooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	for work, args := range map[string][]string{"replies": nil, "receipts": nil, "webhooks": {"--backlog", "50"}} {
 		t.Run(work, func(t *testing.T) {
@@ -68,6 +74,9 @@ func TestBenchRepliesAndWebhooks(t *testing.T) {
 }
 
 func TestBenchPacing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	out, err := command(t, "bench", "pacing", "--bursts", "6", "--over", "1s", "--json").Output()
 	require.NoError(t, err, "%s", out)
@@ -80,6 +89,9 @@ func TestBenchPacing(t *testing.T) {
 }
 
 func TestBenchMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	out, err := command(t, "bench", "memory", "--sessions", "30", "--rate", "20", "--for", "1s", "--json").Output()
 	if runtime.GOOS != "linux" {

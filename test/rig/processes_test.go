@@ -37,6 +37,9 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 }
 
 func TestChaosOfProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("S0_65_KeepsEveryPromiseWhileProcessesAreKilled", func(t *testing.T) {

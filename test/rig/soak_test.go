@@ -11,6 +11,9 @@ import (
 )
 
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("LosesAndDoublesNothingAcrossTheKillOfOnboardingAndOfPostgres", func(t *testing.T) {

@@ -141,6 +141,9 @@ func readsOfMessaging(pool *pgxpool.Pool) []read {
 // TestPlans holds what the console asks to indexes and to a number of blocks, beside people who were seeded, as the role and in the scope of an
 // operator, and likewise the claim of a send. docs/performance.md has how long it takes beside a million.
 func TestPlans(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	_, urls := seeded(t, 20_000)
 	for i, service := range []string{"onboarding", "messaging"} {

@@ -48,6 +48,9 @@ func count(t *testing.T, conn *pgx.Conn, sql string) (n int) {
 }
 
 func TestSeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	cfg, _ := seeded(t, 3_000)
 

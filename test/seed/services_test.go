@@ -17,6 +17,9 @@ import (
 
 // TestServicesSendNothingToThoseWhoWereSeeded runs the product beside them, two days later, until its loops have come to rest many times.
 func TestServicesSendNothingToThoseWhoWereSeeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	cfg, urls := seeded(t, 2_000)
 	later := clock.NewSettable(now.Add(48 * time.Hour))

@@ -13,6 +13,9 @@ import (
 
 // TestAlarmFaults is QStash at its worst, over real HTTP. The person must not notice.
 func TestAlarmFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	// Also: S0-30, S0-32, S0-63, S0-66

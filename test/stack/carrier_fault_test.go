@@ -30,6 +30,9 @@ func once(text string, fault twilio.CreateFault) twilio.Script {
 
 // TestCarrierFaults is Twilio at its worst, over real HTTP. Answers that are lost are in TestCrashMatrix and TestRestart, at every text.
 func TestCarrierFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("S0_65_AnswerLostAndReceiptsLate", func(t *testing.T) {

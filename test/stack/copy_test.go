@@ -52,6 +52,9 @@ func TestCopy(t *testing.T) {
 
 // TestCopyOfEngagement is TestCopy for the texts of engagement.
 func TestCopyOfEngagement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	texts := catalog.DefaultEngagement()
 

@@ -15,6 +15,9 @@ import (
 // a crash on one of its sides can look to the other. Whatever is lost, the person gets every text once, paced, and the
 // interview begins; only a text whose outcome cannot be known is not sent again, visibly.
 func TestCrashMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("S0_65_GatewayToOnboarding", func(t *testing.T) {

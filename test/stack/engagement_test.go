@@ -15,6 +15,9 @@ import (
 // TestEngagementInput is what people's programs get wrong, from the route to the tables: the answer names the field and what is allowed, and
 // nothing is recorded.
 func TestEngagementInput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := setup(t)
 	p := b.enrol(t, "en")

@@ -29,6 +29,9 @@ func (p *person) enrolDevice(t *testing.T) (id, token string) {
 // TestGoalInput is what people and devices get wrong, from the route to the tables: each is told what, a device's connection ends where it
 // must, nothing is recorded, and the goal that there is stays.
 func TestGoalInput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := setup(t)
 	p, other := b.enrol(t, "en"), b.enrol(t, "en")

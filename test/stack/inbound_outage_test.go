@@ -22,6 +22,9 @@ func (p *person) shouts(t *testing.T, text string) {
 
 // TestInboundOutage is an outage that outlasts every attempt of Twilio's: what was said during it is found in Twilio's record after it.
 func TestInboundOutage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	const stranger = "+14155559999"
 	b := setup(t, "INBOUND_AUDIT_INTERVAL", "1s")

@@ -36,6 +36,9 @@ const everyCall = false
 // reaches the other side, and after it has done its work there and the caller was not told. The process is started again, and the
 // person must not notice. TestCrashMatrix does the same to connections, at every single call.
 func TestKillMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string

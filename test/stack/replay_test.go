@@ -25,6 +25,9 @@ import (
 
 // TestReplay is an operator who executes a step by hand, as with grpcurl, and the repeats of every alarm that was delivered.
 func TestReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	// Also: S0-19, S0-30, S0-64, S0-66

@@ -25,6 +25,9 @@ var alternatives = []string{ //nolint:gochecknoglobals // a constant list
 // TestRequiredFields compares what /openapi.yaml says of the fields of requests with what the services do without them. The gateway's tests
 // hold the rest of it to the wire, and know nothing of what a service refuses.
 func TestRequiredFields(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	b := setup(t)
 	p := b.enrol(t, "en")

@@ -17,6 +17,9 @@ import (
 
 // TestRestart stops the services and starts them again on the same databases and addresses. The vendors go on meanwhile.
 func TestRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("S0_65_BetweenAnyTwoPhases", func(t *testing.T) {

@@ -164,11 +164,17 @@ func TestDashboards(t *testing.T) {
 
 // TestScaling checks that what Kubernetes scales by (test/manifests) is exported.
 func TestScaling(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	require.Empty(t, conversation(t).metrics.problems(`max(jobs_backlog{queue="webhook_jobs"})`))
 }
 
 func TestObjectives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	e := conversation(t).metrics
 	page, err := os.ReadFile(filepath.Join(root, "docs/operate.md"))
@@ -198,6 +204,9 @@ func TestNoPhoneIsALabel(t *testing.T) {
 
 // TestQueries shows which problems of a query are found, above all buckets that an exporter spells in another way.
 func TestQueries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	e := conversation(t).metrics
 	for _, tt := range []struct{ name, query, want string }{

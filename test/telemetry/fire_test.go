@@ -26,6 +26,9 @@ var begin = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 // TestAlertsFire plays what was measured to Prometheus' own engine, a value a minute, in the notation of promtool's rule tests: each alert is
 // provoked, and clears once the cause is gone.
 func TestAlertsFire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	const never = -1
 	refused := `http_server_request_duration_seconds_count{http_route="%s",http_response_status_code="%s"} `

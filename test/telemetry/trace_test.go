@@ -22,6 +22,9 @@ const (
 )
 
 func TestTrace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	c := conversation(t)
 	byID, of := map[string]*traces.Span{}, map[string][]*traces.Span{}

@@ -20,6 +20,9 @@ import (
 
 // TestUpgrade is about the release before this one and this one: about what a rolling upgrade from one to the other meets.
 func TestUpgrade(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	before, after := releases(t, t.TempDir())
 	for name, test := range map[string]func(t *testing.T, before, after release){

@@ -14,6 +14,9 @@ import (
 )
 
 func TestStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("KeepsItsDataBetweenRuns", func(t *testing.T) {
@@ -100,6 +103,9 @@ func TestStart(t *testing.T) {
 }
 
 func TestStartOnAFolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("RunsAsTheOwnerOfTheDataThatIsThere", func(t *testing.T) {
@@ -149,6 +155,9 @@ func TestStartOnAFolder(t *testing.T) {
 }
 
 func TestServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("ShowsTheServersOwnWordsWhenItFails", func(t *testing.T) {
@@ -206,6 +215,9 @@ func TestServer(t *testing.T) {
 }
 
 func TestEnsureService(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	c := startTest(t, testDir(t))
 	for range 2 { // it may be there already

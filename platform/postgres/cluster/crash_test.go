@@ -31,6 +31,9 @@ func runningChild(t *testing.T, cmd *exec.Cmd) (stdin io.Closer, server int, dir
 }
 
 func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("OfTheProcessEndsTheServerAndTheDataSurvives", func(t *testing.T) {

@@ -53,6 +53,9 @@ func imitation(t *testing.T) []byte {
 }
 
 func TestDownload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("RunsAClusterOnAMachineWithoutPostgres", func(t *testing.T) {

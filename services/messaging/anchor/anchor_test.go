@@ -172,6 +172,9 @@ func (e *evidence) file() string {
 }
 
 func TestAnchors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 
 	t.Run("UntouchedLedgersAreWhatTheAnchorsHold", func(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 // TestCrashMatrixOfRecordInbound delivers a STOP until it is answered. It is stored once and is in the ledger once, and
 // nothing is sent afterwards.
 func TestCrashMatrixOfRecordInbound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 		b := setup(t)
@@ -45,6 +48,9 @@ func TestCrashMatrixOfRecordInbound(t *testing.T) {
 // TestCrashMatrixOfReminders delivers a message that wants no reminders, and says the same on the web, until both are answered. Whatever
 // happened, the message has its preference and no goodbye is sent.
 func TestCrashMatrixOfReminders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 		b := setup(t)

@@ -141,6 +141,9 @@ func TestQuestionOfAHold(t *testing.T) {
 // TestCrashMatrixOfTheQuestion delivers doubtful words, has them answered and delivers a YES, each until it is done. Whatever happened,
 // one question went out at most, and the hold is lifted exactly if the YES came after it.
 func TestCrashMatrixOfTheQuestion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	sendtest.Matrix(t, func(t *testing.T, p *sendtest.Process) {
 		b := enrolled(t)

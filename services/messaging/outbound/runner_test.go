@@ -379,6 +379,9 @@ func TestUndecided(t *testing.T) {
 // TestCrash lets a process die at every point of a text's way, leaving its lease behind. The next one sends it, or finds that it was
 // sent: Twilio has it once.
 func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	for _, c := range []struct {
 		name string

@@ -185,6 +185,9 @@ func upTo(t *testing.T, number string) platform.Migrations {
 
 // TestLedgerOfBefore goes up with a ledger of the release before, which has no hashes, and has that release write on.
 func TestLedgerOfBefore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	const old = `
 		with changed as (

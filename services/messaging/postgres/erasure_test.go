@@ -58,6 +58,9 @@ func dump(t *testing.T, pool *pgxpool.Pool) (all string) {
 }
 
 func TestErasePerson(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -306,6 +309,9 @@ func receipt(sid, status string) send.Receipt {
 
 // TestSuppressions: a STOP outlives the number that it was for.
 func TestSuppressions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	at := time.Date(2020, 11, 20, 12, 0, 0, 0, time.UTC)
 	stopped := func(t *testing.T) (*postgres.Store, inbox.Person) {

@@ -75,6 +75,9 @@ func (k kept) message(org uuid.UUID, key, status string, at time.Time) {
 }
 
 func TestRetention(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	ago := func(days int) time.Time { return today.Add(-time.Duration(days) * day) }
 

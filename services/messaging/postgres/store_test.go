@@ -38,6 +38,9 @@ func TestMigrations(t *testing.T) {
 // TestMigrationOfRunningDatabase goes up with rows of the release before: those without an end are taken up, and it goes down
 // with what only the new release has a word for.
 func TestMigrationOfRunningDatabase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	url := pgtest.OwnerURL(t, pgtest.URL(t, postgres.Migrations()))
 	first, err := os.ReadFile("migrations/0001_messages_and_consent.sql")

@@ -128,6 +128,9 @@ func receiptOf(receipt func(b *bundle, sid string)) func(b *bundle, sid string, 
 
 // TestListingThatAlwaysFails is about a message in doubt of which Twilio's list cannot be had.
 func TestListingThatAlwaysFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	failing := func(b *bundle) *send.Reconciler {
 		return b.Reconciler(func(c *send.ReconcilerConfig) {

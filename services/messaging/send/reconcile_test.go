@@ -654,6 +654,9 @@ func pollsEnd(t *testing.T) {
 // TestCrashMatrixOfReconcile asks again and again while a reconciler looks, and lets no receipt arrive. Whatever happened at
 // whichever call, Twilio takes exactly one text in the end, and the row says so.
 func TestCrashMatrixOfReconcile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	for _, scenario := range []struct {
 		name   string

@@ -135,6 +135,9 @@ func (b *bundle) left(t *testing.T) (all string) {
 
 // TestCrashes has the process die at every call: the caller asks again, and another process goes on.
 func TestCrashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	good := setup(t)
 	good.ports.waits = 1

@@ -275,6 +275,9 @@ var errMishap = errors.New("the process died")
 // TestCrashOfGoals is the crash matrix: each call that a goal makes of its store fails once, with and without having had its effect, and the
 // goal ends as on a good day.
 func TestCrashOfGoals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for at := range 9 {

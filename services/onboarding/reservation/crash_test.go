@@ -123,6 +123,9 @@ func (s *scene) play(p *process, d reservation.Delivery) (happened bool) {
 // TestCrash has a process fail or die at every call, before and after. Within the six attempts of the policy the work is
 // done, it is never called done before, and in the end it is remembered.
 func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	for _, k := range kinds(t) {
 		t.Run(k.name, func(t *testing.T) {
