@@ -94,15 +94,29 @@ func starts(t *testing.T) *product {
 		require.NoError(t, p.services.Stop(ctx))
 		require.NoError(t, vendors.Stop(ctx))
 	})
-	allocator, endAllocator := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()),
-		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))...)
-	t.Cleanup(endAllocator)
-	tab, endTab := chromedp.NewContext(allocator)
-	t.Cleanup(endTab)
-	tab, endTime := context.WithTimeout(tab, 4*time.Minute)
-	t.Cleanup(endTime)
-	p.opensTab(tab)
+	p.opensTab(browser(t, path))
 	return p
+}
+
+// browser starts Chromium and returns its first tab. Chromium crashes now and then while it starts on a busy machine; then it is started
+// once more.
+func browser(t *testing.T, path string) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
+	var err error
+	for range 2 {
+		allocator, endAllocator := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+		t.Cleanup(endAllocator)
+		tab, endTab := chromedp.NewContext(allocator)
+		t.Cleanup(endTab)
+		tab, endTime := context.WithTimeout(tab, 4*time.Minute)
+		t.Cleanup(endTime)
+		if err = chromedp.Do(tab); err == nil {
+			return tab
+		}
+	}
+	require.NoError(t, err)
+	return nil
 }
 
 // opensTab makes a tab the one that is looked at, and listens to what it complains of.
