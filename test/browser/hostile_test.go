@@ -81,7 +81,7 @@ func (p *product) longTexts() {
 		p.shows("handset-long", handset, "Write as this person", text)
 		p.shows("person-long", "/console/people/"+id, "Conversation", text)
 	}
-	goal := `<script>alert(1)</script> ` + strings.Repeat("W", 150)
+	goal := `<script>alert()</script> ` + strings.Repeat("W", 150)
 	p.goal(goal + " in 2 hours")
 	p.shows("goals-long", "/console/goals", "Runs in", goal)
 	p.shows("search-long", "/console/people?q="+strings.Repeat("W", 3000), "This search does not work:", "name must be")
