@@ -38,6 +38,9 @@ func begins(phrases ...string) (w Words) {
 	return w
 }
 
+// Moves reports whether a message of this instant gives a goal another time, if there is one.
+func Moves(message string, at time.Time) bool { return movedTo(message, "", at) != "" }
+
 // movedTo returns the words of time of a message that moves a goal: "10am" of "actually 10am". It is empty where a message moves none.
 func movedTo(message, locale string, at time.Time) string {
 	rest, certain, begun := message, false, false

@@ -71,7 +71,7 @@ func (t *Texts) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
 	if h.Effect != conversation.EffectNone {
 		return false, nil
 	}
-	if !says && back == noUndo && movedTo(h.Body, "", h.At) == "" {
+	if !says && back == noUndo && !Moves(h.Body, h.At) {
 		return false, nil
 	}
 	person, err := t.Store.Conversation(ctx, h.OrgID, h.Phone)
