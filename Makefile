@@ -17,7 +17,7 @@ up: ## keep the whole stack running, with its data
 	go run ./deploy/paceline up
 
 test: ## run the tests that prove each promise once
-	go test -short work
+	go test -short -timeout 30m work
 
 proof: ## run every test
 	go test -timeout 60m work
