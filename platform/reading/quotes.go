@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// fewestQuoted is how many words a message of ours has at least that a person can be seen to repeat. Fewer they may have said themselves.
+	// fewestQuoted is the fewest words of a message of ours that count as repeated. A person may say fewer by chance.
 	fewestQuoted = 6
-	// shortestRun is how many words in a row are repeated at least.
+	// shortestRun is the fewest words in a row that count as repeated.
 	shortestRun = 3
 )
 
@@ -73,7 +73,7 @@ func placed(text string) (words []place) {
 	return words
 }
 
-// run is some words in a row.
+// run has some words in a row.
 type run struct{ at, length int }
 
 // repeated returns the runs of said that are in theirs, too, in the same order: the longest one, and those before and after it.

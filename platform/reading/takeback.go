@@ -8,7 +8,7 @@ import (
 	"paceline.internal/platform/reading/languages"
 )
 
-// Taken is what a text takes back, if it does that and nothing else.
+// Taken names the thing that a text takes back, if the text does that and nothing else.
 type Taken int
 
 // The things.

@@ -25,7 +25,7 @@ const (
 	Automatic
 )
 
-// forms are what phones and mail programs write, in every language at once, as patterns over Normalise.
+// forms has the patterns, over Normalise, of texts that phones and mail programs write, in every language at once.
 type forms struct {
 	reactions                                               []reaction
 	footers, signatures, automatic, forwarded, quotedHeader *regexp.Regexp

@@ -95,6 +95,9 @@ func front(t *testing.T) (origin string) {
 // No figure is asserted, because the machine runs all other tests meanwhile: the command asserts them. A STOP that is refused
 // because no place is free fails the test under any load.
 func TestDribble(t *testing.T) { //nolint:paralleltest // it has thousands of connections
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Run("R_15_NoSTOPIsRefusedWhileStrangersDribble", func(t *testing.T) {
 		origin := front(t)
 		report, err := attack.Dribble{

@@ -120,6 +120,9 @@ func TestEngagement(t *testing.T) {
 }
 
 func TestSameSeedIsTheSameRun(t *testing.T) { //nolint:paralleltest // alone: a machine that is too busy comes to the services' own bounds
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	play := func(seed uint64, sessions int) (report chaos.Report, digest string) {
 		simulation := chaos.Simulation{Seed: seed, Sessions: sessions, Now: time.Now, Progress: func(w chaos.World) { digest = w.Digest }}
 		report, err := simulation.Run(t.Context())

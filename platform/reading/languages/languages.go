@@ -47,7 +47,7 @@ func Of(locale string) Language {
 	return All()[0]
 }
 
-// Version returns the name of these files, which stands beside whatever was read by them. It changes with every change to them.
+// Version returns the name of these files. What was read by them is stored with it. It changes with every change to them.
 func Version() string { return strings.TrimSpace(file(files, "version.txt")) }
 
 func read(from fs.FS) (all []Language) {
@@ -93,7 +93,7 @@ func (l Language) Regexp(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(l.filled(pattern, 0))
 }
 
-// deepest is how far a part may be within parts.
+// deepest bounds how deep parts may lie within parts.
 const deepest = 8
 
 func (l Language) filled(pattern string, depth int) string {
@@ -115,7 +115,7 @@ type Phrases struct {
 	longest int
 }
 
-// Phrase is what a run of words means in a language.
+// Phrase is the meaning of a run of words in a language.
 type Phrase struct{ Key, Locale string }
 
 // PhrasesOf returns a reader of the words of some keys.

@@ -38,11 +38,11 @@ const shortText = 12
 var (
 	// goalWords begin a goal by text, which may speak of anything.
 	goalWords = together.Regexp(`^ (?:{courtesy} )?{goal} `)
-	// ofPreferences are the words of PreferencesOf, and wider is what makes more of them.
+	// ofPreferences has the words of PreferencesOf, and wider the words that ask for more than that.
 	ofPreferences = together.Regexp(` {preference-word} `)
 	wider         = together.Regexp(` {wider} `)
 	everyday      = together.Regexp(` {everyday} `)
-	// deed is what a person stops doing; ourTexts are what we may be told to stop.
+	// deed names an activity that a person stops; ourTexts name our messages, which we may be told to stop.
 	deed     = together.Regexp(` {deed} `)
 	ourTexts = together.Regexp(` {our-texts}\w* $`)
 	notName  = together.Regexp(`(?i)^{not-name}$`)

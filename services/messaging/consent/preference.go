@@ -10,7 +10,7 @@ import (
 	"paceline.internal/platform/reading/languages"
 )
 
-// PreferencesVersion names the words of preferences beside what was said in them, as Version names the keywords in the ledger.
+// PreferencesVersion names the words of preferences. It is stored with a preference, as Version is with a keyword in the ledger.
 var PreferencesVersion = languages.Version()
 
 // Switch is what a message asks of one kind of messages.

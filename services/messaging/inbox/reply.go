@@ -24,7 +24,7 @@ const (
 	helpWithin = time.Hour
 	// HelpPause is how soon a second call for help of one person is answered. A machine that answers our answer gets no third.
 	HelpPause = 10 * time.Minute
-	// askWithin is how long after words that may be an opt-out the person is asked about them. Later an operator reads them first.
+	// askWithin is the time within which a person is asked about words that may be an opt-out. Later an operator reads them first.
 	askWithin = time.Hour
 	// StopPause is how soon a second opt-out of one person is confirmed: a person who opts in and out must not make us send.
 	StopPause = 6 * time.Hour

@@ -25,7 +25,7 @@ var (
 )
 
 // Hold puts a safety hold on a person. Reason is for the timeline. Once it is answered nothing is on its way to them, and nothing is
-// sent but our answers to STOP and HELP. ErrNoProfile, ErrHoldNotForwarded.
+// sent but our answers to words about consent. ErrNoProfile, ErrHoldNotForwarded.
 func (c *Service) Hold(ctx context.Context, orgID, profileID, reason string) (Profile, error) {
 	p, err := c.Store.SetHold(ctx, orgID, profileID, reason, c.Now())
 	if err != nil {

@@ -304,7 +304,7 @@ func MessageActor(messageID string) string { return "text:" + messageID }
 // answerKeys begin the keys of answers, goal-answer:{message}:{text}. Messaging knows by them that a goal was confirmed.
 const answerKeys = "goal-answer"
 
-// burstPause is how soon it is looked again whether a burst has ended.
+// burstPause is the time between two looks whether a burst has ended.
 const burstPause = 5 * time.Second
 
 // answer sends the answer to a message, once per message and text, after the end of a burst. What it says has been written: an answer that

@@ -2,7 +2,7 @@ package timeparse
 
 import "time"
 
-// Amount is how long after now something is meant: months, days and weeks keep the time of day, hours and minutes are exact.
+// Amount has the time from now to an instant: months, days and weeks keep the time of day, hours and minutes are exact.
 type Amount struct {
 	Months, Days int
 	Exact        time.Duration

@@ -14,7 +14,7 @@ type clock struct {
 // firm reports whether an item leads to a time, and not to the name of something.
 func (p *parser) firm(i int) bool { return among(p.code(i), "oit@xN") }
 
-// readClock reads a time of day: the groups are what leads to it, the hour, the minutes, and am or pm.
+// readClock reads a time of day from its groups: the words before it, the hour, the minutes, and am or pm.
 func readClock(p *parser, g groups) (element, bool) {
 	hour := &p.items[g.from(2)]
 	marked := strings.ContainsAny(p.codes[g.to(2):g.to(0)], ":hH") // as an hour: who writes 9h counts to 24
@@ -53,7 +53,7 @@ func readClock(p *parser, g groups) (element, bool) {
 	return e, p.leads(g) && (marked || p.bareHour(c, g))
 }
 
-// minutes sets the minutes, and reports whether what is found are minutes.
+// minutes sets the minutes, and reports whether it found any.
 func (p *parser) minutes(c *clock, g groups) bool {
 	it, and := &p.items[g.from(3)], p.code(p.before(g.from(3))) == '&'
 	c.minute = it.value

@@ -12,7 +12,7 @@ type form struct {
 	read    func(p *parser, g groups) (element, bool)
 }
 
-// groups are what the groups of a pattern found: from and to in the items, -1 where a group found nothing.
+// groups has the first and last item of each group of a pattern, -1 where a group found nothing.
 type groups []int
 
 func (g groups) from(n int) int      { return g[2*n] }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// alone finds what may be a time, whatever else the text has; beside what makes another time of one next to it. B is what may be a time, g
+// alone finds what may be a time, whatever else the text has; beside finds what changes a time next to it. B stands for a possible time, g
 // a number that is no hour, r an item of a day, C of another element, K a capitalised word.
 var (
 	alone = regexp.MustCompile(strings.Join([]string{
@@ -47,7 +47,7 @@ func (p *parser) mark() {
 	p.doubtful = (p.marked || len(p.elements) > 0) && found(beside) || p.marked
 }
 
-// letter is what an item is to the patterns.
+// letter returns the letter that stands for an item in the patterns.
 func (p *parser) letter(i int) byte {
 	it, e := &p.items[i], p.inside(i)
 	number := it.digits > 0 || it.code == 'n'

@@ -2,7 +2,7 @@ package timeparse
 
 import "strings"
 
-// meaning is what the elements of a text say together.
+// meaning collects what the elements of a text say together.
 type meaning struct {
 	days   []day
 	clock  *clock

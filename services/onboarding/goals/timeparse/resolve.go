@@ -13,7 +13,7 @@ const (
 	latest   = 21*60 - 1
 )
 
-// recently is how long ago a date without its year is one that has passed, and not one of next year.
+// recently bounds how long ago a date without a year may be to count as past, and not as a date of next year.
 const recently = 90 * 24 * time.Hour
 
 // parts are the first and the last hour of dawn, morning, afternoon, evening and night, by their values in the vocabulary.

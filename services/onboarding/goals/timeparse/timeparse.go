@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is what a reading is.
+// Kind tells an instant from an unclear time and from none.
 type Kind int
 
 // The kinds.
@@ -20,7 +20,7 @@ const (
 	Unclear             // something of time that was not understood for certain: nothing may run
 )
 
-// Reading is what was read of a text.
+// Reading has the time and the goal of a text.
 type Reading struct {
 	Kind Kind `json:"kind"`
 	// At is the instant in whole seconds, in UTC.

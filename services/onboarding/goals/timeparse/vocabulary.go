@@ -55,7 +55,7 @@ var properties = strings.Fields("plain core vague doubt limit soft every often n
 
 const letters = "  BQRSWIzJ"
 
-// entry is what a vocabulary says of a phrase.
+// entry has the classes and the value of a phrase.
 type entry struct {
 	code    byte // of the class that forms are made of, '_' for a word of none
 	value   int

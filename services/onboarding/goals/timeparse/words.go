@@ -67,7 +67,7 @@ func kindOf(r rune) rune {
 // infinitive finds what is done, of which Portuguese has more than a list could.
 var infinitive = regexp.MustCompile(`.[aei]r$`)
 
-// item is what the vocabulary makes of one word or of several.
+// item has one word, or several that the vocabulary knows together, with its classes.
 type item struct {
 	entry
 	word
