@@ -1,6 +1,7 @@
 package stack_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -281,8 +282,16 @@ func sqlWire(t *testing.T, b *bundle, network, addr string) *wire {
 // wholeConnection is the call of a connection that speaks one at a time.
 const wholeConnection = 1
 
+// sslRequest asks whether the server speaks TLS. The services greet a server with it to learn whether it answers.
+var sslRequest = []byte{0, 0, 0, 8, 4, 210, 22, 47}
+
 func speakSQL(c *carried, lost *breaker) {
 	message, err := readSQL(c.client, 0) // the first message has no type
+	if err == nil && bytes.Equal(message, sslRequest) {
+		if _, err = c.client.Write([]byte{'N'}); err == nil { // one byte, and no message: answerSQL could not carry it
+			message, err = readSQL(c.client, 0)
+		}
+	}
 	for err == nil {
 		if message[0] == 'S' || message[0] == 'Q' {
 			switch lost.cross() {
