@@ -49,7 +49,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 		done; \
 	done
 
-acceptance: ## run every test and write docs/acceptance.md from what passed
+acceptance: ## run every test and write which test holds which criterion
 	go test -timeout 60m -json work | go run ./test/docs/acceptance -update
 
 environment: ## write docs/configuration.md from the config structs

@@ -10,12 +10,14 @@ import (
 	"strings"
 )
 
-// row is one line of a table of criteria. Its state is met (its tests pass in every run), "later", or the issue that brings it.
-var row = regexp.MustCompile(`^\| ((?:S\d-|R-|Item)\d\d) \| (.+) \| (.+) \| (met|later|issue \d+) \|$`)
+// row is one line of the map: a criterion and its tests.
+var row = regexp.MustCompile(`^((?:S\d-|R-|Item)\d\d)\t(.*)$`)
 
-// fill writes the tests of every criterion into the page, and says which criterion lacks one. With update a criterion that tests hold from
-// now on is met.
-func fill(source string, found entries, update bool) (string, []error) {
+// between separates the tests of a criterion.
+const between = "; "
+
+// fill writes the tests of every criterion into the map, and says which criterion lacks one.
+func fill(source string, found entries) (string, []error) {
 	var problems []error
 	known := map[string]bool{}
 	lines := strings.Split(source, "\n")
@@ -24,22 +26,12 @@ func fill(source string, found entries, update bool) (string, []error) {
 		if cells == nil {
 			continue
 		}
-		id, criterion, state := cells[1], cells[2], cells[4]
+		id := cells[1]
 		known[id] = true
-		cell := strings.Join(found[id], "<br>")
-		if update && cell != "" {
-			state = "met"
+		if len(found[id]) == 0 {
+			problems = append(problems, fmt.Errorf("%s is met by no test that ran and passed", id))
 		}
-		switch {
-		case cell == "" && state == "met":
-			problems = append(problems, fmt.Errorf("%s is met by no test that ran and passed: %s", id, criterion))
-		case cell != "" && state != "met":
-			problems = append(problems, fmt.Errorf("%s is %q on the page, and %s holds it: call it met", id, state, found[id][0]))
-		}
-		if cell == "" {
-			cell = "–"
-		}
-		lines[i] = fmt.Sprintf("| %s | %s | %s | %s |", id, criterion, cell, state)
+		lines[i] = id + "\t" + strings.Join(found[id], between)
 	}
 	for id := range found {
 		if !known[id] {
@@ -49,15 +41,15 @@ func fill(source string, found entries, update bool) (string, []error) {
 	return strings.Join(lines, "\n"), problems
 }
 
-// keep adds what the page says of packages that have tests and did not run.
+// keep adds what the map says of packages that have tests and did not run.
 func (e entries) keep(source string, ran tests, root string) {
 	for line := range strings.Lines(source) {
 		cells := row.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		if cells == nil {
 			continue
 		}
-		for entry := range strings.SplitSeq(cells[3], "<br>") {
-			dir, _, ok := strings.Cut(strings.TrimPrefix(entry, "`"), " ")
+		for entry := range strings.SplitSeq(cells[2], between) {
+			dir, _, ok := strings.Cut(entry, " ")
 			if _, again := ran[dir]; !ok || again {
 				continue
 			}
@@ -69,7 +61,7 @@ func (e entries) keep(source string, ran tests, root string) {
 	}
 }
 
-// keepSkipped leaves what the page says of tests that were skipped here: they need what this machine has not, such as PgBouncer. A
+// keepSkipped leaves what the map says of tests that were skipped here: they need what this machine has not, such as PgBouncer. A
 // criterion needs another test besides them.
 func (e entries) keepSkipped(source string, ran tests) {
 	for line := range strings.Lines(source) {
@@ -78,13 +70,13 @@ func (e entries) keepSkipped(source string, ran tests) {
 			continue
 		}
 		id := cells[1]
-		for entry := range strings.SplitSeq(cells[3], "<br>") {
-			quoted, _, _ := strings.Cut(strings.TrimPrefix(entry, "`"), "`")
-			dir, name, _ := strings.Cut(quoted, " ")
+		for entry := range strings.SplitSeq(cells[2], between) {
+			dir, name, _ := strings.Cut(entry, " ")
+			name, _, _ = strings.Cut(name, " ") // without the number of subtests
 			if !ran.skipped(dir, name) {
 				continue
 			}
-			e[id] = slices.DeleteFunc(e[id], func(found string) bool { return strings.HasPrefix(found, "`"+quoted) })
+			e[id] = slices.DeleteFunc(e[id], func(found string) bool { return strings.HasPrefix(found, dir+" "+name) })
 			e[id] = append(e[id], entry)
 		}
 		slices.Sort(e[id])

@@ -119,7 +119,7 @@ func (t tests) at(dir, name string) *test {
 	return t[dir][name]
 }
 
-// entries are the criteria that have passing tests, with what the page says of those: "`folder TestName/Subtest`", or the test
+// entries are the criteria that have passing tests, with what the map says of those: "folder TestName/Subtest", or the test
 // around several and how many they are.
 type entries map[string][]string
 
@@ -151,11 +151,11 @@ func (t tests) byID(also map[string][]string) (entries, []error) {
 	for id, groups := range names {
 		for around, group := range groups {
 			if len(group) > 2 {
-				found[id] = append(found[id], fmt.Sprintf("`%s` ×%d", strings.TrimSpace(around), len(group)))
+				found[id] = append(found[id], fmt.Sprintf("%s ×%d", strings.TrimSpace(around), len(group)))
 				continue
 			}
 			for _, test := range group {
-				found[id] = append(found[id], "`"+test+"`")
+				found[id] = append(found[id], test)
 			}
 		}
 		slices.Sort(found[id])
