@@ -17,48 +17,48 @@ import (
 type Config struct {
 	Addr           config.Addr   `env:"GATEWAY_ADDR" envDefault:":8080" help:"the public HTTP port"`
 	OpsAddr        config.Addr   `env:"GATEWAY_OPS_ADDR" envDefault:":9100" help:"metrics, health and profiles; not for the internet"`
-	OnboardingAddr config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where the onboarding service is called"`
-	MessagingAddr  config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
-	PublicBaseURL  config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach us by; their signatures are checked against it"`
+	OnboardingAddr config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where onboarding serves gRPC and is called: name its host on another machine"`
+	MessagingAddr  config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
+	PublicBaseURL  config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 
 	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
-	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY,required" help:"verifies QStash's callbacks after its keys were rotated"`
-	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; the account's primary auth token; two parted by a comma while it is changed"`
-	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls to the services: a private key of Ed25519 in PKCS #8, which no other process has"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are taken as those of any process; leave it out once every process has keys; several parted by commas"`
+	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY,required" help:"the same after its keys were rotated"`
+	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
+	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls: an Ed25519 private key, PKCS #8"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
 
 	// A vendor whose secret is absent is not served: its route answers 404.
-	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); the secret key of the webhook, several parted by commas; none turns the route off"`
-	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp number whose events are taken, by Kapso's phone_number_id; every number's without it"`
-	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; the app's client secret, several parted by commas; none turns the route off"`
+	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); several with commas; none turns the route off"`
+	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp number that is served; empty for all"`
+	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
 
 	// Whose tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
-	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1; at least 32 bytes; several are parted by commas; this or API_JWKS_URL is required"`
-	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys that verify RSA, ECDSA and Ed25519 tokens of /v1; this or API_JWT_SECRET is required"`
-	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token of /v1 must have; any without it"`
-	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token of /v1 must have; any without it"`
+	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
+	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys of RSA, ECDSA and Ed25519 tokens of /v1"`
+	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token must have"`
+	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token must have"`
 
-	CORSOrigins []config.Origin `env:"CORS_ORIGINS" help:"origins whose pages may call /v1 from a browser, parted by commas; none without it"`
+	CORSOrigins []config.Origin `env:"CORS_ORIGINS" help:"origins of pages that may call /v1 from a browser"`
 
 	// In requests a second and how many at once, of each process by itself.
-	RateOrg   Rate `env:"API_RATE_ORG" envDefault:"1000:10000" help:"requests of /v1 a second that an organisation may make of each gateway, and after the colon how many at once; 0 for no limit"`
-	RateToken Rate `env:"API_RATE_TOKEN" envDefault:"500:5000" help:"the same for one caller: the role and the sub of a token"`
+	RateOrg   Rate `env:"API_RATE_ORG" envDefault:"1000:10000" help:"requests a second of an organisation at each gateway, and at once; 0 for no limit"`
+	RateToken Rate `env:"API_RATE_TOKEN" envDefault:"500:5000" help:"the same for a role and sub"`
 
-	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks and addresses of the proxies before the gateway, parted by commas, whose X-Forwarded-For says where a request comes from; none without it"`
+	TrustedProxies []config.Network `env:"TRUSTED_PROXIES" help:"networks of the proxies whose X-Forwarded-For is believed"`
 
-	Console          string        `env:"CONSOLE" envDefault:"off" help:"on serves the console, the web pages for operators, at /console of the public port"`
-	ConsoleKey       config.Secret `env:"CONSOLE_KEY" help:"seals the console's cookies; 32 bytes in base64 or hexadecimal, the same at every gateway; several parted by commas, of which the first seals"`
-	OIDCIssuer       string        `env:"OIDC_ISSUER" help:"provider of OpenID Connect that people sign in to the console with; none without it"`
-	OIDCClientID     string        `env:"OIDC_CLIENT_ID" help:"the console's client at that provider; its redirect URI is PUBLIC_BASE_URL and /console/sign-in/callback"`
-	OIDCClientSecret config.Secret `env:"OIDC_CLIENT_SECRET" help:"that client's secret"`
-	OIDCOrgClaim     string        `env:"OIDC_ORG_CLAIM" help:"the claim of an ID token that has the UUID of the organisation"`
-	OIDCRoleClaim    string        `env:"OIDC_ROLE_CLAIM" help:"the claim of an ID token that is operator, or a list with it"`
+	Console          string        `env:"CONSOLE" envDefault:"off" help:"on serves the console at /console"`
+	ConsoleKey       config.Secret `env:"CONSOLE_KEY" help:"seals the console's cookies: 32 bytes in base64 or hexadecimal; several with commas, the first seals"`
+	OIDCIssuer       string        `env:"OIDC_ISSUER" help:"OpenID Connect provider of the console"`
+	OIDCClientID     string        `env:"OIDC_CLIENT_ID" help:"its client; the redirect URI is PUBLIC_BASE_URL/console/sign-in/callback"`
+	OIDCClientSecret config.Secret `env:"OIDC_CLIENT_SECRET" help:"the client's secret"`
+	OIDCOrgClaim     string        `env:"OIDC_ORG_CLAIM" help:"the claim with the organisation's UUID"`
+	OIDCRoleClaim    string        `env:"OIDC_ROLE_CLAIM" help:"the claim that is or contains operator"`
 
 	// ConsoleLinks lets the console take links that sign in once. No variable sets it: only paceline up does.
 	ConsoleLinks bool
 
 	// The page does not exist without it, and it is refused at a public origin (docs/adr/0043).
-	HandsetsURL config.Origin `env:"CONSOLE_HANDSETS_URL" help:"origin of the emulated Twilio, whose phones the console then shows at /console/handsets; none without emulators"`
+	HandsetsURL config.Origin `env:"CONSOLE_HANDSETS_URL" help:"origin of the emulated Twilio, for /console/handsets"`
 
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config

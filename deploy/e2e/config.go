@@ -37,23 +37,23 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // Config is what the harness has to know of a deployment: where it is, and the secrets of the two vendors it plays.
 type Config struct {
-	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings every alarm itself, at once; real: QStash does, with its delays"`
-	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the deployment's own origin, which signatures are computed from"`
-	URL           config.Origin `env:"HARNESS_URL" help:"the origin where the harness reaches the gateway; PUBLIC_BASE_URL without it"`
-	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"the phone that is texted, E.164; with a real carrier one of your own"`
-	Lift          string        `env:"HARNESS_LIFT" help:"that phone again, if an opt-out or a hold may be taken off it for the test"`
-	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"the language of the conversation: en or pt-BR"`
+	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings alarms itself, at once; real: QStash does"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
+	URL           config.Origin `env:"HARNESS_URL" help:"where the harness reaches the gateway, if not PUBLIC_BASE_URL"`
+	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"the phone that is texted, E.164"`
+	Lift          string        `env:"HARNESS_LIFT" help:"that phone again, to lift its opt-out or hold"`
+	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"en or pt-BR"`
 
-	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"the number of ours that the phone writes to"`
-	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"signs what the phone writes, as Twilio does"`
-	SigningKey config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"signs alarms, as QStash does"`
-	FlowFile   string        `env:"ONBOARDING_FLOW_FILE" help:"the flow of the deployment; the built-in one without it"`
+	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"the number to send from, E.164"`
+	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
+	SigningKey config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
+	FlowFile   string        `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 
-	APIToken    config.Secret `env:"HARNESS_API_TOKEN" help:"a token of an operator for /v1; this or API_JWT_SECRET is required"`
-	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"makes such a token; this or HARNESS_API_TOKEN is required"`
-	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss of that token"`
-	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud of that token"`
-	OrgID       string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the number"`
+	APIToken    config.Secret `env:"HARNESS_API_TOKEN" help:"an operator's token for /v1; this or API_JWT_SECRET"`
+	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
+	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token must have"`
+	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token must have"`
+	OrgID       string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
 }
 
 // LoadConfig reads the environment and reports every problem with it at once.

@@ -4,7 +4,7 @@
 // report about it:
 //
 //	type Config struct {
-//		Token  config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms to QStash"`
+//		Token  config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
 //		Lease  time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
 //		Common telemetry.Config // structs without an env tag are read field by field
 //	}

@@ -17,8 +17,8 @@ const Advice = "; to do: "
 
 // Policy is which numbers may be written to. The zero value allows every country, and none of the kinds that cost their caller more.
 type Policy struct {
-	Countries Countries `env:"SMS_COUNTRIES" help:"the countries that are texted, as ISO codes parted by commas, such as US,CA,BR; numbers of all others are refused. Empty for all"`
-	Kinds     Kinds     `env:"SMS_NUMBER_TYPES" help:"kinds of numbers that are texted although they may cost more, parted by commas: premium, shared_cost, personal, pager, company, voicemail, international (satellites and other networks of no country). Empty for none of them"`
+	Countries Countries `env:"SMS_COUNTRIES" help:"ISO codes of the countries that are texted, such as US,CA,BR; empty for all"`
+	Kinds     Kinds     `env:"SMS_NUMBER_TYPES" help:"costly kinds of numbers that are texted all the same: premium, shared_cost, personal, pager, company, voicemail, international"`
 }
 
 // Countries are ISO 3166 codes.

@@ -10,8 +10,8 @@ import (
 
 // Connections are the part of a service's environment that says how many connections its processes have.
 type Connections struct {
-	Most     int `env:"DATABASE_CONNECTIONS" envDefault:"0" help:"the most connections of a process's pool; 0 is 4 and two for each processor (GOMAXPROCS), at most 16"`
-	Replicas int `env:"DATABASE_REPLICAS" envDefault:"2" help:"how many processes of each service run at the most: the doctor warns when the server has not enough connections for so many"`
+	Most     int `env:"DATABASE_CONNECTIONS" envDefault:"0" help:"most connections of a pool; 0 is 4 and two for each processor, at most 16"`
+	Replicas int `env:"DATABASE_REPLICAS" envDefault:"2" help:"most processes of each service; the doctor checks that connections suffice"`
 }
 
 // A default pool has two connections for each processor, which is what runs statements and reads their rows, and some for those who hold

@@ -13,9 +13,9 @@ import (
 // frozen, or whose host has gone, blocks no other for long. A wait for a row ends before the statement does, and a statement
 // is ended before the call or the pass of a loop that made it: Lock < Statement < those.
 type Timeouts struct {
-	Statement         time.Duration `env:"STATEMENT_TIMEOUT"           envDefault:"10s" help:"after this long the database ends a statement of the services; migrations are not bound by it"`
-	Lock              time.Duration `env:"LOCK_TIMEOUT"                envDefault:"3s"  help:"after this long the database ends a wait for a row; shorter than STATEMENT_TIMEOUT"`
-	IdleInTransaction time.Duration `env:"IDLE_IN_TRANSACTION_TIMEOUT" envDefault:"15s" help:"after this long without a word in an open transaction the database ends the session, and so frees what it held"`
+	Statement         time.Duration `env:"STATEMENT_TIMEOUT"           envDefault:"10s" help:"the database ends a statement after this long; not of migrations"`
+	Lock              time.Duration `env:"LOCK_TIMEOUT"                envDefault:"3s"  help:"the database ends a wait for a row; shorter than STATEMENT_TIMEOUT"`
+	IdleInTransaction time.Duration `env:"IDLE_IN_TRANSACTION_TIMEOUT" envDefault:"15s" help:"the database ends a session that is silent in a transaction"`
 }
 
 // Validate refuses what the server would take for no limit: it counts milliseconds, and 0 is for ever.

@@ -12,9 +12,9 @@ import (
 
 // TLSFiles is the part of every process's environment that turns on mutual TLS between the processes.
 type TLSFiles struct {
-	Cert string `env:"GRPC_TLS_CERT_FILE" help:"this process's certificate for mTLS between the processes, PEM"`
-	Key  string `env:"GRPC_TLS_KEY_FILE"  help:"the private key of GRPC_TLS_CERT_FILE, PEM"`
-	CA   string `env:"GRPC_TLS_CA_FILE"   help:"the authority that signed the certificates of all processes, PEM"`
+	Cert string `env:"GRPC_TLS_CERT_FILE" help:"this process's certificate for mTLS, PEM"`
+	Key  string `env:"GRPC_TLS_KEY_FILE"  help:"its private key, PEM"`
+	CA   string `env:"GRPC_TLS_CA_FILE"   help:"the authority of all processes' certificates, PEM"`
 }
 
 // Validate insists on all three files or none: half a configuration must not mean plain text.

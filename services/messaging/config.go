@@ -24,68 +24,68 @@ import (
 // Config is the environment of the messaging service.
 type Config struct {
 	DatabaseURL config.Secret `env:"MESSAGING_DATABASE_URL,required" help:"Postgres URL of messaging's own database"`
-	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for migrate, where MESSAGING_DATABASE_URL leads through a pooler such as PgBouncer"`
-	MigrateURL  config.Secret `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"Postgres URL of the login that owns the tables, on the server itself; migrate alone uses it. Without it the login that serves migrates, and owns them"`
+	DirectURL   config.Secret `env:"MESSAGING_DATABASE_DIRECT_URL" help:"as ONBOARDING_DATABASE_DIRECT_URL"`
+	MigrateURL  config.Secret `env:"MESSAGING_DATABASE_MIGRATE_URL" help:"as ONBOARDING_DATABASE_MIGRATE_URL"`
 	Timeouts    postgres.Timeouts
 	Connections postgres.Connections
-	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC, and where the others call it: name its host when they do not share one"`
-	OpsAddr     config.Addr `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"where messaging serves metrics and health"`
+	Addr        config.Addr `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
+	OpsAddr     config.Addr `env:"MESSAGING_OPS_ADDR" envDefault:":9102" help:"metrics and health; not for the internet"`
 	// PublicBaseURL goes into the StatusCallback of every message.
-	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that Twilio reaches the gateway by"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 
 	AccountSID string `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
 	// A key of its own to call with, so that this process cannot sign what Twilio signs, and the gateway cannot send.
-	APIKeySID    string        `env:"TWILIO_API_KEY_SID" help:"the API key of TWILIO_ACCOUNT_SID that messaging calls Twilio with, SK...; this and TWILIO_API_KEY_SECRET, or TWILIO_AUTH_TOKEN, are required"`
-	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"the secret of TWILIO_API_KEY_SID"`
-	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"the token of TWILIO_ACCOUNT_SID, which messaging calls Twilio with where it has no API key; of two parted by a comma the first one"`
+	APIKeySID    string        `env:"TWILIO_API_KEY_SID" help:"API key that calls Twilio, SK...; with its secret, or TWILIO_AUTH_TOKEN"`
+	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"its secret"`
+	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
 	// The sender. With both, messages are sent through the service, and those that arrive at either are ours.
-	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER is required"`
-	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164; this or TWILIO_MESSAGING_SERVICE_SID is required"`
-	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's, for an emulator or a proxy"`
+	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER"`
+	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164"`
+	APIURL     config.Origin `env:"TWILIO_API_URL" help:"another origin than Twilio's: an emulator or a proxy"`
 	// OrgID owns the sender: an organisation without one is refused, never sent for in another's name.
-	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the sender"`
+	OrgID uuid.UUID `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
 
 	Numbers phone.Policy
 	// ExtraPrefixes are process-wide; see phone.Allow.
-	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are taken although the numbering plans of this release do not have them yet, parted by commas, such as +1861,+1436. Empty for none"`
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are newer than this release's numbering plans, such as +1861,+1436"`
 	Caps          send.Caps
 
 	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us.
-	Brand       string `env:"SMS_BRAND_NAME" help:"who texts, in a few words: our own confirmations and help texts begin with it"`
-	HelpContact string `env:"SMS_HELP_CONTACT" help:"where people get help, such as an address of e-mail: named in our own help texts"`
+	Brand       string `env:"SMS_BRAND_NAME" help:"who texts; our confirmations and help texts begin with it"`
+	HelpContact string `env:"SMS_HELP_CONTACT" help:"where people get help; named in our help texts"`
 
 	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
 	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.
 	Lease time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
 	// ReconcileInterval also bounds how soon a message whose answer was lost is sent again: it and the lease and the timeout together.
-	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled with Twilio, and the least time between the two listings that confirm an absence"`
+	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled, and the least time between two listings"`
 
 	// SegmentsPerSecond is what Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster it
 	// queues. The outbound queue keeps to it; onboarding counts, and never waits.
-	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"how fast the outbound queue sends: segments a second of the whole sender, such as 1 for a US long code, 3 for a toll-free number, 100 for a short code; at most 1000"`
-	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up; texts of this process are sent at their time all the same"`
-	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long it is kept who changed what, and which operator read what of whom"`
-	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a text of the outbound queue is kept after its end, and how long its idempotency key holds"`
+	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"rate of the whole sender: 1 for a US long code, 3 toll-free, 100 short code; at most 1000"`
+	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up"`
+	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long the audit log is kept"`
+	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a queued message and its idempotency key are kept after its end"`
 
 	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which is what refuses a
 	// second one under its key, goes with the latter.
-	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of a message are kept; its record stays for CONSENT_RETENTION"`
+	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of messages are kept"`
 	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"how long Twilio's reports are kept, word for word"`
-	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"how long the ledger of consent of a number is kept after its last line and the last message to it, and that there was a message, with its idempotency key; an opt-out holds for ever"`
+	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"how long ledgers of consent and records of messages are kept after the last entry; an opt-out holds for ever"`
 
 	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
-	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"the least time between two texts of an organisation's engagement that people did not ask for just now, whichever replica sends them; they also wait while conversations use up SMS_SEGMENTS_PER_SECOND"`
+	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"least time between two messages of an organisation's engagement"`
 
 	// PseudonymKey never changes: under another key the service cannot find the STOP of an erased person, so it refuses to text new people.
-	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes, and never changes: keep it beside the backups and not in the database; without it no person can be erased"`
+	PseudonymKey config.Secret `env:"PSEUDONYM_KEY" help:"makes the pseudonyms of erased people, at least 32 bytes; never changes; without it nobody can be erased"`
 	// The key is not in the database, and the folder is not on its machine: the owner of the database can rewrite a ledger, but not what
 	// was signed.
-	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"an Ed25519 private key (PEM, or the base64 of its DER) that signs what the consent ledgers say; with LEDGER_ANCHOR_DIR, or neither"`
-	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database, which signed anchors of the consent ledgers are appended to"`
-	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often the ledgers with new lines are anchored; until then a new line can be rewritten unseen"`
+	LedgerKey      config.Secret `env:"LEDGER_SIGNING_KEY" help:"Ed25519 private key that signs anchors of ledgers; with LEDGER_ANCHOR_DIR, or neither"`
+	AnchorDir      string        `env:"LEDGER_ANCHOR_DIR" help:"a folder outside the database for the anchors"`
+	AnchorInterval time.Duration `env:"LEDGER_ANCHOR_INTERVAL" envDefault:"1h" help:"how often changed ledgers are anchored"`
 
-	PublicKeys config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
-	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are taken as those of any process; leave it out once every process has keys; several parted by commas"`
+	PublicKeys config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"public keys of the callers: gateway=KEY,onboarding=KEY,operator=KEY; two of a name during a change"`
+	AuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
 	TLS        rpc.TLSFiles
 	Telemetry  telemetry.Config
 }

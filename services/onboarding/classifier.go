@@ -11,10 +11,10 @@ import (
 
 // ClassifierConfig is the model that reads when a goal is meant where the rules cannot: all of it, or nothing and no text leaves.
 type ClassifierConfig struct {
-	URL    string        `env:"CLASSIFIER_URL" help:"a server of OpenAI's chat protocol that reads when a goal is meant where the rules cannot, such as https://api.openai.com/v1; the text of such goals is sent there"`
-	Model  string        `env:"CLASSIFIER_MODEL" help:"the model that it is asked for"`
-	APIKey config.Secret `env:"CLASSIFIER_API_KEY" help:"the key of that server"`
-	Orgs   string        `env:"CLASSIFIER_ORGS" help:"the ids of the organisations whose goals may be sent there, parted by commas"`
+	URL    string        `env:"CLASSIFIER_URL" help:"a server of OpenAI's chat protocol that reads times of goals where the rules cannot; such texts are sent there"`
+	Model  string        `env:"CLASSIFIER_MODEL" help:"its model"`
+	APIKey config.Secret `env:"CLASSIFIER_API_KEY" help:"its key"`
+	Orgs   string        `env:"CLASSIFIER_ORGS" help:"the organisations that may use it, by id"`
 }
 
 // Validate reports a half configuration.

@@ -25,21 +25,21 @@ import (
 
 // Config is the environment of the onboarding service.
 type Config struct {
-	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where onboarding serves gRPC, and where the gateway calls it: name its host when they do not share one"`
+	Addr          config.Addr   `env:"ONBOARDING_ADDR" envDefault:":9001" help:"where onboarding serves gRPC and is called: name its host on another machine"`
 	OpsAddr       config.Addr   `env:"ONBOARDING_OPS_ADDR" envDefault:":9101" help:"metrics, health and profiles; not for the internet"`
-	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where the messaging service is called"`
-	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of the database onboarding"`
-	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, for wake-ups and migrate, where ONBOARDING_DATABASE_URL leads through a pooler such as PgBouncer"`
-	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"Postgres URL of the login that owns the tables, on the server itself; migrate alone uses it. Without it the login that serves migrates, and owns them"`
+	MessagingAddr config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
+	DatabaseURL   config.Secret `env:"ONBOARDING_DATABASE_URL,required" help:"Postgres URL of onboarding's database"`
+	DirectURL     config.Secret `env:"ONBOARDING_DATABASE_DIRECT_URL" help:"Postgres URL of the server itself, if ONBOARDING_DATABASE_URL leads to a pooler"`
+	MigrateURL    config.Secret `env:"ONBOARDING_DATABASE_MIGRATE_URL" help:"Postgres URL of the owner, on the server itself, for migrate alone; without it the login that serves owns the tables"`
 	Timeouts      postgres.Timeouts
 	Connections   postgres.Connections
-	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin that QStash and Twilio reach the gateway by"`
-	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps the reservations of deliveries in this Redis instead of Postgres; redis://user:password@host:port/database, rediss:// for TLS"`
+	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
+	RedisURL      config.Secret `env:"REDIS_URL" help:"keeps reservations of deliveries in this Redis instead of Postgres, such as rediss://user:password@host:port/0"`
 	DefaultOrgID  string        `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
 
 	Numbers phone.Policy
 	// ActivationsPerDay keeps one who resets and activates in a loop from texting a person without end.
-	ActivationsPerDay int `env:"ACTIVATIONS_PER_DAY" envDefault:"5" help:"how many sessions of a person may be begun within 24 hours; each sends an opening"`
+	ActivationsPerDay int `env:"ACTIVATIONS_PER_DAY" envDefault:"5" help:"most sessions of a person begun within 24 hours"`
 
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
 	QStashToken        config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
@@ -48,48 +48,48 @@ type Config struct {
 	SchedulingDisabled bool          `env:"ONBOARDING_SCHEDULING_DISABLED" help:"1 records alarms without publishing them, until it is lifted"`
 
 	AlarmRelayInterval  time.Duration `env:"ALARM_RELAY_INTERVAL" envDefault:"1s" help:"how often the relay looks for unpublished alarms without being woken"`
-	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm a step that was not executed gets another; twice as long after each further one"`
-	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"how many alarms of a step may bring nothing before its session is parked as stuck; those that met an outage of messaging are not counted"`
+	AlarmOverdueGrace   time.Duration `env:"ALARM_OVERDUE_GRACE" envDefault:"60s" help:"how long after its alarm an unexecuted step gets another; doubles each time"`
+	AlarmMaxGenerations int           `env:"ALARM_MAX_GENERATIONS" envDefault:"5" help:"how many alarms of a step may bring nothing before its session is parked; outages of messaging do not count"`
 	// InboundAuditInterval bounds how long an opt-out can go unheard whose webhook an outage has lost.
-	InboundAuditInterval config.Interval `env:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record of inbound texts is searched for those whose webhook never came; 0 never does"`
+	InboundAuditInterval config.Interval `env:"INBOUND_AUDIT_INTERVAL" envDefault:"5m" help:"how often Twilio's record is searched for missed texts; 0 never"`
 
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
 	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"how long finished webhook jobs are kept"`
 
 	// TimelineRetention, AlarmsRetention and EngagementRetention are an organisation's where it has decided nothing itself.
-	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"how long the timeline of a session is kept after its end"`
-	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"how long the alarms of steps that are done are kept, and those that QStash gave up once they are settled"`
-	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"how long it is kept how a person's state of engagement changed, and what the runs did"`
+	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"how long a session's timeline is kept after its end"`
+	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"how long alarms of steps that are done and settled dead letters are kept"`
+	EngagementRetention time.Duration `env:"ENGAGEMENT_RETENTION" envDefault:"9600h" help:"how long changes of a person's engagement, and results of runs, are kept"`
 
 	// ExtraPrefixes are process-wide; see phone.Allow.
-	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are taken although the numbering plans of this release do not have them yet, parted by commas, such as +1861,+1436. Empty for none"`
+	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are newer than this release's numbering plans, such as +1861,+1436"`
 	// QStashMaxDelay is what QStash's plan allows: 7 days on the free one, a year on a paid one.
-	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead QStash's plan takes a message: 7 days on the free one, a year on paid ones. What is due later waits in the database until then"`
-	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a goal that it runs, before the goal fails as device_lost"`
+	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead QStash's plan takes a message: 7 days free, a year paid; later ones wait in the database"`
+	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a running goal"`
 	RunLimit       time.Duration `env:"RUN_LIMIT" envDefault:"1h" help:"how long a device may run a goal"`
 	Classifier     ClassifierConfig
 	// GoalsRetention has to cover the day in which a goal that was said by text is undone and counted.
-	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"how long a goal is kept once it has ended and its time is over, with the words of its person; and a deleted device"`
+	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"how long an ended goal, with the person's words, and a deleted device are kept"`
 
 	// AuditRetention is more than a year, so that what is asked after a year can be answered.
-	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long it is kept who changed what, and which operator read what of whom"`
+	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long the audit log is kept"`
 
-	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept; 0 keeps an event until every subscription has it, and writes none of a type without one. What a subscription has not had is kept for three days at the least"`
-	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"networks such as 10.0.0.0/8, parted by commas, that events may be posted to although they are not public, and without TLS"`
+	EventsRetention      config.Interval `env:"EVENTS_RETENTION" envDefault:"168h" help:"how long the log of events is kept, three days at least for a subscription that has not had it; 0 until every subscription has it"`
+	EventsPrivateTargets []netip.Prefix  `env:"EVENTS_ALLOW_PRIVATE_TARGETS" help:"private networks, such as 10.0.0.0/8, that events may be posted to, also without TLS"`
 
-	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations may begin, and texts of the outbound queue be sent, by each person's clock, in organisations that have not decided it themselves: such as 08:00-21:00; off, or nothing, is at any hour"`
+	QuietHoursDefault string `env:"QUIET_HOURS_DEFAULT" help:"when conversations begin and the queue sends, by each person's clock, such as 08:00-21:00; off is any hour. For organisations that decided nothing"`
 
 	FlowFile string `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 	CopyDir  string `env:"ONBOARDING_COPY_DIR" help:"a folder of copy files that replaces the built-in one"`
 
-	GoalWordsFile string `env:"GOAL_WORDS_FILE" help:"a JSON file of lists of words by locale that replaces the built-in ones: what a text begins with that says a goal"`
+	GoalWordsFile string `env:"GOAL_WORDS_FILE" help:"a JSON file of the words that begin a goal, by locale"`
 
-	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one: limits, calendar, tiers, recogniser"`
-	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files, each text of which replaces the built-in one of engagement"`
+	EngagementFile    string `env:"ENGAGEMENT_FILE" help:"an engagement file that replaces the built-in one"`
+	EngagementCopyDir string `env:"ENGAGEMENT_COPY_DIR" help:"a folder of copy files that replace texts of engagement one by one"`
 
-	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls to messaging: a private key of Ed25519 in PKCS #8, which no other process has"`
-	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"the public keys of those that may call a service, parted by commas: gateway=KEY, onboarding=KEY and operator=KEY, two of a name while its key is changed"`
-	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the secret of the releases before, which signs where there is no signing key, and whose tokens are taken as those of any process; leave it out once every process has keys; several parted by commas"`
+	SigningKey        config.Secret `env:"ONBOARDING_SIGNING_KEY" help:"signs onboarding's calls to messaging: an Ed25519 private key, PKCS #8"`
+	PublicKeys        config.Secret `env:"SERVICE_PUBLIC_KEYS" help:"public keys of the callers: gateway=KEY,onboarding=KEY,operator=KEY; two of a name during a change"`
+	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
 	TLS               rpc.TLSFiles
 	Telemetry         telemetry.Config
 }

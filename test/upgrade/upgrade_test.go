@@ -1,6 +1,7 @@
 package upgrade_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -198,9 +199,13 @@ type variable struct {
 	value   string // its default
 }
 
-var row = regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`[^|]*\\| ([^|]+) \\| ([^|]+) \\|")
+var (
+	row   = regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`[^|]*\\| ([^|]+) \\| ([^|]+) \\|") // until 0.1.0
+	group = regexp.MustCompile(`(?m)^## ((?:onboarding|messaging|gateway|paceline e2e)(?:, .+)?)\n\n((?:- .+\n)+)`)
+	entry = regexp.MustCompile("(?m)^- `([A-Z0-9_]+)`(?: \\(secret\\))?(?: (\\*\\*required\\*\\*|`[^`]+`))?: ")
+)
 
-// variables are those of the page of a release.
+// variables returns those of the page of a release.
 func variables(t *testing.T, r release) map[string]variable {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(r.dir, "docs", "configuration.md"))
@@ -211,6 +216,11 @@ func variables(t *testing.T, r release) map[string]variable {
 	all := map[string]variable{}
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		all[m[1]] = variable{readers: strings.Split(m[2], ", "), value: m[3]}
+	}
+	for _, readers := range group.FindAllStringSubmatch(string(page), -1) {
+		for _, m := range entry.FindAllStringSubmatch(readers[2], -1) {
+			all[m[1]] = variable{readers: strings.Split(readers[1], ", "), value: cmp.Or(m[2], "none")}
+		}
 	}
 	require.Greater(t, len(all), 20)
 	return all

@@ -73,10 +73,10 @@ func (p *PrefixCaps) UnmarshalText(text []byte) error {
 
 // Caps bound what is sent: to each phone from the start, to a prefix and by an organisation where it is set.
 type Caps struct {
-	PhoneHour  Cap        `env:"SMS_CAP_PHONE_HOUR" envDefault:"30:90" help:"how much is sent to one phone within any hour, as messages:segments; 0 for no cap. What is more waits"`
-	PhoneDay   Cap        `env:"SMS_CAP_PHONE_DAY" envDefault:"100:300" help:"how much is sent to one phone within any 24 hours, as messages:segments; 0 for no cap. What is more waits"`
-	OrgHour    Cap        `env:"SMS_CAP_ORG_HOUR" help:"how much an organisation sends in an hour of the clock, as messages:segments; what is more waits for the next hour. Without it there is no cap"`
-	PrefixHour PrefixCaps `env:"SMS_CAP_PREFIX_HOUR" help:"how much an organisation sends in an hour of the clock to numbers that begin so, such as +44=100:300,+1=1000:3000; the longest prefix counts. Without it there is no cap"`
+	PhoneHour  Cap        `env:"SMS_CAP_PHONE_HOUR" envDefault:"30:90" help:"cap for a phone within any hour, messages:segments; more waits; 0 for none"`
+	PhoneDay   Cap        `env:"SMS_CAP_PHONE_DAY" envDefault:"100:300" help:"the same within any 24 hours"`
+	OrgHour    Cap        `env:"SMS_CAP_ORG_HOUR" help:"cap for an organisation in a clock hour, messages:segments"`
+	PrefixHour PrefixCaps `env:"SMS_CAP_PREFIX_HOUR" help:"caps in a clock hour for numbers that begin so, such as +44=100:300,+1=1000:3000; the longest counts"`
 }
 
 // Limits are the caps of one message.
