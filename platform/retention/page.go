@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// Page is the rules as a table of docs/security-and-privacy.md.
+// Page returns the rules as a list of docs/security-and-privacy.md: a table, what it holds, and until when.
 func Page(rules []Rule) string {
 	var b strings.Builder
-	b.WriteString("| Table | What it holds | Kept until | An organisation's own |\n|---|---|---|---|\n")
 	for _, r := range rules {
 		setting := ""
 		if r.Setting != "" {
-			setting = "`" + r.Setting + "_days`"
+			setting = " (`" + r.Setting + "_days`)"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Table, r.Holds, strings.ReplaceAll(r.Kept, "{for}", "`"+r.Variable+"`"), setting)
+		fmt.Fprintf(&b, "- `%s`, %s: %s%s\n", r.Table, r.Holds, strings.ReplaceAll(r.Kept, "{for}", "`"+r.Variable+"`"), setting)
 	}
 	return b.String()
 }
