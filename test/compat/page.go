@@ -46,62 +46,54 @@ func render(results []result) []byte {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Compatibility")
 	line("")
-	line("For contributors. Official SDKs and others' tools, pinned in [package.json](../%s/package.json) and", folder)
-	line("[go.mod](../%s/%s/go.mod), call the emulators and the gateway. `go run ./%s -update` runs them, prints every call and",
-		folder, goClient, folder)
-	line("writes this page; `.ci/run` compares it with its own run, where npm answers. What an emulator does not play it refuses")
-	line("with an error that says so.")
+	line("For contributors: others' programs judge the emulators and the gateway. Pinned in [package.json](../%s/package.json)", folder)
+	line("and [go.mod](../%s/%s/go.mod); `go run ./%s -update` prints every call and writes this page, and `.ci/run`", folder, goClient, folder)
+	line("compares it where npm answers. The SDKs call the emulators; the other tools lint the description of the API,")
+	line("generate clients from it and call the gateway with them.")
 	line("")
 	line("| tool | version | calls | passed | refused on purpose | failed |")
 	line("|---|---|---:|---:|---:|---:|")
-	tallies := count(results)
-	for _, t := range tallies {
+	for _, t := range count(results) {
 		line("| %s | %s | %d | %d | %d | %d |", t.tool, t.version, t.calls(), t.passed, t.refused, t.failed)
 	}
 	line("")
-	line("## What is refused on purpose")
+	line("What an emulator does not play it refuses with an error that says so:")
 	line("")
-	line("| tool | answer | calls |")
-	line("|---|---|---|")
 	for _, a := range refusals(results) {
-		line("| %s | %s | %s |", a.tool, cell(a.note), cell(strings.Join(a.calls, "; ")))
+		line("- %s: %s.", a.tool, strings.Join(a.notes, ", "))
 	}
 	line("")
-	line("## What the tools remark")
+	line("Remarks:")
 	line("")
-	line("| tool | call | outcome | remark |")
-	line("|---|---|---|---|")
 	for _, r := range results {
 		if r.Outcome != refused && (r.Outcome != passed || r.Note != "") {
-			line("| %s | %s | %s | %s |", r.Tool, cell(r.Call), r.Outcome, cell(r.Note))
+			line("- %s, %s, %s: %s", r.Tool, r.Call, r.Outcome, r.Note)
 		}
 	}
 	return b.Bytes()
 }
 
-// refusal is the answer that some calls of a tool get.
+// refusal is what a tool asked for and did not get.
 type refusal struct {
-	tool, note string
-	calls      []string
+	tool  string
+	notes []string
 }
 
-// refusals groups the calls that are refused by their answers, in the order of the results.
+// refusals groups the answers to calls that are refused by tool, each answer once, in the order of the results.
 func refusals(results []result) []*refusal {
 	var all []*refusal
 	for _, r := range results {
 		if r.Outcome != refused {
 			continue
 		}
-		i := slices.IndexFunc(all, func(a *refusal) bool { return a.tool == r.Tool && a.note == r.Note })
+		i := slices.IndexFunc(all, func(a *refusal) bool { return a.tool == r.Tool })
 		if i < 0 {
-			i, all = len(all), append(all, &refusal{tool: r.Tool, note: r.Note})
+			i, all = len(all), append(all, &refusal{tool: r.Tool})
 		}
-		all[i].calls = append(all[i].calls, r.Call)
+		note := strings.TrimPrefix(strings.TrimPrefix(r.Note, "does not play "), "the ")
+		if !slices.Contains(all[i].notes, note) {
+			all[i].notes = append(all[i].notes, note)
+		}
 	}
 	return all
-}
-
-// cell is a text as a table holds it.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

@@ -12,17 +12,18 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	results := []result{
 		{Tool: "a", Version: "1.0.0", Call: "list", Outcome: passed},
-		{Tool: "b", Version: "2.0.0", Call: "a|b", Outcome: refused, Note: "does not play <b>"},
-		{Tool: "b", Version: "2.0.0", Call: "c", Outcome: refused, Note: "does not play <b>"},
+		{Tool: "b", Version: "2.0.0", Call: "enqueue", Outcome: refused, Note: "does not play queues"},
+		{Tool: "b", Version: "2.0.0", Call: "publish", Outcome: refused, Note: "does not play topics"},
+		{Tool: "b", Version: "2.0.0", Call: "list", Outcome: refused, Note: "does not play queues"},
 		{Tool: "a", Version: "1.0.0", Call: "get", Outcome: failed, Note: "404"},
 		{Tool: "a", Version: "1.0.0", Call: "put", Outcome: "skipped"},
 	}
 	page := string(render(results))
-	require.Contains(t, page, "| a | 1.0.0 | 3 | 1 | 0 | 2 |\n| b | 2.0.0 | 2 | 0 | 2 | 0 |\n", "an outcome that is not known has failed")
-	require.Contains(t, page, `| b | does not play &lt;b> | a\|b; c |`)
-	require.Contains(t, page, "| a | get | failed | 404 |\n| a | put | skipped |  |\n")
+	require.Contains(t, page, "| a | 1.0.0 | 3 | 1 | 0 | 2 |\n| b | 2.0.0 | 3 | 0 | 3 | 0 |\n", "an outcome that is not known has failed")
+	require.Contains(t, page, "- b: queues, topics.\n")
+	require.Contains(t, page, "- a, get, failed: 404\n- a, put, skipped: \n")
 	require.EqualError(t, faults(results), "2 calls failed")
-	require.NoError(t, faults(results[:2]))
+	require.NoError(t, faults(results[:3]))
 }
 
 // What is committed shows no call that failed, and every tool in the version that is pinned.
