@@ -1,4 +1,4 @@
-// Command rig is the developers' command: it runs the product under faults and load on this machine, and measures it.
+// Command rig is the developers' command: it runs the product under faults and load on this machine.
 package main
 
 import (
@@ -23,11 +23,10 @@ type commands struct {
 	Chaos   chaosCommand   `cmd:"" help:"Run many conversations with injected faults and check the results."`
 	Soak    soakCommand    `cmd:"" help:"Post webhooks at a constant rate while processes are killed, and count each."`
 	Attack  attackCommand  `cmd:"" help:"Run denial-of-service tests against a local deployment and measure the effect on other callers."`
-	Bench   benchCommand   `cmd:"" help:"Measure throughput, latency and memory on this machine."`
 	Seed    seedCommand    `cmd:"" help:"Fill the databases of a development machine with a million sessions."`
 	Reading readingCommand `cmd:"" help:"Print how the texts of platform/reading/testdata are read."`
 	Devices fleetCommand   `cmd:"" help:"Connect as many devices, as chaos --goals does."`
-	Serve   serveCommand   `cmd:"" hidden:"" help:"Run one service in this process, as chaos, soak and bench do."`
+	Serve   serveCommand   `cmd:"" hidden:"" help:"Run one service in this process, as chaos and soak do."`
 }
 
 // terminal is where a command prints, and its environment.
@@ -52,7 +51,7 @@ func run(ctx context.Context, args []string, t terminal) error {
 	var cli commands
 	parser, err := kong.New(&cli,
 		kong.Name("rig"),
-		kong.Description("Runs Paceline under faults and load on this machine, and measures it."),
+		kong.Description("Runs Paceline under faults and load on this machine."),
 		kong.Writers(t.out, os.Stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(t),
