@@ -41,7 +41,7 @@ type Settable struct {
 // NewSettable returns a clock that stands at start.
 func NewSettable(start time.Time) *Settable { return &Settable{now: start} }
 
-// Now is where the clock stands.
+// Now returns where the clock stands.
 func (c *Settable) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

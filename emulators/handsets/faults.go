@@ -12,12 +12,12 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// Faults is what goes wrong from now on, a word for each; the empty word is that nothing does.
+// Faults says what goes wrong from now on, a word for each; the empty word is that nothing does.
 type Faults struct {
 	Sends    string `json:"sends"`    // what Twilio answers a send: down, slow, throttled, refused, lost
-	Receipts string `json:"receipts"` // what becomes of receipts: lost, late, twice
+	Receipts string `json:"receipts"` // what happens to receipts: lost, late, twice
 	Handset  string `json:"handset"`  // how a message that was taken ends: undelivered
-	Replies  string `json:"replies"`  // what becomes of what people write: lost
+	Replies  string `json:"replies"`  // what happens to what people write: lost
 	Alarms   string `json:"alarms"`   // what QStash does with alarms: down, late, lost, twice
 	Code     int    `json:"code"`     // Twilio's, of refused and undelivered; 0 means the usual one
 }

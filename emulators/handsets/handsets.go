@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// maxPhones is how many handsets are shown at once, and maxKnown how many numbers are offered.
+	// maxPhones says how many handsets are shown at once, and maxKnown how many numbers are offered.
 	maxPhones = 4
 	maxKnown  = 50
-	// maxMessages is how far back a handset scrolls.
+	// maxMessages says how far back a handset scrolls.
 	maxMessages = 60
 	maxFaults   = 4 << 10 // bytes of a request
 )
 
-// Config says whose handsets they are.
+// Config says to which emulators the handsets belong.
 type Config struct {
 	Twilio *twilio.Emulator
 	QStash *qstash.Emulator
@@ -40,7 +40,7 @@ type Handsets struct {
 // New returns handsets at which nothing goes wrong.
 func New(cfg Config) *Handsets { return &Handsets{cfg: cfg} }
 
-// Handler is what it serves.
+// Handler returns what it serves.
 func (h *Handsets) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /handsets", h.show)
@@ -48,7 +48,7 @@ func (h *Handsets) Handler() http.Handler {
 	return mux
 }
 
-// Shown is what there is to see.
+// Shown says what there is to see.
 type Shown struct {
 	Number   string    `json:"number"`
 	Now      time.Time `json:"now"`
@@ -89,7 +89,7 @@ func (h *Handsets) show(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(shown) // or the caller has gone
 }
 
-// person is whose handset a message is on.
+// person returns the number of the handset that shows a message.
 func person(m twilio.Message) string {
 	if m.Direction == twilio.DirectionInbound {
 		return m.From

@@ -11,7 +11,7 @@ import (
 )
 
 // Guard refuses the requests of web pages with 403: requests from another origin that may change something, and
-// requests whose Host is a name of the internet, which is how a page makes our port its own origin (DNS rebinding). An
+// requests that name a host of the internet: a page makes our port its own origin in that way (DNS rebinding). An
 // address, localhost, and a name without a dot, such as a neighbour in a container network, pass.
 func Guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()

@@ -12,7 +12,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// heardPage is how many messages a page of ListInbound has: few, so that every test reads several pages.
+// heardPage says how many messages a page of ListInbound has: few, so that every test reads several pages.
 const heardPage = 2
 
 // Hear puts a message into the carrier's own record, whether its webhook comes or not, and returns it.
@@ -24,7 +24,7 @@ func (s *Service) Hear(text *messagingv1.InboundText, at time.Time) *messagingv1
 	return text
 }
 
-// Listed is how many pages of the carrier's record were read.
+// Listed returns how many pages of the carrier's record were read.
 func (s *Service) Listed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

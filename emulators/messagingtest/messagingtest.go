@@ -21,7 +21,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// Outcome is what the carrier does with one attempt. The zero value is that it takes the message.
+// Outcome says what the carrier does with one attempt. The zero value is that it takes the message.
 type Outcome int
 
 // The outcomes.
@@ -47,7 +47,7 @@ const RejectCode = 21211
 // ConfigCode is Twilio's code of a message that our own account may not send: authentication failed.
 const ConfigCode = 20003
 
-// RetryAfter is what the answer to an unfinished send says.
+// RetryAfter is the pause that the answer to an unfinished send names.
 const RetryAfter = 3 * time.Second
 
 // Text is one message that the carrier took.
@@ -179,7 +179,7 @@ func (s *Service) SetInterval(every time.Duration) {
 	s.every = every
 }
 
-// Settle finds out what became of the messages in doubt, as by a receipt that arrives now.
+// Settle finds out what happened to the messages in doubt, as by a receipt that arrives now.
 func (s *Service) Settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Service) Settle() {
 	}
 }
 
-// learn is messaging finding out what became of a message: if the carrier has it, that counts as accepted at the given time; if
+// learn is messaging finding out what happened to a message: if the carrier has it, that counts as accepted at the given time; if
 // not, it may be sent.
 func (s *Service) learn(r *row, accepted time.Time) {
 	if r.takenAt.IsZero() {
@@ -200,7 +200,7 @@ func (s *Service) learn(r *row, accepted time.Time) {
 	r.adopt(accepted)
 }
 
-// listed is when a message that was found in the carrier's list counts as accepted; the list's times are in whole seconds.
+// listed returns when a message that was found in the carrier's list counts as accepted; the list's times are in whole seconds.
 func (s *Service) listed(r *row) time.Time {
 	at := r.takenAt.Add(time.Second - time.Nanosecond).Truncate(time.Second)
 	if now := s.now(); at.After(now) {
@@ -297,7 +297,7 @@ func (s *Service) Taken(phone string) []Text {
 	return slices.DeleteFunc(slices.Clone(s.taken), func(t Text) bool { return t.To != phone })
 }
 
-// Recorded is how many messages of people were stored.
+// Recorded returns how many messages of people were stored.
 func (s *Service) Recorded() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -598,7 +598,7 @@ func (s *Service) inForce(
 	return answer
 }
 
-// Inbound is how a message was recorded last, and nil when it never was.
+// Inbound returns how a message was recorded last, and nil when it never was.
 func (s *Service) Inbound(sid string) *messagingv1.RecordInboundRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -648,7 +648,7 @@ func (s *Service) GetUnfinished(ctx context.Context, in *messagingv1.GetUnfinish
 	return &messagingv1.GetUnfinishedResponse{}, nil
 }
 
-// copy is what leaves the lock.
+// copy returns what leaves the lock.
 // status is that of a message which the carrier is not known to have.
 func (r *row) status() string {
 	if r.sending {

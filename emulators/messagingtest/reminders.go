@@ -26,7 +26,7 @@ var preferences = map[string][2]messagingv1.Switch{
 	"stop sending me reminders": {off}, "parar lembretes": {off}, "ativar lembretes": {on},
 }
 
-// prefer is what a message asks of reminders and of tips; what it says of reminders is kept.
+// prefer keeps what a message says of reminders, and returns what it asks of reminders and of tips.
 func (s *Service) prefer(in *messagingv1.RecordInboundRequest) [2]messagingv1.Switch {
 	if s.older {
 		return [2]messagingv1.Switch{}

@@ -10,7 +10,7 @@ import (
 // longestPause is the cap of the default backoff, and the longest wait that a destination may ask for.
 const longestPause = 24 * time.Hour
 
-// pauseBefore is how long the next attempt waits: what the answer asks for, else the message's own expression, else
+// pauseBefore returns how long the next attempt waits: what the answer asks for, else the message's own expression, else
 // the default backoff. See https://upstash.com/docs/qstash/features/retry.
 func pauseBefore(m *message, out outcome, now time.Time) time.Duration {
 	if pause, asked := askedPause(out.header, now); asked {

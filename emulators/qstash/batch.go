@@ -39,7 +39,7 @@ func (e *Emulator) publishBatch(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, results)
 }
 
-// publishItem is what the batch's answer says of one message.
+// publishItem returns what the batch's answer says of one message.
 func (e *Emulator) publishItem(item batchItem, remote string) any {
 	h := http.Header{}
 	for name, value := range item.Headers {

@@ -26,7 +26,7 @@ type callbackJSON struct {
 }
 
 // callbackOf is the message that reports an answer or, with the id of a dead letter, the failure. It is a
-// message like any other, with an id, a signature and retries of its own, but without callbacks.
+// message like any other, with an id, a signature and its own retries, but without callbacks.
 func (e *Emulator) callbackOf(m *message, out outcome, deadLetterID string) *message {
 	to, how := m.Callback, m.callback
 	if deadLetterID != "" {

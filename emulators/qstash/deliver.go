@@ -140,7 +140,7 @@ func (e *Emulator) attempt(ctx context.Context, due Delivery, scripted bool) out
 	return out
 }
 
-// request sends the message with QStash's headers and a signature of its own for every attempt.
+// request sends the message with QStash's headers and its own signature for every attempt.
 func (e *Emulator) request(ctx context.Context, key string, due Delivery) outcome {
 	m := due.Message
 	req, err := http.NewRequestWithContext(ctx, m.Method, m.URL, bytes.NewReader(m.Body))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// deadLetter is a message whose attempts have all failed, and the last answer.
+// deadLetter is a message that failed at every attempt, and the last answer.
 type deadLetter struct {
 	id     string
 	number int // at the end of the id; they rise
@@ -65,7 +65,7 @@ type selection struct {
 	cursor string
 }
 
-// selectDeadLetters finds those that match. Ids leave the filters beside them without effect. The lock is held.
+// selectDeadLetters finds those that match. If there are ids, the other filters have no effect. The lock is held.
 func (e *Emulator) selectDeadLetters(f filter) (selection, error) {
 	after := -1
 	if f.cursor != "" {

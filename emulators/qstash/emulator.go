@@ -28,7 +28,7 @@ const (
 // Config sets an emulator up. The zero Config is a pay-as-you-go account with the published development token and
 // keys, on the system clock.
 type Config struct {
-	// Clock is what delays, retries, timeouts and signatures run on.
+	// Clock says what delays, retries, timeouts and signatures run on.
 	Clock clock.Clock
 	// HTTPClient makes the deliveries; nil means one with a connection pool. Redirects are never followed.
 	HTTPClient *http.Client
@@ -36,7 +36,7 @@ type Config struct {
 	Token, CurrentKey, NextKey string
 	// Plan holds the limits of the account; zero means PayAsYouGo.
 	Plan Plan
-	// Region is what deliveries name as their origin; empty means EU-CENTRAL-1.
+	// Region says what deliveries name as their origin; empty means EU-CENTRAL-1.
 	Region string
 	// OnEvent gets every event, in the order of the record and one at a time, before Idle returns. It may read
 	// the emulator, and must neither block nor wait for Idle.
@@ -51,7 +51,7 @@ type Plan struct {
 	MaxDelay time.Duration
 	// MaxBody is the largest message in bytes.
 	MaxBody int64
-	// MaxTimeout is how long one attempt may take.
+	// MaxTimeout says how long one attempt may take.
 	MaxTimeout time.Duration
 }
 

@@ -83,7 +83,7 @@ func (e *Emulator) deleteMessage(w http.ResponseWriter, r *http.Request) {
 const maxBulk = 500
 
 // deleteMessages cancels the messages that match, oldest first. It has QStash's trap: without an id and without a filter these are
-// all there are. Ids leave the filters beside them without effect.
+// all there are. If there are ids, the other filters have no effect.
 func (e *Emulator) deleteMessages(w http.ResponseWriter, r *http.Request) {
 	f, err := readFilter(r.URL.Query(), maxBulk)
 	if err != nil {
@@ -132,7 +132,7 @@ func (e *Emulator) retryNow(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"messageId": r.PathValue("id")})
 }
 
-// cancel ends a message that waits, and the retries of one whose attempt is in flight. The lock is held.
+// cancel ends a message that waits, and the retries of one that is being attempted. The lock is held.
 func (e *Emulator) cancel(m *message) {
 	if m.flying {
 		if !m.cancelled {

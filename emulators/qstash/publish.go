@@ -23,7 +23,7 @@ type Message struct {
 	// URL is the destination exactly as it was published.
 	URL    string
 	Method string
-	// Header is what the destination receives beside QStash's own headers.
+	// Header says what the destination receives in addition to QStash's own headers.
 	Header http.Header
 	Body   []byte
 	// Retries is the number of attempts after the first.
@@ -204,7 +204,7 @@ func (m *message) readCallbacks(h http.Header, plan Plan) (err error) {
 	return err
 }
 
-// dedupKey is what a later publish must not repeat; empty when it may.
+// dedupKey returns what a later publish must not repeat; empty when it may.
 func (m *message) dedupKey(h http.Header) (string, error) {
 	m.DeduplicationID = h.Get(api.HeaderDeduplicationID)
 	if strings.Contains(m.DeduplicationID, ":") {
@@ -245,7 +245,7 @@ func checkDestination(raw string) error {
 	return nil
 }
 
-// groupName is what names a URL group. One with a dot is more likely a host without its scheme, and is answered as that.
+// groupName matches the name of a URL group. One with a dot is more likely a host without its scheme, and is answered as that.
 var groupName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func newID(prefix string) string {

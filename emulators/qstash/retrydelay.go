@@ -179,7 +179,7 @@ func (p *parser) word(letters string) string {
 	return word
 }
 
-// function is what QStash documents, with the number of its arguments; 0 means that there is no such function.
+// function returns what QStash documents, with the number of its arguments; 0 means that there is no such function.
 func function(name string) (arity int, apply func(a, b float64) float64) {
 	one := func(f func(float64) float64) (int, func(a, b float64) float64) {
 		return 1, func(a, _ float64) float64 { return f(a) }

@@ -198,7 +198,7 @@ func (r *rig) run(d time.Duration) {
 	r.clock.Advance(until.Sub(r.clock.Now()))
 }
 
-// attempts are when, since the start, each attempt began.
+// attempts returns when, since the start, each attempt began.
 func (r *rig) attempts() []time.Duration {
 	times := []time.Duration{}
 	for _, event := range r.emulator.Record().Of(emulator.Attempted) {

@@ -1,4 +1,4 @@
-// Package subscriber judges events as a host application does whose types are generated from the webhooks of /openapi.yaml.
+// Package subscriber judges events as a host application does that generates its types from the webhooks of /openapi.yaml.
 package subscriber
 
 import (

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// notComplete is how Twilio refuses to change a message that has not come to its end.
+// notComplete says how Twilio refuses to change a message that has not come to its end.
 var notComplete = &refusal{http.StatusConflict, 20009, "Resource not complete"}
 
 // update redacts a message: an empty Body deletes its text. No message here is scheduled, so none can be canceled. Source:
@@ -84,7 +84,7 @@ func (e *Emulator) change(w http.ResponseWriter, r *http.Request, work func(*Mes
 	}
 }
 
-// complete reports whether nothing more becomes of a message. Of a carrier without receipts, that is when it was sent.
+// complete reports whether nothing more happens to a message. Of a carrier without receipts, that is when it was sent.
 func (m *Message) complete() bool {
 	switch m.Status {
 	case StatusSent, StatusDelivered, StatusUndelivered, StatusFailed, StatusReceived:

@@ -40,18 +40,18 @@ type Config struct {
 	// Services maps a messaging service's SID to its numbers. A recipient always hears from the same one of them.
 	Services map[string][]string
 
-	// InboundURL is where messages from phones are posted; it may carry connection overrides ("#rc=3&rp=all"). Empty
+	// InboundURL says where messages from phones are posted; it may carry connection overrides ("#rc=3&rp=all"). Empty
 	// means that no application listens. SetInboundURL changes it.
 	InboundURL string
 	Receipts   Receipts
 	Script     Script
 
-	HTTPClient *http.Client // posts the callbacks; nil means one of its own
+	HTTPClient *http.Client // posts the callbacks; nil means a new client
 	OnEvent    func(Event)  // gets every event as it happens, without any lock held; may be nil
 	Log        *slog.Logger // warnings, without phones or bodies; nil means none
 }
 
-// Receipts is when a message reaches each status, counted from its creation on the emulator's clock. A negative time
+// Receipts says when a message reaches each status, counted from its creation on the emulator's clock. A negative time
 // is at once, so that the receipt can arrive before the create call has been answered.
 type Receipts struct {
 	Queued    time.Duration // only with a messaging service; default 100 ms
@@ -82,7 +82,7 @@ type Emulator struct {
 	lastPost   map[string]chan struct{} // SID -> closed when its latest callback has been posted
 }
 
-// subscription is what a person can stop: one phone hearing from one sender, all numbers of a service being one.
+// subscription says what a person can stop: one phone hearing from one sender, all numbers of a service being one.
 type subscription struct{ scope, phone string }
 
 // New returns an emulator that has sent nothing yet. It fails if the clock, the account or the token is missing, or
@@ -192,7 +192,7 @@ func (e *Emulator) Shutdown(ctx context.Context) error {
 	e.work.close()
 	stop := context.AfterFunc(ctx, e.cancel)
 	defer stop()
-	// Cancelled work ends by itself, so this wait needs no bound of its own.
+	// Cancelled work ends by itself, so this wait needs no bound.
 	_ = e.work.idle(context.WithoutCancel(ctx))
 	e.cancel()
 	e.cfg.HTTPClient.CloseIdleConnections()

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// TestInboundIsKept shows what Twilio has of a message whose webhook failed.
+// TestInboundIsKept shows what Twilio has of a message after its webhook failed.
 func TestInboundIsKept(t *testing.T) {
 	t.Parallel()
 

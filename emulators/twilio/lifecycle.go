@@ -32,7 +32,7 @@ func (e *Emulator) commit(draft Message) (Message, *refusal) {
 	return created, nil
 }
 
-// keepLocked adds m to the record and returns a copy of its own.
+// keepLocked adds m to the record and returns its own copy.
 func (e *Emulator) keepLocked(m Message) Message {
 	e.messages = append(e.messages, &m)
 	e.bySID[m.SID] = &m

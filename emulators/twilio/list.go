@@ -29,7 +29,7 @@ type page struct {
 	End          int        `json:"end"`
 }
 
-// listFilters are the parameters of the list beside those of paging.
+// listFilters are the parameters of the list without those of paging.
 func listFilters() []string { return []string{"To", "From", "DateSent", "DateSent<", "DateSent>"} }
 
 // list shows the messages that match the filters, in the order of find. All its URIs are relative to the API's origin.

@@ -14,10 +14,10 @@ import (
 // ErrNotOwned is returned for a message to a number that the account does not own.
 var ErrNotOwned = errors.New("twilio emulator: the number texted to is not the account's")
 
-// Incoming is what a person's phone sends.
+// Incoming says what a person's phone sends.
 type Incoming struct {
 	From, To   string
-	Body       string  // may be empty beside media
+	Body       string  // may be empty if there is media
 	Media      []Media // makes it an MMS
 	OptOutType string  // Twilio's reading of it under Advanced Opt-Out
 }
@@ -28,7 +28,7 @@ func (e *Emulator) Receive(ctx context.Context, from, to, body string) (Delivery
 }
 
 // ReceiveText is a person's phone sending something to one of the account's numbers. It keeps the opt-out list, posts the text
-// to the inbound URL and plays the TwiML that comes back. It returns once that is done; what became of the post is in
+// to the inbound URL and plays the TwiML that comes back. It returns once that is done; what happened to the post is in
 // the Delivery. The only error is ErrNotOwned.
 func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, error) {
 	scope, own := e.scopes[in.To]

@@ -6,7 +6,7 @@ import (
 )
 
 // Script decides what goes wrong. Each function is asked once per event and answers with plain data; a nil function
-// or a zero answer means that nothing goes wrong. They are called one at a time, so a seeded generator inside needs no lock of its own.
+// or a zero answer means that nothing goes wrong. They are called one at a time, so a seeded generator inside needs no lock.
 type Script struct {
 	// OnCreate is asked for the n-th well-formed create request, counting from 1. The message has no SID yet.
 	OnCreate func(n int, m Message) CreateFault
@@ -18,13 +18,13 @@ type Script struct {
 	OnInbound func(m Message) InboundFault
 }
 
-// CreateFault is what becomes of one create request.
+// CreateFault says what happens to one create request.
 type CreateFault struct {
 	Answer Answer
 	// Commit says whether the message is created although the answer does not say so, which is what makes an outcome
 	// unknown. AnswerNormal always creates it, AnswerTooMany never does.
 	Commit bool
-	// Delay is how long the answer is delayed, on the emulator's clock.
+	// Delay says how long the answer is delayed, on the emulator's clock.
 	Delay time.Duration
 	// Refuse is a code of Twilio's, such as 21211: nothing is created, and the answer is 400 with it. The other fields count for nothing.
 	Refuse int
@@ -45,13 +45,13 @@ const (
 	AnswerHang                      // nothing, until the client gives up
 )
 
-// Fate is how a message ends. The zero value is delivered.
+// Fate says how a message ends. The zero value is delivered.
 type Fate struct {
 	Final Status // StatusDelivered, StatusSent (a carrier without receipts), StatusUndelivered or StatusFailed
 	Code  int    // Twilio's error code of a failure, such as 30003
 }
 
-// CallbackFault is what becomes of one status callback. Callbacks of one message are otherwise posted one after the
+// CallbackFault says what happens to one status callback. Callbacks of one message are otherwise posted one after the
 // other in the order of its life.
 type CallbackFault struct {
 	Drop      bool          // never posted
@@ -59,7 +59,7 @@ type CallbackFault struct {
 	Delay     time.Duration // posted this much later, on the emulator's clock: behind its successor if longer than their gap
 }
 
-// InboundFault is what becomes of the post of one inbound message, which Twilio keeps and lists all the same.
+// InboundFault says what happens to the post of one inbound message, which Twilio keeps and lists all the same.
 type InboundFault struct {
 	Drop bool // never posted, as if every attempt had failed
 }

@@ -33,7 +33,7 @@ func segments(body string) int {
 	return parts
 }
 
-// gsmUnits is how many septets r takes, 0 if the alphabet lacks it.
+// gsmUnits returns how many septets r takes, 0 if the alphabet lacks it.
 func gsmUnits(r rune) int {
 	switch {
 	case strings.ContainsRune(gsmBasic, r):

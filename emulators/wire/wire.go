@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Manner is how a wire is silent.
+// Manner says how a wire is silent.
 type Manner string
 
 const (
@@ -207,7 +207,7 @@ func (w *Wire) connect(caller net.Conn) {
 	close(l.done)
 }
 
-// dial connects to the server whose turn it is, or to the next one that is there.
+// dial connects to the server that has its turn, or to the next one that is there.
 func (w *Wire) dial() (server net.Conn, err error) {
 	turn := int(w.turn.Add(1))
 	for i := range w.to {
@@ -220,9 +220,9 @@ func (w *Wire) dial() (server net.Conn, err error) {
 }
 
 const (
-	// dialBound is how long a server has for a connection; they are all on this machine.
+	// dialBound says how long a server has for a connection; they are all on this machine.
 	dialBound = 5 * time.Second
-	// letGo is how long a server has to close its side of a connection that was cut.
+	// letGo says how long a server has to close its side of a connection that was cut.
 	letGo = 5 * time.Second
 )
 
@@ -296,7 +296,7 @@ func (l *line) pass(way Manner, to net.Conn, end error) {
 	}
 }
 
-// fate is what becomes of bytes that were sent.
+// fate says what happens to bytes that were sent.
 type fate int
 
 const (
@@ -335,7 +335,7 @@ func (l *line) admit(way Manner, n int) (now int, what fate) {
 	}
 }
 
-// from is who speaks in one way.
+// from returns who speaks in one way.
 func (l *line) from(way Manner) net.Conn {
 	if way == TowardsServer {
 		return l.caller

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/emulators/clock"
 )
 
-// shortly is how long a test listens before it takes a connection for silent.
+// shortly says how long a test listens before it takes a connection for silent.
 const shortly = 30 * time.Millisecond
 
 // echo is a server behind a wire that sends every line back, and reports what it received.
@@ -73,7 +73,7 @@ func say(t *testing.T, conn net.Conn, what string) {
 	require.NoError(t, err, "a silent wire acknowledges")
 }
 
-// hears is what comes before the wire has been silent for a moment, and whether the connection is still open then.
+// hears returns what comes before the wire has been silent for a moment, and whether the connection is still open then.
 func hears(t *testing.T, conn net.Conn) (what string, open bool) {
 	t.Helper()
 	require.NoError(t, conn.SetReadDeadline(clock.System().Now().Add(shortly)))
@@ -177,7 +177,7 @@ func TestWire(t *testing.T) {
 	endsOfAWire(t)
 }
 
-// endsOfAWire are how a silent connection ends.
+// endsOfAWire lists how a silent connection ends.
 func endsOfAWire(t *testing.T) {
 	t.Helper()
 	t.Run("R_03_WhatIsAbandonedNeverSpeaksAgain", func(t *testing.T) {

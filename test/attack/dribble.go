@@ -26,9 +26,9 @@ const (
 	// A stranger sends dribbleBytes every dribblePause: a thousand of them need 50 kB/s.
 	dribbleBytes = 5
 	dribblePause = 100 * time.Millisecond
-	// claimedBody is how much the strangers say that they will send.
+	// claimedBody says how much the strangers say that they will send.
 	claimedBody = 60000
-	// promptly is when a callback has to be answered.
+	// promptly says when a callback has to be answered.
 	promptly = time.Second
 )
 
@@ -126,7 +126,7 @@ func (d Dribble) report(took []time.Duration, other, strangers map[string]int) D
 	return r
 }
 
-// dribble is one connection, until it is cut off or the time is over. It returns what became of it.
+// dribble is one connection, until it is cut off or the time is over. It returns what happened to it.
 func (d Dribble) dribble(ctx context.Context, addr string) string {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -182,7 +182,7 @@ func (s *server) postmaster(tb testing.TB) string {
 	return pid
 }
 
-// busy is how many seconds of a processor processes and their children have used so far, from /proc/PID/stat.
+// busy returns how many seconds of a processor processes and their children have used so far, from /proc/PID/stat.
 func busy(tb testing.TB, parents ...string) (seconds float64) {
 	tb.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

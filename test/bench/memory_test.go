@@ -23,7 +23,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// sqlWaiting stores conversations whose next step is due in an hour.
+// sqlWaiting stores conversations with a next step that is due in an hour.
 const sqlWaiting = `
 insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
 select gen_random_uuid(), '` + stack.OrgID + `', '+1530' || (1000000 + n), 'Ana', 'en', 'America/New_York', at, at
@@ -36,7 +36,7 @@ insert into step_alarms (id, due_at, org_id, lease_until, session_id, published_
 select gen_random_uuid(), at + interval '1 hour', org_id, at, id, at, profile_id, at, next_step_id, state_token, 1, 'msg_waits'
 from conversation_sessions, now() at where id not in (` + sqlSeeded + `);`
 
-// memoryCallers is how many callbacks may be in flight: more than the rate needs.
+// memoryCallers says how many callbacks may be in flight: more than the rate needs.
 const memoryCallers = 256
 
 // memory returns figures by their units. It fails unless each due step was done exactly once.

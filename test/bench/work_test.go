@@ -100,7 +100,7 @@ func report(b *testing.B, rounds, plains []figures) float64 {
 	return rate
 }
 
-// warm is how many pieces of work come before a measurement: connections, statements, plans.
+// warm returns how many pieces of work come before a measurement: connections, statements, plans.
 func warm(callers int) int { return 8 * callers }
 
 // round has n pieces of work done on fresh databases. It fails unless each was done exactly once.
@@ -176,7 +176,7 @@ type plain struct {
 	program string
 }
 
-// plainClients is how many connections both services have together.
+// plainClients says how many connections both services have together.
 const plainClients = 16
 
 func (s *server) newPlain(tb testing.TB) plain {

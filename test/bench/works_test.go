@@ -138,7 +138,7 @@ func (d dueStep) body() []byte {
 	return body
 }
 
-// stepTarget is where alarms are delivered.
+// stepTarget returns where alarms are delivered.
 func (p *place) stepTarget() string { return p.origin + "/api/onboarding/step" }
 
 // signed returns the header of a delivery of QStash.

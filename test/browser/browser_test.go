@@ -128,7 +128,7 @@ func (p *product) opensTab(tab context.Context) {
 	require.NoError(p.t, err)
 }
 
-// beside does something in another tab.
+// beside acts in another tab.
 func (p *product) beside(tab context.Context, do func()) {
 	p.t.Helper()
 	first := p.browser

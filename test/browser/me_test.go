@@ -66,7 +66,7 @@ func TestAPersonsOwnConsoleInABrowser(t *testing.T) {
 	require.Empty(t, p.faults)
 }
 
-// sent is how many texts that have words in them Twilio was asked to send.
+// sent returns how many texts that have words in them Twilio was asked to send.
 func (p *product) sent(words string) (count int) {
 	for _, m := range p.vendors.Twilio.Messages() {
 		if m.From == stack.FromNumber && strings.Contains(m.Body, words) {

@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-// server is the Postgres that all worlds of a run share, each with two databases of its own.
+// server is the Postgres that all worlds of a run share, each with two databases.
 type server struct {
 	cluster *cluster.Cluster
 	admin   *pgxpool.Pool
@@ -66,7 +66,7 @@ type worldData struct {
 
 var databases = []string{stack.Onboarding, stack.Messaging}
 
-// name is what the database of a service is called in SQL.
+// name returns what the database of a service is called in SQL.
 func (d *worldData) name(service string) string { return fmt.Sprintf("world_%d_%s", d.number, service) }
 
 func (s *server) world(ctx context.Context) (*worldData, error) {

@@ -12,7 +12,7 @@ import (
 // the same answer at any time and from any goroutine, so that a run is repeated exactly however its goroutines interleave.
 type dice uint64
 
-// roll is a source of its own for one question.
+// roll is its own source for one question.
 func (d dice) roll(question ...any) *rand.Rand {
 	sum := sha256.Sum256(fmt.Append(binary.BigEndian.AppendUint64(nil, uint64(d)), question...))
 	//nolint:gosec // it must be reproducible
@@ -23,7 +23,7 @@ func (d dice) roll(question ...any) *rand.Rand {
 func oneIn(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
 // grid is the unit of every time that a person or a vendor chooses. What begins at an instant of one person's own stays on
-// instants of their own.
+// their own instants.
 const grid = 100 * time.Millisecond
 
 // between is a time of whole grid units.

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/emulators/wire"
 )
 
-// disruption is something that befalls the system itself, at an instant of its own.
+// disruption is something that befalls the system itself, at its own instant.
 type disruption struct {
 	at     time.Duration // since the world began
 	whose  string
@@ -21,10 +21,10 @@ type disruption struct {
 	manner wire.Manner   // of a silence
 }
 
-// name is what it is called in a report.
+// name returns what it is called in a report.
 func (d disruption) name() string { return d.whose + d.kind }
 
-// The kinds of disruptions. A service whose database comes back is restarted, as an orchestrator does that has seen it unready:
+// The kinds of disruptions. A service is restarted when its database comes back, as by an orchestrator that has seen it unready:
 // which of its old connections would be met first is nothing that a seed could repeat. Connections that break under a
 // living service are the matter of `chaos --processes` and of the crash matrix.
 const (
@@ -49,7 +49,7 @@ const fallsSilent = "silent"
 const (
 	sameInstant = time.Second
 	heldFor     = 5 * time.Second
-	// passBound is how long a pass of a loop may be silent in a world: longer than the calls that loops wait for.
+	// passBound says how long a pass of a loop may be silent in a world: longer than the calls that loops wait for.
 	passBound = 6 * time.Second
 )
 
@@ -79,7 +79,7 @@ func drawDisruptions(d dice, after []time.Duration) []disruption {
 	r := d.roll("troubles")
 	var all []disruption
 	for range 3 + r.IntN(5) + len(after) {
-		at := between(r, time.Second, 2*time.Minute) + grid - time.Microsecond // instants of their own, the last of every grid
+		at := between(r, time.Second, 2*time.Minute) + grid - time.Microsecond // their own instants, the last of every grid
 		one := pick(r, disruptionKinds)
 		one.at, one.last = at, between(r, grid, 45*time.Second)
 		all = append(all, one)

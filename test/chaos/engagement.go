@@ -15,19 +15,19 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// Engaged is what became of staying in touch.
+// Engaged says what happened to staying in touch.
 type Engaged struct {
 	SecondGoodbyes int `json:"second_goodbyes"`    // in one episode
 	WhileActive    int `json:"while_active"`       // goodbyes to people who were active within the limit, or wrote before the claim
 	Unexplained    int `json:"unexplained"`        // transitions and states that the rules or the record of what people did do not explain
 	ChoicesLost    int `json:"choices_lost"`       // choices that were open and moved nothing
-	AfterOff       int `json:"after_off"`          // nudges whose Send was claimed while reminders were off
+	AfterOff       int `json:"after_off"`          // nudges with a Send that was claimed while reminders were off
 	OverCap        int `json:"over_cap"`           // nudges beyond one a day and two in seven days
 	AtNight        int `json:"at_night"`           // outreach outside of 08:00 to 21:00 of the person's clock
 	RunsMissing    int `json:"runs_missing"`       // periods without a run, and runs that did not end
 	LeftOpen       int `json:"left_open"`          // outreach that is still open, and people in goodbye_sent longer than its time
 	NotOnce        int `json:"not_once"`           // outreach that is called sent and Twilio did not take once, or the other way round
-	WishesUndone   int `json:"preferences_undone"` // people whose last acknowledged word about reminders is not what holds in the end
+	WishesUndone   int `json:"preferences_undone"` // people for whom the last acknowledged word about reminders does not hold in the end
 
 	Outreach    map[string]int `json:"outreach,omitempty"`    // by type and outcome
 	Transitions map[string]int `json:"transitions,omitempty"` // by trigger
@@ -98,7 +98,7 @@ type touch struct {
 	claimed                                       time.Time // when the attempt began that Twilio has, or the first one
 }
 
-// taken is when Twilio took it; zero if it has not.
+// taken returns when Twilio took it; zero if it has not.
 func (t touch) taken() (at time.Time) {
 	if t.sent != nil && len(t.sent.taken) > 0 {
 		at = t.sent.taken[0].at
@@ -119,7 +119,7 @@ type evidence struct {
 	words     map[string]word           // by id
 	said      map[string][]word         // by phone, oldest first
 	runs      map[string]bool           // ids
-	off       map[string]bool           // phones whose reminders are off in messaging
+	off       map[string]bool           // phones with reminders off in messaging
 	until     time.Time
 }
 
@@ -332,7 +332,7 @@ func (e *evidence) judgeTrail(f *follower, v *Verdict) {
 	}
 }
 
-// contradicts is what speaks against a transition: its time, or that nothing of the kind caused it.
+// contradicts returns what speaks against a transition: its time, or that nothing of the kind caused it.
 func (e *evidence) contradicts(f *follower, t, newest trace, limits rules.Limits) string {
 	kind, id, _ := strings.Cut(t.cause, ":")
 	switch {
@@ -430,7 +430,7 @@ func (f *follower) find(is func(d done) bool) (found done, ok bool) {
 	return found, false
 }
 
-// judgeChoices looks for messages that chose what a goodbye of theirs offered, and moved nothing: the first thing that the person did since
+// judgeChoices looks for messages that chose what their goodbye offered, and moved nothing: the first thing that the person did since
 // Twilio took it, while it was open.
 func (e *evidence) judgeChoices(f *follower, v *Verdict) {
 	if f.person == nil || f.person.hold > 0 {
@@ -461,7 +461,7 @@ func (e *evidence) judgeChoices(f *follower, v *Verdict) {
 	}
 }
 
-// judgeTouches checks what the person was sent: when, how much, with whose leave, and that it is what the tables say.
+// judgeTouches checks what the person was sent: when, how much, with which consent, and that it is what the tables say.
 func (e *evidence) judgeTouches(f *follower, v *Verdict) {
 	var nudges []time.Time
 	touches := slices.Clone(f.touches)
@@ -527,7 +527,7 @@ func (e *evidence) wasOff(phone string, at time.Time) bool {
 	return off
 }
 
-// overdue is how long after its time a goodbye may still be open: until the next daily run.
+// overdue says how long after its time a goodbye may still be open: until the next daily run.
 const overdue = day + time.Hour
 
 // judgeStanding looks at where the person is left, and whether what they said last about reminders holds.

@@ -12,10 +12,10 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// refusals are what QStash answers to a publish that it does not take.
+// refusals say what QStash answers to a publish that it does not take.
 var refusals = []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests}
 
-// odds are how often the vendors misbehave, one time in so many, and how badly.
+// odds say how often the vendors misbehave, one time in so many, and how badly.
 type odds struct {
 	publish, deliver, create, fate, callback int
 
@@ -215,7 +215,7 @@ var createFaults = []struct {
 	{"302, not taken", twilio.CreateFault{Answer: twilio.AnswerRedirect}},
 }
 
-// create is what becomes of a request to create a text now. Each text gets through in the end.
+// create returns what happens to a request to create a text now. Each text gets through in the end.
 func (f *vendorFaults) create(m twilio.Message) twilio.CreateFault {
 	r := f.roll("create", f.population.textName(m))
 	if f.patient > 0 && f.population.elapsed() > f.patient || r.IntN(f.odds.create) > 0 {

@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// flowFile is what a flow is written as.
+// flowFile says what a flow is written as.
 type flowFile struct {
 	Version      string     `json:"version"`
 	UnknownSends string     `json:"unknown_sends,omitempty"`
@@ -42,7 +42,7 @@ func writeFlow(dir string, change func(f *flowFile)) (path string, flow session.
 	return path, flow, os.WriteFile(path, text, 0o600)
 }
 
-// drawn is the flow of a world: the built-in one, or one whose last message waits for the receipt of the one before it, or one that sends
+// drawn is the flow of a world: the built-in one, or one in which the last message waits for the receipt of the one before it, or one that sends
 // nothing again without an operator's word, or both.
 func drawn(d dice) func(f *flowFile) {
 	r := d.roll("flow")

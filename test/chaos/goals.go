@@ -11,7 +11,7 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// Goals is a run of processes, two of each service, whose population are stream devices: real WebSockets, some hundred in a process of
+// Goals is a run of processes, two of each service, with a population of stream devices: real WebSockets, some hundred in a process of
 // their own. Their goals are said over the API and fall due while connections are cut and processes are killed, those that hold devices
 // among them. In the end each goal must have run exactly once, or say why not, by what the devices wrote down.
 type Goals struct {
@@ -24,13 +24,13 @@ type Goals struct {
 }
 
 const (
-	// MaxDevices is what one gateway takes when the other is dead.
+	// MaxDevices is the most that one gateway takes when the other is dead.
 	MaxDevices = 1024
-	// maxGoals is what is remembered without a thought.
+	// maxGoals bounds what is remembered of a run.
 	maxGoals = 1_000_000
-	// fleetSize is how many devices a process holds.
+	// fleetSize says how many devices a process holds.
 	fleetSize = 250
-	// devicesEach is how many devices a person has.
+	// devicesEach says how many devices a person has.
 	devicesEach = 4
 )
 
@@ -39,10 +39,10 @@ func GoalKnobs() map[string]string {
 	return merged(Knobs(), map[string]string{"RUN_LEASE": "10s", "QSTASH_RETRY_DELAY": "1000 * pow(2, retried)"})
 }
 
-// devicesVictim is what a kill of a process that holds devices is called.
+// devicesVictim says what a kill of a process that holds devices is called.
 const devicesVictim = "devices"
 
-// goalsVictims are who is killed in a run with goals, each as often as it stands here.
+// goalsVictims say who is killed in a run with goals, each as often as it stands here.
 var goalsVictims = []string{
 	stack.Onboarding, stack.Onboarding, stack.Gateway, stack.Gateway, stack.Messaging, devicesVictim, devicesVictim, postgresVictim,
 }

@@ -34,7 +34,7 @@ const (
 	DeviceGaveUp       = "gave_up" // it was told that coming again is of no use
 )
 
-// GoalsVerdict is what became of the goals.
+// GoalsVerdict says what happened to the goals.
 type GoalsVerdict struct {
 	Devices int            `json:"devices"`
 	Holders int            `json:"device_processes"`
@@ -48,9 +48,9 @@ type GoalsVerdict struct {
 	Lost        int `json:"lost"`         // goals that were accepted and are not there
 	Open        int `json:"open"`         // goals that have not ended
 	Unexplained int `json:"unexplained"`  // goals that failed without a reason
-	Untrue      int `json:"untrue"`       // goals whose end is not what the device knows
+	Untrue      int `json:"untrue"`       // goals that ended otherwise than the device knows
 	CancelLies  int `json:"cancel_lies"`  // answers to cancellations that were not true
-	GaveUp      int `json:"gave_up"`      // devices that were told not to come again, or whose process ended by itself
+	GaveUp      int `json:"gave_up"`      // devices that were told not to come again, or their process ended by itself
 	Granted     int `json:"cancelled"`    // cancellations that were granted
 	Refused     int `json:"cancel_tried"` // and that were refused, because the goal had begun
 
@@ -60,7 +60,7 @@ type GoalsVerdict struct {
 	Repeated    int `json:"calls_repeated"` // of the API, for want of an answer
 
 	// From the instant at which QStash sent the callback that a run began by to the offer at the device, on this machine's clock.
-	// Undisturbed is one whose device was connected and had nothing to run, and no process was down, from calm before the callback until
+	// Undisturbed is one with a device that was connected and had nothing to run, and no process was down, from calm before the callback until
 	// the offer.
 	ToOfferUndisturbed Spread `json:"to_offer_undisturbed"`
 	ToOfferAll         Spread `json:"to_offer_all"`
@@ -68,10 +68,10 @@ type GoalsVerdict struct {
 	Disturbed map[string]int `json:"disturbed"`
 }
 
-// calm is how long everything must have been well.
+// calm says how long everything must have been well.
 const calm = 5 * time.Second
 
-// GoalsReport is what a run with goals came to.
+// GoalsReport says what a run with goals came to.
 type GoalsReport struct {
 	Report
 	GoalsVerdict
@@ -131,7 +131,7 @@ from goals`
 	sqlGoalAlarms = `select goal_id::text, generation, cause from goal_alarms order by goal_id, generation`
 )
 
-// ledger is what is known of a run when it is judged.
+// ledger says what is known of a run when it is judged.
 type ledger struct {
 	*GoalsVerdict
 
@@ -339,7 +339,7 @@ func (l *ledger) measure(ctx context.Context) error {
 	return nil
 }
 
-// disturbed is what kept an offer from being a plain one; empty for nothing.
+// disturbed returns what kept an offer from being a plain one; empty for nothing.
 func (l *ledger) disturbed(offer DeviceEvent, from time.Time, outages []outage) string {
 	since := from.Add(-calm)
 	connected, running := false, map[string]bool{}

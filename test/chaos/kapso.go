@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// sender is Kapso in a soak. It posts events, each at its instant whatever became of those before. An event is posted at most maxTries
+// sender is Kapso in a soak. It posts events, each at its instant whatever happened to those before. An event is posted at most maxTries
 // times; its first time and the second one of a duplicate do not know of each other.
 type sender struct {
 	Soak
@@ -47,13 +47,13 @@ const signsWith = "KAPSO_WEBHOOK_SECRET"
 const (
 	// maxTries is more than Kapso's four, which is what it takes to be sure that a long outage loses nothing here.
 	maxTries = 12
-	// postTimeout is how long Kapso waits for an answer.
+	// postTimeout says how long Kapso waits for an answer.
 	postTimeout = 10 * time.Second
-	// maxConns is what a sender of that size would keep open, above what the gateway takes at once.
+	// maxConns says what a sender of that size would keep open, above what the gateway takes at once.
 	maxConns = 1024
-	// tick is how often the sender looks at the clock; everything that is due by then is posted.
+	// tick says how often the sender looks at the clock; everything that is due by then is posted.
 	tick = 2 * time.Millisecond
-	// lag is when a post counts as late: the sender itself, not the answers, was too slow.
+	// lag says when a post counts as late: the sender itself, not the answers, was too slow.
 	lag = 100 * time.Millisecond
 )
 
@@ -215,7 +215,7 @@ func (s *sender) note(answer string, retry bool) {
 	}
 }
 
-// acceptedEvents is how many events were accepted so far.
+// acceptedEvents returns how many events were accepted so far.
 func (s *sender) acceptedEvents() (n int) {
 	for i := range s.accepted {
 		if s.accepted[i].Load() > 0 {

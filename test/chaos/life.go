@@ -16,7 +16,7 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// life is what a person does in the weeks in which engagement follows them, drawn before anything happens.
+// life says what a person does in the weeks in which engagement follows them, drawn before anything happens.
 type life struct {
 	invited bool   // onboarded by a conversation; others are known to the organisation and have never been spoken to
 	unknown bool   // to the organisation
@@ -187,7 +187,7 @@ func (p *person) did(from time.Time, d doing) {
 	p.dones = append(p.dones, done{doing: d, from: from, to: now})
 }
 
-// wishOn is what a person wants of reminders by a value of a page.
+// wishOn returns what a person wants of reminders by a value of a page.
 func wishOn(value string) consent.Switch {
 	return map[string]consent.Switch{"on": consent.On, "off": consent.Off}[value]
 }
@@ -204,7 +204,7 @@ func (p *person) prefers(to consent.Switch, acknowledged bool) {
 	}
 }
 
-// considersGoodbye is what the person makes of the n-th goodbye that they hear. When the days are over they are silent: who answered would
+// considersGoodbye returns what the person makes of the n-th goodbye that they hear. When the days are over they are silent: who answered would
 // get another one two weeks later.
 func (p *person) considersGoodbye(n int) {
 	if p.c.elapsed() >= p.c.tempo.days {

@@ -29,7 +29,7 @@ func (c *population) dutyIsOver() bool {
 	return c.visited >= c.tempo.visits
 }
 
-// decide says of every parked text what became of it, which the operator knows from Twilio's own log, and has every stuck
+// decide says of every parked text what happened to it, which the operator knows from Twilio's own log, and has every stuck
 // session go on. What is refused is tried at the next visit.
 func (c *population) decide(ctx context.Context) {
 	parked, err := c.api.ParkedMessages(ctx)

@@ -81,7 +81,7 @@ func (p *person) plan() {
 	if p.life == nil || p.life.invited {
 		p.after(begin, func(ctx context.Context) { p.enrol(ctx, p.activate) })
 	}
-	meddle := begin + grid/2 // on instants of their own, or the race between two events of one instant would decide
+	meddle := begin + grid/2 // on their own instants, or the race between two events of one instant would decide
 	if p.stop > 0 {
 		p.after(meddle+p.stop, p.sayStop)
 	}
@@ -344,7 +344,7 @@ func (p *person) busy() bool {
 	return p.pending > 0
 }
 
-// story is what the person heard of their conversation, and when. The workers of outreach take turns, and whose comes first is up to the
+// story returns what the person heard of their conversation, and when. The workers of outreach take turns, and which comes first is up to the
 // machine.
 func (p *person) story() []string {
 	p.mu.Lock()

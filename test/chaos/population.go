@@ -56,7 +56,7 @@ func newPopulation(ctx context.Context, d dice, c clock.Clock, t tempo) *populat
 	}
 }
 
-// callBound is how long an operator's program waits for an answer.
+// callBound says how long an operator's program waits for an answer.
 const callBound = time.Minute
 
 // gather makes the people.
@@ -85,7 +85,7 @@ func (c *population) begin() {
 	}
 }
 
-// elapsed is how long they have lived.
+// elapsed returns how long they have lived.
 func (c *population) elapsed() time.Duration { return c.clock.Now().Sub(c.began) }
 
 // after does something d later on their clock.
@@ -93,7 +93,7 @@ func (c *population) after(d time.Duration, do func(ctx context.Context)) {
 	c.clock.AfterFunc(d, func() { c.spawn(do) })
 }
 
-// spawn does something now, beside everything else; still waits for its end.
+// spawn does something now, at the same time as everything else; still waits for its end.
 func (c *population) spawn(do func(ctx context.Context)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *population) asked(m twilio.Message) {
 	}
 }
 
-// textName is what a text is known by in every run.
+// textName returns what a text is known by in every run.
 func (c *population) textName(m twilio.Message) string {
 	p := c.byPhone[m.To]
 	if p == nil {
@@ -194,7 +194,7 @@ func (c *population) textName(m twilio.Message) string {
 	return fmt.Sprint(p.i, " ", p.texts[m.Body])
 }
 
-// alarmName is what an alarm is known by in every run: whose it is, and for which step; empty when it belongs to no person. Its
+// alarmName returns what an alarm is known by in every run: of which person, and for which step; empty when it belongs to no person. Its
 // generation is left out on purpose, so that one that QStash was told to lose is counted on.
 func (c *population) alarmName(dedupID string) string {
 	const idLength = 36
@@ -211,7 +211,7 @@ func (c *population) alarmName(dedupID string) string {
 	return fmt.Sprint(p.i, rest[idLength:])
 }
 
-// know remembers whose session it is.
+// know remembers the person of a session.
 func (c *population) know(sessionID string, p *person) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +220,7 @@ func (c *population) know(sessionID string, p *person) {
 	}
 }
 
-// ofSession is the person whose session it is; nil when there is none.
+// ofSession returns the person of a session; nil when there is none.
 func (c *population) ofSession(sessionID string) *person {
 	c.mu.Lock()
 	defer c.mu.Unlock()

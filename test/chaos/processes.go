@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Processes is a run of the product as it is deployed: three processes and a Postgres of their own, of which one is killed
+// Processes is a run of the product as it is deployed: three processes and their own Postgres, of which one is killed
 // with SIGKILL every few seconds, and one of the wires between them falls silent every now and then, while people talk to them. The
 // seed makes the plan: who comes when, what they say, what the vendors do wrong, who is killed at which instant, and which wire is
 // silent in which manner. How all that interleaves is up to the machine.
@@ -23,14 +23,14 @@ type Processes struct {
 	Duration  time.Duration // how long processes are killed; people join during three quarters of it
 	Sessions  int           // people, 1 to MaxPeople
 	KillEvery time.Duration // on average; 0 kills no process
-	// SilenceEvery is how long it is, on average, from the recovery from a silence to the next one; 0 has no silence, and no wires.
+	// SilenceEvery says how long it is, on average, from the recovery from a silence to the next one; 0 has no silence, and no wires.
 	// SilenceFor is how long one lasts, on average.
 	SilenceEvery, SilenceFor time.Duration
 	Settle                   time.Duration // how long everything has to come to its end afterwards
 	Gap                      time.Duration // between the messages of a burst; 0 is the built-in flow
 	Keep                     bool          // the folder of the run, also when every promise was kept
 
-	Program []string          // how this program is started so that it serves the service whose name is added
+	Program []string          // how this program is started so that it serves the service with the name that is added
 	Environ map[string]string // for the processes, on top of what they need; Knobs are in it
 	Clock   clock.Clock       // the machine's: real processes know no other
 	Tell    func(line string) // told what happens
@@ -39,7 +39,7 @@ type Processes struct {
 	goals *Goals // nil when people or Kapso take part
 }
 
-// replicas is how many processes of each service there are.
+// replicas returns how many processes of each service there are.
 func (p Processes) replicas() int {
 	if p.goals != nil {
 		return 2
@@ -47,7 +47,7 @@ func (p Processes) replicas() int {
 	return 1
 }
 
-// MaxPeople is how many phone numbers there are.
+// MaxPeople says how many phone numbers there are.
 const MaxPeople = 7000
 
 // Knobs shortens the waits of the services, so that they recover within a run.
@@ -140,7 +140,7 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	return s.examine(ctx, s.now().Sub(began), settled)
 }
 
-// lookAgain is how often something is read that says nothing by itself.
+// lookAgain says how often something is read that says nothing by itself.
 const lookAgain = 200 * time.Millisecond
 
 // settle waits until every conversation is over and nothing is left that a process works on, and returns how long the latter took.
@@ -172,7 +172,7 @@ func (s *site) quiet(ctx context.Context) bool {
 	return err == nil && !moves && s.vendors.Idle(ctx) == nil
 }
 
-// examineBound is how long the examination may take, soakExamineBound with millions of events.
+// examineBound says how long the examination may take, soakExamineBound with millions of events.
 const (
 	examineBound     = time.Minute
 	soakExamineBound = 5 * time.Minute

@@ -11,10 +11,10 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// postgresVictim is what a kill of the database is called, beside the names of the services.
+// postgresVictim says what a kill of the database is called, next to the names of the services.
 const postgresVictim = "postgres"
 
-// victims are who is killed, each as often as it stands here.
+// victims say who is killed, each as often as it stands here.
 var victims = []string{stack.Onboarding, stack.Onboarding, stack.Messaging, stack.Messaging, stack.Gateway, stack.Gateway, postgresVictim}
 
 // outage is one kill and how it was recovered from.
@@ -59,10 +59,10 @@ func (o *outages) list() []outage {
 	return slices.Clone(o.all)
 }
 
-// recoveryBound is how long a process is watched after its kill.
+// recoveryBound says how long a process is watched after its kill.
 const recoveryBound = time.Minute
 
-// plan is who is the n-th to be killed, and how long after the one before.
+// plan returns who is the n-th to be killed, and how long after the one before.
 func (p Processes) plan(n int) (rest time.Duration, victim string) {
 	switch {
 	case p.soak != nil && n < len(soakVictims):
@@ -139,8 +139,8 @@ func (s *site) strike(ctx context.Context, victim string) error {
 	return nil
 }
 
-// affected are those whose readiness says that a victim is back: itself and the gateways, which ask the others, and for
-// Postgres all processes. A process that holds devices has no readiness of its own.
+// affected lists the processes that show by their readiness that a victim is back: itself and the gateways, which ask the others, and for
+// Postgres all processes. A process that holds devices has no readiness check.
 func (s *site) affected(victim string) []*supervisor {
 	var all []*supervisor
 	for name, k := range s.services {

@@ -47,7 +47,7 @@ func (s *site) wireVendors(ctx context.Context, cfg *stack.VendorConfig) error {
 	return nil
 }
 
-// wireServices is what the environment of each service has otherwise than the others', so that its calls go over wires.
+// wireServices returns what the environment of each service has otherwise than the others', so that its calls go over wires.
 func (s *site) wireServices(ctx context.Context) (map[string]map[string]string, error) {
 	environ := map[string]map[string]string{stack.Gateway: {}, stack.Onboarding: {}, stack.Messaging: {}}
 	if s.cfg.SilenceEvery == 0 {
@@ -63,7 +63,7 @@ func (s *site) wireServices(ctx context.Context) (map[string]map[string]string, 
 	return environ, nil
 }
 
-// silenceBound is how long all processes have to get over a silence.
+// silenceBound says how long all processes have to get over a silence.
 const silenceBound = 2 * time.Minute
 
 // fallSilent makes one wire after the other silent until the time is over. Every wire has been silent in every manner before one is
@@ -89,7 +89,7 @@ func (s *site) fallSilent(ctx context.Context, duration time.Duration) {
 	}
 }
 
-// shuffled is every wire in every manner, in an order of its own.
+// shuffled is every wire in every manner, in its own order.
 func (s *site) shuffled(n int) []silence {
 	var all []silence
 	for _, name := range slices.Sorted(maps.Keys(s.wires)) {
@@ -176,7 +176,7 @@ func (s *site) measureSilences(r *Report) {
 	}
 }
 
-// crossed is when a conversation came across a wire that had fallen silent: it is its first text after one that was sent
+// crossed returns when a conversation came across a wire that had fallen silent: it is its first text after one that was sent
 // since then. Between the two lie an alarm or a reply, and with them every wire; but Twilio calls for replies alone, so only a text that
 // answers one comes across that wire.
 func (s *site) crossed(texts talk, one silence) (at time.Time, ok bool) {
@@ -197,7 +197,7 @@ func (s *site) quietWithin(from, to time.Time) bool {
 	})
 }
 
-// spreadsOf are the silences by a name of theirs, for people.
+// spreadsOf sums the silences up by name, for people.
 func spreadsOf(all []silence, name func(silence) string, line func(name, format string, args ...any)) {
 	groups := map[string][]silence{}
 	for _, one := range all {

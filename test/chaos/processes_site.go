@@ -18,7 +18,7 @@ import (
 	"paceline.internal/emulators/wire"
 )
 
-// site is where the processes run, and everything they need.
+// site says where the processes run, and everything they need.
 type site struct {
 	*population
 
@@ -47,7 +47,7 @@ type site struct {
 	watchers sync.WaitGroup  // of outages and silences
 }
 
-// upBound is how long it may take until everything serves for the first time.
+// upBound says how long it may take until everything serves for the first time.
 const upBound = time.Minute
 
 // open brings everything up. What has been started is in the site also after an error, to be closed.
@@ -204,7 +204,7 @@ func (s *site) serve(ctx context.Context, name string, wired map[string]string) 
 	return nil
 }
 
-// replica is what the i-th process of so many is called.
+// replica returns what the i-th process of so many is called.
 func replica(name string, i, of int) string {
 	if of == 1 {
 		return name
@@ -250,7 +250,7 @@ func (s *site) isReady(ctx context.Context, k *supervisor) bool {
 	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
-// closeBound is how long the vendors and Postgres get for their end.
+// closeBound says how long the vendors and Postgres get for their end.
 const closeBound = 15 * time.Second
 
 // close ends everything that runs, and removes the folder unless it is kept.
@@ -265,7 +265,7 @@ func (s *site) close() error {
 	for _, k := range s.services {
 		k.close()
 	}
-	s.watchers.Wait() // they look at what has just been closed, and have a bound of their own
+	s.watchers.Wait() // they look at what has just been closed, and have their own bound
 	s.closePools()
 	var problems []error
 	for _, w := range slices.Concat(s.balancers, slices.Collect(maps.Values(s.wires))) {

@@ -25,7 +25,7 @@ type supervisor struct {
 	ends   int  // by itself
 }
 
-// restartPause is how long a process that ended by itself is left alone. One that was killed is started again at once.
+// restartPause says how long a process that ended by itself is left alone. One that was killed is started again at once.
 const restartPause = 200 * time.Millisecond
 
 // supervise begins to keep a service, until close.
@@ -82,7 +82,7 @@ func (k *supervisor) kill() bool {
 	return true
 }
 
-// endedByItself is how often a process ended although the run did not kill it.
+// endedByItself returns how often a process ended although the run did not kill it.
 func (k *supervisor) endedByItself() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"paceline.internal/emulators/clock"
 )
 
-// pulse is how the loops of the services rest in a world: by its clock, and counted, so that the clock is not moved while one
+// pulse says how the loops of the services rest in a world: by its clock, and counted, so that the clock is not moved while one
 // of them works. They wake at fixed instants and at no other: a wake-up by NOTIFY comes when the database gets to it, and the loops of
 // a service that starts would all be woken at once, which no seed could repeat.
 type pulse struct {
@@ -58,7 +58,7 @@ func phase(d time.Duration) time.Duration {
 	return behindPeople + apart*time.Duration(d.Seconds())
 }
 
-// next is when the first loop wakes.
+// next returns when the first loop wakes.
 func (p *pulse) next() (first time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

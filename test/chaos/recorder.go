@@ -27,7 +27,7 @@ type observation struct {
 type observationKind int
 
 const (
-	textTaken    observationKind = iota + 1 // Twilio took a text of ours
+	textTaken    observationKind = iota + 1 // Twilio took one of our texts
 	textRefused                             // Twilio refused one, because the person had stopped the sender there
 	optOutActed                             // a STOP was answered 200: from here on nothing may even be asked of Twilio
 	optInArrived                            // a START reached Twilio: from here on texts are welcome
@@ -63,7 +63,7 @@ func (r *recorder) note(t observation) {
 	r.record = append(r.record, t)
 }
 
-// texts is what Twilio took, in its order.
+// texts returns what Twilio took, in its order.
 func (r *recorder) texts() []twilio.Message {
 	var texts []twilio.Message
 	for _, t := range r.observations() {

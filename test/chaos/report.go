@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Report sums a run of a population up. In JSON it is one object: what its kind of run adds is beside the rest.
+// Report sums a run of a population up. In JSON it is one object: what its kind of run adds stands next to the rest.
 type Report struct {
 	Kept   bool   `json:"kept"` // every promise
 	Seed   uint64 `json:"seed"`
@@ -24,7 +24,7 @@ type Report struct {
 	*Killed
 }
 
-// Simulated is what a simulation adds.
+// Simulated says what a simulation adds.
 type Simulated struct {
 	Worlds      int            `json:"worlds"`
 	Interrupted bool           `json:"interrupted"` // before all worlds were played; the figures are of those that were
@@ -34,7 +34,7 @@ type Simulated struct {
 	Failed      []World        `json:"failed"`     // worlds that broke a promise, or could not be played
 }
 
-// Killed is what a run of processes adds.
+// Killed says what a run of processes adds.
 type Killed struct {
 	DurationMS int64 `json:"duration_ms"` // of the kills and silences
 	SettleMS   int64 `json:"settle_ms"`   // from the end of the last conversation until no process worked on anything
@@ -57,7 +57,7 @@ type Killed struct {
 	Knobs    map[string]string `json:"knobs"`    // of the environment, as they were shortened
 }
 
-// World is what came of one world.
+// World says what came of one world.
 type World struct {
 	Seed    uint64         `json:"seed"`
 	People  int            `json:"people"`
@@ -175,7 +175,7 @@ func (s *page) end(to io.Writer, r *Report) error {
 	return err
 }
 
-// Spread is how durations are spread.
+// Spread says how durations are spread.
 type Spread struct {
 	Count int     `json:"count"`
 	P50MS float64 `json:"p50_ms"`

@@ -7,7 +7,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// script is what a person and their operator are going to do, drawn before anything happens. Times count from the activation
+// script says what a person and their operator are going to do, drawn before anything happens. Times count from the activation
 // unless they say otherwise; zero means never.
 type script struct {
 	locale string
@@ -83,7 +83,7 @@ func (s spans) draw(r *rand.Rand) time.Duration {
 	return between(r, one.least, one.most)
 }
 
-// tempo is how fast a population lives.
+// tempo says how fast a population lives.
 type tempo struct {
 	join                                              spans
 	think, comeBack                                   spans
@@ -92,7 +92,7 @@ type tempo struct {
 	days           time.Duration // for which people are followed; 0 where they are not
 	races, regrets bool          // STOP comes while a text is being sent; STOP comes again right after START
 	again          time.Duration // when they try again what did not get through
-	patience       int           // and how often a person tries again whose text did not get through
+	patience       int           // and how often a person tries again when the text did not get through
 	visitEvery     time.Duration // of the operator
 	visits         int
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // running is one service of a world, which can be stopped and started again. Its ports stay open meanwhile, so that callers
-// wait for it as they do behind a balancer, and do not fall into the pauses of their own reconnecting.
+// wait for it as they do behind a balancer, and do not fall into pauses of reconnecting.
 type running struct {
 	name    string
 	loops   int // that rest when there is nothing to do

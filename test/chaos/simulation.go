@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Simulation is a run of many worlds in this process, each with its own clock, its own databases and a seed of its own.
+// Simulation is a run of many worlds in this process, each with its own clock, its own databases and its own seed.
 type Simulation struct {
 	Seed     uint64 // of the first world; the next one has the next
 	Sessions int    // how many people are to join, over all worlds
@@ -109,7 +109,7 @@ func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint
 const (
 	// patience bounds how long anything in a world may take in real time: longer than the longest bound of a loop, the runs' minute.
 	patience = 3 * time.Minute
-	// look is how often, on the world's clock, it is asked whether all is over.
+	// look says how often, on the world's clock, it is asked whether all is over.
 	look = 30 * time.Second
 )
 
@@ -176,7 +176,7 @@ func (w *world) settle(ctx context.Context) error {
 // sqlStuck asks for what the operator can do something about.
 const sqlStuck = `select exists (select from conversation_sessions where status = 'stuck')`
 
-// sweptJobs is how many jobs retention has deleted: every inbound text was one.
+// sweptJobs returns how many jobs retention has deleted: every inbound text was one.
 func (w *world) sweptJobs(ctx context.Context) (int, error) {
 	var texts, jobs int
 	err := errors.Join(

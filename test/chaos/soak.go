@@ -14,18 +14,18 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// Soak is a run of processes whose population is Kapso, which posts signed events at POST /api/webhooks/kapso, at a rate that does not
+// Soak is a run of processes with Kapso as the population, which posts signed events at POST /api/webhooks/kapso, at a rate that does not
 // depend on the answers, some of them twice, and repeats what is not answered with a 2xx. In mid-run onboarding is killed with SIGKILL, and
 // later Postgres. In the end every event that was accepted must be a row exactly once, and completed exactly once.
 type Soak struct {
-	Processes // without people, kills and silences of its own
+	Processes // without people, kills and its own silences
 
 	Rate       int           // events a second
 	Duplicates float64       // the share of events that are posted a second time all the same
 	RetryAfter time.Duration // the first pause of the sender; the second is four times, all others nine times as long. Kapso's is 10 s.
 }
 
-// MaxSoak is how many events a run may have: what is remembered of each is a few bytes.
+// MaxSoak says how many events a run may have: what is remembered of each is a few bytes.
 const MaxSoak = 50_000_000
 
 func (s Soak) check() error {
@@ -42,7 +42,7 @@ func (s Soak) check() error {
 	return errors.Join(problems...)
 }
 
-// soakVictims are who is killed in a soak, after each third of the time.
+// soakVictims say who is killed in a soak, after each third of the time.
 var soakVictims = []string{stack.Onboarding, postgresVictim}
 
 // Run plays and examines, as that of Processes.
@@ -75,7 +75,7 @@ func (s *site) watchBacklog(ctx context.Context, began time.Time) {
 const sqlBacklog = `
 select (select count(*) from webhook_jobs where status = 'pending'), (select count(*) from webhook_jobs where status = 'processing')`
 
-// BacklogSample is how much was waiting at an instant of the run.
+// BacklogSample says how much was waiting at an instant of the run.
 type BacklogSample struct {
 	AtMS    int64 `json:"at_ms"`
 	Waiting int   `json:"waiting"` // stored, and not begun

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SoakReport is what a soak came to: the report of its processes, and what Kapso saw.
+// SoakReport says what a soak came to: the report of its processes, and what Kapso saw.
 type SoakReport struct {
 	Report
 
@@ -16,7 +16,7 @@ type SoakReport struct {
 	// Posted a second time without need, and repeated because of their answer.
 	Duplicates int64 `json:"duplicates"`
 	Retries    int64 `json:"retries"`
-	// RatePosted is how many events a second were posted for the first time, RateAccepted were accepted while they were.
+	// RatePosted says how many events a second were posted for the first time, RateAccepted were accepted while they were.
 	RatePosted   float64 `json:"rate_posted"`
 	RateAccepted float64 `json:"rate_accepted"`
 	Late         int64   `json:"late"` // posts for which the sender itself was too slow
@@ -43,7 +43,7 @@ type SoakOutage struct {
 	DrainedMS  int64  `json:"drained_ms"`  // less than a second's events wait
 }
 
-// of adds what is known of a soak beside its processes.
+// of adds what is known of a soak in addition to its processes.
 func (r *SoakReport) of(s *site) {
 	k := s.kapso
 	k.mu.Lock()

@@ -31,12 +31,12 @@ type Verdict struct {
 	AfterStop   int `json:"accepted_after_stop"` // texts asked of Twilio after the STOP was acknowledged, but for one that confirms it
 	Stranded    int `json:"stranded"`            // sessions that wait for something that will never happen
 	Silent      int `json:"parked_without_reason"`
-	Unsettled   int `json:"unsettled"`    // sends whose outcome is in doubt for ever, with no operator told
+	Unsettled   int `json:"unsettled"`    // sends with an outcome that is in doubt for ever, with no operator told
 	OrphanRows  int `json:"orphan_rows"`  // jobs and alarms that were left behind
-	OrphanTexts int `json:"orphan_texts"` // texts at Twilio that no row of ours knows
+	OrphanTexts int `json:"orphan_texts"` // texts at Twilio that none of our rows knows
 
 	Unfinished    int `json:"unfinished"`     // people who still waited when the time was over
-	ConsentErrors int `json:"consent_errors"` // people whose last acknowledged STOP or START is not what holds in the end
+	ConsentErrors int `json:"consent_errors"` // people for whom the last acknowledged STOP or START does not hold in the end
 
 	Ended  map[string]int `json:"ended"`  // sessions by how they ended
 	Parked map[string]int `json:"parked"` // parked ones by reason
@@ -64,7 +64,7 @@ func (v *Verdict) breakf(count *int, format string, args ...any) {
 	}
 }
 
-// maxNamed is how many breaches of one promise are named; they are all counted.
+// maxNamed says how many breaches of one promise are named; they are all counted.
 const maxNamed = 20
 
 // promise is one line of a verdict.
@@ -115,7 +115,7 @@ func sum(a, b map[string]int) map[string]int {
 	return a
 }
 
-// talk is when Twilio took the texts of a session, by the last part of the idempotency key.
+// talk says when Twilio took the texts of a session, by the last part of the idempotency key.
 type talk map[string]time.Time
 
 // gap is between a step and the one before it.
@@ -148,7 +148,7 @@ type episode struct {
 	texts                       map[string]text // by the last part of the idempotency key
 }
 
-// text is one row of ours with what Twilio has of it.
+// text is one of our rows with what Twilio has of it.
 type text struct {
 	id, status string
 	taken      []taken
@@ -229,7 +229,7 @@ const sqlOutbound = `
 select id::text, idempotency_key, status, coalesce(twilio_sid, '') from sms_messages where direction = 'outbound' order by id`
 
 // attach brings every row of messaging to its session, together with the texts at Twilio that were sent for it: a text
-// names its row in the URL of its receipts, so even one whose answer was lost is found.
+// names its row in the URL of its receipts, so even one with a lost answer is found.
 func attach(ctx context.Context, db *pgxpool.Pool, episodes []*episode, texts []twilio.Message, v *Verdict) error {
 	at, known := map[string][]taken{}, map[string]bool{}
 	for i, m := range texts {
@@ -389,7 +389,7 @@ func (s *episode) end() string {
 	}
 }
 
-// asked reports whether Twilio took the text whose answer a session waits for. That of a later token is a step, and is counted there.
+// asked reports whether Twilio took the text to which a session awaits an answer. That of a later token is a step, and is counted there.
 func (s *episode) asked() bool {
 	var text string
 	switch session.Token(s.Token) {
@@ -438,7 +438,7 @@ func (c *population) examineRows(ctx context.Context, v *Verdict) error {
 	return c.unanswered(ctx, v)
 }
 
-// Replies without an answer: the person's last ordinary text is younger than the last text of ours, in a session that
+// Replies without an answer: the person's last ordinary text is younger than our last text, in a session that
 // waits for exactly that. A job that is still open is counted with the orphan rows.
 const sqlOrdinary = `
 select from_number, body, created_at from sms_messages where direction = 'inbound' and consent_effect = 'none' order by created_at`

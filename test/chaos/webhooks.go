@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Intake is what became of the webhooks.
+// Intake says what happened to the webhooks.
 type Intake struct {
 	Accepted      int `json:"accepted"`       // events that were answered with a 2xx
 	NeverAccepted int `json:"never_accepted"` // events that were never answered with a 2xx, however often they were repeated
@@ -64,7 +64,7 @@ func (s *sender) examine(ctx context.Context, v *Verdict) error {
 	return nil
 }
 
-// eventOf is the number of the event whose row has this key, if it is one of ours.
+// eventOf returns the number of the event that made the row with this key, if we posted it.
 func (s *sender) eventOf(key string) (n int, posted bool) {
 	n, err := strconv.Atoi(key[strings.LastIndexByte(key, '.')+1:])
 	return n, err == nil && n >= 0 && n < s.events && key == "kapso.survey.response:"+s.eventID(n)

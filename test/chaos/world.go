@@ -21,7 +21,7 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-// world is one whole system with its people, on a clock of its own. Nothing in it waits for real time, except for a send that
+// world is one whole system with its people, on its own clock. Nothing in it waits for real time, except for a send that
 // hangs, so hours of it pass in seconds.
 type world struct {
 	*population
@@ -40,7 +40,7 @@ type world struct {
 	scratch string         // a folder for its files
 }
 
-// began is when every world begins.
+// began says when every world begins.
 var began = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 // How the services of a world are set up. Waits that are measured on the machine's clock are short: no process is slow here.

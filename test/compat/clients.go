@@ -81,14 +81,14 @@ func goCommand(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// playing is what a client has to know.
+// playing returns what a client has to know.
 func playing(s *site, phone string) []string {
 	return []string{
 		"GATEWAY_URL=" + s.services.URL(), "OPERATOR_TOKEN=" + s.operator, "PHONE_URL=" + s.vendors.TwilioURL, "PHONE=" + phone,
 	}
 }
 
-// built is what came of a program that makes something: what it said is the note of one that failed.
+// built returns what came of a program that makes something: what it said is the note of one that failed.
 func built(r result, call string, cmd *exec.Cmd) result {
 	r.Call, r.Outcome = call, passed
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tally is what a tool came to.
+// tally says what a tool came to.
 type tally struct {
 	tool, version           string
 	passed, refused, failed int

@@ -8,7 +8,7 @@ import (
 	"paceline.internal/emulators/qstash"
 )
 
-// judgeQStash plays @upstash/qstash against an emulator of its own, which qstash.mjs may empty.
+// judgeQStash plays @upstash/qstash against its own emulator, which qstash.mjs may empty.
 func judgeQStash(ctx context.Context, _ *site) (results []result, err error) {
 	account := qstash.New(qstash.Config{Clock: clock.System()})
 	defer account.Close()

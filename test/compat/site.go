@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// site is what is judged: the whole product in this process, on a Postgres and emulated vendors of its own, on the machine's clock.
+// site says what is judged: the whole product in this process, on its own Postgres and vendors, on the machine's clock.
 type site struct {
 	databases *cluster.Cluster
 	vendors   *stack.Vendors
@@ -22,7 +22,7 @@ type site struct {
 	operator string
 }
 
-// stopBound is how long the end of a site may take.
+// stopBound says how long the end of a site may take.
 const stopBound = 30 * time.Second
 
 // openSite starts one, on the machine's clock.

@@ -15,8 +15,8 @@ const (
 	serviceSID = "MG0123456789abcdef0123456789abcdef"
 )
 
-// judgeTwilio plays the twilio package against an emulator of its own. Its validators judge what that signs, and what they sign is posted
-// to the gateway, whose account has the same token.
+// judgeTwilio plays the twilio package against its own emulator. Its validators judge what that signs, and what they sign is posted
+// to the gateway, which has the same token.
 func judgeTwilio(ctx context.Context, s *site) (results []result, err error) {
 	account, err := twilio.New(twilio.Config{
 		Clock: clock.System(), AccountSID: accountSID, AuthToken: authToken, Numbers: []string{"+12025550110", "+12025550111"},

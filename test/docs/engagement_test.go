@@ -40,7 +40,7 @@ func TestEngagement(t *testing.T) {
 			listed = append(listed, found[1])
 		}
 		require.NotEmpty(t, written)
-		require.ElementsMatch(t, written, slices.Compact(listed)) // what differs in its data has a row of its own
+		require.ElementsMatch(t, written, slices.Compact(listed)) // what differs in its data has its own row
 	})
 	t.Run("EveryWordIsUnderstoodAsItSays", func(t *testing.T) {
 		t.Parallel()

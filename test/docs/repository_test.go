@@ -122,7 +122,7 @@ func TestModules(t *testing.T) {
 	work := read(t, "go.work")
 	for _, file := range files(t, "go.mod") {
 		module := path.Dir(file)
-		// Outside go.work on purpose: docs/adr/0001; and a client whose code is generated when it is judged.
+		// Outside go.work on purpose: docs/adr/0001; and a client with code that is generated when it is judged.
 		if module == "tools" || module == "test/compat/goclient" {
 			require.NotContains(t, work, "./"+module+"\n")
 			continue
@@ -150,7 +150,7 @@ func documents(t *testing.T) []string {
 	return names
 }
 
-// files are the files of the repository whose names end so, relative to the root, with slashes.
+// files are the files of the repository with names that end so, relative to the root, with slashes.
 func files(t *testing.T, suffix string) []string {
 	t.Helper()
 	var names []string

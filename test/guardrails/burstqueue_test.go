@@ -72,7 +72,7 @@ func runBurstQueue(pass *analysis.Pass) {
 	})
 }
 
-// queueInText is what is wrong with a constant: SQL or the name of an RPC.
+// queueInText returns what is wrong with a constant: SQL or the name of an RPC.
 func queueInText(path, said string) string {
 	switch {
 	case queueInsert.MatchString(said):
@@ -85,7 +85,7 @@ func queueInText(path, said string) string {
 	return ""
 }
 
-// queueInName is what is wrong with naming a thing from within a function.
+// queueInName returns what is wrong with naming a thing from within a function.
 func queueInName(pass *analysis.Pass, id *ast.Ident, owner string) string {
 	path, object := pass.Pkg.Path(), pass.TypesInfo.Uses[id]
 	if object == nil || object.Pkg() == nil {

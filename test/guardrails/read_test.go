@@ -110,7 +110,7 @@ func takes(signature *types.Signature, names ...string) bool {
 	return false
 }
 
-// said is what a constant expression says; a name of a constant says what that is.
+// said returns what a constant expression says; a name of a constant says what that is.
 func said(pass *analysis.Pass, e ast.Expr) (string, bool) {
 	value := pass.TypesInfo.Types[e].Value
 	if value == nil || value.Kind() != constant.String {
@@ -119,7 +119,7 @@ func said(pass *analysis.Pass, e ast.Expr) (string, bool) {
 	return constant.StringVal(value), true
 }
 
-// text is what is spelled out at a node, put together from however many pieces. A constant's name is left out: the constant
+// text returns what is spelled out at a node, put together from however many pieces. A constant's name is left out: the constant
 // is checked where it is declared.
 func text(pass *analysis.Pass, n ast.Node) (string, bool) {
 	switch n := n.(type) {

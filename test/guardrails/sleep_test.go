@@ -11,10 +11,10 @@ import (
 
 // sleep finds waits inside onboarding's process: timers, sleeps, and what comes to the same. A wait in a process is lost with
 // it, and the text that was to follow with that. A wait of a conversation is the due time of an alarm; loops rest by a
-// process.Repetition, whose Rest the simulation plays on its own clock. A time limit is no sleep, unless code waits for
+// process.Repetition, with a Rest that the simulation plays on its own clock. A time limit is no sleep, unless code waits for
 // nothing else.
 //
-// It sees through calls: a function of ours outside of onboarding that waits is a sleep as well, unless it is sanctioned. What
+// It sees through calls: one of our functions outside of onboarding that waits is a sleep as well, unless it is sanctioned. What
 // is behind an interface it does not see.
 var sleep = &analysis.Analyzer{
 	Name:      "sleep",
@@ -125,7 +125,7 @@ func noteWaits(pass *analysis.Pass) {
 	})
 }
 
-// waitOf is what a function that is named waits by; "" when it does not, or may.
+// waitOf returns what a function that is named waits by; "" when it does not, or may.
 func waitOf(pass *analysis.Pass, f *types.Func, found map[*types.Func]string) string {
 	if f == nil || sanctioned[f.FullName()] != "" {
 		return ""

@@ -25,7 +25,7 @@ func root(t *testing.T) string {
 	return filepath.Dir(filepath.Dir(here))
 }
 
-// load reads packages as `go build` would, from files and from what overlay has instead of or beside them.
+// load reads packages as `go build` would, from files and from what overlay has instead of them or in addition.
 func load(t *testing.T, mode packages.LoadMode, overlay map[string][]byte, patterns ...string) []*packages.Package {
 	t.Helper()
 	loaded, err := packages.Load(&packages.Config{
@@ -66,8 +66,8 @@ func examine(t *testing.T, loaded []*packages.Package) []string {
 }
 
 // dependOnTree makes go's test cache notice every change of the workspace: it goes by the files and folders that a test has
-// opened, but only by those whose names begin with the folder of the test's module, and the packages are read by another
-// process besides. Without this, `go test work` would answer "ok (cached)" to a violation.
+// opened, but only by those in the folder of the test's module, and the packages are read by another
+// process as well. Without this, `go test work` would answer "ok (cached)" to a violation.
 func dependOnTree(t *testing.T) {
 	t.Helper()
 	here, err := os.Getwd()

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// composed is deploy/compose in a folder of its own inside an imitation of the repository, with secrets that secrets.sh made.
+// composed copies deploy/compose into its own folder inside an imitation of the repository, with secrets that secrets.sh made.
 func composed(t *testing.T, files map[string]string, vendors string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "deploy", "compose")
@@ -139,7 +139,7 @@ func composedProcess(p *types.Project, s types.ServiceConfig) (process, bool) {
 	return out, true
 }
 
-// wrong is what Compose cannot know to be wrong.
+// wrong returns what Compose cannot know to be wrong.
 func wrong(p *types.Project) []string {
 	var problems []string
 	for _, s := range p.Services {
@@ -169,7 +169,7 @@ func wrong(p *types.Project) []string {
 	return problems
 }
 
-// reached is what is wrong with how a process is reached, whom it calls, and how long it is given to end.
+// reached returns what is wrong with how a process is reached, whom it calls, and how long it is given to end.
 func reached(p *types.Project, s types.ServiceConfig, own process) []string {
 	var problems []string
 	for _, port := range s.Ports {
@@ -207,7 +207,7 @@ func leadsNowhere(p *types.Project, value string) bool {
 	return !ok || s.Name != "qstash" && !slices.Contains(s.Command, ":"+u.Port()) // QStash's port is its default
 }
 
-// hardened is what every container has to be, and what ours are besides.
+// hardened checks what every container has to be, and what our own also have to be.
 func hardened(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
 	require.NotEmpty(t, s.Restart, s.Name)

@@ -19,12 +19,12 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-// contract is what the code of a process says about its environment.
+// contract says what the code of a process says about its environment.
 type contract struct {
 	variables []config.Variable
 	load      func(environ map[string]string) error
 	addr, ops string // the variables of its two ports
-	// stop is how long it may take to end: the sum of the bounds that the comment at its Run gives. TestStopBounds compares
+	// stop says how long it may take to end: the sum of the bounds that the comment at its Run gives. TestStopBounds compares
 	// the two.
 	stop time.Duration
 }
@@ -60,7 +60,7 @@ func loading[T any](load func(map[string]string) (T, error)) func(map[string]str
 // process is one process as a deployment describes it.
 type process struct {
 	name    string            // where it is described, for reports
-	service string            // whose contract it has
+	service string            // the service that has its contract
 	environ map[string]string // its own
 	shared  map[string]string // what all processes get, whether they read it or not
 	files   map[string]string // what is mounted: path to content
@@ -76,7 +76,7 @@ func known(service, name string) (secret, ok bool) {
 	return false, name == "GOMEMLIMIT" // Go itself reads it
 }
 
-// environment is what is wrong with the variables of p. Secrets come from files, so that no inspection of a container shows them.
+// environment returns what is wrong with the variables of p. Secrets come from files, so that no inspection of a container shows them.
 func (p process) environment() []string {
 	var problems []string
 	environ := map[string]string{}
@@ -124,10 +124,10 @@ func (p process) port(variable string) string {
 	return port
 }
 
-// listens is where p serves.
+// listens returns where p serves.
 func (p process) listens() string { return p.port(contracts()[p.service].addr) }
 
-// ops is where p's probes ask.
+// ops returns where p's probes ask.
 func (p process) ops() string { return p.port(contracts()[p.service].ops) }
 
 // calls are the addresses that p calls others at: service to host:port.

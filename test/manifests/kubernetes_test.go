@@ -51,7 +51,7 @@ func filled(t *testing.T) map[string]string {
 	return files
 }
 
-// build is what the overlay applies. kustomize finds what is not there, and strict decoding what is misspelt.
+// build returns what the overlay applies. kustomize finds what is not there, and strict decoding what is misspelt.
 func build(t *testing.T, files map[string]string) (*applied, error) {
 	t.Helper()
 	memory := filesys.MakeFsInMemory()
@@ -275,7 +275,7 @@ func (c *applied) pod(name string, template core.PodTemplateSpec, serves bool) p
 	return p
 }
 
-// wrong is what keeps a process from starting, from being asked, from ending, or from finding another.
+// wrong returns what keeps a process from starting, from being asked, from ending, or from finding another.
 func (c *applied) wrong() []string {
 	var problems []string
 	for _, p := range c.pods() {
@@ -306,7 +306,7 @@ func (c *applied) wrong() []string {
 	return problems
 }
 
-// entrance is what the port is called that others use.
+// entrance returns what the port is called that others use.
 func (p process) entrance() string {
 	if p.service == "gateway" {
 		return "http"
@@ -314,7 +314,7 @@ func (p process) entrance() string {
 	return "grpc"
 }
 
-// probed is what is wrong with the ports and the probes of a pod.
+// probed returns what is wrong with the ports and the probes of a pod.
 func probed(p pod) []string {
 	var problems []string
 	for name, port := range map[string]string{"ops": p.ops(), p.entrance(): p.listens()} {
@@ -341,7 +341,7 @@ func probed(p pod) []string {
 	return problems
 }
 
-// ends is what is wrong with how long a pod may take to end.
+// ends returns what is wrong with how long a pod may take to end.
 func ends(p pod) []string {
 	var given time.Duration
 	if grace := p.template.Spec.TerminationGracePeriodSeconds; grace != nil {
@@ -356,7 +356,7 @@ func ends(p pod) []string {
 	return nil
 }
 
-// leads reports whether a port of a Service is where a process of ours serves, and no job.
+// leads reports whether a port of a Service is where one of our processes serves, and no job.
 func (c *applied) leads(name, port, service string) bool {
 	for _, s := range c.reached {
 		if s.Name != name {
@@ -374,7 +374,7 @@ func (c *applied) leads(name, port, service string) bool {
 	return false
 }
 
-// network is where the policies differ from who calls whom: what a process has an address of may be called, and nothing else.
+// network returns where the policies differ from who calls whom: what a process has an address of may be called, and nothing else.
 func (c *applied) network(from pod) []string {
 	var problems []string
 	for _, to := range c.pods() {

@@ -108,7 +108,7 @@ func TestProxies(t *testing.T) {
 	})
 }
 
-// nginxLocations is what a configuration says of every location, and of each by its match.
+// nginxLocations returns what a configuration says of every location, and of each by its match.
 func nginxLocations(t *testing.T, conf string) (common string, locations map[string]string) {
 	t.Helper()
 	locations = map[string]string{}
@@ -149,14 +149,14 @@ func nginxTime(t *testing.T, block, name string) time.Duration {
 	return d
 }
 
-// envoyFile is what a test asks of the configuration of Envoy.
+// envoyFile says what a test asks of the configuration of Envoy.
 type envoyFile struct {
 	hcm          *manager.HttpConnectionManager
 	body         int64
 	upstreamIdle time.Duration
 }
 
-// perRoute is what a route changes of the filter that buffers.
+// perRoute returns what a route changes of the filter that buffers.
 func (envoyFile) perRoute(t *testing.T, r *route.Route) *buffer.BufferPerRoute {
 	t.Helper()
 	changed := &buffer.BufferPerRoute{}
@@ -188,7 +188,7 @@ func envoy(t *testing.T, text string) (file envoyFile, routes map[string]*route.
 	return file, routes
 }
 
-// readEnvoy reads as Envoy does: an unknown field is an error, and every message within is held to the rules of its own definition.
+// readEnvoy reads as Envoy does: an unknown field is an error, and every message within is held to the rules of its definition.
 func readEnvoy(text string, into *bootstrap.Bootstrap) error {
 	encoded, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {

@@ -46,7 +46,7 @@ func replace(t *testing.T, files map[string]string, file, old, replacement strin
 	files[file] = strings.Replace(files[file], old, replacement, 1)
 }
 
-// run is a script of ours with an environment of its own; its output.
+// run is one of our scripts with its own environment; its output.
 func run(t *testing.T, environ []string, script string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{script}, args...)...)

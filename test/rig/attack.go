@@ -69,7 +69,7 @@ type attackStreamsCommand struct {
 	JSON     bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
-// Run prints what became of the streams.
+// Run prints what happened to the streams.
 func (c *attackStreamsCommand) Run(ctx context.Context, t terminal) error {
 	c.Target, c.Ops = cmp.Or(c.Target, t.environ["ONBOARDING_ADDR"]), cmp.Or(c.Ops, t.environ["ONBOARDING_OPS_ADDR"])
 	if c.Target == "" {

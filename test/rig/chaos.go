@@ -130,5 +130,5 @@ func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) 
 	}, nil
 }
 
-// driven is how many people take part in a run of processes by default.
+// driven says how many people take part in a run of processes by default.
 const driven = 150

@@ -27,7 +27,7 @@ type seedCommand struct {
 	Sender   string `default:"+15005550006" help:"The number that the messages came from."`
 }
 
-// Help is what --help says after the first line.
+// Help returns what --help says after the first line.
 func (c *seedCommand) Help() string {
 	return `ONBOARDING_DATABASE_URL and MESSAGING_DATABASE_URL name the databases, or ONBOARDING_DATABASE_MIGRATE_URL and
 MESSAGING_DATABASE_MIGRATE_URL where another login owns the tables; ". environ.sh" in the data folder of paceline up

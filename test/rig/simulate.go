@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// simulated is how many people a simulation has by default.
+	// simulated says how many people a simulation has by default.
 	simulated = 1000
-	// garbage is how much may pile up before it is collected: a simulation is short of time, not of memory.
+	// garbage says how much may pile up before it is collected: a simulation is short of time, not of memory.
 	garbage = 400
-	// progressEvery is how often a long simulation says how far it is.
+	// progressEvery says how often a long simulation says how far it is.
 	progressEvery = 10 * time.Second
 )
 

@@ -55,7 +55,7 @@ type read struct {
 	most int
 }
 
-// page is how many rows a page of the console has, and one more.
+// page says how many rows a page of the console has, and one more.
 const page = 51
 
 func readsOfOnboarding(pool *pgxpool.Pool) []read {
@@ -138,8 +138,8 @@ func readsOfMessaging(pool *pgxpool.Pool) []read {
 	}
 }
 
-// TestPlans holds what the console asks to indexes and to a number of blocks, beside people who were seeded, as the role and in the scope of an
-// operator, and likewise the claim of a send. docs/performance.md has how long it takes beside a million.
+// TestPlans holds what the console asks to indexes and to a number of blocks, next to people who were seeded, as the role and in the scope of an
+// operator, and likewise the claim of a send. docs/performance.md has how long it takes next to a million.
 func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")
@@ -176,7 +176,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// claim is that of a message under the caps of its phone, which are counted beside all messages there are.
+// claim is that of a message under the caps of its phone, which are counted among all messages there are.
 func claim(ctx context.Context, store *messages.Store) error {
 	to, err := sms.ParsePhone("+12015550042")
 	if err != nil {

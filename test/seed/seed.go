@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Config is what is written, and where.
+// Config says what is written, and where.
 type Config struct {
 	Onboarding, Messaging *pgx.Conn // of the owners of the tables; migrated
 	OrgID, Sender         string
@@ -26,13 +26,13 @@ type Config struct {
 	Wrote                 func(people int) error // is told of each chunk, by either database; may be nil
 }
 
-// Made is what was written.
+// Made says what was written.
 type Made struct{ People, Sessions, Messages int }
 
 // ErrPeople is of a database that has people already.
 var ErrPeople = errors.New("the onboarding database has people already; --add writes more beside them")
 
-// chunk is how many people are written in one transaction.
+// chunk says how many people are written in one transaction.
 const chunk = 5_000
 
 //nolint:gochecknoglobals // the statements, embedded
@@ -54,7 +54,7 @@ var (
 // id is a UUIDv7 of the columns at and h.
 const id = `(lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || substr(h, 1, 3) || '8' || substr(h, 4, 15))::uuid`
 
-// People is how many people there are for so many sessions: every fiftieth was never activated.
+// People returns how many people there are for so many sessions: every fiftieth was never activated.
 func People(sessions int) int { return sessions + (sessions-1)/49 }
 
 // Run writes them.
@@ -101,7 +101,7 @@ func Run(ctx context.Context, cfg Config) (Made, error) {
 	return Made{People: people, Sessions: sessions, Messages: sessions * (cfg.Messages / cfg.Sessions)}, errors.Join(failed[:]...)
 }
 
-// database is what is written into one of the two.
+// database says what is written into one of the two.
 type database struct {
 	name       string
 	conn       *pgx.Conn

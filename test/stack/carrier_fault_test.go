@@ -75,7 +75,7 @@ func TestCarrierFaults(t *testing.T) {
 	carrierRefuses(t)
 }
 
-// carrierRefuses are the answers that say what became of a text.
+// carrierRefuses are the answers that say what happened to a text.
 func carrierRefuses(t *testing.T) {
 	t.Helper()
 	t.Run("S0_65_UnknownAndNeverTakenIsVisibleAndNotSentAgain", func(t *testing.T) {

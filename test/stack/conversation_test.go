@@ -166,7 +166,7 @@ func replies(entries []entryJSON) (n int) {
 	return n
 }
 
-// everyMessage is what messaging has of the whole organisation.
+// everyMessage returns what messaging has of the whole organisation.
 func (b *bundle) everyMessage(t *testing.T) []messageJSON {
 	t.Helper()
 	var page struct {

@@ -13,7 +13,7 @@ import (
 
 // TestCrashMatrix cuts the connection at every single call that crosses a boundary during a conversation, in every way that
 // a crash on one of its sides can look to the other. Whatever is lost, the person gets every text once, paced, and the
-// interview begins; only a text whose outcome cannot be known is not sent again, visibly.
+// interview begins; only a text with an outcome that cannot be known is not sent again, visibly.
 func TestCrashMatrix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// TestEngagementInput is what people's programs get wrong, from the route to the tables: the answer names the field and what is allowed, and
+// TestEngagementInput checks what people's programs get wrong, from the route to the tables: the answer names the field and what is allowed, and
 // nothing is recorded.
 func TestEngagementInput(t *testing.T) {
 	if testing.Short() {

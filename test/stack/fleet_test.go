@@ -92,7 +92,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// start starts all three, one of them with an environment of its own, until the test ends.
+// start starts all three, one of them with its own environment, until the test ends.
 func (f *fleet) start(t *testing.T, one string, changed map[string]string) {
 	t.Helper()
 	for _, name := range []string{stack.Messaging, stack.Onboarding, stack.Gateway} {

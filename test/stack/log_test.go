@@ -21,7 +21,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// logbook is what the services of a stack have logged, from the least severe line on.
+// logbook says what the services of a stack have logged, from the least severe line on.
 type logbook struct {
 	mu    sync.Mutex
 	lines []string
@@ -129,7 +129,7 @@ func (b *bundle) secrets() map[string]string {
 	return secrets
 }
 
-// TestLogs is what all processes together keep to themselves.
+// TestLogs checks what all processes together keep to themselves.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 

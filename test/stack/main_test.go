@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	pgtest.Run(m)
 }
 
-// noon is when every test begins.
+// noon says when every test begins.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
 // patience bounds every wait for the stack, in real time. It is only ever used up by a failure.
@@ -59,7 +59,7 @@ type bundle struct {
 	standstill            sync.Mutex // until lets no time pass while it is locked
 }
 
-// setup starts a stack whose environment is changed by the pairs of names and values that follow.
+// setup starts a stack with an environment that is changed by the pairs of names and values that follow.
 func setup(t *testing.T, changes ...string) *bundle {
 	t.Helper()
 	b := prepare(t)
@@ -188,11 +188,11 @@ func (b *bundle) advance() (planned bool) {
 	return planned
 }
 
-// slack is how long, in real time, until waits for busy services before it takes what they do for abandoned: then only a
+// slack says how long, in real time, until waits for busy services before it takes what they do for abandoned: then only a
 // lease brings it to an end. It is longer than any call to Twilio may take here.
 const slack = 2 * time.Second
 
-// busy reports whether a service is in the middle of something that neither vendor knows of, such as a send whose caller
+// busy reports whether a service is in the middle of something that neither vendor knows of, such as a send after its caller
 // has lost it. The clock waits for that: work takes no time on it, or a lease would run out under a worker that is merely slow.
 func (b *bundle) busy(t *testing.T) bool {
 	t.Helper()

@@ -69,7 +69,7 @@ func (b *bundle) ends(t *testing.T, id, how string) (text textJSON) {
 	return text
 }
 
-// texted is what a number got, and when.
+// texted returns what a number got, and when.
 func (b *bundle) texted(number string) map[string]time.Time {
 	texts := map[string]time.Time{}
 	for _, m := range b.vendors.Twilio.Messages() {
@@ -80,7 +80,7 @@ func (b *bundle) texted(number string) map[string]time.Time {
 	return texts
 }
 
-// TestOutboundQueue is what is sent beside a conversation.
+// TestOutboundQueue checks what is sent next to a conversation.
 func TestOutboundQueue(t *testing.T) {
 	t.Parallel()
 	t.Run("S0_07_AConversationLeavesNoRowInItAndAnotherMessageDoesNotMoveTheBurst", burstBesideAReminder)

@@ -277,7 +277,7 @@ func (p *person) consent(t *testing.T) consentJSON {
 	return read
 }
 
-// heard is what Twilio has taken for the person from us, oldest first. What Twilio itself answers to STOP is not in it.
+// heard returns what Twilio has taken for the person from us, oldest first. What Twilio itself answers to STOP is not in it.
 func (p *person) heard() []twilio.Message {
 	var ours []twilio.Message
 	for _, m := range p.b.vendors.Twilio.Messages() {
@@ -319,7 +319,7 @@ func (p *person) requireHeard(t *testing.T, keys ...string) {
 	require.Equal(t, want, got)
 }
 
-// at is when Twilio took a text, on the clock. It must have taken it once.
+// at returns when Twilio took a text, on the clock. It must have taken it once.
 func (p *person) at(t *testing.T, key string) time.Time {
 	t.Helper()
 	body := p.text(t, key)

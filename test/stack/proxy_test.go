@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// moment is when a call loses its connection.
+// moment says when a call loses its connection.
 type moment int
 
 const (
@@ -43,7 +43,7 @@ func (b *breaker) arm(at int, when moment) {
 	b.calls, b.at, b.when = 0, at, when
 }
 
-// seen is how many calls crossed since arm.
+// seen returns how many calls crossed since arm.
 func (b *breaker) seen() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +170,7 @@ type carried struct {
 	strike         func()
 
 	mu     sync.Mutex
-	doomed uint32 // the call whose answer is lost, 0 for none
+	doomed uint32 // the call that loses its answer, 0 for none
 }
 
 // cut ends both sides; what is under way is lost.

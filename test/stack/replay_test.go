@@ -105,7 +105,7 @@ func record(b *bundle, lost int) func() []string {
 	}
 }
 
-// as is a context whose calls carry a token for a principal.
+// as returns a context with a token for a principal in its calls.
 func (b *bundle) as(t *testing.T, p rpc.Principal) context.Context {
 	t.Helper()
 	token, err := b.services.Secrets.ServiceToken(p, b.clock.Now, time.Hour)

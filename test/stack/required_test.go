@@ -72,7 +72,7 @@ func TestRequiredFields(t *testing.T) {
 	}
 }
 
-// requests is what this test reads of /openapi.yaml.
+// requests says what this test reads of /openapi.yaml.
 type requests struct {
 	Paths map[string]map[string]struct {
 		OperationID string `yaml:"operationId"`

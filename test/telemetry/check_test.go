@@ -21,7 +21,7 @@ const root = "../.."
 
 var promql = parser.NewParser(parser.Options{})
 
-// exported is what the services export, in the words of a query: the names of series, with their labels and the labels' values.
+// exported says what the services export, in the words of a query: the names of series, with their labels and the labels' values.
 type exported struct {
 	labels map[string]map[string]map[string]bool
 	gauges map[string]bool

@@ -43,7 +43,7 @@ const (
 // longest bounds every wait for the stack. It is only ever used up by a failure.
 const longest = 30 * time.Second
 
-// seen is what one whole conversation leaves in logs, metrics and traces.
+// seen says what one whole conversation leaves in logs, metrics and traces.
 type seen struct {
 	session string
 	goal    string
@@ -51,13 +51,13 @@ type seen struct {
 	metrics exported // of all three services
 }
 
-// played is what the one conversation left, which every test reads.
+// played says what the one conversation left, which every test reads.
 var played struct {
 	once sync.Once
 	left seen
 }
 
-// conversation plays one on a stack of its own, from the activation to the last receipt, with a collector of traces beside it.
+// conversation plays one on its own stack, from the activation to the last receipt, with a collector of traces.
 func conversation(t *testing.T) seen {
 	t.Helper()
 	played.once.Do(func() { played.left = play(t) })

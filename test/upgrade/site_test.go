@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
-// site is a deployment whose three services are processes, each of the release that it was last started from.
+// site is a deployment with three services as processes, each of the release that it was last started from.
 type site struct {
 	t        *testing.T
 	environ  map[string]string
@@ -33,7 +33,7 @@ type site struct {
 	running  map[string]*exec.Cmd
 	client   *http.Client
 	carrier  *twilio.Emulator
-	accepted chan twilio.Message // messages of ours that Twilio took
+	accepted chan twilio.Message // our messages that Twilio took
 }
 
 // found makes the place: databases on the schema of a release, both vendors, and no service yet.
@@ -99,7 +99,7 @@ func (s *site) start(r release, service string) {
 	s.running[service] = cmd
 }
 
-// ready is what a service says about itself; 0 when it says nothing.
+// ready returns what a service says about itself; 0 when it says nothing.
 func (s *site) ready(service string) int {
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.ops[service]+"/readyz", http.NoBody)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 const mapOfTwo = "S0-01\t%s\nS0-02\t%s\n"
 
-// stream is what `go test -json` writes of lines such as "pass gateway TestStep/S0_01_Works"; "output" lines go on with a text.
+// stream returns what `go test -json` writes of lines such as "pass gateway TestStep/S0_01_Works"; "output" lines go on with a text.
 func stream(t *testing.T, lines ...string) *bytes.Buffer {
 	t.Helper()
 	var out bytes.Buffer
