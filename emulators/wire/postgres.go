@@ -32,8 +32,8 @@ func OpenPostgres(ctx context.Context, database string) (*Wire, string, error) {
 	return w, u.String(), err
 }
 
-// AsksPostgresNothing reports whether a caller may send this to Postgres before a query: the greeting, of which the first message has no type, and pgx's
-// check that a connection that was idle for a second is alive. Whether either occurs depends on the machine's clock.
+// AsksPostgresNothing reports whether a caller may send this to Postgres before a query: the greeting, of which the first message has no
+// type, and pgx's check that a connection that was idle for a second is alive. Whether either occurs depends on the machine's clock.
 func AsksPostgresNothing(said []byte) bool {
 	return said[0] == 0 || bytes.HasPrefix(said, []byte("Q")) && bytes.Contains(said, []byte("-- ping"))
 }

@@ -11,8 +11,8 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// story is a scene with a person whom engagement has followed for weeks, as it should: they wrote, were away, got a goodbye, answered 2, got
-// the reminder that they were promised, and returned.
+// story is a scene with a person whom engagement has followed for weeks, as it should: they wrote, were away, got a goodbye, answered 2,
+// got the reminder that they were promised, and returned.
 type story struct {
 	*scene
 

@@ -42,8 +42,8 @@ func writeFlow(dir string, change func(f *flowFile)) (path string, flow session.
 	return path, flow, os.WriteFile(path, text, 0o600)
 }
 
-// drawn is the flow of a world: the built-in one, or one in which the last message waits for the receipt of the one before it, or one that sends
-// nothing again without an operator's word, or both.
+// drawn is the flow of a world: the built-in one, or one in which the last message waits for the receipt of the one before it, or one that
+// sends nothing again without an operator's word, or both.
 func drawn(d dice) func(f *flowFile) {
 	r := d.roll("flow")
 	return func(f *flowFile) {

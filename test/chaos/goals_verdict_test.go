@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGoalsVerdict spoils one thing after the other of a run of three goals that went well: one completed, one was cancelled in time, and one
-// failed because its device was offline.
+// TestGoalsVerdict spoils one thing after the other of a run of three goals that went well: one completed, one was cancelled in time, and
+// one failed because its device was offline.
 func TestGoalsVerdict(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

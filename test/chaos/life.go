@@ -204,8 +204,8 @@ func (p *person) prefers(to consent.Switch, acknowledged bool) {
 	}
 }
 
-// considersGoodbye returns what the person makes of the n-th goodbye that they hear. When the days are over they are silent: who answered would
-// get another one two weeks later.
+// considersGoodbye returns what the person makes of the n-th goodbye that they hear. When the days are over they are silent: who answered
+// would get another one two weeks later.
 func (p *person) considersGoodbye(n int) {
 	if p.c.elapsed() >= p.c.tempo.days {
 		return

@@ -344,8 +344,8 @@ func (p *person) busy() bool {
 	return p.pending > 0
 }
 
-// story returns what the person heard of their conversation, and when. The workers of outreach take turns, and which comes first is up to the
-// machine.
+// story returns what the person heard of their conversation, and when. The workers of outreach take turns, and which comes first is up to
+// the machine.
 func (p *person) story() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -138,8 +138,8 @@ func readsOfMessaging(pool *pgxpool.Pool) []read {
 	}
 }
 
-// TestPlans holds what the console asks to indexes and to a number of blocks, next to people who were seeded, as the role and in the scope of an
-// operator, and likewise the claim of a send. docs/performance.md has how long it takes next to a million.
+// TestPlans holds what the console asks to indexes and to a number of blocks, next to people who were seeded, as the role and in the scope
+// of an operator, and likewise the claim of a send. docs/performance.md has how long it takes next to a million.
 func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")

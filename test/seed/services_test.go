@@ -15,7 +15,8 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// TestServicesSendNothingToThoseWhoWereSeeded runs the product on their databases, two days later, until its loops have come to rest many times.
+// TestServicesSendNothingToThoseWhoWereSeeded runs the product on their databases, two days later, until its loops have come to rest many
+// times.
 func TestServicesSendNothingToThoseWhoWereSeeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")

@@ -14,8 +14,8 @@ import (
 // otherOrg owns no sender.
 const otherOrg = "00000000-0000-7000-8000-000000000002"
 
-// TestAccess checks who may see and do what, from the token over the gateway to the rows of both services. Which tokens are believed and who may
-// call which method is tested at each of them.
+// TestAccess checks who may see and do what, from the token over the gateway to the rows of both services. Which tokens are believed and
+// who may call which method is tested at each of them.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

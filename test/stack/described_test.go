@@ -17,8 +17,8 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// described is a transport that refuses an answer of the gateway which /openapi.yaml does not have. The gateway's golden cases hold its own part
-// to the description; here it is what the services really answer.
+// described is a transport that refuses an answer of the gateway which /openapi.yaml does not have. The gateway's golden cases hold its
+// own part to the description; here it is what the services really answer.
 type described struct{ *http.Transport }
 
 var description = sync.OnceValues(func() (routers.Router, error) { //nolint:gochecknoglobals // read once

@@ -12,8 +12,8 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// TestEngagementInput checks what people's programs get wrong, from the route to the tables: the answer names the field and what is allowed, and
-// nothing is recorded.
+// TestEngagementInput checks what people's programs get wrong, from the route to the tables: the answer names the field and what is
+// allowed, and nothing is recorded.
 func TestEngagementInput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")

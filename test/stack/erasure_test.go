@@ -46,7 +46,8 @@ func (p *person) erased(t *testing.T) (e erasureJSON) {
 	return e
 }
 
-// TestErasure has a person converse, say STOP and be erased: none of their words, names or numbers is left in either database, their STOP is.
+// TestErasure has a person converse, say STOP and be erased: none of their words, names or numbers is left in either database, their STOP
+// is.
 func TestErasure(t *testing.T) {
 	t.Parallel()
 

@@ -26,8 +26,8 @@ func (p *person) enrolDevice(t *testing.T) (id, token string) {
 	return registered.Device.ID, registered.Token
 }
 
-// TestGoalInput checks what people and devices get wrong, from the route to the tables: each is told what, a device's connection ends where it
-// must, nothing is recorded, and the goal that there is stays.
+// TestGoalInput checks what people and devices get wrong, from the route to the tables: each is told what, a device's connection ends
+// where it must, nothing is recorded, and the goal that there is stays.
 func TestGoalInput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")

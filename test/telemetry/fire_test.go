@@ -23,8 +23,8 @@ import (
 // begin is the first minute of every series.
 var begin = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// TestAlertsFire plays what was measured to Prometheus' own engine, a value a minute, in the notation of promtool's rule tests: each alert is
-// provoked, and clears once the cause is gone.
+// TestAlertsFire plays what was measured to Prometheus' own engine, a value a minute, in the notation of promtool's rule tests: each alert
+// is provoked, and clears once the cause is gone.
 func TestAlertsFire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")
@@ -296,8 +296,8 @@ func alertOf(t *testing.T, name string) rulefmt.Rule {
 	return rulefmt.Rule{}
 }
 
-// burns evaluates a rule every minute for two hours, and for twice its time, and says in which minute any of its alerts has first been pending for its time, and in
-// which none is any more; -1 for what does not happen.
+// burns evaluates a rule every minute for two hours, and for twice its time, and says in which minute any of its alerts has first been
+// pending for its time, and in which none is any more; -1 for what does not happen.
 func burns(t *testing.T, rule rulefmt.Rule, series storage.Queryable) (fires, clears int) {
 	t.Helper()
 	fires = -1

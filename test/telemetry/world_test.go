@@ -179,8 +179,8 @@ func do(t *testing.T, req *http.Request) (int, []byte) {
 	return resp.StatusCode, answer
 }
 
-// scrape adds what Prometheus stores of an ops port: it asks for OpenMetrics, as Prometheus does first, and reads the answer with Prometheus'
-// own parser, which also decides how the bound of a bucket is spelled.
+// scrape adds what Prometheus stores of an ops port: it asks for OpenMetrics, as Prometheus does first, and reads the answer with
+// Prometheus' own parser, which also decides how the bound of a bucket is spelled.
 func scrape(t *testing.T, addr string, into exported) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/metrics", nil)

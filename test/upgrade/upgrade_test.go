@@ -109,8 +109,8 @@ func underAConversation(t *testing.T, before, after release) {
 	})
 }
 
-// wordsAboutReminders has a person write of reminders while onboarding and messaging are of different releases: the message is recorded, its
-// job completed, and the words are kept, whichever of them reads it.
+// wordsAboutReminders has a person write of reminders while onboarding and messaging are of different releases: the message is recorded,
+// its job completed, and the words are kept, whichever of them reads it.
 func wordsAboutReminders(t *testing.T, before, after release) {
 	t.Helper()
 	for name, mix := range map[string]struct{ onboarding, messaging release }{
