@@ -56,32 +56,6 @@ import (
 
 func helped() { pause.For(8 * time.Second) } // in-process sleep detected - use the QStash delay parameter
 
-== services/onboarding/publishes.go
-package onboarding
-
-import (
-	"context"
-
-	"paceline.internal/platform/qstash"
-)
-
-func publishesHere(ctx context.Context, p *qstash.Publisher, job qstash.Job) {
-	_, _ = p.Publish(ctx, job) // second publisher of steps detected
-}
-
-== services/messaging/nudge/nudge.go
-package nudge
-
-import (
-	"context"
-
-	"paceline.internal/platform/qstash"
-)
-
-func nudge(ctx context.Context, p *qstash.Publisher) {
-	_, _ = p.Publish(ctx, qstash.Job{})         // second publisher of steps detected
-}
-
 == services/onboarding/enqueues.go
 package onboarding
 

@@ -74,7 +74,7 @@ func mutations() []mutation {
 			old:  "set(HeaderDeduplicationID, job.DedupID.id)", without: `set(HeaderDeduplicationID, "")`,
 		},
 		{
-			guard: "outreach that may have been sent is not cancelled", in: "./services/onboarding", run: "TestOutreach",
+			guard: "outreach that may have been sent is not cancelled", in: "./services/onboarding", run: "TestOperatorsOfOutreach",
 			file: "services/onboarding/postgres/engagement_outreach.go",
 			old:  "		if begun {", without: "		if false {",
 		},
@@ -126,7 +126,7 @@ func mutations() []mutation {
 			old:  "const sqlRemindersOff = `u.reminds and exists (", without: "const sqlRemindersOff = `u.reminds and false and exists (",
 		},
 		{
-			guard: "words about consent of one phone are taken one after the other, also the first ones", in: "./services/messaging/inbox", run: "TestAnOptOutThatIsSentTwiceAtOnceIsOneLine|TestRecordInbound",
+			guard: "words about consent of one phone are taken one after the other, also the first ones", in: "./services/messaging/postgres", run: "TestLedgerIsAChain",
 			file: "services/messaging/postgres/ledger.go",
 			old:  "batch.Queue(sqlLock, args)", without: "batch.Queue(`select @org::uuid, @phone::text`, args)",
 		},

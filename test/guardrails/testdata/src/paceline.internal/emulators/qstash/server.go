@@ -1,3 +1,0 @@
-package qstash
-
-const publishPath = "/v2/publish/"
