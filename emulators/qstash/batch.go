@@ -45,7 +45,7 @@ func (e *Emulator) publishItem(item batchItem, remote string) any {
 	for name, value := range item.Headers {
 		h.Set(name, value)
 	}
-	if len(item.Body) > int(e.cfg.Plan.MaxBody) {
+	if len(item.Body) > maxBody {
 		return map[string]string{"error": "message is larger than the plan allows"}
 	}
 	if item.Queue != "" {

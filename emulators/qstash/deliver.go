@@ -156,7 +156,7 @@ func (e *Emulator) request(ctx context.Context, key string, due Delivery) outcom
 	req.Header.Set(api.HeaderMessageID, m.ID)
 	req.Header.Set(api.HeaderRetried, strconv.Itoa(due.Retried))
 	req.Header.Set(api.HeaderSignature, signature)
-	req.Header.Set(api.HeaderRegion, e.cfg.Region)
+	req.Header.Set(api.HeaderRegion, "EU-CENTRAL-1")
 	req.Header.Set(api.HeaderCallerIP, m.CallerIP)
 
 	resp, err := e.http.Do(req)

@@ -32,12 +32,6 @@ type Config struct {
 	Clock clock.Clock
 	// HTTPClient makes the deliveries; nil means one with a connection pool. Redirects are never followed.
 	HTTPClient *http.Client
-	// Token, CurrentKey and NextKey replace DevToken, DevCurrentKey and DevNextKey.
-	Token, CurrentKey, NextKey string
-	// Plan holds the limits of the account; zero means PayAsYouGo.
-	Plan Plan
-	// Region says what deliveries name as their origin; empty means EU-CENTRAL-1.
-	Region string
 	// OnEvent gets every event, in the order of the record and one at a time, before Idle returns. It may read
 	// the emulator, and must neither block nor wait for Idle.
 	OnEvent func(Event)
@@ -45,25 +39,12 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Plan is the limits of an account.
-type Plan struct {
-	// MaxDelay is the longest Upstash-Delay or distance to Upstash-Not-Before.
-	MaxDelay time.Duration
-	// MaxBody is the largest message in bytes.
-	MaxBody int64
-	// MaxTimeout says how long one attempt may take.
-	MaxTimeout time.Duration
-}
-
-// Free is the plan without a price: https://upstash.com/pricing/qstash.
-func Free() Plan {
-	return Plan{MaxDelay: 7 * 24 * time.Hour, MaxBody: 1 << 20, MaxTimeout: 15 * time.Minute}
-}
-
-// PayAsYouGo is the first paid plan: https://upstash.com/pricing/qstash.
-func PayAsYouGo() Plan {
-	return Plan{MaxDelay: 365 * 24 * time.Hour, MaxBody: 10 << 20, MaxTimeout: 2 * time.Hour}
-}
+// The limits of the first paid plan: https://upstash.com/pricing/qstash.
+const (
+	maxDelay   = 365 * 24 * time.Hour // of Upstash-Delay, and until Upstash-Not-Before
+	maxBody    = 10 << 20             // bytes of a message
+	maxTimeout = 2 * time.Hour        // of one attempt
+)
 
 // Emulator is one QStash account and the machinery behind it. It is an http.Handler that must be reached without a
 // ServeMux in front, since that would clean the destination's "//" out of the path. Close or Shutdown ends it.
@@ -99,8 +80,8 @@ func New(cfg Config) *Emulator {
 	e := &Emulator{
 		cfg:        cfg,
 		http:       deliveryClient(cfg.HTTPClient),
-		current:    cfg.CurrentKey,
-		next:       cfg.NextKey,
+		current:    DevCurrentKey,
+		next:       DevNextKey,
 		messages:   map[string]*message{},
 		duplicates: newDuplicates(),
 		timers:     map[*timer]struct{}{},
@@ -110,20 +91,8 @@ func New(cfg Config) *Emulator {
 }
 
 func withDefaults(cfg Config) Config {
-	fill := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	fill(&cfg.Token, DevToken)
-	fill(&cfg.CurrentKey, DevCurrentKey)
-	fill(&cfg.NextKey, DevNextKey)
-	fill(&cfg.Region, "EU-CENTRAL-1")
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
-	}
-	if cfg.Plan == (Plan{}) {
-		cfg.Plan = PayAsYouGo()
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

@@ -307,15 +307,15 @@ func TestCancelInFlight(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	r := setup(t, func(cfg *emulator.Config) { cfg.Plan = emulator.Free() })
-	m := r.message("week")
-	m.Delay = 7 * 24 * time.Hour
+	r := setup(t)
+	m := r.message("year")
+	m.Delay = 365 * 24 * time.Hour
 	r.publish(m)
 	m = r.message("more")
-	m.Delay = 7*24*time.Hour + time.Second
+	m.Delay = 365*24*time.Hour + time.Second
 	require.Equal(t, 400, r.refusal(m))
 	m = r.message("large")
-	m.Body = make([]byte, 1<<20+1)
+	m.Body = make([]byte, 10<<20+1)
 	require.Equal(t, 413, r.refusal(m))
 }
 

@@ -54,7 +54,7 @@ type message struct {
 
 // publish answers POST /v2/publish/{destination}.
 func (e *Emulator) publish(w http.ResponseWriter, r *http.Request, destination string) {
-	body, err := readBody(w, r, e.cfg.Plan.MaxBody)
+	body, err := readBody(w, r, maxBody)
 	var m *message
 	var dedupKey string
 	if err == nil {
@@ -157,7 +157,7 @@ func (e *Emulator) read(h http.Header, remote, destination string, body []byte) 
 	if err := checkDestination(destination); err != nil {
 		return nil, "", err
 	}
-	own, err := readSettings(h, "Upstash-", e.cfg.Plan)
+	own, err := readSettings(h, "Upstash-")
 	if err != nil {
 		return nil, "", err
 	}
@@ -167,10 +167,10 @@ func (e *Emulator) read(h http.Header, remote, destination string, body []byte) 
 		m.Header["Content-Type"] = contentType
 	}
 	m.CallerIP, _, _ = net.SplitHostPort(remote) // empty when the server is no TCP server
-	if m.NotBefore, err = notBefore(h, m.CreatedAt, e.cfg.Plan); err != nil {
+	if m.NotBefore, err = notBefore(h, m.CreatedAt); err != nil {
 		return nil, "", err
 	}
-	if err := m.readCallbacks(h, e.cfg.Plan); err != nil {
+	if err := m.readCallbacks(h); err != nil {
 		return nil, "", err
 	}
 	key, err := m.dedupKey(h)
@@ -190,17 +190,17 @@ func (e *Emulator) newMessage(destination string, s settings, body []byte) *mess
 }
 
 // readCallbacks reads the URLs of the callbacks, and their settings.
-func (m *message) readCallbacks(h http.Header, plan Plan) (err error) {
+func (m *message) readCallbacks(h http.Header) (err error) {
 	m.Callback, m.FailureCallback = h.Get(api.HeaderCallback), h.Get(api.HeaderFailureCallback)
 	for _, callback := range []string{m.Callback, m.FailureCallback} {
 		if callback != "" && checkDestination(callback) != nil {
 			return badRequest("invalid callback url: endpoint has invalid scheme, add http:// or https://")
 		}
 	}
-	if m.callback, err = readSettings(h, api.HeaderCallbackPrefix, plan); err != nil {
+	if m.callback, err = readSettings(h, api.HeaderCallbackPrefix); err != nil {
 		return err
 	}
-	m.failureCallback, err = readSettings(h, api.HeaderFailureCallbackPrefix, plan)
+	m.failureCallback, err = readSettings(h, api.HeaderFailureCallbackPrefix)
 	return err
 }
 

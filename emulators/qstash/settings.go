@@ -24,8 +24,8 @@ type settings struct {
 }
 
 // readSettings reads the headers that begin with prefix: "Upstash-" for the message itself.
-func readSettings(h http.Header, prefix string, plan Plan) (settings, error) {
-	s := settings{method: http.MethodPost, retries: defaultRetries, timeout: plan.MaxTimeout, forward: http.Header{}}
+func readSettings(h http.Header, prefix string) (settings, error) {
+	s := settings{method: http.MethodPost, retries: defaultRetries, timeout: maxTimeout, forward: http.Header{}}
 	get := func(name string) string { return h.Get(prefix + strings.TrimPrefix(name, "Upstash-")) }
 
 	if raw := get(api.HeaderMethod); raw != "" {
@@ -47,7 +47,7 @@ func readSettings(h http.Header, prefix string, plan Plan) (settings, error) {
 			return s, badRequest("invalid timeout")
 		}
 		if timeout > 0 {
-			s.timeout = min(timeout, plan.MaxTimeout)
+			s.timeout = min(timeout, maxTimeout)
 		}
 	}
 	var err error
@@ -63,7 +63,7 @@ func readSettings(h http.Header, prefix string, plan Plan) (settings, error) {
 }
 
 // notBefore is the time that the headers ask for: Not-Before in unix seconds, else Delay, else now.
-func notBefore(h http.Header, now time.Time, plan Plan) (time.Time, error) {
+func notBefore(h http.Header, now time.Time) (time.Time, error) {
 	// QStash refuses a delayed callback at insertion (changelog of March 2025).
 	if h.Get("Upstash-Callback-Delay") != "" || h.Get("Upstash-Failure-Callback-Delay") != "" {
 		return now, badRequest("a callback cannot be delayed")
@@ -83,7 +83,7 @@ func notBefore(h http.Header, now time.Time, plan Plan) (time.Time, error) {
 		}
 		due = time.Unix(unix, 0)
 	}
-	if due.Sub(now) > plan.MaxDelay {
+	if due.Sub(now) > maxDelay {
 		return now, badRequest("maximum delay of the plan exceeded")
 	}
 	if due.Before(now) {

@@ -40,11 +40,8 @@ type Config struct {
 	// Services maps a messaging service's SID to its numbers. A recipient always hears from the same one of them.
 	Services map[string][]string
 
-	// InboundURL says where messages from phones are posted; it may carry connection overrides ("#rc=3&rp=all"). Empty
-	// means that no application listens. SetInboundURL changes it.
-	InboundURL string
-	Receipts   Receipts
-	Script     Script
+	Receipts Receipts
+	Script   Script
 
 	HTTPClient *http.Client // posts the callbacks; nil means a new client
 	OnEvent    func(Event)  // gets every event as it happens, without any lock held; may be nil
@@ -107,7 +104,7 @@ func New(cfg Config) (*Emulator, error) {
 	cfg.HTTPClient = &client
 
 	e := &Emulator{
-		cfg: cfg, began: cfg.Clock.Now(), scopes: scopes, inboundURL: cfg.InboundURL, work: newWork(cfg.Clock),
+		cfg: cfg, began: cfg.Clock.Now(), scopes: scopes, work: newWork(cfg.Clock),
 		posts: make(chan struct{}, concurrentPosts), director: director{script: cfg.Script},
 		bySID: map[string]*Message{}, optedOut: map[subscription]bool{}, lastPost: map[string]chan struct{}{},
 	}
@@ -141,7 +138,8 @@ func scopesOf(cfg Config) (map[string]string, error) {
 // ServeHTTP answers as api.twilio.com does.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.api.ServeHTTP(w, r) }
 
-// SetInboundURL changes where messages from phones are posted, for a stack that learns its address after the emulator's.
+// SetInboundURL says where messages from phones are posted. The URL may carry connection overrides ("#rc=3&rp=all"). An empty one, the
+// default, means that no application listens.
 func (e *Emulator) SetInboundURL(url string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -51,7 +51,7 @@ func setup(t *testing.T, edits ...func(*twilio.Config)) *bundle {
 	cfg := twilio.Config{
 		Clock: b.clock, AccountSID: account, AuthToken: token,
 		Numbers: []string{number}, Services: map[string][]string{service: {pooled1, pooled2}},
-		InboundURL: b.app.url + "/inbound", OnEvent: b.events.add,
+		OnEvent: b.events.add,
 	}
 	for _, edit := range edits {
 		edit(&cfg)
@@ -59,6 +59,7 @@ func setup(t *testing.T, edits ...func(*twilio.Config)) *bundle {
 	emulator, err := twilio.New(cfg)
 	require.NoError(t, err)
 	b.emulator = emulator
+	emulator.SetInboundURL(b.app.url + "/inbound")
 	t.Cleanup(emulator.Close)
 	server := httptest.NewServer(emulator)
 	t.Cleanup(server.Close)
