@@ -28,7 +28,6 @@ type Processes struct {
 	SilenceEvery, SilenceFor time.Duration
 	Settle                   time.Duration // how long everything has to come to its end afterwards
 	Gap                      time.Duration // between the messages of a burst; 0 is the built-in flow
-	Keep                     bool          // the folder of the run, also when every promise was kept
 
 	Program []string          // how this program is started so that it serves the service with the name that is added
 	Environ map[string]string // for the processes, on top of what they need; Knobs are in it
@@ -97,12 +96,12 @@ func (p Processes) run(ctx context.Context) (s *site, report Report, err error) 
 	s, err = p.open(ctx)
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err != nil {
-		s.keep = p.Keep || ctx.Err() == nil
+		s.keep = ctx.Err() == nil
 		return s, Report{}, err
 	}
 	p.Tell(fmt.Sprintf("seed %d; %d processes and Postgres %s are up, their output in %s", p.Seed, len(s.services), s.postgres.version, s.dir))
 	report, err = s.play(ctx)
-	s.keep = p.Keep || ctx.Err() == nil && (err != nil || !report.Kept)
+	s.keep = ctx.Err() == nil && (err != nil || !report.Kept)
 	if s.keep {
 		report.Folder = s.dir
 	}

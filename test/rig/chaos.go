@@ -34,7 +34,6 @@ type chaosCommand struct {
 	SilenceFor   time.Duration `default:"30s" help:"With --processes: how long a wire is silent, on average."`
 	Settle       time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last of them."`
 	Gap          time.Duration `help:"With --processes: the pause between the messages of a burst, instead of that of the built-in flow."`
-	Keep         bool          `help:"With --processes: keep the folder with the output of every process also when nothing went wrong."`
 	JSON         bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
@@ -57,7 +56,7 @@ With --goals the processes are two of each service behind balancers, and stream 
 are said over the API at a steady rate and fall due some seconds later. Connections of devices are cut every few seconds, and one process
 or Postgres is killed with SIGKILL, those that hold devices included. In the end each goal must have run exactly once by what its device
 wrote down, or have failed with a reason that is true. --cancel 1 has every goal cancelled while its callback is under way, and compares
-the answers with what ran. --duration, --kill-every, --settle, --seed, --keep and --json are as with --processes.
+the answers with what ran. --duration, --kill-every, --settle, --seed and --json are as with --processes.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
 RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are.
@@ -125,7 +124,7 @@ func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) 
 	}
 	maps.Copy(knobs, t.inherited())
 	return chaos.Processes{
-		Seed: seed, Duration: c.Duration, KillEvery: c.KillEvery, Settle: c.Settle, Keep: c.Keep, Program: []string{program, "serve"},
+		Seed: seed, Duration: c.Duration, KillEvery: c.KillEvery, Settle: c.Settle, Program: []string{program, "serve"},
 		Environ: knobs, Clock: clock.System(), Tell: t.teller(c.JSON),
 	}, nil
 }

@@ -19,12 +19,8 @@ import (
 
 // seedCommand fills both databases with people who were never here.
 type seedCommand struct {
-	Sessions int    `default:"1000000" help:"How many sessions."`
-	Messages int    `default:"10000000" help:"How many messages; each session gets as many as the other."`
-	Add      bool   `help:"Also when there are people already."`
-	Force    bool   `help:"Also when a database is not on this machine."`
-	Org      string `default:"00000000-0000-7000-8000-000000000001" help:"Whose they are."`
-	Sender   string `default:"+15005550006" help:"The number that the messages came from."`
+	Sessions int `default:"1000000" help:"How many sessions."`
+	Messages int `default:"10000000" help:"How many messages; each session gets as many as the other."`
 }
 
 // Help returns what --help says after the first line.
@@ -48,8 +44,8 @@ func (c *seedCommand) Run(ctx context.Context, t terminal) (err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s cannot be read", variable) // the error may have the password
 		}
-		if !c.Force && !onThisMachine(&cfg.Config) {
-			return nil, fmt.Errorf("%s is not on this machine; --force fills it all the same", variable)
+		if !onThisMachine(&cfg.Config) {
+			return nil, fmt.Errorf("%s is not on this machine", variable)
 		}
 		if err := migrate(ctx, url); err != nil {
 			return nil, err
@@ -68,8 +64,7 @@ func (c *seedCommand) Run(ctx context.Context, t terminal) (err error) {
 	defer func() { err = errors.Join(err, messages.Close(context.WithoutCancel(ctx))) }()
 	began := time.Now()
 	made, err := seed.Run(ctx, seed.Config{
-		Onboarding: people, Messaging: messages, OrgID: c.Org, Sender: c.Sender, Sessions: c.Sessions, Messages: c.Messages, Add: c.Add,
-		Now: began,
+		Onboarding: people, Messaging: messages, Sessions: c.Sessions, Messages: c.Messages, Now: began,
 	})
 	if err != nil {
 		return err

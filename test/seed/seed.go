@@ -19,18 +19,21 @@ import (
 // Config says what is written, and where.
 type Config struct {
 	Onboarding, Messaging *pgx.Conn // of the owners of the tables; migrated
-	OrgID, Sender         string
-	Sessions, Messages    int // of each session as many messages, rounded down
-	Add                   bool
+	Sessions, Messages    int       // of each session as many messages, rounded down
 	Now                   time.Time
-	Wrote                 func(people int) error // is told of each chunk, by either database; may be nil
 }
 
 // Made says what was written.
 type Made struct{ People, Sessions, Messages int }
 
 // ErrPeople is of a database that has people already.
-var ErrPeople = errors.New("the onboarding database has people already; --add writes more beside them")
+var ErrPeople = errors.New("the onboarding database has people already")
+
+// The organisation of all people, and the number that the messages came from.
+const (
+	orgID  = "00000000-0000-7000-8000-000000000001"
+	sender = "+15005550006"
+)
 
 // chunk says how many people are written in one transaction.
 const chunk = 5_000
@@ -65,15 +68,15 @@ func Run(ctx context.Context, cfg Config) (Made, error) {
 	}
 	people := People(cfg.Sessions)
 	switch {
-	case there > 0 && !cfg.Add:
+	case there > 0:
 		return Made{}, ErrPeople
 	case cfg.Sessions < 1 || cfg.Messages < cfg.Sessions:
 		return Made{}, errors.New("there must be a session, and a message for each")
-	case there+people > len(phones())*lines:
+	case people > len(phones())*lines:
 		return Made{}, fmt.Errorf("there are fictitious numbers for %d people", len(phones())*lines)
 	}
 	args := pgx.NamedArgs{
-		"org": cfg.OrgID, "sender": cfg.Sender, "now": cfg.Now, "people": there + people, "each": cfg.Messages / cfg.Sessions,
+		"org": orgID, "sender": sender, "now": cfg.Now, "people": people, "each": cfg.Messages / cfg.Sessions,
 		"salt": uuid.NewString(), "phones": phones(), "names": names(), "texts": texts(), "replies": replies(),
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -91,13 +94,13 @@ func Run(ctx context.Context, cfg Config) (Made, error) {
 		},
 	} {
 		both.Go(func() {
-			if failed[i] = d.fill(ctx, args, there+1, there+people, cfg.Wrote); failed[i] != nil {
+			if failed[i] = d.fill(ctx, args, people); failed[i] != nil {
 				cancel() // one without the other is of no use
 			}
 		})
 	}
 	both.Wait()
-	sessions := people - (there+people)/50 + there/50
+	sessions := people - people/50
 	return Made{People: people, Sessions: sessions, Messages: sessions * (cfg.Messages / cfg.Sessions)}, errors.Join(failed[:]...)
 }
 
@@ -109,20 +112,14 @@ type database struct {
 	each, last []string // statements for each chunk, and behind all of them
 }
 
-func (d database) fill(ctx context.Context, args pgx.NamedArgs, first, last int, wrote func(people int) error) error {
-	for from := first; from <= last; from += chunk {
-		to := min(from+chunk-1, last)
+func (d database) fill(ctx context.Context, args pgx.NamedArgs, people int) error {
+	for from := 1; from <= people; from += chunk {
+		to := min(from+chunk-1, people)
 		if err := d.write(ctx, d.each, args, from, to); err != nil {
 			return fmt.Errorf("fill %s: %w", d.name, err)
 		}
-		if wrote == nil {
-			continue
-		}
-		if err := wrote(to - from + 1); err != nil {
-			return err
-		}
 	}
-	if err := d.write(ctx, d.last, args, first, last); err != nil {
+	if err := d.write(ctx, d.last, args, 1, people); err != nil {
 		return fmt.Errorf("fill %s: %w", d.name, err)
 	}
 	if _, err := d.conn.Exec(ctx, `vacuum (analyze)`); err != nil {
