@@ -126,11 +126,6 @@ func mutations() []mutation {
 			old:  "const sqlRemindersOff = `u.reminds and exists (", without: "const sqlRemindersOff = `u.reminds and false and exists (",
 		},
 		{
-			guard: "words about consent of one phone are taken one after the other, also the first ones", in: "./services/messaging/postgres", run: "TestLedgerIsAChain",
-			file: "services/messaging/postgres/ledger.go",
-			old:  "batch.Queue(sqlLock, args)", without: "batch.Queue(`select @org::uuid, @phone::text`, args)",
-		},
-		{
 			guard: "a STOP is answered when nothing is on its way", in: "./services/messaging/inbox", run: "TestStopIsAnsweredAfterWhatIsOnItsWay",
 			file: "services/messaging/send/quiet.go",
 			old:  "		if !busy {", without: "		if !busy || true {",
