@@ -26,15 +26,16 @@ import (
 
 	messagingapi "paceline.internal/gateway/gen/paceline/messaging/v1"
 	onboardingapi "paceline.internal/gateway/gen/paceline/onboarding/v1"
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// apiTimeout is how long one call of /v1 may take. Activation sends a message, so it contains a call to Twilio.
+// apiTimeout bounds one call of /v1. Activation sends a message, so it contains a call to Twilio.
 const apiTimeout = 20 * time.Second
 
-// newAPI is /v1: the generated handlers with strict JSON, over connections that hold the caller to the rules.
+// newAPI serves /v1: the generated handlers with strict JSON, over connections that hold the caller to the rules.
 func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface) (http.Handler, error) {
 	nothing := func(string) (string, bool) { return "", false }
 	var mux *runtime.ServeMux
@@ -79,26 +80,27 @@ func strictRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), apiTimeout)
 		defer cancel()
-		eventFrom(ctx).at(r, "/v1")
+		route.EventFrom(ctx).At(r, "/v1")
 		if strings.HasSuffix(r.URL.Path, "/") { // the router takes /v1/profiles/ for a profile without an id
 			answerNoRoute(ctx, w, http.StatusNotFound)
 			return
 		}
-		body, err := readUpTo(w, r, maxBody)
+		body, err := route.ReadUpTo(w, r, route.MaxBody)
 		if err != nil {
-			httpStatus, why := unreadable(err)
-			writeError(ctx, w, httpStatus, why)
+			httpStatus, why := route.Unreadable(err)
+			route.WriteError(ctx, w, httpStatus, why)
 			return
 		}
 		if len(body) > 0 && !jsonBody(r.Header.Get("Content-Type")) {
-			writeError(ctx, w, http.StatusUnsupportedMediaType,
-				refuse(codes.InvalidArgument, reasonMediaType, "a body must be sent with Content-Type: application/json"))
+			route.WriteError(ctx, w, http.StatusUnsupportedMediaType,
+				route.Refuse(codes.InvalidArgument, route.ReasonMediaType, "a body must be sent with Content-Type: application/json"))
 			return
 		}
 		if coding := r.Header.Get("Content-Encoding"); len(body) > 0 && coding != "" && !strings.EqualFold(coding, "identity") {
 			w.Header().Set("Accept-Encoding", "identity") // https://www.rfc-editor.org/rfc/rfc9110#name-415-unsupported-media-type
-			writeError(ctx, w, http.StatusUnsupportedMediaType,
-				refuse(codes.InvalidArgument, reasonMediaType, "a body must not be compressed; send it as plain JSON, without Content-Encoding"))
+			route.WriteError(ctx, w, http.StatusUnsupportedMediaType,
+				route.Refuse(codes.InvalidArgument, route.ReasonMediaType,
+					"a body must not be compressed; send it as plain JSON, without Content-Encoding"))
 			return
 		}
 		if !utf8.ValidString(r.URL.Path) { // no field of a message could hold it
@@ -107,7 +109,7 @@ func strictRequest(next http.Handler) http.Handler {
 		}
 		ctx, misnamed := withIdempotencyKey(ctx, r)
 		if misnamed != nil {
-			writeError(ctx, w, http.StatusBadRequest, misnamed)
+			route.WriteError(ctx, w, http.StatusBadRequest, misnamed)
 			return
 		}
 		clean := r.Clone(context.WithValue(ctx, queryKey{}, r.URL.RawQuery))
@@ -115,7 +117,7 @@ func strictRequest(next http.Handler) http.Handler {
 			clean.Method = http.MethodGet
 		}
 		if clean.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code ignores it
-			writeError(ctx, w, http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "only a GET takes a query"))
+			route.WriteError(ctx, w, http.StatusBadRequest, route.Refuse(codes.InvalidArgument, route.ReasonInvalid, "only a GET takes a query"))
 			return
 		}
 		clean.Header = http.Header{"Content-Type": {"application/json"}}
@@ -146,7 +148,7 @@ func routed(mux *runtime.ServeMux, next runtime.HandlerFunc) runtime.HandlerFunc
 			return
 		}
 		if ok {
-			eventFrom(r.Context()).at(r, strings.ReplaceAll(pattern.String(), "=*}", "}"))
+			route.EventFrom(r.Context()).At(r, strings.ReplaceAll(pattern.String(), "=*}", "}"))
 		}
 		if stray {
 			answerOtherMethod(mux, w, r)
@@ -158,9 +160,9 @@ func routed(mux *runtime.ServeMux, next runtime.HandlerFunc) runtime.HandlerFunc
 
 // answerAPI writes a failed call.
 func answerAPI(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
-	eventFrom(ctx).cause(err)
-	answer := public(err)
-	writeError(ctx, w, runtime.HTTPStatusFromCode(answer.Code), answer)
+	route.EventFrom(ctx).Cause(err)
+	answer := route.Public(err)
+	route.WriteError(ctx, w, runtime.HTTPStatusFromCode(answer.Code), answer)
 }
 
 // answerUnrouted is answerNoRoute of the generated router.
@@ -192,11 +194,12 @@ func answerOtherMethod(mux *runtime.ServeMux, w http.ResponseWriter, r *http.Req
 func answerNoRoute(ctx context.Context, w http.ResponseWriter, httpStatus int) {
 	switch httpStatus {
 	case http.StatusMethodNotAllowed:
-		writeError(ctx, w, httpStatus, refuse(codes.Unimplemented, reasonMethod, "this route has no such method; see /openapi.yaml"))
+		route.WriteError(ctx, w, httpStatus,
+			route.Refuse(codes.Unimplemented, route.ReasonMethod, "this route has no such method; see /openapi.yaml"))
 	case http.StatusNotFound:
-		writeError(ctx, w, httpStatus, refuse(codes.NotFound, reasonNoRoute, "there is no such route; see /openapi.yaml"))
+		route.WriteError(ctx, w, httpStatus, route.Refuse(codes.NotFound, route.ReasonNoRoute, "there is no such route; see /openapi.yaml"))
 	default:
-		writeError(ctx, w, httpStatus, refuse(codes.InvalidArgument, reasonInvalid, "the path cannot be read"))
+		route.WriteError(ctx, w, httpStatus, route.Refuse(codes.InvalidArgument, route.ReasonInvalid, "the path cannot be read"))
 	}
 }
 
@@ -211,7 +214,7 @@ type guarded struct {
 
 // Invoke implements grpc.ClientConnInterface.
 func (g guarded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	eventFrom(ctx).add(slog.String("rpc", method))
+	route.EventFrom(ctx).Add(slog.String("rpc", method))
 	request, ok := args.(proto.Message)
 	principal, known := rpc.PrincipalFrom(ctx)
 	if !ok || !known {
@@ -245,7 +248,7 @@ func checkQuery(ctx context.Context, request proto.Message) error {
 	raw, _ := ctx.Value(queryKey{}).(string)
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return refuse(codes.InvalidArgument, reasonInvalid, "the query cannot be read")
+		return route.Refuse(codes.InvalidArgument, route.ReasonInvalid, "the query cannot be read")
 	}
 	fields := request.ProtoReflect().Descriptor().Fields()
 	for name, values := range query {
@@ -260,8 +263,8 @@ func checkQuery(ctx context.Context, request proto.Message) error {
 		default:
 			continue
 		}
-		e := refuse(codes.InvalidArgument, reasonInvalid, problem)
-		e.Meta = map[string]string{metaField: strings.ToValidUTF8(name, "")}
+		e := route.Refuse(codes.InvalidArgument, route.ReasonInvalid, problem)
+		e.Meta = map[string]string{route.MetaField: strings.ToValidUTF8(name, "")}
 		return e
 	}
 	return nil
@@ -289,11 +292,9 @@ func (s strict) NewDecoder(r io.Reader) runtime.Decoder {
 			return io.EOF // which the generated code takes for an empty message
 		}
 		message, ok := v.(proto.Message)
-		if !ok { // a route of http.yaml whose body is one field of the request; there is none
+		if !ok { // a route of http.yaml with one field of the request as its body; there is none
 			return fmt.Errorf("cannot decode into %T", v)
 		}
-		return decodeBody(body, message)
+		return route.DecodeBody(body, message)
 	})
 }
-
-const mustBeATime = "must be a time in RFC 3339, such as 2026-11-20T12:00:00Z"

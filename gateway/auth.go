@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 )
@@ -26,7 +27,7 @@ const longestLife = 31 * 24 * time.Hour
 // maxToken bounds the work that an unauthenticated caller can ask for.
 const maxToken = 8 << 10
 
-// authConfig says whose tokens are accepted on /v1. At least one of secret and jwks is set.
+// authConfig has the keys of the tokens that are accepted on /v1. At least one of secret and jwks is set.
 type authConfig struct {
 	secret   config.Secret // signs HS256; several are separated by commas
 	jwks     *jwks         // holds public keys; nil when there is none
@@ -74,7 +75,7 @@ func newAuthenticator(cfg authConfig) (*authenticator, error) {
 	return a, nil
 }
 
-// claims are what a token of /v1 must say.
+// claims are the claims that a token of /v1 must have.
 type claims struct {
 	jwt.RegisteredClaims
 
@@ -82,15 +83,7 @@ type claims struct {
 	Role  string `json:"role"`
 }
 
-// principal reads the Authorization header. Its errors say what is wrong and never repeat the token.
-func (a *authenticator) principal(ctx context.Context, header string) (rpc.Principal, error) {
-	got, err := a.claims(ctx, header)
-	if err != nil {
-		return rpc.Principal{}, err
-	}
-	return got.principal()
-}
-
+// claims reads the Authorization header. Its errors never repeat the token.
 func (a *authenticator) claims(ctx context.Context, header string) (got claims, err error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	switch {
@@ -158,8 +151,18 @@ func explain(err error) error {
 	return errors.New("the token is not accepted")
 }
 
-// tokenLifeKey holds for how long the token of a request is good, for what outlives its request.
+// tokenLifeKey holds the time that the token of a request has left, for a stream.
 type tokenLifeKey struct{}
+
+// untilExpiry ends the context of a request when its token expires.
+func untilExpiry(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		life, _ := r.Context().Value(tokenLifeKey{}).(time.Duration)
+		ctx, cancel := context.WithTimeout(r.Context(), life)
+		defer cancel()
+		next(w, r.WithContext(ctx))
+	})
+}
 
 // require lets a request on only with a valid token, as the principal that the token names.
 func (a *authenticator) require(next http.Handler) http.Handler {
@@ -168,15 +171,15 @@ func (a *authenticator) require(next http.Handler) http.Handler {
 		got, err := a.claims(r.Context(), r.Header.Get("Authorization"))
 		if err == nil {
 			principal, err = got.principal()
-			principal.Client = clientFrom(r.Context())
+			principal.Client = route.ClientFrom(r.Context())
 		}
 		if err != nil {
-			eventFrom(r.Context()).at(r, "/v1")
+			route.EventFrom(r.Context()).At(r, "/v1")
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			writeError(r.Context(), w, http.StatusUnauthorized, refuse(codes.Unauthenticated, reasonUnauthenticated, err.Error()))
+			route.WriteError(r.Context(), w, http.StatusUnauthorized, route.Refuse(codes.Unauthenticated, route.ReasonUnauthenticated, err.Error()))
 			return
 		}
-		eventFrom(r.Context()).add(
+		route.EventFrom(r.Context()).Add(
 			slog.String("org_id", principal.OrgID), slog.String("role", string(principal.Role)), principal.LogSubject())
 		ctx := context.WithValue(r.Context(), tokenLifeKey{}, got.ExpiresAt.Sub(a.now()))
 		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(ctx, principal)))

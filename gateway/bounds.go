@@ -1,9 +1,17 @@
 package gateway
 
-import "time"
+import (
+	"time"
 
-// Bounds are what a proxy in front has to fit: it must take as much as the gateway does, wait longer, and pass on two routes as they come.
-// A test holds deploy/proxy to them.
+	"paceline.internal/gateway/qstash"
+	"paceline.internal/gateway/route"
+	"paceline.internal/gateway/shopify"
+	"paceline.internal/gateway/stream"
+	"paceline.internal/gateway/twilio"
+)
+
+// Bounds are the limits that a proxy in front has to fit: it must take as much as the gateway does, wait longer, and pass on two routes as
+// they come. A test holds deploy/proxy to them.
 type Bounds struct {
 	Body, ShopifyBody int64         // the most bytes of a body, and of one of Shopify's
 	Header            int           // the most bytes of a header
@@ -17,8 +25,9 @@ type Bounds struct {
 // ProxyBounds are the gateway's.
 func ProxyBounds() Bounds {
 	return Bounds{
-		Body: maxBody, ShopifyBody: maxShopifyBody, Header: maxHeader,
-		Answer: max(apiTimeout, stepTimeout, twilioTimeout, webhookTimeout) + answerTime,
-		Idle:   idleTimeout, Silent: max(silentFor, pingEvery), Shopify: pathWebhooks + "shopify", Events: pathEvents, Connect: pathConnect,
+		Body: route.MaxBody, ShopifyBody: shopify.MaxBody, Header: maxHeader,
+		Answer: max(apiTimeout, qstash.Timeout, twilio.Timeout, route.WebhookTimeout) + answerTime,
+		Idle:   idleTimeout, Silent: max(stream.SilentFor, stream.PingEvery),
+		Shopify: route.PathWebhooks + "shopify", Events: stream.PathEvents, Connect: stream.PathConnect,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"paceline.internal/gateway/console"
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
@@ -27,7 +28,7 @@ type Config struct {
 	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls: an Ed25519 private key, PKCS #8"`
 	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
 
-	// A vendor whose secret is absent is not served: its route answers 404.
+	// A vendor without a secret is not served: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); several with commas; none turns the route off"`
 	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp number that is served; empty for all"`
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
@@ -88,7 +89,7 @@ func (c *Config) Validate() error {
 		variable string
 		value    config.Secret
 	}{{"KAPSO_WEBHOOK_SECRET", c.KapsoSecret}, {"SHOPIFY_WEBHOOK_SECRET", c.ShopifySecret}} {
-		if _, err := newWebhookKeys(secrets.value); err != nil {
+		if _, err := route.NewKeys(secrets.value); err != nil {
 			problems = append(problems, &config.Problem{
 				Variable: secrets.variable, Reason: err.Error(), Help: "verifies webhooks; one secret, or several parted by commas",
 			})
@@ -179,7 +180,7 @@ func (c *Config) publishedKeys() (problems []error) {
 		{"QSTASH_NEXT_SIGNING_KEY", c.QStashNextKey, []string{qstash.PublishedCurrentKey, qstash.PublishedNextKey}},
 		{"TWILIO_AUTH_TOKEN", c.TwilioAuthToken, []string{publishedTwilioToken}},
 	} {
-		values, _ := key.value.Keys() // a malformed one is reported as a problem of its own
+		values, _ := key.value.Keys() // a malformed one is reported as another problem
 		if slices.ContainsFunc(values, func(value string) bool { return slices.Contains(key.published, value) }) {
 			problems = append(problems, &config.Problem{
 				Variable: key.variable, Reason: "is a published key of the emulators, and PUBLIC_BASE_URL is a public origin",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -158,4 +159,19 @@ func TestLoadConfig(t *testing.T) {
 			require.NotContains(t, said, secret)
 		}
 	})
+}
+
+func TestTheLineOfARequestHasItsClient(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ trusted, want string }{{trusted: "127.0.0.0/8,::1", want: "198.51.100.1"}, {want: "127.0.0.1"}} {
+		b := setup(t, "TRUSTED_PROXIES", tc.trusted)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+"/healthz", nil)
+		require.NoError(t, err)
+		r.Header.Set("X-Forwarded-For", "198.51.100.1")
+		response, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		b.stop()
+		require.Contains(t, b.log.String(), `"client":"`+tc.want+`"`)
+	}
 }

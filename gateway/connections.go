@@ -7,14 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc/codes"
-
-	"paceline.internal/platform/rpc"
 )
 
 const (
@@ -29,11 +23,11 @@ const (
 	bodyRate  = 64 << 10 // bytes a second
 	bodyMost  = 3 * time.Second
 
-	// answerTime is what a client has to read its answer, of 64 KiB or less but for lists.
+	// answerTime bounds the time in which a client reads its answer, of 64 KiB or less but for lists.
 	answerTime = 5 * time.Second
 )
 
-// connections bounds the memory of connections whose client has still to send a request, its header or its body. When they use
+// connections bounds the memory of connections that wait for their client to send a request, its header or its body. When they use
 // too much, the one that has waited longest is closed. That is one that dribbles, or that is kept open and idle; it is never a
 // callback, which arrives within milliseconds. To refuse the newest instead would let strangers keep every vendor out.
 type connections struct {
@@ -81,7 +75,7 @@ func (cs *connections) changed(conn net.Conn, state http.ConnState) {
 	closeAll(excess)
 }
 
-// received is a part of a body that came.
+// received counts a part of a body that came.
 func (c *connection) received(n int) {
 	c.of.mu.Lock()
 	if c.place != nil {
@@ -92,16 +86,16 @@ func (c *connection) received(n int) {
 	closeAll(excess)
 }
 
-// complete says that the request has arrived: the client is not waited for any more.
-func (c *connection) complete() {
+// Complete notes that the request has arrived: the client is not waited for any more.
+func (c *connection) Complete() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	c.leave()
 }
 
-// awaited says that the client of a connection that the server has given away has yet to show who it is. It is for complete to say that it
-// has, or has gone: the server does not.
-func (c *connection) awaited() {
+// Await notes that the client of a connection that the server has given away has yet to show who it is. Complete ends that, because the
+// server does not.
+func (c *connection) Await() {
 	c.of.mu.Lock()
 	c.place = c.of.waiting.PushBack(c)
 	c.grow(connectionCost)
@@ -149,7 +143,7 @@ func timely(now func() time.Time, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 			if r.Body == http.NoBody { // and no deadline: the server reads on already, to notice a client that goes away
-				c.complete()
+				c.Complete()
 			} else {
 				body := &arriving{ReadCloser: r.Body, connection: c, began: now()}
 				body.extend()
@@ -206,7 +200,7 @@ func (b *arriving) Read(p []byte) (int, error) {
 	b.received += int64(n)
 	b.connection.received(n)
 	if errors.Is(err, io.EOF) {
-		b.connection.complete()
+		b.connection.Complete()
 	}
 	return n, err
 }
@@ -214,16 +208,4 @@ func (b *arriving) Read(p []byte) (int, error) {
 func (b *arriving) extend() {
 	most := min(bodyPause+time.Duration(b.received)*time.Second/bodyRate, bodyMost)
 	_ = b.connection.SetReadDeadline(b.began.Add(most)) // on a closed connection the read fails
-}
-
-// unreadable is the answer to a body that could not be read.
-func unreadable(err error) (httpStatus int, answer *rpc.Error) {
-	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return http.StatusRequestEntityTooLarge, refuse(codes.InvalidArgument, reasonTooLarge,
-			"the body is over "+strconv.FormatInt(large.Limit>>10, 10)+" KiB")
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
-		return http.StatusRequestTimeout, refuse(codes.DeadlineExceeded, reasonTooSlow, "the body came too slowly; send it at once")
-	}
-	return http.StatusBadRequest, refuse(codes.InvalidArgument, reasonInvalid, "the body did not arrive whole")
 }

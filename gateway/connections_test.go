@@ -14,6 +14,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	callback "paceline.internal/gateway/qstash"
+	"paceline.internal/gateway/route"
+	"paceline.internal/gateway/twilio"
 )
 
 // fakeConn remembers what was done to it.
@@ -46,7 +50,7 @@ func (w *writing) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// bodyOf is a body whose next n bytes have come.
+// bodyOf is a body of which the next n bytes have come.
 type bodyOf struct{ n int }
 
 func (b *bodyOf) Read(p []byte) (int, error) {
@@ -92,7 +96,7 @@ func TestConnections(t *testing.T) {
 		idle, _ := admit(t, cs)
 		dribbler, slow := admit(t, cs)
 		working, atWork := admit(t, cs)
-		atWork.complete()
+		atWork.Complete()
 		slow.received(1000)
 		cs.changed(idle, http.StateActive) // it brings a callback at last
 		for range maxWaiting/connectionCost - 2 {
@@ -154,7 +158,7 @@ func TestConnections(t *testing.T) {
 
 func TestBodiesThatDoNotCome(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{pathStep, pathInbound, pathStatus, pathWebhooks + "kapso", pathWebhooks + "shopify", "/v1/profiles"} {
+	for _, path := range []string{callback.PathStep, twilio.PathInbound, twilio.PathStatus, route.PathWebhooks + "kapso", route.PathWebhooks + "shopify", "/v1/profiles"} {
 		t.Run("R_15_ABodyThatDoesNotComeIsCut"+strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -170,7 +174,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			require.Equal(t, http.StatusRequestTimeout, response.StatusCode)
 			body, err := io.ReadAll(response.Body)
 			require.NoError(t, err)
-			require.Contains(t, string(body), reasonTooSlow)
+			require.Contains(t, string(body), route.ReasonTooSlow)
 			require.Empty(t, b.services.seen())
 		})
 	}
@@ -188,7 +192,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		})
-		response := b.deliver(t, goldenRequest{Path: pathStep, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep})
+		response := b.deliver(t, goldenRequest{Path: callback.PathStep, Sign: "qstash current", Headers: headers("0", "5"), Body: aStep})
 		require.Equal(t, http.StatusOK, response.StatusCode)
 	})
 }

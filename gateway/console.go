@@ -11,13 +11,14 @@ import (
 	"google.golang.org/grpc"
 
 	"paceline.internal/gateway/console"
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// signInRate is how often one address may try to sign in to the console.
+// signInRate bounds the attempts of one address to sign in to the console.
 var signInRate = Rate{perSecond: 1, burst: 20}
 
 // openConsole wires the console, over connections that hold its calls to the rules of /v1; nil when it is off.
@@ -57,14 +58,14 @@ func (g *gateway) openConsole(
 			return who, got.ExpiresAt.Time, err
 		},
 		Wait: func(ctx context.Context) time.Duration {
-			tooMany := attempts.take(ctx, http.Header{}, rpc.Principal{Client: clientFrom(ctx)})
+			tooMany := attempts.take(ctx, http.Header{}, rpc.Principal{Client: route.ClientFrom(ctx)})
 			if tooMany == nil {
 				return 0
 			}
 			return tooMany.RetryAfter
 		},
-		Client: clientFrom, Health: g.health, Follow: g.events.follow,
-		Named: func(r *http.Request, route string) { eventFrom(r.Context()).at(r, route) },
+		Client: route.ClientFrom, Health: g.health, Follow: g.events.Follow,
+		Named: func(r *http.Request, path string) { route.EventFrom(r.Context()).At(r, path) },
 		Key:   cfg.ConsoleKey, OIDC: cfg.provider(), Origin: cfg.PublicBaseURL, Links: links, Handsets: cfg.HandsetsURL,
 		Log: deps.Log, Now: deps.Now,
 	})
@@ -78,7 +79,7 @@ func (g *gateway) signInLimits() (*limits, error) {
 	}, err
 }
 
-// networkOf is where a caller comes from: an address of IPv4, or the /64 that a host of IPv6 has to itself.
+// networkOf returns the network of a caller: an address of IPv4, or the /64 that a host of IPv6 has to itself.
 func networkOf(p rpc.Principal) string {
 	address, err := netip.ParseAddr(p.Client)
 	if err != nil || address.Unmap().Is4() {

@@ -15,7 +15,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// answers is what a service says from now on.
+// answers sets the answer of a service from now on.
 func (v *visitor) answers(method, body string) {
 	v.services.on(method, func(context.Context) (json.RawMessage, error) { return json.RawMessage(body), nil })
 }
@@ -93,7 +93,7 @@ func TestConsoleOfAPerson(t *testing.T) {
 		}
 		require.Equal(t, "data: new", lines.Text())
 		require.Empty(t, v.services.seen())
-		require.NoError(t, v.gateway.events.drain(t.Context()), "a process that stops ends it")
+		require.NoError(t, v.gateway.events.Drain(t.Context()), "a process that stops ends it")
 		for lines.Scan() {
 		}
 		require.NoError(t, lines.Err())

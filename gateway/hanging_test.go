@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/route"
+	"paceline.internal/gateway/twilio"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -58,13 +61,10 @@ func (hangingJobs) EnqueueWebhookJob(
 func TestStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	cfg := mustConfig(t)
-	signatures, err := newTwilioSignatures(cfg.TwilioAuthToken)
+	carrier, err := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, hangingOnboarding{}, hangingMessaging{})
 	require.NoError(t, err)
 	sources, err := openSources(cfg)
 	require.NoError(t, err)
-	twilio := carrier{
-		signatures: signatures, places: newPlaces(maxCallbacks, 0), origin: cfg.PublicBaseURL, onboarding: hangingOnboarding{}, messaging: hangingMessaging{},
-	}
 	twilios := func(path string) func(*testing.T) *http.Request {
 		return func(t *testing.T) *http.Request {
 			t.Helper()
@@ -80,15 +80,15 @@ func TestStoreThatHangs(t *testing.T) {
 		request func(t *testing.T) *http.Request
 	}
 	all := []webhook{ // Twilio waits for as long as the URL says that we give it: rt=4000
-		{name: "Text", timeout: 4 * time.Second, handle: twilio.inbound().serve, request: twilios(pathInbound)},
-		{name: "Receipt", timeout: 4 * time.Second, handle: twilio.receipt().serve, request: twilios(pathStatus)},
+		{name: "Text", timeout: 4 * time.Second, handle: carrier.Routes()[twilio.PathInbound], request: twilios(twilio.PathInbound)},
+		{name: "Receipt", timeout: 4 * time.Second, handle: carrier.Routes()[twilio.PathStatus], request: twilios(twilio.PathStatus)},
 	}
 	for _, s := range sources {
 		all = append(all, webhook{
-			name: s.name, timeout: 5 * time.Second, handle: webhooks{onboarding: hangingOnboarding{}, messaging: hangingMessaging{}, jobs: hangingJobs{}}.of(s),
+			name: s.Name, timeout: 5 * time.Second, handle: route.Webhooks{Onboarding: hangingOnboarding{}, Messaging: hangingMessaging{}, Jobs: hangingJobs{}}.Of(s),
 			request: func(t *testing.T) *http.Request {
 				t.Helper()
-				return signedWebhook(t, s.name)
+				return signedWebhook(t, s.Name)
 			},
 		})
 	}
@@ -110,15 +110,17 @@ func TestStoreThatHangs(t *testing.T) {
 	}
 }
 
-// signedWebhook is a delivery of a vendor whose events become jobs.
+// signedWebhook returns a genuine delivery of a vendor.
 func signedWebhook(t *testing.T, vendor string) *http.Request {
 	t.Helper()
-	body, header, name, secret := kapsoHello, kapsoHeaders("whatsapp.message.received", "k1"), headerKapsoSignature, kapsoSecret
+	body, secret := `{"message":{"id":"wamid.1","from":"5511999998888"},"phone_number_id":"123456789012345"}`, kapsoSecret
+	more := http.Header{"X-Webhook-Event": {"whatsapp.message.received"}}
 	if vendor == "shopify" {
-		body, header, name, secret = `{"id":1}`, shopifyHeaders("app/uninstalled", "id1"), headerShopifySignature, shopifySecret
+		body, secret = `{"id":1}`, shopifySecret
+		more = http.Header{"X-Shopify-Topic": {"app/uninstalled"}, "X-Shopify-Webhook-Id": {"id1"}, "X-Shopify-Shop-Domain": {"quilts.myshopify.com"}}
 	}
-	header.Set(name, signWebhook(vendor, secret, body))
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, pathWebhooks+vendor, strings.NewReader(body))
-	request.Header = header
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, route.PathWebhooks+vendor, strings.NewReader(body))
+	request.Header = signWebhook(vendor, secret, []byte(body))
+	maps.Copy(request.Header, more)
 	return request
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 )
 
@@ -17,7 +18,7 @@ import (
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/.
 const headerIdempotencyKey = "Idempotency-Key"
 
-// maxIdempotencyKey is what the longest key of a row may have; a service may take fewer.
+// maxIdempotencyKey bounds the length of a key; a service may take less.
 const maxIdempotencyKey = 255
 
 // idempotencyKey holds the key of a POST until the call, where the request's fields are known. A repeat of any other method changes
@@ -38,7 +39,7 @@ func withIdempotencyKey(ctx context.Context, r *http.Request) (context.Context, 
 	}
 	foreign := strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 	if len(given) > 1 || key == "" || len(key) > maxIdempotencyKey || foreign {
-		return ctx, refuse(codes.InvalidArgument, reasonInvalid, fmt.Sprintf(
+		return ctx, route.Refuse(codes.InvalidArgument, route.ReasonInvalid, fmt.Sprintf(
 			"the header %s must come once, with 1 to %d visible ASCII characters, and no quote or backslash within",
 			headerIdempotencyKey, maxIdempotencyKey))
 	}
@@ -59,13 +60,13 @@ func takeIdempotencyKey(ctx context.Context, rule rpc.Rule, request proto.Messag
 	field := message.Descriptor().Fields().ByName("idempotency_key")
 	switch {
 	case field == nil && rule.ActsAgain:
-		return refuse(codes.InvalidArgument, reasonInvalid,
+		return route.Refuse(codes.InvalidArgument, route.ReasonInvalid,
 			"this request keeps no keys: leave out the header "+headerIdempotencyKey+", and see what there is before you repeat it")
 	case field == nil:
 	case message.Get(field).String() == "":
 		message.Set(field, protoreflect.ValueOfString(key))
 	case message.Get(field).String() != key:
-		return refuse(codes.InvalidArgument, reasonInvalid,
+		return route.Refuse(codes.InvalidArgument, route.ReasonInvalid,
 			"the header "+headerIdempotencyKey+" and idempotency_key of the body differ: send one of them")
 	}
 	return nil

@@ -22,7 +22,7 @@ func repeatable() []string {
 	}
 }
 
-// TestIdempotencyKeys decides for every POST what becomes of the header: so a new one is decided too.
+// TestIdempotencyKeys lists every POST and its use of the header: so a new one is listed too.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	rules, err := rulesOf(append(onboardingServices, messagingServices...))

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"paceline.internal/gateway/twilio"
 )
 
 // TestLabels sends 10,000 odd requests, as only a stranger would, and counts the series that they leave.
@@ -20,7 +22,7 @@ func TestLabels(t *testing.T) {
 		const requests, connections = 10_000, 10
 		services := startServices(t)
 		r := start(t, "ONBOARDING_ADDR", services.addr, "MESSAGING_ADDR", services.addr)
-		for _, route := range []string{pathInbound, "/v1/profiles", "/elsewhere"} { // the series that there may be
+		for _, route := range []string{twilio.PathInbound, "/v1/profiles", "/elsewhere"} { // the series that there may be
 			for _, method := range []string{http.MethodPost, "BREW"} {
 				odd(t, r.url, method, route, "known", 1)
 			}
@@ -31,7 +33,7 @@ func TestLabels(t *testing.T) {
 			go func() {
 				defer func() { done <- struct{}{} }()
 				for n := range requests / connections / 100 {
-					route := []string{pathInbound, "/v1/profiles", "/elsewhere"}[n%3]
+					route := []string{twilio.PathInbound, "/v1/profiles", "/elsewhere"}[n%3]
 					odd(t, r.url, []string{http.MethodPost, "BREW"}[n%2], route, fmt.Sprintf("%d.%d", c, n), 100)
 				}
 			}()
@@ -45,7 +47,7 @@ func TestLabels(t *testing.T) {
 	})
 }
 
-// odd sends count requests over one connection, each with a host, a port, a path and headers of its own.
+// odd sends count requests over one connection, each with another host, port, path and headers.
 func odd(t *testing.T, url, method, route, name string, count int) {
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {

@@ -17,11 +17,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 )
 
-// maxCallers is how many callers a limit remembers, in 5 MiB. Where there are more, it forgets the one that has not called for longest: its
-// quota is whole again by then, or so many others have called since that it does not matter.
+// maxCallers bounds the callers that a limit remembers, in 5 MiB. Where there are more, it forgets the one that has not called for longest:
+// its quota is whole again by then, or so many others have called since that it does not matter.
 const maxCallers = 1 << 15
 
 // The fields of https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/: what the limits are, and how the
@@ -91,8 +92,8 @@ func (ls *limits) bound(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		eventFrom(r.Context()).at(r, "/v1")
-		writeError(r.Context(), w, http.StatusTooManyRequests, tooMany)
+		route.EventFrom(r.Context()).At(r, "/v1")
+		route.WriteError(r.Context(), w, http.StatusTooManyRequests, tooMany)
 	})
 }
 
@@ -103,13 +104,13 @@ func (ls *limits) take(ctx context.Context, header http.Header, caller rpc.Princ
 		return nil
 	}
 	ls.refused.Add(ctx, 1, by(refusing))
-	tooMany := refuse(codes.ResourceExhausted, reasonRateLimited,
+	tooMany := route.Refuse(codes.ResourceExhausted, route.ReasonRateLimited,
 		fmt.Sprintf("the limit %q of requests is reached; the next one is taken in %d s", refusing.name, int(wait.Seconds())+1))
 	tooMany.RetryAfter = wait
 	return tooMany
 }
 
-// counted is a connection each of whose calls is a request of its caller: a page of the console has several.
+// counted is a connection that counts each call as a request of its caller: a page of the console has several.
 type counted struct {
 	grpc.ClientConnInterface
 
@@ -153,9 +154,9 @@ func (ls *limits) count(header http.Header, caller rpc.Principal) (refusing *lim
 	return refusing, wait
 }
 
-// Rate is how many requests a second are answered, and how many at once after a rest. The zero Rate is no limit.
+// Rate is a number of requests a second, and of requests at once after a rest. The zero Rate is no limit.
 //
-// It is decided by the generic cell rate algorithm, whose one state of a caller is the instant at which the quota is whole again: every
+// It uses the generic cell rate algorithm, which keeps one value of a caller, the instant at which the quota is whole again: every
 // request moves it on by a slot, the time in which one comes back.
 type Rate struct{ perSecond, burst int }
 
@@ -164,10 +165,10 @@ func (r Rate) off() bool { return r.perSecond == 0 }
 
 func (r Rate) slot() time.Duration { return time.Second / time.Duration(r.perSecond) }
 
-// window is in how many seconds the whole quota comes back.
+// window returns the seconds in which the whole quota comes back.
 func (r Rate) window() int { return (r.burst + r.perSecond - 1) / r.perSecond }
 
-// spend is when the quota is whole again after one request more.
+// spend returns the instant at which the quota is whole again after one request more.
 func (r Rate) spend(whole, now time.Time) time.Time {
 	if whole.Before(now) {
 		whole = now
@@ -175,18 +176,18 @@ func (r Rate) spend(whole, now time.Time) time.Time {
 	return whole.Add(r.slot())
 }
 
-// wait is how long the next request would have to wait; zero or less when it may come now.
+// wait returns the time that the next request would have to wait; zero or less when it may come now.
 func (r Rate) wait(whole, now time.Time) time.Duration {
 	return r.spend(whole, now).Sub(now) - time.Duration(r.burst)*r.slot()
 }
 
-// left is how many requests may come now.
+// left returns the number of requests that may come now.
 func (r Rate) left(whole, now time.Time) int {
 	spent := max(0, whole.Sub(now))
 	return r.burst - int((spent+r.slot()-1)/r.slot())
 }
 
-// resets is in how many seconds the quota is whole again.
+// resets returns the seconds until the quota is whole again.
 func (r Rate) resets(whole, now time.Time) int {
 	return int(math.Ceil(max(0, whole.Sub(now)).Seconds()))
 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"paceline.internal/emulators/clock"
+	"paceline.internal/gateway/stream"
 	"paceline.internal/platform/rpc"
 )
 
@@ -185,9 +186,9 @@ func TestLimits(t *testing.T) {
 	t.Run("AStreamCountsOnceWhenItIsOpened", func(t *testing.T) {
 		t.Parallel()
 		b, _ := serve(t, "0", "1:1")
-		first := b.asks(t, http.MethodGet, pathEvents+"?nonsense=1", nil)
+		first := b.asks(t, http.MethodGet, stream.PathEvents+"?nonsense=1", nil)
 		require.Equal(t, [3]any{http.StatusBadRequest, `"token";q=1;w=1`, `"token";r=0;t=1`}, standing(first))
-		require.Equal(t, http.StatusTooManyRequests, b.asks(t, http.MethodGet, pathEvents, nil).StatusCode)
+		require.Equal(t, http.StatusTooManyRequests, b.asks(t, http.MethodGet, stream.PathEvents, nil).StatusCode)
 	})
 
 	t.Run("RefusedTokensCountForNoCaller", func(t *testing.T) {
@@ -226,7 +227,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// limited is how many requests each limit has refused.
+// limited returns the number of requests that each limit has refused.
 func (b *bench) limited(t *testing.T) map[string]int64 {
 	t.Helper()
 	var got metricdata.ResourceMetrics

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	callback "paceline.internal/gateway/qstash"
 	"paceline.internal/platform/qstash"
 )
 
@@ -40,7 +41,7 @@ func TestLateness(t *testing.T) {
 			if tc.due != "" {
 				h[qstash.HeaderDue] = tc.due
 			}
-			r := goldenRequest{Path: pathStep, Sign: "qstash current", Headers: h, Body: aStep}
+			r := goldenRequest{Path: callback.PathStep, Sign: "qstash current", Headers: h, Body: aStep}
 			if tc.sign != "" {
 				r.Sign = tc.sign
 			}
@@ -57,7 +58,7 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// lateness is what was measured of steps.
+// lateness returns the measurements of steps.
 func (b *bench) lateness(t *testing.T) (points []metricdata.HistogramDataPoint[float64]) {
 	t.Helper()
 	var got metricdata.ResourceMetrics

@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"log/slog"
+	"maps"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -13,6 +15,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
+	"paceline.internal/gateway/qstash"
+	"paceline.internal/gateway/route"
+	"paceline.internal/gateway/stream"
+	"paceline.internal/gateway/twilio"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/telemetry"
 )
@@ -24,14 +30,14 @@ var openAPI []byte
 
 // surface is everything that answers on the public port.
 type surface struct {
-	alarms   alarms
-	carrier  carrier
-	hooks    webhooks
-	sources  []source     // of webhooks
-	api      http.Handler // /v1, behind the authenticator
-	followed http.Handler // the stream of events, behind it as well
-	console  http.Handler // the pages for operators; nil when they are off
-	devices  *devices
+	alarms   *qstash.Alarms
+	carrier  *twilio.Callbacks
+	hooks    route.Webhooks
+	sources  []route.Source // of webhooks
+	api      http.Handler   // /v1, behind the authenticator
+	followed http.Handler   // the stream of events, behind it as well
+	console  http.Handler   // the pages for operators; nil when they are off
+	devices  *stream.Devices
 	ready    func(context.Context) error
 	proxies  []config.Network
 
@@ -41,40 +47,37 @@ type surface struct {
 	meter  metric.MeterProvider
 }
 
-// handler routes a request, inside tracing, the log line and the recovery from panics.
-func (s surface) handler() http.Handler {
-	mux := http.NewServeMux()
-	type route struct {
-		method, path string
-		handle       http.HandlerFunc
-	}
-	routes := []route{
-		{http.MethodPost, pathStep, s.alarms.step().serve},
-		{http.MethodPost, pathStepFailed, s.alarms.failed().serve},
-		{http.MethodPost, pathGoal, s.alarms.goal().serve},
-		{http.MethodPost, pathGoalFailed, s.alarms.goalFailed().serve},
-		{http.MethodPost, pathInbound, s.carrier.inbound().serve},
-		{http.MethodPost, pathStatus, s.carrier.receipt().serve},
-		{http.MethodGet, pathConnect, s.devices.serve},
-		{http.MethodGet, pathEvents, s.followed.ServeHTTP},
-		{http.MethodGet, "/openapi.yaml", serveOpenAPI},
-		{http.MethodGet, "/healthz", serveHealth},
-		{http.MethodGet, "/readyz", s.serveReady},
-	}
+// routes registers the handler of each path, and a 405 for its other methods.
+func (s surface) routes(mux *http.ServeMux) {
+	posts := s.alarms.Routes()
+	maps.Copy(posts, s.carrier.Routes())
 	for _, vendor := range s.sources {
-		routes = append(routes, route{http.MethodPost, pathWebhooks + vendor.name, s.hooks.of(vendor)})
+		posts[route.PathWebhooks+vendor.Name] = s.hooks.Of(vendor)
 	}
-	for _, route := range routes {
-		mux.HandleFunc(route.method+" "+route.path, named(route.path, route.handle))
-		mux.HandleFunc(route.path, named(route.path, func(w http.ResponseWriter, r *http.Request) {
-			allowed := route.method
-			if route.method == http.MethodGet && route.path != pathConnect && route.path != pathEvents { // those are streams
-				allowed = "GET, HEAD"
-			}
+	register := func(method, path, allowed string, handle http.HandlerFunc) {
+		mux.HandleFunc(method+" "+path, named(path, handle))
+		mux.HandleFunc(path, named(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", allowed)
 			answerNoRoute(r.Context(), w, http.StatusMethodNotAllowed)
 		}))
 	}
+	for path, handle := range posts {
+		register(http.MethodPost, path, http.MethodPost, handle)
+	}
+	for path, handle := range map[string]http.HandlerFunc{stream.PathConnect: s.devices.Serve, stream.PathEvents: s.followed.ServeHTTP} {
+		register(http.MethodGet, path, http.MethodGet, handle)
+	}
+	for path, handle := range map[string]http.HandlerFunc{
+		"/openapi.yaml": serveOpenAPI, "/healthz": serveHealth, "/readyz": s.serveReady,
+	} {
+		register(http.MethodGet, path, "GET, HEAD", handle)
+	}
+}
+
+// handler routes a request, inside tracing, the log line and the recovery from panics.
+func (s surface) handler() http.Handler {
+	mux := http.NewServeMux()
+	s.routes(mux)
 	mux.Handle("/v1/", s.api)
 	mux.HandleFunc("/v1", func(w http.ResponseWriter, r *http.Request) { answerNoRoute(r.Context(), w, http.StatusNotFound) })
 	if s.console != nil {
@@ -85,7 +88,7 @@ func (s surface) handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answerNoRoute(r.Context(), w, http.StatusNotFound)
 	})
-	return otelhttp.NewHandler(observe(s.log, s.now, s.proxies, cleanOnly(mux)), "gateway",
+	return otelhttp.NewHandler(route.Observe(s.log, s.now, s.proxies, cleanOnly(mux)), "gateway",
 		otelhttp.WithTracerProvider(s.tracer),
 		otelhttp.WithMeterProvider(s.meter),
 		otelhttp.WithPropagators(telemetry.Propagator()),
@@ -94,7 +97,7 @@ func (s surface) handler() http.Handler {
 		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }),
 		otelhttp.WithServerName("gateway"), // else spans name the Host header, which is the caller's
 		otelhttp.WithFilter(func(r *http.Request) bool { // a stream's life is no latency
-			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != pathEvents && r.URL.Path != "/console/live"
+			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != stream.PathEvents && r.URL.Path != "/console/live"
 		}),
 	)
 }
@@ -110,21 +113,21 @@ func toConsole(w http.ResponseWriter, r *http.Request) {
 }
 
 // named names the route for the log and the span.
-func named(route string, handle http.HandlerFunc) http.HandlerFunc {
+func named(path string, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		eventFrom(r.Context()).at(r, route)
+		route.EventFrom(r.Context()).At(r, path)
 		handle(w, r)
 	}
 }
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
-	write(w, http.StatusOK, "application/yaml", openAPI)
+	route.Write(w, http.StatusOK, "application/yaml", openAPI)
 }
 
 // serveHealth says that the process runs. Probes come every few seconds and would drown the other lines.
 func serveHealth(w http.ResponseWriter, r *http.Request) {
-	eventFrom(r.Context()).level = slog.LevelDebug
-	write(w, http.StatusOK, "application/json", []byte(`{"status":"ok"}`))
+	route.EventFrom(r.Context()).Level = slog.LevelDebug
+	route.Write(w, http.StatusOK, "application/json", []byte(`{"status":"ok"}`))
 }
 
 // serveReady says whether requests can be answered, which takes both services.
@@ -132,9 +135,20 @@ func (s surface) serveReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	if err := s.ready(ctx); err != nil {
-		writeError(ctx, w, http.StatusServiceUnavailable, refuse(codes.Unavailable, reasonUnavailable, err.Error()))
+		route.WriteError(ctx, w, http.StatusServiceUnavailable, route.Refuse(codes.Unavailable, route.ReasonUnavailable, err.Error()))
 		return
 	}
-	eventFrom(ctx).level = slog.LevelDebug
-	write(w, http.StatusOK, "application/json", []byte(`{"status":"ready"}`))
+	route.EventFrom(ctx).Level = slog.LevelDebug
+	route.Write(w, http.StatusOK, "application/json", []byte(`{"status":"ready"}`))
+}
+
+// cleanOnly answers a path with //, /./ or /../ as one that no route has: the mux would send it on with a page of HTML.
+func cleanOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
+			answerNoRoute(r.Context(), w, http.StatusNotFound)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

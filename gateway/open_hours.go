@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -38,11 +39,11 @@ func (c withOpenHours) Invoke(ctx context.Context, method string, args, reply an
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
 	if text.GetOpenHours() != nil {
-		return refuse(codes.InvalidArgument, reasonInvalid,
+		return route.Refuse(codes.InvalidArgument, route.ReasonInvalid,
 			"open_hours must be left out: they are what the organisation has decided, see PUT /v1/settings")
 	}
 	if text.GetRequiresConsentRecord() {
-		return refuse(codes.InvalidArgument, reasonInvalid,
+		return route.Refuse(codes.InvalidArgument, route.ReasonInvalid,
 			"requires_consent_record must be left out: it is what the organisation has decided, see PUT /v1/settings")
 	}
 	caller, _ := rpc.PrincipalFrom(ctx)
@@ -70,14 +71,10 @@ func refusesText(err error) bool {
 	return status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument
 }
 
-// decided is what the organisation has decided of a text: nothing, as an onboarding of the release before has it.
+// decided returns the decisions of the organisation about a text.
 func (c withOpenHours) decided(
 	ctx context.Context, orgID string, text *messagingv1.EnqueueTextRequest,
 ) (*onboardingv1.GetQuietHoursResponse, error) {
-	found, err := c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service),
+	return c.onboarding.GetQuietHours(rpc.WithPrincipal(ctx, service),
 		&onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: text.GetTo(), ProfileId: text.GetProfileId()})
-	if status.Code(err) == codes.Unimplemented {
-		return &onboardingv1.GetQuietHoursResponse{}, nil
-	}
-	return found, err
 }

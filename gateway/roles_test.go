@@ -10,10 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 )
 
-// whoMay is who may call each route of /v1, written out beside the protos, so that a caller who is added there is added here too: what an
+// whoMay lists the callers of each route of /v1, next to the protos, so that a caller who is added there is added here too: what an
 // app may not do is what takes an operator's judgement, and what only an operator may see.
 func whoMay() map[string]string {
 	return map[string]string{
@@ -106,8 +107,8 @@ func whoMay() map[string]string {
 
 var parameter = regexp.MustCompile(`\{\w+\}`)
 
-// unkept are the routes whose calls are not kept, of any role, and read those of which only an operator's are; what changes something
-// is everything else. They are written out beside the protos, too.
+// unkept are the routes that keep no calls, of any role, and read those that keep an operator's alone; every route that changes something
+// keeps its calls. They are written out next to the protos, too.
 func unkept() (never, read []string) {
 	never = []string{
 		"getSettings", "listEngagementRuns", "getEngagementStats",
@@ -186,7 +187,7 @@ func (b *bench) calls(t *testing.T, role rpc.Role, method, path, requestID strin
 	require.NoError(t, err)
 	request.Header.Set("Authorization", bearer(t, string(role)))
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(headerRequestID, requestID)
+	request.Header.Set(route.HeaderRequestID, requestID)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, response.Body.Close()) }()

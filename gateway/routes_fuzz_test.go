@@ -40,7 +40,7 @@ func requireOneShape(t *testing.T, w *httptest.ResponseRecorder, what string) {
 	require.NotRegexp(t, libraryWords, quoted.ReplaceAllString(message, ""), what)
 }
 
-// ask sends a request whose path is taken as it is written.
+// ask sends a request with the path as it is written.
 func ask(t *testing.T, to http.Handler, as, method, target string, header http.Header, body []byte) *httptest.ResponseRecorder {
 	t.Helper()
 	w, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway/", bytes.NewReader(body))

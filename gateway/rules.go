@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 )
 
@@ -36,7 +37,7 @@ func permit(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 	return nil
 }
 
-// onlyFor says whose token a request about any person takes.
+// onlyFor names the roles that may make a request about any person.
 func onlyFor(rule rpc.Rule) string {
 	if slices.Contains(rule.Callers, rpc.RoleApp) {
 		return "only an operator or an app may do this"
@@ -67,5 +68,5 @@ func ownOnly(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 }
 
 func denied(message string) error {
-	return refuse(codes.PermissionDenied, reasonPermissionDenied, message)
+	return route.Refuse(codes.PermissionDenied, route.ReasonPermissionDenied, message)
 }

@@ -31,7 +31,7 @@ func TestRules(t *testing.T) {
 	rules, err := rulesOf(slices.Concat(onboardingServices, messagingServices))
 	require.NoError(t, err)
 
-	// ExecuteStep is the one method that an operator may call and not over /v1 (docs/runbooks), and the stream of events is a route beside the
+	// ExecuteStep is the one method that an operator may call and not over /v1 (docs/runbooks), and the stream of events is a route next to the
 	// generated ones; a service needs no route.
 	t.Run("EveryMethodThatPeopleMayCallHasARouteAndNoOther", func(t *testing.T) {
 		t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// running is a gateway as a process runs it, on ports of its own.
+// running is a gateway as a process runs it, on other ports.
 type running struct {
 	url, ops string
 	stop     context.CancelFunc
@@ -351,7 +351,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// startOrigin is where the internet finds a gateway: one that answers a signed callback without a payload as ours does, when the status
+// startOrigin starts a public origin: one that answers a signed callback without a payload as ours does, when the status
 // is 200, and else a server that answers with that status.
 func startOrigin(t *testing.T, status int) string {
 	t.Helper()

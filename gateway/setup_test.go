@@ -69,7 +69,7 @@ type bench struct {
 	url      string
 	handler  http.Handler
 	gateway  *gateway
-	stop     func() // waits for the requests in flight, whose log line is written after their answer
+	stop     func() // waits for the requests in flight: their log line is written after their answer
 	services *services
 	log      *lines
 	logger   *slog.Logger
@@ -101,7 +101,7 @@ func setup(t *testing.T, changes ...string) *bench {
 	web.Start()
 	t.Cleanup(func() {
 		web.Close()
-		require.NoError(t, g.devices.drain(context.Background())) // they outlive the server
+		require.NoError(t, g.devices.Drain(context.Background())) // they outlive the server
 		require.NoError(t, g.close())
 	})
 	b.url, b.handler, b.gateway, b.stop = web.URL, g.handler, g, web.Close

@@ -11,16 +11,17 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/rs/cors"
 
+	"paceline.internal/gateway/route"
 	"paceline.internal/platform/config"
 )
 
 // apiMethods are those that a route of /v1 may have.
 var apiMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// smallestCompressed is from how many bytes on an answer is compressed: below, it hardly gets smaller and costs the same.
+// smallestCompressed is the size from which an answer is compressed: below, it hardly gets smaller and costs the same.
 const smallestCompressed = 1 << 10
 
-// preflightSeconds is for how long a browser may remember what it was told of a route.
+// preflightSeconds is the time for which a browser may remember the answer about a route.
 const preflightSeconds = 600
 
 // forClients adds what clients of the web expect of /v1: answers are compressed for who asks for it, and pages of the origins may call it.
@@ -45,8 +46,8 @@ func forPages(origins []config.Origin, next http.Handler) http.Handler {
 	}
 	return cors.New(cors.Options{
 		AllowedOrigins: allowed, AllowedMethods: append([]string{http.MethodHead}, apiMethods...),
-		AllowedHeaders: []string{"Authorization", "Content-Type", "Last-Event-ID", headerIdempotencyKey, headerRequestID},
-		ExposedHeaders: []string{headerRequestID, "Retry-After", "Allow", "Location", headerRateLimitPolicy, headerRateLimit},
+		AllowedHeaders: []string{"Authorization", "Content-Type", "Last-Event-ID", headerIdempotencyKey, route.HeaderRequestID},
+		ExposedHeaders: []string{route.HeaderRequestID, "Retry-After", "Allow", "Location", headerRateLimitPolicy, headerRateLimit},
 		MaxAge:         preflightSeconds,
 	}).Handler(next)
 }
@@ -63,7 +64,7 @@ func probed(ctx context.Context, found bool) bool {
 	return ok
 }
 
-// allow is what the header Allow says of the path of a request, https://www.rfc-editor.org/rfc/rfc9110#name-allow: the methods that the
+// allow returns the header Allow for the path of a request, https://www.rfc-editor.org/rfc/rfc9110#name-allow: the methods that the
 // generated router has a route for, which it does not tell by itself.
 func allow(ctx context.Context, mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request) string {
 	var methods []string

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// example is what a golden case of the gateway says.
+// example has the fields of a golden case of the gateway.
 type example struct {
 	method, path    string
 	lengths         []int // of both
@@ -55,7 +55,7 @@ func readExamples(folder string) ([]example, error) {
 	return found, nil
 }
 
-// rest is what examples do not need of a case.
+// rest has the fields of a case that examples do not need.
 type rest map[string]any
 
 // fromJSON is an object of JSON in the style of the description; nil for anything else.
@@ -68,7 +68,7 @@ func fromJSON(text string) *object {
 	return &o
 }
 
-// plain puts each key on a line of its own. Texts stay quoted: some readers take on and off for booleans.
+// plain puts each key on its line. Texts stay quoted: some readers take on and off for booleans.
 func plain(node *yaml.Node) {
 	if node.Kind != yaml.ScalarNode {
 		node.Style = 0

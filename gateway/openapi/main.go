@@ -29,7 +29,7 @@ func main() {
 	})
 }
 
-// sources are the files beside the protos.
+// sources are the files that the protos do not include.
 type sources struct{ routes, rules, examples string }
 
 // describe writes the whole description.

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is a mapping of YAML whose keys stay in the order in which they were set.
+// object is a mapping of YAML that keeps its keys in the order in which they were set.
 type object struct{ yaml.Node }
 
 func newObject(pairs ...any) *object {

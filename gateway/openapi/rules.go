@@ -21,8 +21,8 @@ import (
 type rules struct {
 	// Document is the description without what is generated, taken as it is.
 	Document object `yaml:"document"`
-	// What operations have beside their fields: all of them, those with a body, those with a parameter in the path, those whose request has
-	// an idempotency_key, and each by its operation id.
+	// The parts of operations besides their fields: of all of them, those with a body, those with a parameter in the path, those with an
+	// idempotency_key in their request, and each by its operation id.
 	Every      extras            `yaml:"every"`
 	WithBody   extras            `yaml:"with_body"`
 	WithPath   extras            `yaml:"with_path_parameter"`
@@ -31,7 +31,7 @@ type rules struct {
 	// Required are the fields of a request, by message, without which it is refused. Those in the path always are.
 	Required map[string][]string `yaml:"required"`
 	Fields   []*fieldRule        `yaml:"fields"`
-	// Webhook is what all webhooks have, taken as it is.
+	// Webhook holds the parts of all webhooks, taken as they are.
 	Webhook object `yaml:"webhook"`
 	// Events are those that are posted to subscribers.
 	Events []eventRule `yaml:"events"`
@@ -39,7 +39,7 @@ type rules struct {
 	used map[string]bool // what of the rules a field or an operation had
 }
 
-// extras are what some operations have, by the name of the component in the document.
+// extras are the parts that some operations have, by the name of the component in the document.
 type extras struct {
 	Parameters []string          `yaml:"parameters"`
 	Responses  map[string]string `yaml:"responses"` // by status
@@ -51,7 +51,7 @@ type extras struct {
 type fieldRule struct {
 	Of     []string `yaml:"of"`     // Message.field; * stands for any part of it
 	Words  string   `yaml:"words"`  // the constants of the domain that are all values there are
-	And    []string `yaml:"and"`    // values beside those
+	And    []string `yaml:"and"`    // more values
 	Schema object   `yaml:"schema"` // taken as it is
 
 	values []string
@@ -88,7 +88,7 @@ func readRules(file string) (*rules, error) {
 	return r, nil
 }
 
-// constants are the values of all constants of a string type, named as services/onboarding/session.Status, of those whose names begin
+// constants are the values of all constants of a string type, named as services/onboarding/session.Status, of those with names that begin
 // alike, as services/onboarding/goals.Reason*, or of one list, as services/onboarding/events.types; in the order of the code.
 func constants(name string) ([]string, error) {
 	i := strings.LastIndex(name, ".")
@@ -167,7 +167,7 @@ func (r *rules) requires(message, field string) bool {
 	return true
 }
 
-// ofOperation is all that an operation has beside its fields.
+// ofOperation returns the parts of an operation besides its fields.
 func (r *rules) ofOperation(id string, hasPath, hasBody, hasKey bool) extras {
 	all := extras{Responses: map[string]string{}, Success: map[string]string{}}
 	add := func(applies bool, more extras) {

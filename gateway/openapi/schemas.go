@@ -19,8 +19,8 @@ type describer struct {
 	schemas  map[string]*object
 	// A message of a request is another schema than the same message of an answer: an answer has every field, a request need not.
 	requested, answered map[protoreflect.FullName]bool
-	names               map[string]protoreflect.FullName // whose schema it is
-	ids                 map[string]string                // of operations, and whose they are
+	names               map[string]protoreflect.FullName // the message of each schema
+	ids                 map[string]string                // of operations, and their methods
 	problems            []error
 }
 
@@ -72,7 +72,7 @@ func (d *describer) refer(m *protogen.Message, request bool) *object {
 	return ref("schemas", name)
 }
 
-// schemaOf names the schema of a message. CreateProfileResponse is what generators of clients call all answers of createProfile.
+// schemaOf names the schema of a message. Generators of clients call all answers of createProfile CreateProfileResponse.
 func schemaOf(message string) string {
 	if name, answer := strings.CutSuffix(message, "Response"); answer {
 		return name + "Result"
@@ -163,7 +163,7 @@ func (d *describer) one(f *protogen.Field, request bool) *object {
 	return schema
 }
 
-// scalar is how protojson writes a value.
+// scalar returns the schema of a value as protojson writes it.
 func scalar(kind protoreflect.Kind) *object {
 	switch kind {
 	case protoreflect.BoolKind:
@@ -183,7 +183,7 @@ func scalar(kind protoreflect.Kind) *object {
 	}
 }
 
-// wellKnown is how protojson writes a message of Google's; nil for any other.
+// wellKnown returns the schema of a message of Google's as protojson writes it; nil for any other.
 func wellKnown(name protoreflect.FullName) *object {
 	switch name {
 	case "google.protobuf.Timestamp":
@@ -210,7 +210,7 @@ func (d *describer) enum(e *protogen.Enum) *object {
 	return ref("schemas", name)
 }
 
-// comment is what a proto says of a thing, without the breaks of its lines.
+// comment returns the comment of a proto, without its line breaks.
 func comment(c protogen.CommentSet) string {
 	return strings.Join(strings.Fields(string(c.Leading)), " ")
 }

@@ -105,8 +105,8 @@ func mutations() []mutation {
 			old:  "where j.id = done.id and j.id = any($1::uuid[]) and j.lease_token = $2::uuid", without: "where j.id = done.id and j.id = any($1::uuid[]) and $2::uuid is not null",
 		},
 		{
-			guard: "alarms that wait go in the order of their due times", in: "./gateway", run: "TestPlaces",
-			file: "gateway/places.go",
+			guard: "alarms that wait go in the order of their due times", in: "./gateway/route", run: "TestLimiter",
+			file: "gateway/route/limiter.go",
 			old:  "b.due.Compare(a.due), ", without: "",
 		},
 		// Never after STOP.
@@ -190,8 +190,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "QStash's signature", in: "./gateway", run: "TestStepCallback",
-			file: "gateway/qstash.go",
-			old:  "	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil {", without: "	if err := a.verifier.Verify(signature, body, publicURL(a.origin, r)); err != nil && false {",
+			file: "gateway/qstash/qstash.go",
+			old:  "	if err := a.verifier.Verify(signature, body, route.PublicURL(a.Origin, r)); err != nil {", without: "	if err := a.verifier.Verify(signature, body, route.PublicURL(a.Origin, r)); err != nil && false {",
 		},
 		{
 			guard: "a process's key speaks for that process alone", in: "./platform/rpc", run: "TestEachKey",

@@ -1,0 +1,262 @@
+// Package twilio answers the callbacks of Twilio: their signature, their form and their two routes.
+package twilio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/gateway/route"
+	"paceline.internal/platform/config"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const (
+	// PathInbound takes the messages of people.
+	PathInbound = "/api/webhooks/twilio/inbound"
+	// PathStatus takes the delivery receipts of our messages.
+	PathStatus = "/api/webhooks/twilio/status"
+	// Timeout is under the 4 s that Twilio waits for us (rt=4000 in the URL that we give it), so that it gets
+	// our 503 and retries instead of hanging up.
+	Timeout = 3500 * time.Millisecond
+	// emptyTwiML answers a webhook without sending the person anything.
+	emptyTwiML = "<Response/>"
+)
+
+// Callbacks answers Twilio: a person's message, and the delivery receipt of one of our messages.
+type Callbacks struct {
+	signatures signatures
+	onboarding onboardingv1.OnboardingServiceClient
+	messaging  messagingv1.MessagingServiceClient
+	limiter    *route.Limiter
+	origin     config.Origin // that Twilio calls; the Host header is the caller's and is not used
+}
+
+// New returns the callbacks. Half of those that are held are worked on and half wait, so that a person's message passes the receipts that
+// came before it.
+func New(
+	authTokens config.Secret, origin config.Origin,
+	onboarding onboardingv1.OnboardingServiceClient, messaging messagingv1.MessagingServiceClient,
+) (*Callbacks, error) {
+	s, err := newSignatures(authTokens)
+	return &Callbacks{
+		signatures: s, origin: origin, onboarding: onboarding, messaging: messaging,
+		limiter: route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
+	}, err
+}
+
+// Routes returns the handler of each path.
+func (c *Callbacks) Routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{PathInbound: c.inbound().Serve, PathStatus: c.receipt().Serve}
+}
+
+// parameters are signed by Twilio: the query of the URL that it calls, and the form that it posts, or the JSON in its place.
+type parameters struct {
+	query string
+	form  url.Values
+}
+
+// callback returns the pipeline of one callback.
+func (c *Callbacks) callback(work func(ctx context.Context, p parameters) route.Answer) route.Callback[parameters] {
+	return route.Callback[parameters]{
+		Timeout: Timeout, Limit: route.MaxBody, Limiter: c.limiter, Signed: route.Has(headerSignature), Verify: c.verify, Work: work,
+	}
+}
+
+// inbound passes on a person's message. It is answered once the message is stored and a STOP in it is committed.
+func (c *Callbacks) inbound() route.Callback[parameters] {
+	return c.callback(func(ctx context.Context, p parameters) route.Answer {
+		request, err := decodeInbound(p.form)
+		if err != nil {
+			return route.Malformed(err)
+		}
+		event := route.EventFrom(ctx)
+		event.Add(slog.String("twilio_sid", request.GetTwilioSid()))
+		response, err := c.onboarding.ReceiveMessage(ctx, request)
+		if err == nil {
+			event.Add(slog.Bool("duplicate", response.GetDuplicate()))
+		}
+		return answer(ctx, err)
+	})
+}
+
+// receipt passes on the status of one of our messages. It only reports, and Twilio is asked for a receipt that is lost.
+func (c *Callbacks) receipt() route.Callback[parameters] {
+	receipt := c.callback(func(ctx context.Context, p parameters) route.Answer {
+		request, err := decodeReceipt(p)
+		if err != nil {
+			return route.Malformed(err)
+		}
+		event := route.EventFrom(ctx)
+		event.Add(slog.String("twilio_sid", request.GetTwilioSid()), slog.String("message_id", request.GetMessageId()),
+			slog.String("message_status", request.GetStatus()))
+		response, err := c.messaging.RecordStatus(ctx, request)
+		if err == nil {
+			event.Add(slog.Bool("matched", response.GetMatched()))
+		}
+		return answer(ctx, err)
+	})
+	receipt.Priority = 1 // after every message
+	return receipt
+}
+
+// headerSignature is from https://www.twilio.com/docs/usage/webhooks/webhooks-security.
+const headerSignature = "X-Twilio-Signature"
+
+// maxParameters is several times what a callback of Twilio has. Ten thousand, which fit into a body, cost 28 ms and 3 MiB before the
+// signature is known to be wrong.
+const maxParameters = 256
+
+// verify returns the parameters once they are known to be signed by Twilio. A form must be read before its signature can be
+// checked, so one that cannot be read is a 400. JSON is signed by its hash (verifyJSON).
+func (c *Callbacks) verify(r *http.Request, body []byte) (parameters, *route.Answer) {
+	forged := func(cause string) (parameters, *route.Answer) {
+		route.EventFrom(r.Context()).Add(slog.String("cause", cause))
+		return parameters{}, &route.Answer{Status: http.StatusForbidden, Err: route.Refuse(codes.PermissionDenied, route.ReasonPermissionDenied,
+			"this is not signed by Twilio with our auth token, for this URL and these parameters")}
+	}
+	signature := r.Header.Get(headerSignature)
+	if signature == "" {
+		return forged("the signature is missing")
+	}
+	if isJSON(r.Header.Get("Content-Type")) {
+		p, err := c.verifyJSON(r, body, signature)
+		switch {
+		case errors.Is(err, errForged):
+			return forged(err.Error())
+		case err != nil:
+			return parameters{}, new(route.Malformed(err))
+		}
+		return p, nil
+	}
+	if bytes.Count(body, []byte("&")) >= maxParameters { // before it is parsed: that and the signature cost by the parameter
+		return forged("it has more parameters than Twilio sends")
+	}
+	form, err := decodeForm(r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return parameters{}, new(route.Malformed(errors.New("the body is no urlencoded form")))
+	}
+	if !c.signatures.valid(route.PublicURL(c.origin, r), form, signature) {
+		return forged(errForged.Error())
+	}
+	return parameters{r.URL.RawQuery, form}, nil
+}
+
+// answer acknowledges, or refuses so that Twilio tries again where that can help (rp=all in the URL that we give
+// it). A call that can never succeed is acknowledged: Twilio would only repeat it, and the log line has the reason.
+func answer(ctx context.Context, err error) route.Answer {
+	event := route.EventFrom(ctx)
+	event.Cause(err)
+	switch status.Code(err) { //nolint:exhaustive // the rest may succeed later
+	case codes.OK:
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition:
+		event.Level = slog.LevelWarn
+		event.Fail(route.Public(err))
+	default:
+		return route.Failed(err)
+	}
+	return route.Answer{Status: http.StatusOK, ContentType: "text/xml", Body: []byte(emptyTwiML)}
+}
+
+// decodeForm reads a urlencoded form, and nothing else.
+func decodeForm(contentType string, body []byte) (url.Values, error) {
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil || mediaType != "application/x-www-form-urlencoded" {
+		return nil, errors.New("not a urlencoded form")
+	}
+	return url.ParseQuery(string(body))
+}
+
+// decodeInbound reads an inbound message. Parameters that we do not know are ignored; those that we use must be well-formed.
+func decodeInbound(form url.Values) (*onboardingv1.ReceiveMessageRequest, error) {
+	f := fields{form: form}
+	request := &onboardingv1.ReceiveMessageRequest{
+		TwilioSid:           f.required("MessageSid"),
+		From:                f.required("From"),
+		To:                  f.required("To"),
+		MessagingServiceSid: f.text("MessagingServiceSid"),
+		Body:                f.text("Body"),
+		Segments:            f.number("NumSegments"),
+		Media:               f.number("NumMedia"),
+		OptOutType:          f.text("OptOutType"),
+	}
+	return request, f.err
+}
+
+// decodeReceipt reads a delivery receipt. Our message id is in the query of the callback URL and may be absent:
+// such a receipt is kept too.
+func decodeReceipt(p parameters) (*messagingv1.RecordStatusRequest, error) {
+	query, err := url.ParseQuery(p.query)
+	if err != nil {
+		return nil, errors.New("the query cannot be read")
+	}
+	q, f := fields{form: query}, fields{form: p.form}
+	request := &messagingv1.RecordStatusRequest{
+		MessageId: q.text("message_id"),
+		TwilioSid: f.required("MessageSid"),
+		Status:    f.required("MessageStatus"),
+		ErrorCode: f.number("ErrorCode"),
+		Raw:       make(map[string]string, len(p.form)),
+	}
+	for name, values := range p.form {
+		request.Raw[route.Storable(name)] = route.Storable(strings.Join(values, ","))
+	}
+	return request, errors.Join(q.err, f.err)
+}
+
+// fields reads the parameters of a form and keeps the first error. A parameter that we use
+// and that is there twice is an error: it is not known which value counts.
+type fields struct {
+	form url.Values
+	err  error
+}
+
+func (f *fields) text(name string) string {
+	values := f.form[name]
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return route.Storable(values[0])
+	default:
+		f.wrong(name, "is there more than once")
+		return ""
+	}
+}
+
+func (f *fields) required(name string) string {
+	value := f.text(name)
+	if value == "" {
+		f.wrong(name, "is missing")
+	}
+	return value
+}
+
+func (f *fields) number(name string) int32 {
+	text := f.text(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		f.wrong(name, "is no whole number")
+	}
+	return int32(n)
+}
+
+func (f *fields) wrong(name, what string) {
+	if f.err == nil {
+		f.err = errors.New("the parameter " + name + " " + what)
+	}
+}

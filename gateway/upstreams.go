@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"paceline.internal/gateway/qstash"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/rpc"
+	"paceline.internal/platform/telemetry"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// The services behind each connection. Their protos say who may call a method, over /v1 and at the service, and which calls the
+// connection may repeat.
+var (
+	onboardingServices = []string{
+		onboardingv1.OnboardingService_ServiceDesc.ServiceName, onboardingv1.WebhookJobService_ServiceDesc.ServiceName,
+		onboardingv1.EngagementService_ServiceDesc.ServiceName, onboardingv1.GoalService_ServiceDesc.ServiceName,
+		onboardingv1.EventService_ServiceDesc.ServiceName,
+	}
+	messagingServices = []string{
+		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
+	}
+)
+
+// service is the principal of the gateway itself, for its questions.
+var service = rpc.Principal{Subject: rpc.Gateway, Role: rpc.RoleService}
+
+// upstream is the one connection to a service.
+type upstream struct {
+	name string
+	*grpc.ClientConn
+}
+
+// dial connects to the services. The callbacks of QStash and Twilio are passed on as the gateway itself; the calls of a person
+// on /v1, as that person. client is the configuration of onboarding's connection.
+func dial(
+	cfg Config, now func() time.Time, tel *telemetry.Telemetry,
+) (client rpc.ClientConfig, onboarding, messaging *grpc.ClientConn, err error) {
+	tokens, err := rpc.NewTokens(cfg.keys(), now)
+	if err != nil {
+		return client, nil, nil, err
+	}
+	files, err := rpc.LoadTLS(cfg.TLS)
+	if err != nil {
+		return client, nil, nil, err
+	}
+	client = rpc.ClientConfig{
+		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: service, Services: onboardingServices,
+		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: qstash.Timeout,
+	}
+	if onboarding, err = rpc.Dial(client); err != nil {
+		return client, nil, nil, fmt.Errorf("onboarding: %w", err)
+	}
+	other := client
+	other.Target, other.Services = cfg.MessagingAddr.String(), messagingServices
+	if messaging, err = rpc.Dial(other); err != nil {
+		return client, nil, nil, errors.Join(fmt.Errorf("messaging: %w", err), onboarding.Close())
+	}
+	return client, onboarding, messaging, nil
+}
+
+// connect dials the services, and keeps the connections to close and to ask.
+func (g *gateway) connect(
+	cfg Config, deps process.Deps, tel *telemetry.Telemetry,
+) (client rpc.ClientConfig, onboarding, messaging *grpc.ClientConn, err error) {
+	client, onboarding, messaging, err = dial(cfg, deps.Now, tel)
+	if err == nil {
+		g.upstreams = []upstream{{"onboarding", onboarding}, {"messaging", messaging}}
+		g.closers = append(g.closers, onboarding.Close, messaging.Close)
+	}
+	return client, onboarding, messaging, err
+}
+
+// ready reports why there should be no traffic now. It names no address: the answer is public.
+func (g *gateway) ready(ctx context.Context) error {
+	if g.draining.Load() {
+		return errors.New("the gateway is stopping")
+	}
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return errors.New("the services do not say in time whether they are ready")
+	}
+	if g.asked.IsZero() || g.now().Sub(g.asked) > readyTrust {
+		problems := make([]error, len(g.upstreams))
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // other callers use the answer, too
+		defer cancel()
+		var each sync.WaitGroup
+		for i, u := range g.upstreams {
+			each.Go(func() { problems[i] = u.ready(asking) })
+		}
+		each.Wait()
+		g.answer, g.asked = errors.Join(problems...), g.now()
+	}
+	return g.answer
+}
+
+const (
+	// readyTrust is the time for which an answer is reused: any stranger may ask, and the question goes to the services on the connection
+	// that people's messages use. readyTimeout bounds it.
+	readyTrust   = time.Second
+	readyTimeout = 1500 * time.Millisecond
+	readyTries   = 3
+)
+
+// ready asks the upstream's own health check: whether it serves, and whether it has its database, without which every request fails. Each
+// question goes to another replica, and one that is well is enough.
+func (u upstream) ready(ctx context.Context) (err error) {
+	for range readyTries {
+		trying, cancel := context.WithTimeout(ctx, readyTimeout/readyTries)
+		err = u.replicaReady(trying)
+		cancel()
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// replicaReady asks one replica, in one question, whether it has its database: then it serves, too.
+func (u upstream) replicaReady(ctx context.Context) error {
+	answer, err := healthpb.NewHealthClient(u).Check(ctx, &healthpb.HealthCheckRequest{Service: rpc.HealthDatabase})
+	switch {
+	case status.Code(err) == codes.NotFound: // of a server without a database
+		return nil
+	case err != nil: // it names an address, and the answer is public
+		return fmt.Errorf("%s is not serving", u.name)
+	case answer.GetStatus() != healthpb.HealthCheckResponse_SERVING:
+		return fmt.Errorf("%s cannot use its database: it is out of reach, or its schema is behind", u.name)
+	}
+	return nil
+}
