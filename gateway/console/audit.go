@@ -18,7 +18,7 @@ import (
 
 const auditShown = 50
 
-// auditPage is what pages/audit.html shows.
+// auditPage is the data of pages/audit.html.
 type auditPage struct {
 	Subject, Profile, Target string
 	From, To                 string // days in the reader's zone, both included; empty for none
@@ -33,14 +33,14 @@ type auditedCall struct {
 	*auditv1.AuditEntry
 
 	Deed  string // the method without its service, such as HoldProfile
-	Ended string // the key of what became of it, where it has no outcome
+	Ended string // the key of its end, where it has no outcome
 	Name  string // of the person; empty where it was not read
 }
 
-// underWay is how long a call without an outcome may still be so: longer than any may take, but for the streams.
+// underWay is the time for which a call without an outcome may still run: longer than any may take, but for the streams.
 const underWay = time.Minute
 
-// changesSince is how far back changes are looked for where the reader chose no day: no index has them alone.
+// changesSince bounds the search for changes where the reader chose no day: no index has them alone.
 const changesSince = 30 * 24 * time.Hour
 
 // audit lists who asked for what, and about whom, newest first. Where it is opened without a filter it shows changes: the pages of the

@@ -2,7 +2,7 @@
 // and what waits for the operator; a person sees their own goals and preferences. The console has no power that /v1 lacks: every page is
 // drawn from the same RPCs, as the reader who signed in, and every action is one of them.
 //
-// A page is a view: a file NAME.go with what it asks for and pages/NAME.html with how it looks, its words in words_NAME.go, and a line in
+// A page is a view: a file NAME.go with what it asks for and pages/NAME.html with how it looks, its words in words/*.json, and a line in
 // Console.pages. An action is a POST that answers with a notice on the page it came from. Reading works without JavaScript.
 package console
 
@@ -24,10 +24,10 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// root is where the console is.
+// root is the path of the console.
 const root = "/console"
 
-// Services are what the pages are drawn from. Their connection holds each call to the rules of /v1.
+// Services are the services that the pages read. Their connection holds each call to the rules of /v1.
 type Services struct {
 	Onboarding onboardingv1.OnboardingServiceClient
 	Jobs       onboardingv1.WebhookJobServiceClient
@@ -38,13 +38,13 @@ type Services struct {
 	Outbound   messagingv1.OutboundServiceClient
 }
 
-// Health is how one process stands.
+// Health is the state of one process.
 type Health struct {
 	Name string
 	Err  error // nil when it is ready
 }
 
-// Config is what a Console needs.
+// Config has the settings and the services of a Console.
 type Config struct {
 	Services Services
 	// Authenticate reads a bearer token as /v1 does; its errors are shown.
@@ -54,14 +54,14 @@ type Config struct {
 	Client func(ctx context.Context) string    // the address that a request comes from
 	Named  func(r *http.Request, route string) // names the route of a request in logs and metrics
 	Health func(ctx context.Context) []Health  // asks the processes, within a bound
-	// Follow is what happens from now on; closed when ctx ends or the process stops. For a person it has no events, for they may not read any.
+	// Follow returns the events from now on; closed when ctx ends or the process stops. A person gets none, for they may not read any.
 	Follow func(ctx context.Context) (<-chan *onboardingv1.Event, error)
 
 	Key    config.Secret // CONSOLE_KEY
 	OIDC   OIDC
 	Origin config.Origin // PUBLIC_BASE_URL: where the provider sends people back to
 	Links  *Links        // nil but in `paceline up`
-	// Handsets is the origin of an emulated Twilio, whose phones have a page then; zero where Twilio is real.
+	// Handsets is the origin of an emulated Twilio, which gives its phones a page; zero where Twilio is real.
 	Handsets config.Origin
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -126,7 +126,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.handler.ServeHTTP(w, r)
 }
 
-// view draws a page. An error of an RPC is shown as a page of its own.
+// view draws a page. An error of an RPC is shown on the error page.
 type view func(r *http.Request) (page, error)
 
 // action changes something, and says what it did. An error is said in its place.
@@ -238,7 +238,7 @@ func (c *Console) naming(route string, next http.HandlerFunc) http.HandlerFunc {
 // maxForm bounds the body of a form.
 const maxForm = 64 << 10
 
-// errBadForm is a form that no page of ours has.
+// errBadForm refuses a form that none of our pages has.
 var errBadForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
 
 func (c *Console) permitted(r *http.Request, anyRole bool) error {
@@ -291,7 +291,7 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 	}
 }
 
-// notice is what an action says: a key of the catalog with its arguments, or a text of a service.
+// notice is the result of an action: a key of the catalog with its arguments, or a text of a service.
 type notice struct {
 	Key  string   `json:"key,omitempty"`
 	Args []string `json:"args,omitempty"`
@@ -317,7 +317,7 @@ const (
 	maxTyped      = 120  // of a field, in bytes; longer is not kept
 )
 
-// typed is what a form holds in these fields.
+// typed returns the values of a form in these fields.
 func typed(r *http.Request, fields ...string) map[string]string {
 	kept := map[string]string{}
 	for _, field := range fields {

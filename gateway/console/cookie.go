@@ -10,7 +10,7 @@ import (
 // longestSession ends a session, whatever its token says: a day's work, and no more.
 const longestSession = 8 * time.Hour
 
-// session is who signed in. It is all that the cookie has: no token, so that a stolen cookie is worth nothing on /v1.
+// session is the person who signed in. The cookie has nothing else: no token, so that a stolen cookie is worth nothing on /v1.
 type session struct {
 	Subject string    `json:"sub"`
 	OrgID   string    `json:"org"`
@@ -81,7 +81,7 @@ func (c cookies) enter(w http.ResponseWriter, who rpc.Principal, expires time.Ti
 	return c.set(w, purposeSession, session{Subject: who.Subject, OrgID: who.OrgID, Role: who.Role, Expires: expires}, expires)
 }
 
-// session is who signed in, unless that was too long ago.
+// session returns the session of the cookie, unless it is too old.
 func (c cookies) session(r *http.Request) (s session, ok bool) {
 	err := c.get(r, purposeSession, &s)
 	return s, err == nil && c.now().Before(s.Expires)

@@ -19,16 +19,16 @@ type deed struct {
 	Asks bool   // it waits until an operator has judged words that may be an opt-out
 	Now  string // what would happen now, in the services' words; may be empty
 
-	Person *onboardingv1.Profile // of a deed to a session, whose that is
+	Person *onboardingv1.Profile // the person of the session that a deed is done to
 }
 
-// String is what a form sends.
+// String formats a deed as a form sends it.
 func (d deed) String() string { return d.Verb + "." + d.ID }
 
 // maxDeeds bounds what one form does: each is a call.
 const maxDeeds = 100
 
-// verbs are what may be done, each by one call of the API.
+// verbs are the deeds, each by one call of the API.
 func (c *Console) verbs() map[string]func(ctx context.Context, id string) error {
 	s := c.services
 	return map[string]func(ctx context.Context, id string) error{
@@ -93,7 +93,7 @@ func (c *Console) chosen(r *http.Request) (chosen []deed, err error) {
 	return chosen, nil
 }
 
-// deedsPage is what pages/deeds.html shows.
+// deedsPage is the data of pages/deeds.html.
 type deedsPage struct {
 	Deeds []deed
 	Back  string
@@ -123,7 +123,7 @@ func (c *Console) review(r *http.Request) (page, error) {
 	return page{Title: "deeds.title", Name: "deeds", Body: deedsPage{chosen, backTo(r), asks}}, nil
 }
 
-// nameDeeds says whose sessions the deeds are done to.
+// nameDeeds finds the people of the sessions that the deeds are done to.
 func (c *Console) nameDeeds(ctx context.Context, deeds []deed) {
 	ofSession := func(d deed) bool { return d.Verb == "resume-session" || d.Verb == "reset-session" }
 	var sessions []string
@@ -140,7 +140,7 @@ func (c *Console) nameDeeds(ctx context.Context, deeds []deed) {
 	}
 }
 
-// maxForeseen is for how many of a bulk the services are asked what would happen.
+// maxForeseen bounds the rows of a bulk for which the services are asked what would happen.
 const maxForeseen = 20
 
 // foresee asks what would happen to the row now, where the API can tell.
@@ -152,7 +152,7 @@ func (c *Console) foresee(ctx context.Context, d deed) (string, error) {
 	return strings.TrimSpace(said.GetExplanation().GetNext() + " " + said.GetExplanation().GetAdvice()), err
 }
 
-// do does the deeds, one after the other, and says what became of them.
+// do does the deeds, one after the other, and reports their outcomes.
 func (c *Console) do(r *http.Request) (notice, error) {
 	chosen, err := c.chosen(r)
 	if err != nil {

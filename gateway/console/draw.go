@@ -21,7 +21,7 @@ import (
 //go:embed pages/*.html assets
 var files embed.FS
 
-// page is what a view shows.
+// page is the result of a view.
 type page struct {
 	Name  string // pages/NAME.html
 	Title string // key of the catalog, or a text
@@ -30,7 +30,7 @@ type page struct {
 	Place *time.Location // where its times are shown; nil for the reader's zone
 }
 
-// frame is what a template is drawn with.
+// frame is the data of a template.
 type frame struct {
 	page
 	reader
@@ -49,7 +49,11 @@ type frame struct {
 // T says a key in the reader's language.
 func (f frame) T(key string, args ...any) string { return f.printer.Sprintf(key, args...) }
 
-// Word says a word of the API, such as a status, in the reader's language; as it is when it has none, for a newer service may have more.
+// Languages are those that a reader may choose.
+func (f frame) Languages() []vocabulary { return vocabularies }
+
+// Word says a word of the API, such as a status, in the reader's language, and unchanged when it has none, for a newer service may have
+// more.
 func (f frame) Word(group, word string) string {
 	if key := group + "." + word; word != "" && known(key) {
 		return f.T(key)
@@ -69,7 +73,7 @@ func (f frame) Said(n notice) string {
 	return f.T(n.Key, args...)
 }
 
-// Typed is what was typed into a field of a form that did not work; empty on another page.
+// Typed returns the value that was typed into a field of a form that did not work; empty on another page.
 func (f frame) Typed(field string) string {
 	if f.Notice == nil {
 		return ""
@@ -116,7 +120,7 @@ func (f frame) Due(at any) template.HTML {
 		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(t.In(f.place).Format("2006-01-02 15:04:05 MST")), left(t.Sub(f.Now))))
 }
 
-// Ago is how long ago an instant was, rounded.
+// Ago returns the time since an instant, rounded.
 func (f frame) Ago(at any) string {
 	t := instant(at)
 	if t.IsZero() {

@@ -12,7 +12,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// engagementPage is what pages/engagement.html shows.
+// engagementPage is the data of pages/engagement.html.
 type engagementPage struct {
 	States  []stateCount
 	Flows   []flowCount
@@ -24,7 +24,7 @@ type engagementPage struct {
 	Next    string       // the address of the next page of the dry run; empty on the last
 }
 
-// stateCount is how many people are in a state, or were passed over for a reason.
+// stateCount is a number of people in a state, or passed over for a reason.
 type stateCount struct {
 	Name  string
 	Count int64
@@ -36,7 +36,7 @@ type flowCount struct {
 	Count             int64
 }
 
-// outreachCount is how many of a type had an outcome.
+// outreachCount is a number of one type with one outcome.
 type outreachCount struct {
 	Type, Outcome string
 	Count         int64

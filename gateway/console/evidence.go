@@ -28,7 +28,7 @@ func (c *Console) evidence(r *http.Request) (page, error) {
 	return page{Title: "evidence.title", Name: "evidence", Body: shown}, nil
 }
 
-// evidencePage is what pages/evidence.html shows.
+// evidencePage is the data of pages/evidence.html.
 type evidencePage struct {
 	*messagingv1.GetEvidenceResponse
 
@@ -39,7 +39,7 @@ type evidencePage struct {
 	Again      bool                     // it goes once its session is resumed
 }
 
-// meaning is what messaging says of a text with a code: why it was refused, or not delivered.
+// meaning returns messaging's text about a code: why the message was refused, or not delivered.
 func (c *Console) meaning(ctx context.Context, messageID string) string {
 	e, err := c.services.Messaging.ExplainMessage(ctx, &messagingv1.ExplainMessageRequest{MessageId: messageID})
 	if err != nil && ctx.Err() == nil {

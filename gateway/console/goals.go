@@ -18,7 +18,7 @@ import (
 type goalCard struct {
 	*onboardingv1.Goal
 
-	At       time.Time // when it is due, or since when it is what it is
+	At       time.Time // its due time, or the time of its status
 	Retrying bool      // its time has come, and its device has been offline
 	Waiting  bool      // its device runs another one
 	Late     bool      // its time has come and nothing is known of it yet
@@ -26,7 +26,7 @@ type goalCard struct {
 	Undoable bool
 }
 
-// goalsPage is what pages/goals.html shows.
+// goalsPage is the data of pages/goals.html.
 type goalsPage struct {
 	Goals           []goalCard
 	Status, Profile string
@@ -42,7 +42,7 @@ func goalStatuses() []string {
 
 const goalsShown = 50
 
-// goals is the list: of the organisation, or of the person whose token it is.
+// goals draws the list: of the organisation, or of the person who signed in.
 func (c *Console) goals(r *http.Request) (page, error) {
 	asked := strings.TrimSpace(r.Form.Get("profile"))
 	id, problem, err := c.whose(r.Context(), asked)
@@ -76,7 +76,7 @@ func (c *Console) goals(r *http.Request) (page, error) {
 	return page{Title: "goals.title", Name: "goals", Topic: topic, Body: shown}, nil
 }
 
-// whose is the id of the person that a filter names by id or phone; problem says why it names none.
+// whose returns the id of the person that a filter names by id or phone; problem says why it names none.
 func (c *Console) whose(ctx context.Context, text string) (id string, problem notice, err error) {
 	switch {
 	case text == "", uuid.Validate(text) == nil:

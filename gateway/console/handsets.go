@@ -12,7 +12,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// handsetsPage is what pages/handsets.html shows.
+// handsetsPage is the data of pages/handsets.html.
 type handsetsPage struct {
 	phonesShown
 
@@ -45,7 +45,7 @@ type faultChoice struct {
 	Words       []string
 }
 
-// peopleOffered is how many of the newest people the phones are offered for.
+// peopleOffered bounds the newest people that the phones are offered for.
 const peopleOffered = 50
 
 // usualPhones are shown when none was chosen and no person is enrolled. They are of the range that is reserved for fiction.

@@ -30,7 +30,7 @@ func newHandsets(origin string) *handsets {
 	return &handsets{origin: origin, client: &http.Client{Transport: transport, Timeout: handsetsTimeout}}
 }
 
-// phonesShown is what the emulators show.
+// phonesShown is the answer of the emulators.
 type phonesShown struct {
 	Number   string         `json:"number"`
 	Now      time.Time      `json:"now"`
@@ -57,7 +57,7 @@ type phoneMessage struct {
 	At      time.Time `json:"at"`
 }
 
-// phoneFaults is what goes wrong, by the emulators' words.
+// phoneFaults are the faults that are switched on, by the emulators' words.
 type phoneFaults struct {
 	Sends    string `json:"sends"`
 	Receipts string `json:"receipts"`
@@ -72,7 +72,7 @@ func (h *handsets) show(ctx context.Context, phones ...string) (shown phonesShow
 	return shown, err
 }
 
-// send is a phone sending a message. posted is whether the product took it.
+// send sends a message from a phone. posted reports whether the product took it.
 func (h *handsets) send(ctx context.Context, phone, body string) (posted bool, err error) {
 	var answer struct {
 		Status int `json:"callback_status"`
@@ -90,7 +90,7 @@ func (h *handsets) change(ctx context.Context, faults phoneFaults) error {
 	return h.call(ctx, http.MethodPut, "/handsets/faults", "application/json", bytes.NewReader(body), nil)
 }
 
-// errHandsets is what a person is told when the emulators cannot be asked.
+// errHandsets is the error that a person sees when the emulators cannot be asked.
 var errHandsets = errors.New("the emulators do not answer")
 
 func (h *handsets) call(ctx context.Context, method, path, kind string, body io.Reader, into any) error {

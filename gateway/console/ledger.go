@@ -17,14 +17,14 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// ledgerPage is what pages/ledger.html shows.
+// ledgerPage is the data of pages/ledger.html.
 type ledgerPage struct {
 	Phone   string
 	Ledger  *messagingv1.GetConsentResponse // nil before a phone is asked for
 	Problem string                          // what is wrong with the phone, in the service's words; empty for nothing
 	None    bool                            // nothing is recorded of the phone
 	Whose   *onboardingv1.Profile           // nil where the phone is no person's
-	Unread  string                          // why it is not known whose it is
+	Unread  string                          // why its person is not known
 	JSON    string                          // addresses of the exports
 	CSV     string
 }
@@ -81,7 +81,7 @@ func (c *Console) wholeLedger(ctx context.Context, phone string) (*messagingv1.G
 	return nil, status.Error(codes.OutOfRange, "this ledger is too long to be shown whole; read it with GET /v1/consents")
 }
 
-// exportLedger answers with a file: JSON as of /v1, whose hashes can be computed again, or CSV for a spreadsheet.
+// exportLedger answers with a file: JSON as of /v1, so that its hashes can be computed again, or CSV for a spreadsheet.
 func (c *Console) exportLedger(w http.ResponseWriter, r *http.Request) {
 	err := c.permitted(r, false)
 	var ledger *messagingv1.GetConsentResponse

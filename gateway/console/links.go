@@ -18,7 +18,7 @@ const (
 	maxLinks = 1 << 10
 )
 
-// link is what a link says: which organisation's operator it signs in, and since when. Its ID tells it from the others.
+// link holds the operator that a link signs in, of which organisation, and since when. Its ID tells it from the others.
 type link struct {
 	ID     string    `json:"id"`
 	OrgID  string    `json:"org"`

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// liveEvery is how often a page is told at the most that it is old: a burst of events is one news.
+	// liveEvery is the least time between two news of a page: a burst of events is one news.
 	liveEvery = 300 * time.Millisecond
-	// liveSilent is how long a page hears nothing before its person is looked at and it gets news or a comment, and liveWrite what it has to
+	// liveSilent is the silence after which a page gets news or a comment, and liveWrite the time that it has to
 	// take one.
 	liveSilent = 20 * time.Second
 	liveWrite  = 5 * time.Second
 
-	// liveUser is how often a page of a person is told that it may be old: they may not read events, so their pages ask again and again.
+	// liveUser is the time between two news of a person's page: they may not read events, so their pages ask again and again.
 	liveUser = 5 * time.Second
 
-	// topicAll is what happens to any person.
+	// topicAll are the events of all people.
 	topicAll = "all"
-	// news is what a page is told.
+	// news is the text that a page gets.
 	news = "data: new\n\n"
 )
 

@@ -32,7 +32,7 @@ func (s *stream) Write(text []byte) (int, error) {
 	return s.ResponseRecorder.Write(text)
 }
 
-// news is how often the page was told that it is old.
+// news counts how often the page was told that it is old.
 func (s *stream) news() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,13 +17,13 @@ type preference struct {
 	Other string // what it may be changed to; empty where there is nothing to choose
 }
 
-// mePage is what pages/me.html shows.
+// mePage is the data of pages/me.html.
 type mePage struct {
 	Preferences []preference
 	Stopped     bool // the person has sent STOP, so nothing comes whatever they prefer
 }
 
-// errNotAPerson: an operator has no preferences of their own.
+// errNotAPerson: an operator has no preferences.
 var errNotAPerson = status.Error(codes.PermissionDenied, "only a person who signed in with their own token has preferences here")
 
 // person is the profile of who signed in.

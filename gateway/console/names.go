@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxNamed bounds the rows of a page whose people are read by their ids, and namedAtOnce how many are read at once. The others are
+	// maxNamed bounds the people of a page that are read by their ids, and namedAtOnce those that are read at once. The others are
 	// shown by their ids.
 	maxNamed    = 100
 	namedAtOnce = 8
@@ -34,7 +34,7 @@ func (c *Console) profilesOf(ctx context.Context, ids []string) map[string]*onbo
 	return found
 }
 
-// peopleOfSessions reads whose sessions these are, at most maxNamed.
+// peopleOfSessions reads the people of these sessions, at most maxNamed.
 func (c *Console) peopleOfSessions(ctx context.Context, ids []string) map[string]*onboardingv1.Profile {
 	return c.readEach(ctx, "sessions", ids, func(ctx context.Context, id string) (*onboardingv1.Profile, error) {
 		person, _, err := c.about(ctx, "sessions", id)
@@ -42,7 +42,8 @@ func (c *Console) peopleOfSessions(ctx context.Context, ids []string) map[string
 	})
 }
 
-// readEach reads whose the rows with these ids are, each once. What cannot be read is logged and left out: the page is drawn without it.
+// readEach reads the people of the rows with these ids, each once. A row that cannot be read is logged and left out: the page is drawn
+// without it.
 func (c *Console) readEach(
 	ctx context.Context, part string, ids []string, read func(ctx context.Context, id string) (*onboardingv1.Profile, error),
 ) map[string]*onboardingv1.Profile {

@@ -24,14 +24,14 @@ type need struct {
 	Kind    string // the key of its words: what it is, and what to do
 	ID      string
 	At      time.Time
-	Profile string // whose it is; empty when that is not known
-	Session string // that it belongs to, where that says whose it is
-	Phone   string // whose it is, where only that is known
+	Profile string // the id of its person; empty when that is not known
+	Session string // that it belongs to, where that leads to its person
+	Phone   string // of its person, where only that is known
 	Person  *onboardingv1.Profile
 	Why     string // in the service's words
 	Open    string // where more of it is; empty for nowhere
 	Gates   string // why it is so, gate by gate; empty for nowhere
-	Deeds   []deed // the first one is what a bulk does
+	Deeds   []deed // a bulk does the first one
 
 	Texts *overviewv1.Count // how many texts are refused; nil of another kind
 }
@@ -39,7 +39,7 @@ type need struct {
 // Words returns the id of the text that may be an opt-out and waits for a judgement; empty for none.
 func (n need) Words() string { return wordsIn(n.Why) }
 
-// needsPage is what pages/needs.html shows.
+// needsPage is the data of pages/needs.html.
 type needsPage struct {
 	Needs []need
 	Kind  string // the one that is shown; empty for all
@@ -48,14 +48,14 @@ type needsPage struct {
 	More  []string // the kinds of which there are more
 }
 
-// How many of a kind are shown, the newest: of one that is chosen, and of each beside the others, where every row costs a read of its
+// How many of a kind are shown, the newest: of one that is chosen, and of each next to the others, where every row costs a read of its
 // person.
 const (
 	mostOfOne  = 50
 	mostOfEach = 15
 )
 
-// mostNeeds is how many of a kind are shown where that is the one that is chosen.
+// mostNeeds bounds the rows of the kind that is chosen.
 func mostNeeds(chosen string) int32 {
 	if chosen == "" {
 		return mostOfEach
@@ -74,7 +74,7 @@ func (c *Console) needs(r *http.Request) (page, error) {
 	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), mostNeeds(kind), more}}, nil
 }
 
-// nameNeeds says of each whose it is.
+// nameNeeds finds the person of each.
 func (c *Console) nameNeeds(ctx context.Context, needs []need) {
 	var profiles, sessions []string
 	for _, n := range needs {
@@ -151,7 +151,7 @@ func (c *Console) parkedSessions(ctx context.Context, most int32) (needs []need,
 // messageNamed is a message in the reason of a parked session, which says what to do to it: in doubt, or refused for good.
 var messageNamed = regexp.MustCompile(`message(?:s/| )([0-9a-f]{8}-[0-9a-f-]{27})\b`)
 
-// messageIn is where the message of a reason is resolved; empty when it names none.
+// messageIn returns the page on which the message of a reason is resolved; empty when it names none.
 func messageIn(reason string) string {
 	if found := messageNamed.FindStringSubmatch(reason); found != nil {
 		return root + "/needs/messages/" + found[1]
@@ -185,7 +185,7 @@ func (c *Console) deadLetters(ctx context.Context, most int32) (needs []need, ne
 	return needs, out.GetNextPageToken(), err
 }
 
-// answered is what the last attempt of an alarm was answered: our own error's message, or whatever it was.
+// answered returns the answer to the last attempt of an alarm: the message of our error, or the body as it was.
 func answered(l *onboardingv1.DeadLetter) string {
 	var ours struct {
 		Message string `json:"message"`

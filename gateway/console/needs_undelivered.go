@@ -9,7 +9,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// undeliveredTexts are those that Twilio took, that did not reach a person whose session is active, and that are the newest of their
+// undeliveredTexts are those that Twilio took, that did not reach a person with an active session, and that are the newest of their
 // conversation: nothing goes on by itself there. One after which the person wrote, or another text came, holds nothing up.
 func (c *Console) undeliveredTexts(ctx context.Context, most int32) (needs []need, next string, err error) {
 	var lost []*messagingv1.Message
@@ -45,7 +45,7 @@ func (c *Console) undeliveredTexts(ctx context.Context, most int32) (needs []nee
 	return needs, next, group.Wait()
 }
 
-// holdsUp is what is to be done about a text that did not reach its person; nil where the conversation has gone on.
+// holdsUp returns the need of a text that did not reach its person; nil where the conversation has gone on.
 func (c *Console) holdsUp(ctx context.Context, m *messagingv1.Message) (*need, error) {
 	newest, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{ProfileId: m.GetProfileId(), PageSize: 1})
 	if err != nil || len(newest.GetMessages()) == 0 || newest.GetMessages()[0].GetMessageId() != m.GetMessageId() {

@@ -78,7 +78,7 @@ func (b brief) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// ask is where the provider tells its endpoints. It is asked again each time until it has answered.
+// ask reads the endpoints of the provider. It asks again each time until it has answered.
 func (p *provider) ask(ctx context.Context) (*oidc.Provider, error) {
 	select {
 	case p.asking <- struct{}{}:
@@ -130,7 +130,7 @@ func (p *provider) begin(ctx context.Context, to string) (f flow, url string, er
 	return f, p.oauth(found).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// end is who comes back from the provider, and until when its token says so.
+// end returns the person who comes back from the provider, and the expiry of its token.
 func (p *provider) end(ctx context.Context, f flow, answer url.Values) (who rpc.Principal, expires time.Time, err error) {
 	switch {
 	case !p.now().Before(f.Expires) || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(f.State)) != 1:
@@ -189,7 +189,7 @@ func names(claim any, role rpc.Role) bool {
 	return claim == string(role)
 }
 
-// exchangeError is why the provider gave no tokens, without its answer, which may quote the code.
+// exchangeError explains why the provider gave no tokens, without its answer, which may quote the code.
 func exchangeError(err error) error {
 	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return fmt.Errorf("the provider refused the code with status %d", answer.Response.StatusCode)
@@ -197,7 +197,7 @@ func exchangeError(err error) error {
 	return errors.New("the provider did not exchange the code")
 }
 
-// tokenError is what is wrong with an ID token, without what it says.
+// tokenError names the fault of an ID token, without its content.
 func tokenError(err error) error {
 	if _, ok := errors.AsType[*oidc.TokenExpiredError](err); ok {
 		return errors.New("the ID token has expired")
@@ -205,7 +205,7 @@ func tokenError(err error) error {
 	return errors.New("the ID token is malformed, or its signature, issuer or audience is not accepted")
 }
 
-// refused is why a person is not signed in: what the page says, and for the log its cause, in which there is no secret.
+// refused explains why a person is not signed in: the text of the page, and for the log its cause, in which there is no secret.
 type refused struct {
 	key   string // in the catalog
 	claim string // which it is about

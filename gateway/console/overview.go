@@ -10,7 +10,7 @@ import (
 	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
 )
 
-// overviewPage is what pages/overview.html shows.
+// overviewPage is the data of pages/overview.html.
 type overviewPage struct {
 	Onboarding *onboardingv1.GetOverviewResponse
 	Messaging  *messagingv1.GetMessagingOverviewResponse
@@ -21,7 +21,7 @@ type overviewPage struct {
 	Switch     string // what may be done about scheduling: the key of its words
 }
 
-// wanting is how much of something waits for an operator.
+// wanting is a number of things that wait for an operator.
 type wanting struct {
 	Key   string
 	Count *overviewv1.Count

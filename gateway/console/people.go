@@ -18,7 +18,7 @@ import (
 
 const peopleShown = 50
 
-// peoplePage is what pages/people.html shows.
+// peoplePage is the data of pages/people.html.
 type peoplePage struct {
 	Query, State, Locale string
 	Held, Stopped        bool
@@ -139,7 +139,7 @@ func (c *Console) personDeed(r *http.Request) (notice, error) {
 	return said("person." + r.PathValue("deed") + "." + done), nil
 }
 
-// doneWord is what is said of a deed when it has been done. To hold a person who is held, and to release one who is not, succeed and change
+// doneWord returns the key for a deed that has been done. To hold a person who is held, and to release one who is not, succeed and change
 // nothing: the first reason of a hold stays.
 func (c *Console) doneWord(ctx context.Context, deed, id string) (string, error) {
 	if deed != "hold" && deed != "release" {
@@ -152,7 +152,7 @@ func (c *Console) doneWord(ctx context.Context, deed, id string) (string, error)
 	return "done", err
 }
 
-// personDeeds are what may be done with a person, each by one call.
+// personDeeds are the deeds about a person, each by one call.
 func (c *Console) personDeeds() map[string]func(ctx context.Context, id string, form url.Values) error {
 	s := c.services.Onboarding
 	return map[string]func(ctx context.Context, id string, form url.Values) error{

@@ -17,16 +17,16 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// textsShown is how much of a conversation is shown, the newest.
+// textsShown bounds the texts of a conversation that are shown, the newest.
 const textsShown = 100
 
-// personPage is what pages/person.html shows.
+// personPage is the data of pages/person.html.
 type personPage struct {
 	Profile    *onboardingv1.Profile
 	Session    *onboardingv1.Session // nil before the first activation
 	Late       bool                  // the step that is due has not come in its time
-	Kept       *explainv1.Gate       // what keeps the step that is due back, beside its time; nil for nothing
-	Chosen     string                // the session whose timeline is shown; empty for the newest
+	Kept       *explainv1.Gate       // the gate, other than its time, that keeps the due step back; nil for none
+	Chosen     string                // the session with the timeline that is shown; empty for the newest
 	Sessions   []*onboardingv1.Session
 	Timeline   []entry         // newest first
 	Bubbles    []bubble        // oldest first
@@ -54,7 +54,7 @@ type bubble struct {
 	Again    bool   // it is not sent, and goes once its session is resumed
 }
 
-// At is when Twilio took our text, or had the person's; of a text that Twilio has not taken, when it was first recorded.
+// At returns the time at which Twilio took our text, or had the person's; of a text that Twilio has not taken, that of its first record.
 func (b bubble) At() time.Time {
 	if b.GetAcceptedAt() != nil {
 		return b.GetAcceptedAt().AsTime()
@@ -73,7 +73,7 @@ func (b bubble) Timed() string {
 	return "bubble.went"
 }
 
-// Fated is the word of what became of the text.
+// Fated returns the word for the outcome of the text.
 func (b bubble) Fated() string {
 	switch {
 	case b.Again:
@@ -84,7 +84,7 @@ func (b bubble) Fated() string {
 	return b.GetStatus()
 }
 
-// Fate is whether a text of ours reached the person: lost or doubtful; empty for one that did, or is on its usual way.
+// Fate returns lost or doubtful for a text that did not reach the person; empty for one that did, or is on its usual way.
 func (b bubble) Fate() string {
 	if b.GetNeedsPerson() {
 		return "lost"
@@ -214,7 +214,7 @@ func bubbles(texts []*messagingv1.Message, parked bool) (all []bubble) {
 	return all
 }
 
-// deedsFor are what may be done with a person as they stand. The services decide once more.
+// deedsFor returns the deeds about a person in their present state. The services decide once more.
 func deedsFor(p *onboardingv1.Profile) (deeds []string) {
 	switch at := p.GetState(); {
 	case at.GetStatus() == "active":

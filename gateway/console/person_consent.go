@@ -14,7 +14,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// consentHead is what the ledger says of a phone now.
+// consentHead is the newest entry of the ledger about a phone.
 type consentHead struct {
 	*messagingv1.Consent // nil where nothing is recorded
 

@@ -13,7 +13,7 @@ import (
 
 const personOutreachShown = 3
 
-// personEngagement is how we stay in touch with a person: where they stand, what they want, and what they got last.
+// personEngagement shows the engagement of a person: their state, their wishes, and the last messages that they got.
 type personEngagement struct {
 	*onboardingv1.Engagement
 

@@ -196,7 +196,7 @@ func TestEvidenceSaysTheCodeAndOffersOnlyWhatIsTaken(t *testing.T) {
 	require.NotContains(t, page, `name="resolution"`)
 }
 
-// A text that an operator had sent again is where it went: with when Twilio took it, and when it came.
+// A text that an operator had sent again stands at the time at which Twilio took it, with the time at which it came.
 func TestConversationGoesByWhenTwilioTookEachText(t *testing.T) {
 	t.Parallel()
 	b, s := meets(t, string(rpc.RoleOperator))

@@ -18,7 +18,7 @@ const (
 // personGoals are the newest goals of a person, and what the form of a new one needs.
 type personGoals struct {
 	Cards   []goalCard
-	Devices []*onboardingv1.Device // beside their phone, the newest
+	Devices []*onboardingv1.Device // next to their phone, the newest
 	Key     string                 // of the goal that the form makes, so that a second press makes no second one
 }
 

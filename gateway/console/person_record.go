@@ -50,7 +50,7 @@ func (c *Console) askedWords(ctx context.Context, p *personPage, named string) {
 	}
 }
 
-// Quote is what the form proposes as the reason of an opt-out: where the person wrote, and what, on one line.
+// Quote returns the reason that the form proposes for an opt-out: where the person wrote, and what, on one line.
 func (p personPage) Quote() string {
 	if p.Words == nil {
 		return ""
@@ -89,7 +89,7 @@ var (
 	errStale    = status.Error(codes.Aborted, "the person's consent or number has changed since this page was shown; read it again")
 )
 
-// recordConsent writes an opt-out or an opt-in that the person gave, if the ledger is what the page showed. A form that is sent twice
+// recordConsent writes an opt-out or an opt-in that the person gave, if the ledger is as the page showed it. A form that is sent twice
 // or from an old page is refused: it could undo what the person said since.
 func (c *Console) recordConsent(r *http.Request) (notice, error) {
 	in := &messagingv1.SetConsentRequest{Phone: r.Form.Get("phone"), State: r.Form.Get("state"), Reason: r.Form.Get("reason")}
@@ -124,7 +124,7 @@ func (c *Console) recordConsent(r *http.Request) (notice, error) {
 	return c.endJudged(r.Context(), profile)
 }
 
-// asShown returns the person if the number and the ledger are what the page showed.
+// asShown returns the person if the number and the ledger are as the page showed them.
 func (c *Console) asShown(r *http.Request, phone string) (*onboardingv1.Profile, error) {
 	got, err := c.services.Onboarding.GetProfile(r.Context(), &onboardingv1.GetProfileRequest{ProfileId: r.PathValue("id")})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// stopLine is what a person who opted out got afterwards, from the rows: when Twilio took each text.
+// stopLine counts the texts that a person got after opting out, from the rows: by the time at which Twilio took each text.
 type stopLine struct {
 	At      time.Time
 	Last    time.Time // when Twilio took the last text; zero where it took none of those that are shown

@@ -57,7 +57,7 @@ func (s *scripted) refuses(method string, code codes.Code, words string) {
 	s.answers[method] = func(proto.Message) (proto.Message, error) { return nil, status.Error(code, words) }
 }
 
-// calls are what was asked of a method.
+// calls returns the requests to a method.
 func calls[In proto.Message](s *scripted, method string) (all []In) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func ana() *onboardingv1.Profile {
 	}
 }
 
-// page is what a browser gets, whatever the status.
+// page returns the page that a browser gets, whatever the status.
 func (s *site) page(path string) (httpStatus int, body string) {
 	s.t.Helper()
 	answer := s.get(s.URL + path)

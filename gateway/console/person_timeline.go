@@ -31,7 +31,7 @@ type entry struct {
 }
 
 // deedsOf are the kinds of lines that are an operator's deeds. A line of another kind may carry the actor of a call that happened to cause
-// it, such as the activation whose opening parked the session.
+// it, such as the activation that sent the opening which parked the session.
 var deedsOf = []string{"activated", "closed", "released", "resumed", "replayed"}
 
 // inWords says how a line is read.
@@ -56,7 +56,7 @@ func (c *Console) story(ctx context.Context, p *personPage) error {
 	shown := cmp.Or(p.Chosen, newest)
 	var told, now *onboardingv1.GetSessionResponse
 	var letters *onboardingv1.ListDeadLettersResponse
-	var group errgroup.Group // without a context of its own: the session is shown also when its dead letters cannot be read
+	var group errgroup.Group // without another context: the session is shown also when its dead letters cannot be read
 	group.Go(func() (err error) { told, err = c.session(ctx, shown); return err })
 	if shown != newest {
 		group.Go(func() (err error) { now, err = c.session(ctx, newest); return err })
@@ -92,7 +92,7 @@ func (c *Console) session(ctx context.Context, id string) (*onboardingv1.GetSess
 	return told, err
 }
 
-// kept is what keeps a step back beside its time, such as a hold or a pause of scheduling; nil for nothing.
+// kept returns the gate that keeps a step back, other than its time, such as a hold or a pause of scheduling; nil for none.
 func (c *Console) kept(ctx context.Context, sessionID string) (*explainv1.Gate, error) {
 	e, err := c.services.Onboarding.ExplainSession(ctx, &onboardingv1.ExplainSessionRequest{SessionId: sessionID})
 	for _, g := range e.GetExplanation().GetGates() {
@@ -122,7 +122,7 @@ func timeline(entries []*onboardingv1.TimelineEntry, letters []*onboardingv1.Dea
 	return all
 }
 
-// maxResolved bounds the texts of a timeline whose resolutions are asked for.
+// maxResolved bounds the texts of a timeline for which resolutions are read.
 const maxResolved = 3
 
 // addResolutions adds to the timeline when an operator resolved a text that parked the session, which the audit knows.

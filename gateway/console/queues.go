@@ -19,7 +19,7 @@ import (
 type queueRow struct {
 	ID, What, Status, Why string
 	Profile               string
-	Attempts, Most        int32 // Most is 0 where a queue has no limit of its own
+	Attempts, Most        int32 // Most is 0 where a queue has no limit
 	Created, Due, Ended   time.Time
 	Open                  string
 	Deeds                 []deed
@@ -28,7 +28,7 @@ type queueRow struct {
 // queueLister lists a page of a queue.
 type queueLister func(ctx context.Context, status, pageToken string) (rows []queueRow, next string, err error)
 
-// queuesPage is what pages/queues.html shows.
+// queuesPage is the data of pages/queues.html.
 type queuesPage struct {
 	Names         []string
 	Gauges        map[string]*overviewv1.QueueGauges
@@ -194,14 +194,14 @@ func (c *Console) deliveries(ctx context.Context, status, pageToken string) (row
 	return rows, out.GetNextPageToken(), err
 }
 
-// jobPage is what pages/job.html shows.
+// jobPage is the data of pages/job.html.
 type jobPage struct {
 	Job     *onboardingv1.WebhookJob
 	Row     queueRow
 	Payload string
 }
 
-// job is one webhook job with its payload. Lists have no payloads; to read one is a call of its own, which is kept.
+// job is one webhook job with its payload. Lists have no payloads; to read one is another call, which is kept.
 func (c *Console) job(r *http.Request) (page, error) {
 	out, err := c.services.Jobs.GetWebhookJob(r.Context(), &onboardingv1.GetWebhookJobRequest{JobId: r.PathValue("id")})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/text/message"
 )
 
-// reader is how a person reads: in a language, with times in a zone. Both are theirs to choose, by links that set a cookie.
+// reader has the language and the time zone of a person, who chooses both by links that set a cookie.
 type reader struct {
-	Lang    string // en or pt-BR
+	Lang    string // a tag, such as pt-BR
 	Zone    string // IANA
 	Unknown string // the zone that this request asked for, if there is none of this name
 
@@ -21,9 +21,6 @@ type reader struct {
 	place   *time.Location
 	printer *message.Printer
 }
-
-// languages are those that the console speaks; the first is the fallback.
-var languages = []language.Tag{language.English, language.BrazilianPortuguese}
 
 var matcher = language.NewMatcher(languages)
 
@@ -42,7 +39,7 @@ func (c cookies) readerOf(w http.ResponseWriter, r *http.Request) reader {
 		return err == nil
 	})
 	tag, index := language.MatchStrings(matcher, lang, r.Header.Get("Accept-Language"))
-	_ = tag // with what the reader wants beside it, such as a region
+	_ = tag // with other wishes of the reader, such as a region
 	zone, unknown := c.choice(w, r, fieldZone, purposeZone, func(name string) bool { return zoneNamed(name) != nil })
 	place := zoneNamed(zone)
 	if place == nil {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/language"
-
 	"paceline.internal/platform/rpc"
 )
 
@@ -21,7 +19,7 @@ var reference = regexp.MustCompile(
 		`|\bwith (RESOLUTION_NOT_SENT)\b` +
 		`|\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[-+]\d\d:\d\d))`)
 
-// unnamed are methods without the id of a row: those of all, and those whose row the text does not name.
+// unnamed are methods without the id of a row: those of all rows, and those of a row that the text does not name.
 const unnamed = `scheduling:resume|consents/\{[a-z_ ]+\}|messages/\{message_id\}:resolve|profiles/\{profile_id\}/preferences` +
 	`|webhook-jobs\?status=failed|webhook-jobs/\{job_id\}:cancel`
 
@@ -30,7 +28,7 @@ var placeholder = regexp.MustCompile(`\{.*\}`)
 
 const uuidLike = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`
 
-// reached is where a method of /v1 has its page, and the key of its words. ID stands for the row's id.
+// reached is the page of a method of /v1, and the key of its words. ID stands for the row's id.
 var reached = map[string]struct{ to, key string }{
 	"profiles":                   {"/people/ID", "ref.person"},
 	"profiles:release":           {"/people/ID#release", "ref.release"},
@@ -57,8 +55,8 @@ var reached = map[string]struct{ to, key string }{
 
 // Linked is a service's text as a reader of the console needs it.
 func (f frame) Linked(text string) template.HTML {
-	if languages[f.index] == language.BrazilianPortuguese {
-		text, _ = inPortuguese(text)
+	if spoken := vocabularies[f.index]; spoken.Sentences != nil {
+		text, _ = spoken.translate(text)
 	}
 	var out strings.Builder
 	end := 0
@@ -110,7 +108,7 @@ func (f frame) Coded(group, code string) template.HTML {
 	return template.HTML(shown) //nolint:gosec // both are escaped
 }
 
-// inDoubtLong is how long a text may be in doubt before the carrier is suspected: its receipt or Twilio's list settles it sooner.
+// inDoubtLong is the time in doubt after which the carrier is suspected: a receipt or Twilio's list settles it sooner.
 const inDoubtLong = time.Minute
 
 // InDoubt reports whether the oldest text in doubt has been so for long.
@@ -127,7 +125,7 @@ func (f frame) link(method, id string) template.HTML {
 		return template.HTML(words) //nolint:gosec // escaped
 	}
 	to := root + strings.Replace(found.to, "ID", id, 1)
-	if method == "consents/{}" && strings.HasPrefix(f.Path, root+"/people/") { // whose number it is
+	if method == "consents/{}" && strings.HasPrefix(f.Path, root+"/people/") { // the person of the number
 		to = "#consent"
 	}
 	if strings.HasPrefix(found.to, "/do?") {

@@ -12,7 +12,7 @@ import (
 	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
 )
 
-// unregistered is a sender whose every text is refused with 30034.
+// unregistered is a sender of which every text is refused with 30034.
 func unregistered(s *scripted) {
 	m := &messagingv1.Message{
 		MessageId: messageID, ProfileId: anasID, Direction: "outbound", Status: "throttled", ErrorCode: new(int32(30034)), NeedsPerson: true,

@@ -7,7 +7,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// resumePage is what pages/resume.html shows.
+// resumePage is the data of pages/resume.html.
 type resumePage struct {
 	Reason   string
 	Matched  int32
@@ -22,7 +22,7 @@ const (
 	maxResumed = 10
 )
 
-// resumable says which parked sessions would be resumed: those whose reason has some words in it, and that wait for no judgement of a
+// resumable finds the parked sessions that would be resumed: those with some words in their reason, and that wait for no judgement of a
 // person's words. Each of those is judged and resumed alone.
 func (c *Console) resumable(r *http.Request) (page, error) {
 	reason := r.Form.Get("reason")

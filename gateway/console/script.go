@@ -9,7 +9,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// scriptPage is what pages/script.html shows: what is sent and when, and every text.
+// scriptPage is the data of pages/script.html: what is sent and when, and every text.
 type scriptPage struct {
 	Version, CopyVersion string
 	Locales              []string

@@ -8,81 +8,78 @@ import (
 	"strings"
 )
 
-// The services say sentences in English, built of parts. Here they are said in Portuguese: the longest saying that a text begins with is
-// translated, what it is filled in with too, and then the rest behind a separator. What no saying has, such as a person's words, stays.
+// The services write sentences in English, built of parts. Here they are translated: the longest sentence that a text begins with,
+// then its fills, and then the rest behind a separator. A part that no sentence has, such as a person's words, stays.
 
 // separator matches the marks between two parts of a text.
 const separator = `; to do: |; |\. → | → |\. |: |, |\n|\.$`
 
-// method matches what fills a short saying: a method of /v1, or an address.
+// method matches the fills of a short sentence: a method of /v1, or an address.
 const method = `((?:(?:GET|POST|PUT) )?/v1/[^\s{]*(?:\{[a-z_ ]+\}\S*?)?|https://\S+?)`
 
-// shortest is the least length of a saying that may be filled in with anything.
+// shortest is the least length of a sentence that may be filled in with anything.
 const shortest = 12
 
-// heard is a saying that a text may begin with.
+// heard is a sentence that a text may begin with.
 type heard struct {
-	saying
+	en, translated string
 
-	head string         // what the text begins with before the first of what is filled in
-	form *regexp.Regexp // the fills, then the separator, then the rest; nil of one without fills
+	head string         // the begin of the text before the first fill
+	form *regexp.Regexp // the fills, then the separator, then the rest; nil without fills
 }
 
 var (
 	between   = regexp.MustCompile(`^(?:` + separator + `)`)
 	notWithin = regexp.MustCompile(separator)
-	spokenPt  = func() []heard {
-		all := sayings()
-		slices.SortStableFunc(all, func(a, b saying) int { return cmp.Compare(len(b.en), len(a.en)) })
-		var forms []heard
-		for _, s := range all {
-			parts := strings.Split(s.en, "%s")
-			for i, part := range parts {
-				parts[i] = regexp.QuoteMeta(part)
-			}
-			head, _, filled := strings.Cut(s.en, "%s")
-			if !filled {
-				forms = append(forms, heard{saying: s, head: head})
-				continue
-			}
+)
+
+// hear prepares the sentences of a language, the longest first.
+func hear(sentences map[string]string) (all []heard) {
+	for en, translated := range sentences {
+		parts := strings.Split(en, "%s")
+		for i, part := range parts {
+			parts[i] = regexp.QuoteMeta(part)
+		}
+		h := heard{en: en, translated: translated}
+		var filled bool
+		if h.head, _, filled = strings.Cut(en, "%s"); filled {
 			fill := `(.*?)`
 			if len(strings.Join(parts, "")) < shortest { // see, then: a person may write so too
 				fill = method
 			}
-			forms = append(forms, heard{s, head, regexp.MustCompile(`(?s)^` + strings.Join(parts, fill) + `(?:(` + separator + `)(.*))?$`)})
+			h.form = regexp.MustCompile(`(?s)^` + strings.Join(parts, fill) + `(?:(` + separator + `)(.*))?$`)
 		}
-		return forms
-	}()
-)
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b heard) int { return cmp.Or(cmp.Compare(len(b.en), len(a.en)), cmp.Compare(a.en, b.en)) })
+	return all
+}
 
-// cutKey cuts the key of a word into its group and the word.
-func cutKey(key string) (group, word string, ok bool) { return strings.Cut(key, ".") }
-
-// inPortuguese says a service's text in Portuguese. missed are the parts that no saying has.
-func inPortuguese(text string) (said string, missed []string) {
+// translate translates a service's text. missed are the parts that no sentence has.
+func (v vocabulary) translate(text string) (said string, missed []string) {
 	var out strings.Builder
 	for text != "" {
 		if at := between.FindString(text); at != "" {
-			out.WriteString(strings.Replace(at, "to do", "o que fazer", 1))
+			out.WriteString(strings.Replace(at, "to do", v.Words["sentence.to_do"].Other, 1))
 			text = text[len(at):]
 			continue
 		}
-		part, rest, unknown := firstSaying(text)
+		part, rest, unknown := v.first(text)
 		out.WriteString(part)
 		text, missed = rest, append(missed, unknown...)
 	}
 	return out.String(), missed
 }
 
-// firstSaying says the beginning of a text, and returns the rest.
-func firstSaying(text string) (said, rest string, missed []string) {
-	for _, h := range spokenPt {
+// first translates the beginning of a text, and returns the rest.
+func (v vocabulary) first(text string) (said, rest string, missed []string) {
+	for _, h := range v.heard {
 		if !strings.HasPrefix(text, h.head) {
 			continue
 		}
 		if h.form == nil {
 			if rest = text[len(h.head):]; rest == "" || between.MatchString(rest) {
-				return h.pt, rest, nil
+				return h.translated, rest, nil
 			}
 			continue
 		}
@@ -92,10 +89,10 @@ func firstSaying(text string) (said, rest string, missed []string) {
 		}
 		fills := make([]any, 0, len(found))
 		for _, fill := range found[1 : len(found)-2] {
-			inner, unknown := inPortuguese(fill)
+			inner, unknown := v.translate(fill)
 			fills, missed = append(fills, inner), append(missed, unknown...)
 		}
-		return fmt.Sprintf(h.pt, fills...), found[len(found)-2] + found[len(found)-1], missed
+		return fmt.Sprintf(h.translated, fills...), found[len(found)-2] + found[len(found)-1], missed
 	}
 	at := notWithin.FindStringIndex(text)
 	if at == nil {

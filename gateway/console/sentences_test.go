@@ -18,7 +18,7 @@ import (
 	"paceline.internal/platform/phone"
 )
 
-// spoken is a part of the services whose sentences a page shows: a file, and which of its functions and variables; empty for all.
+// spoken is a part of the services with sentences that a page shows: a file, and its functions and variables; empty for all.
 type spoken struct {
 	file  string
 	names []string
@@ -121,7 +121,7 @@ func (in constants) walk(n ast.Node, visit func(ast.Node) bool) {
 
 var verb = regexp.MustCompile(`%[a-z0-9+]*[a-zA-Z]`)
 
-// textOf is what an expression says, with holes: a literal, a sum of texts, or a format.
+// textOf returns the text of an expression, with holes: a literal, a sum of texts, or a format.
 func (in constants) textOf(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:
@@ -181,6 +181,8 @@ func (in constants) filledIn(n ast.Node) []ast.Node {
 	return nil
 }
 
+var portuguese = vocabularies[1]
+
 func TestEverySentenceOfTheWhyPageIsSaidInPortuguese(t *testing.T) {
 	t.Parallel()
 	found, unsaid := 0, []string{}
@@ -191,7 +193,7 @@ func TestEverySentenceOfTheWhyPageIsSaidInPortuguese(t *testing.T) {
 			if slices.Contains(saidToNobody, part) {
 				continue
 			}
-			_, missed := inPortuguese(part)
+			_, missed := portuguese.translate(part)
 			for _, m := range missed {
 				if plain.MatchString(named.ReplaceAllString(strings.ReplaceAll(m, hole, ""), "")) {
 					unsaid = append(unsaid, s.file+": "+m+" (of: "+text+")")
@@ -199,11 +201,11 @@ func TestEverySentenceOfTheWhyPageIsSaidInPortuguese(t *testing.T) {
 			}
 		}
 	}
-	require.Empty(t, unsaid, "words_sentences.go has no Portuguese of these")
+	require.Empty(t, unsaid, "words/pt-BR.json has no sentence for these")
 	require.Greater(t, found, 200)
 }
 
-// glued are fills that are parts of a text of their own, before or behind this one.
+// glued matches fills that are parts of another text, before or behind this one.
 var glued = regexp.MustCompile(`^` + hole + `([a-z])|([a-z])` + hole + `$`)
 
 // plain are words of a sentence, once named, which stays in every language, is taken out: methods of /v1 and addresses.
@@ -251,7 +253,7 @@ func TestTextsOfServicesInPortuguese(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := inPortuguese(tt.text)
+			got, _ := portuguese.translate(tt.text)
 			require.Equal(t, tt.want, got)
 		})
 	}
@@ -259,7 +261,7 @@ func TestTextsOfServicesInPortuguese(t *testing.T) {
 
 func BenchmarkSentences(b *testing.B) {
 	for b.Loop() {
-		inPortuguese("it waits in onboarding:awaiting_opening_response: for the person's reply; the opening has not reached the person: the last one is throttled")
+		portuguese.translate("it waits in onboarding:awaiting_opening_response: for the person's reply; the opening has not reached the person: the last one is throttled")
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 	fieldToken = "token"
 )
 
-// signInPage is what pages/signin.html shows.
+// signInPage is the data of pages/signin.html.
 type signInPage struct {
 	Why      string // in the catalog: why the person is here, or was refused; empty at first
 	Claim    string // which it is about
@@ -84,7 +84,7 @@ func (s *signIn) known(next http.Handler) http.Handler {
 
 type sessionKey struct{}
 
-// sessionFrom is who signed in; of a request that known has let on.
+// sessionFrom returns the session of a request that known has let on.
 func sessionFrom(ctx context.Context) session {
 	who, _ := ctx.Value(sessionKey{}).(session)
 	return who
@@ -124,7 +124,7 @@ func within(to string) bool {
 		u.Path != pathSignIn && !strings.HasPrefix(u.Path, pathSignIn+"/") && u.Path != pathSignOut
 }
 
-// back is where a reader goes who is signed in.
+// back returns the page to which a reader goes after signing in.
 func back(to string) string {
 	if !within(to) {
 		return root

@@ -13,12 +13,12 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// whyPage is what pages/why.html shows.
+// whyPage is the data of pages/why.html.
 type whyPage struct {
 	Kind, ID    string
 	Summary     string // where a goal stands; empty of another kind
 	Explanation *explainv1.Explanation
-	Person      *onboardingv1.Profile // whose it is; nil for one who cannot be told
+	Person      *onboardingv1.Profile // nil when it is not known
 	Message     *messagingv1.Message  // of a text
 	Unread      string                // why the person cannot be told
 }
@@ -31,7 +31,7 @@ func (c *Console) why(r *http.Request) (page, error) {
 		shown.Explanation, shown.Summary, err = c.explain(ctx, shown.Kind, shown.ID)
 		return err
 	})
-	if sessionFrom(r.Context()).Role == rpc.RoleOperator { // a person knows whose their goals are
+	if sessionFrom(r.Context()).Role == rpc.RoleOperator { // a person knows that the goals are theirs
 		group.Go(func() (err error) {
 			if shown.Person, shown.Message, err = c.about(ctx, shown.Kind, shown.ID); err != nil && ctx.Err() == nil {
 				shown.Unread = saidBy(err)

@@ -1,61 +1,103 @@
 package console
 
 import (
+	"embed"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"golang.org/x/text/feature/plural"
+	"golang.org/x/text/language"
 	"golang.org/x/text/message/catalog"
 )
 
-// said in both languages: a text, or a catalog.Message where it depends on a number.
-type pair struct{ en, pt any }
+// wordFiles has one file for each language of the console, named by its tag.
+//
+//go:embed words/*.json
+var wordFiles embed.FS
 
-// glossary is the words of a page by their keys, which begin with the page's name.
-type glossary map[string]pair
+// vocabulary is one language of the console.
+type vocabulary struct {
+	Name  string            `json:"name"` // of the language, in itself
+	Words map[string]phrase `json:"words"`
+	// Sentences are those of the services, or parts of one, by the English ones: %s stands for each fill, in the same order, or %[2]s where
+	// the order differs. English needs none.
+	Sentences map[string]string `json:"sentences"`
 
-// glossaries are all words.
-func glossaries() []glossary {
-	return []glossary{
-		wordsOfLayout(), wordsOfSignIn(), wordsOfOverview(), wordsOfPeople(), wordsOfWhy(),
-		wordsOfNeeds(), wordsOfDeeds(), wordsOfEvidence(), wordsOfQueues(), wordsOfGoals(), wordsOfEngagement(), wordsOfScript(), wordsOfLedger(),
-		wordsOfHandsets(), wordsOfMe(), wordsOfPerson(), wordsOfTrouble(), wordsOfScheduling(),
-		wordsOfForms(), wordsOfAudit(), wordsOfTruth(), wordsOfRecord(),
+	Tag   string `json:"-"`
+	heard []heard
+}
+
+// phrase is a text, or its two forms by its first number.
+type phrase struct {
+	One   string `json:"one"`
+	Other string `json:"other"`
+}
+
+// UnmarshalJSON reads a text, or an object with its forms.
+func (p *phrase) UnmarshalJSON(body []byte) error {
+	if json.Unmarshal(body, &p.Other) == nil {
+		return nil
 	}
+	type forms phrase
+	return json.Unmarshal(body, (*forms)(p))
 }
 
-// many is a text that depends on its first number, in both languages' two forms.
-func many(one, other string) catalog.Message {
-	return plural.Selectf(1, "%d", plural.One, one, plural.Other, other)
+var (
+	vocabularies = readVocabularies() // the first is English, the fallback
+	languages    = tags(vocabularies)
+	words        = newCatalog(vocabularies)
+)
+
+func readVocabularies() (all []vocabulary) {
+	entries, err := wordFiles.ReadDir("words")
+	if err != nil {
+		panic(err) // of a file of this package
+	}
+	for _, entry := range entries {
+		v := vocabulary{Tag: entry.Name()[:len(entry.Name())-len(".json")]}
+		body, err := wordFiles.ReadFile("words/" + entry.Name())
+		if err == nil {
+			err = json.Unmarshal(body, &v)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", entry.Name(), err)) // of a file of this package
+		}
+		v.heard = hear(v.Sentences)
+		if v.Tag == language.English.String() {
+			all = slices.Insert(all, 0, v)
+		} else {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
-// words is the catalog of all pages.
-var words = func() catalog.Catalog {
-	b := catalog.NewBuilder(catalog.Fallback(languages[0]))
-	for _, g := range glossaries() {
-		for _, key := range slices.Sorted(maps.Keys(g)) {
-			for i, text := range []any{g[key].en, g[key].pt} {
-				if err := say(b, i, key, text); err != nil {
-					panic(err) // of a constant of this package
-				}
+func tags(all []vocabulary) (tags []language.Tag) {
+	for _, v := range all {
+		tags = append(tags, language.MustParse(v.Tag))
+	}
+	return tags
+}
+
+func newCatalog(all []vocabulary) catalog.Catalog {
+	b := catalog.NewBuilder(catalog.Fallback(language.English))
+	for _, v := range all {
+		for key, p := range v.Words {
+			message := catalog.Message(catalog.String(p.Other))
+			if p.One != "" {
+				message = plural.Selectf(1, "%d", plural.One, p.One, plural.Other, p.Other)
+			}
+			if err := b.Set(language.MustParse(v.Tag), key, message); err != nil {
+				panic(fmt.Sprintf("%s: %v", key, err)) // of a file of this package
 			}
 		}
 	}
 	return b
-}()
-
-func say(b *catalog.Builder, lang int, key string, text any) error {
-	switch text := text.(type) {
-	case string:
-		return b.SetString(languages[lang], key, text)
-	case catalog.Message:
-		return b.Set(languages[lang], key, text)
-	}
-	return fmt.Errorf("%s is a %T", key, text)
 }
 
 // known reports whether a key has words.
 func known(key string) bool {
-	return slices.ContainsFunc(glossaries(), func(g glossary) bool { _, ok := g[key]; return ok })
+	_, ok := vocabularies[0].Words[key]
+	return ok
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -19,29 +20,60 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-func TestEveryKeyHasWordsInBothLanguages(t *testing.T) {
+func TestEveryLanguageHasEveryKey(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{}
-	for _, g := range glossaries() {
-		for key, p := range g {
-			require.False(t, seen[key], "%s is there twice", key)
-			seen[key] = true
-			require.NotEmpty(t, p.en, key)
-			require.NotEmpty(t, p.pt, key)
+	english := vocabularies[0]
+	require.Equal(t, "en", english.Tag)
+	for _, v := range vocabularies {
+		require.NotEmpty(t, v.Name)
+		require.Equal(t, slices.Sorted(maps.Keys(english.Words)), slices.Sorted(maps.Keys(v.Words)), v.Tag)
+		for key, p := range v.Words {
+			require.NotEmpty(t, p.Other, "%s %s", v.Tag, key)
+			require.Equal(t, english.Words[key].One == "", p.One == "", "%s %s", v.Tag, key)
 		}
 	}
-	used := regexp.MustCompile(`(?:\.T|said\(|key:|Why:|Title:) *\(?"([a-z_]+(?:\.[a-z_]+)+)"`)
+	for en, translated := range vocabularies[1].Sentences {
+		require.NotEmpty(t, translated, en)
+	}
+}
+
+// TestEveryKeyIsUsedAndThere finds the keys in the pages and the code: whole ones, and the beginnings that a word is added to.
+func TestEveryKeyIsUsedAndThere(t *testing.T) {
+	t.Parallel()
+	whole := regexp.MustCompile(`"([a-z_]+(?:\.\w+)+)"`)
+	asked := regexp.MustCompile(`(?:\.T|said\(|key:|Why:|Title:) *\(?"([a-z_]+(?:\.[a-z_]+)+)"`)
+	begun := regexp.MustCompile(`"([a-z_]+(?:\.[a-z_]+)*\.)"|(?:Word|Coded)[ (]"([a-z_.]+)"`)
+	ended := regexp.MustCompile(`"(\.[a-z_]+)"`)
+	used, begins, ends := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, pattern := range []string{"pages/*.html", "*.go"} {
 		names, err := fs.Glob(os.DirFS("."), pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, names)
 		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
 			text, err := os.ReadFile(name)
 			require.NoError(t, err)
-			for _, found := range used.FindAllStringSubmatch(string(text), -1) {
-				require.True(t, seen[found[1]], "%s uses %s, which has no words", name, found[1])
+			for _, found := range asked.FindAllStringSubmatch(string(text), -1) {
+				require.True(t, known(found[1]), "%s uses %s, which has no words", name, found[1])
+			}
+			for _, found := range whole.FindAllStringSubmatch(string(text), -1) {
+				used[found[1]] = true
+			}
+			for _, found := range begun.FindAllStringSubmatch(string(text), -1) {
+				begins[strings.TrimSuffix(found[1]+found[2], ".")+"."] = true
+			}
+			for _, found := range ended.FindAllStringSubmatch(string(text), -1) {
+				ends[found[1]] = true
 			}
 		}
+	}
+	for key := range vocabularies[0].Words {
+		for at, c := range key {
+			used[key] = used[key] || c == '.' && (begins[key[:at+1]] || used[key[:at]] && ends[key[at:]])
+		}
+		require.True(t, used[key], "nothing uses %s", key)
 	}
 }
 
@@ -61,7 +93,7 @@ func TestRefusalsAreSaidInTheReadersLanguageByReasonsOfTheServices(t *testing.T)
 	err := (&rpc.Error{Code: codes.FailedPrecondition, Reason: "REASON_OPTED_OUT", Message: "the person has opted out"}).GRPCStatus().Err()
 	require.Equal(t, "refused.REASON_OPTED_OUT", refusal(err))
 	require.Empty(t, refusal(errors.New("another")), "which stays in the service's words")
-	for key := range wordsOfTrouble() {
+	for key := range vocabularies[0].Words {
 		if reason, ok := strings.CutPrefix(key, "refused."); ok {
 			_, onboarding := onboardingv1.Reason_value[reason]
 			_, messaging := messagingv1.Reason_value[reason]
@@ -84,7 +116,7 @@ func TestEveryCallThatIsKeptHasAName(t *testing.T) {
 		for method, rule := range rules {
 			if slices.ContainsFunc([]rpc.Role{rpc.RoleOperator, rpc.RoleApp, rpc.RoleUser}, rule.Kept) {
 				kept++
-				require.True(t, known("audit.deed."+path.Base(method)), "%s has no words in words_audit.go", method)
+				require.True(t, known("audit.deed."+path.Base(method)), "%s has no words", method)
 			}
 		}
 	}
