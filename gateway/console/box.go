@@ -32,7 +32,7 @@ func newBox(secret config.Secret) (*box, error) {
 	for _, text := range keys {
 		key, ok := readKey(text)
 		if !ok {
-			return nil, fmt.Errorf("must be %d bytes in base64 or hexadecimal, or several such keys parted by commas", keySize)
+			return nil, fmt.Errorf("must be %d bytes in base64 or hexadecimal, or several such keys separated by commas", keySize)
 		}
 		block, err := aes.NewCipher(key)
 		if err != nil {
