@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// stopGrace is what a command gets between SIGTERM and SIGKILL.
+	// stopGrace is the time that a command gets between SIGTERM and SIGKILL.
 	stopGrace = 10 * time.Second
 	// maxRuns bounds the commands at once. The server has one run per device; another may be left of one that it gave up.
 	maxRuns = 4
 	// maxRemembered bounds the ended runs in the file: the server asks of those that it believes to be open, of which there are few.
 	maxRemembered = 1000
-	// maxDetail is what a run may end with, in bytes; maxTail what is kept of a command's output meanwhile.
+	// maxDetail and maxTail bound the bytes that a run may end with and the kept end of a command's output.
 	maxDetail, maxTail = 200, 4 << 10
 )
 
-// runState is what is known of a run, in the words of a report.
+// runState holds the facts about a run, in the words of a report.
 type runState string
 
 const (
@@ -92,7 +92,7 @@ func OpenBook(path string) (*Book, error) {
 // Close lets another process have the file.
 func (b *Book) Close() error { return b.lock.Close() }
 
-// find is what is known of a run.
+// find returns the state of a run.
 func (b *Book) find(id string) notedRun {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,7 +248,7 @@ func runProgram(ctx context.Context, command string, o *onboardingv1.DeviceOffer
 	return true, clipDetail(output.lastLine())
 }
 
-// going are the runs whose command runs.
+// going returns the runs with a running command.
 func (r *runs) going() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -148,7 +148,7 @@ func TestDeployment(t *testing.T) {
 	deploymentFailures(t)
 }
 
-// deploymentFailures are what keeps a deployment from working.
+// deploymentFailures lists the faults that keep a deployment from working.
 func deploymentFailures(t *testing.T) {
 	t.Helper()
 	for name, tt := range map[string]struct {

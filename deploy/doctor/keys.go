@@ -6,20 +6,20 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// Keys are what the deployment checks signatures with.
+// Keys are the keys that the deployment checks signatures with.
 type Keys struct {
 	PublicBaseURL             string // the origin that they are computed from
 	QStashCurrent, QStashNext string // empty when there is none
 	TwilioAuthTokens          []string
-	// Leeway is by how much clocks may differ.
+	// Leeway bounds the difference of clocks.
 	Leeway time.Duration
 }
 
-// leeway is what the gateway forgives.
+// leeway is the difference of clocks that the gateway forgives.
 const leeway = 5 * time.Second
 
 // LoadKeys reads them as the gateway does, each from its variable or from the file that NAME_FILE names. None is required: a vendor
-// whose keys are absent has signed nothing that is good.
+// without keys has signed nothing that is good.
 func LoadKeys(environ map[string]string) (Keys, error) {
 	var cfg struct {
 		PublicBaseURL   config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`

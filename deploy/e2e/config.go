@@ -35,7 +35,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return errors.New("must be stub or real")
 }
 
-// Config is what the harness has to know of a deployment: where it is, and the secrets of the two vendors it plays.
+// Config tells the harness about a deployment: where it is, and the secrets of the two vendors it plays.
 type Config struct {
 	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings alarms itself, at once; real: QStash does"`
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
@@ -79,7 +79,7 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// origin is where the gateway is reached.
+// origin returns the URL of the gateway.
 func (c *Config) origin() string {
 	if c.URL.IsZero() {
 		return c.PublicBaseURL.String()

@@ -88,7 +88,7 @@ func (c *conversation) free(ctx context.Context, profile operator.Profile) error
 		}
 	}
 	if out {
-		if err := c.vendors.says(ctx, "START"); err != nil { // only the person lifts an opt-out of their own
+		if err := c.vendors.says(ctx, "START"); err != nil { // only the person lifts their own opt-out
 			return fmt.Errorf("opt in again: %w", err)
 		}
 	}
@@ -108,7 +108,7 @@ func (c *conversation) begin(ctx context.Context) error {
 	return c.waitsFor(ctx, "after the opening", session.AwaitingOpeningResponse, "")
 }
 
-// explain answers the opening and waits for the explanation, whose key is for onboarding to know.
+// explain answers the opening and waits for the explanation. Only onboarding knows its key.
 func (c *conversation) explain(ctx context.Context) error {
 	if err := c.says(ctx); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (c *conversation) burst(ctx context.Context) error {
 	return nil
 }
 
-// step has one step sent: by an alarm of ours, or by QStash's when it is due.
+// step has one step sent: by our alarm, or by QStash's when it is due.
 func (c *conversation) step(ctx context.Context, s session.Step) error {
 	if c.h.Config.Mode == Stub {
 		if err := c.ring(ctx, s.ID); err != nil {
@@ -253,8 +253,8 @@ func (c *conversation) payload(step session.StepID) session.StepPayload {
 	return session.NewStepPayload(c.profileID, c.run.SessionID, step)
 }
 
-// sent waits for the message of a key, whose flow waits for so long before, and checks that it is one, that it has a key and a provider's
-// id, and that it was accepted.
+// sent waits for the message of a key, for the time that its flow waits and more, and checks that it is one, that it has a key and a
+// provider's id, and that it was accepted.
 func (c *conversation) sent(ctx context.Context, step, key string, meant time.Duration) error {
 	var stored []operator.Message
 	err := c.waitFor(ctx, c.h.Patience+meant, func() (bool, error) {

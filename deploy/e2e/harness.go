@@ -24,23 +24,23 @@ type Harness struct {
 	Tell   func(line string) // what happens, as it happens
 	// Told hears of every check as it is made.
 	Told func(Check)
-	// Patience is how long a text may take to be there. Default 60 s (S0-49).
+	// Patience bounds the wait for a text. Default 60 s (S0-49).
 	Patience time.Duration
 }
 
 const (
 	// callTimeout bounds one call to the deployment, in which it may call Twilio.
 	callTimeout = 30 * time.Second
-	// momentPatience is how long a deployment may be out of reach at a time.
+	// momentPatience bounds one outage of a deployment.
 	momentPatience = 20 * time.Second
-	// look is how often a deployment is asked for news.
+	// look is the interval between two questions to a deployment.
 	look            = 250 * time.Millisecond
 	defaultPatience = 60 * time.Second
 	// tolerance is by how much a pause may be shorter than the flow says: 6 s of 8 (S0-49).
 	tolerance = 2 * time.Second
 )
 
-// yes is what the person says at every gate.
+// yes is the person's answer at every gate.
 var yes = map[string]string{"en": "Yes, please", "pt-BR": "Sim, pode ser"}
 
 // Run plays the conversation as often as it is told, each time from a clean baseline. The error is of something that the harness
@@ -83,7 +83,7 @@ func (h Harness) Run(ctx context.Context, runs int) (Report, error) {
 	return report, nil
 }
 
-// place is where a session is in the burst: what it waits for, and which step is next.
+// place is a position in the burst: what the session waits for, and which step is next.
 type place struct {
 	token session.Token
 	next  session.StepID

@@ -2,12 +2,12 @@ package e2e
 
 import "time"
 
-// Report is what the runs came to.
+// Report holds the results of the runs.
 type Report struct {
 	Mode Mode  `json:"mode"`
 	Kept bool  `json:"kept"` // every check of every run, and all runs are the same
 	Runs []Run `json:"runs"`
-	// Differences are where a run differs from the first one.
+	// Differences lists how a run differs from the first one.
 	Differences []string `json:"differences"`
 }
 
@@ -16,7 +16,7 @@ type Run struct {
 	SessionID string  `json:"session_id"`
 	Checks    []Check `json:"checks"`
 	Texts     []Text  `json:"texts"`
-	// Trace is what happened, without what differs from run to run: ids and times.
+	// Trace lists the events of a run without ids and times, which differ from run to run.
 	Trace []string `json:"trace"`
 }
 
@@ -27,7 +27,7 @@ type Check struct {
 	Saw  string `json:"saw,omitempty"` // what was there instead
 }
 
-// Text is one of ours as the deployment has it.
+// Text is one of our messages as the deployment has it.
 type Text struct {
 	Step       string    `json:"step"`
 	SID        string    `json:"twilio_sid"`

@@ -7,7 +7,7 @@ import (
 	"paceline.internal/platform/postgres/cluster"
 )
 
-// databases is where the two services keep their data.
+// databases holds the URLs of the two services' databases.
 type databases struct {
 	Onboarding, Messaging string // Postgres URLs
 	// OnboardingOwner and MessagingOwner are those that migrate; empty where the others do.

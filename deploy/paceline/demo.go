@@ -110,7 +110,7 @@ func (s *stage) keepLog() string {
 }
 
 // openStage starts everything on a clock, on databases that it makes. environ is on top of what the services get; the environment of the
-// shell, which may be that of a deployment, is not read. rest is how loops wait; nil is on the machine's.
+// shell, which may be that of a deployment, is not read. rest is the function by which loops wait; nil waits on the machine's clock.
 func openStage(
 	ctx context.Context, on clock.Clock, environ map[string]string, rest process.Rest,
 ) (s *stage, err error) {
@@ -155,7 +155,7 @@ func (s *stage) renewToken(now time.Time) (err error) {
 // tokenLife is longer than a conversation.
 const tokenLife = 24 * time.Hour
 
-// stopBound is how long the end may take; deliveries in flight are finished first.
+// stopBound bounds the end; deliveries in flight are finished first.
 const stopBound = 20 * time.Second
 
 // close stops whatever has been started, also after Ctrl-C.

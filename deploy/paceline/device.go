@@ -23,7 +23,7 @@ type deviceCommand struct {
 	Say       string `help:"A goal for this device, such as \"in 5 minutes open the door\"."`
 }
 
-// Help is what --help says after the first line.
+// Help returns the text of --help after the first line.
 func (c *deviceCommand) Help() string {
 	return "The program gets the goal on its standard input, and PACELINE_RUN_ID, PACELINE_GOAL_ID, PACELINE_SCHEDULED_FOR and " +
 		"PACELINE_CONFIGURATION in its environment. It is asked to end by SIGTERM, and killed 10 s later. It has succeeded when it exits " +

@@ -98,7 +98,7 @@ func (p playing) stop() error {
 	return <-p.ended
 }
 
-// deviceOf runs the command, in a folder of its own, with a program that notes that it was run before it does as script says.
+// deviceOf runs the command, in its own folder, with a program that notes that it was run before it does as script says.
 func deviceOf(t *testing.T, g *gatewayOf, dir, script string, args ...string) playing {
 	t.Helper()
 	program := filepath.Join(dir, "run-goal")

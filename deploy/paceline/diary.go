@@ -24,7 +24,7 @@ func newDiary(s *screen, zone *time.Location) *diary {
 	return &diary{screen: s, zone: zone, layout: "15:04"}
 }
 
-// quietAfter is how many days without a line are worth a line.
+// quietAfter is the number of days without a line that are worth a line.
 const quietAfter = 3
 
 // at is the margin of a line: the day, once, and the time.

@@ -16,7 +16,7 @@ import (
 	"paceline.internal/deploy/e2e"
 )
 
-// gateway is where a paceline up says that its gateway is.
+// gateway returns the URL that a paceline up prints for its gateway.
 func (u *upProcess) gateway(t *testing.T) string {
 	t.Helper()
 	at := strings.Index(u.lines[0], "http://")

@@ -17,7 +17,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// emulatorsCommand is the two vendors alone, for a deployment whose services run elsewhere.
+// emulatorsCommand runs the two vendors alone, for services that run elsewhere.
 type emulatorsCommand struct {
 	QStash   string `name:"qstash" default:"127.0.0.1:8081" help:"Where QStash listens."`
 	Twilio   string `default:"127.0.0.1:8082" help:"Where Twilio listens; a phone is a POST to /phone."`
@@ -36,7 +36,7 @@ Their credentials are public. Put them where only the services and you can reach
 }
 
 const (
-	// emulatorsStop is how long callbacks in flight are waited for: as long as Twilio waits for one.
+	// emulatorsStop bounds the wait for callbacks in flight: as long as Twilio waits for one.
 	emulatorsStop = 15 * time.Second
 	// emulatorsTimeout bounds the question of a health check.
 	emulatorsTimeout = 4 * time.Second

@@ -21,7 +21,7 @@ import (
 // apiTokenVariable holds the token for /v1 where none can be signed here.
 const apiTokenVariable = "PACELINE_API_TOKEN" //nolint:gosec // a name
 
-// apiFlags are how a command reaches /v1.
+// apiFlags tell a command how to reach /v1.
 type apiFlags struct {
 	URL  string `name:"url" help:"The gateway. Default: PUBLIC_BASE_URL, or that of the paceline up on this machine."`
 	Data string `help:"The folder of the paceline up that is meant."`
@@ -73,7 +73,7 @@ type eventsCommand struct {
 	Types  []string `help:"Only these types, parted by commas; docs/events.md."`
 }
 
-// Help is what --help says after the first line.
+// Help returns the text of --help after the first line.
 func (c *eventsCommand) Help() string {
 	return "Each event is one line of JSON. PACELINE_API_TOKEN is a token of an operator or an app; without it one is signed with " +
 		"API_JWT_SECRET, or the secrets of paceline up. The deployment is that of --data, of the environment, or the paceline up on this machine."
@@ -205,7 +205,7 @@ type listenCommand struct {
 	Secret  string   `help:"What they are signed with, as whsec_...; default: a new one, which is printed."`
 }
 
-// Help is what --help says after the first line.
+// Help returns the text of --help after the first line.
 func (c *listenCommand) Help() string {
 	return "Events are signed and shaped as those of a subscription, and posted once each, without being tried again. " +
 		"Nothing has to be subscribed to or reachable from outside."

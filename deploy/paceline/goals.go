@@ -17,10 +17,10 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// goalWords are what the person asks for.
+// goalWords are the person's requests.
 type goalWords struct{ door, washing, plants, unclear, call string }
 
-// goalStory is what the person says at ten o'clock and later, by the language of their messages.
+// goalStory lists the person's messages at ten o'clock and later, by the language of their messages.
 var goalStory = map[string]goalWords{
 	"en": {
 		"open the door in 20 minutes", "start the washing machine at 11am", "water the plants at 2pm",
@@ -120,7 +120,7 @@ func (e *errands) register(ctx context.Context, book *device.Book) error {
 	return nil
 }
 
-// run is what the device does with a goal: it notes it.
+// run notes a goal; the device does nothing else with it.
 func (e *errands) run(_ context.Context, o *onboardingv1.DeviceOffer) (ok bool, detail string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

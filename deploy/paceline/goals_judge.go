@@ -11,10 +11,10 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// atItsTime is how late a goal may begin whose device is there.
+// atItsTime bounds the lateness of a goal while its device is there.
 const atItsTime = 2 * time.Second
 
-// errand is what is to become of a goal: when it is due by the person's clock, and how late it begins, if it does, after so many tries in
+// errand is the expected course of a goal: when it is due by the person's clock, and how late it begins, if it does, after so many tries in
 // vain.
 type errand struct {
 	said, due string
@@ -74,7 +74,7 @@ func saidIn(all []asked, said string) asked {
 	return asked{}
 }
 
-// begun is when each goal began, as the device noted it, or the carrier took its text.
+// begun returns the time when each goal began, as the device noted it, or the carrier took its text.
 func (r *report) begun(texts []twilio.Message, stored []operator.Message) map[string][]time.Time {
 	begun := map[string][]time.Time{}
 	for _, run := range r.Runs {

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// brisk is how long a loop rests at the most while weeks pass in seconds.
+	// brisk bounds the rest of a loop while weeks pass in seconds.
 	brisk = 20 * time.Millisecond
-	// settleBound is how long everything that is due at one instant may take, on the machine's clock.
+	// settleBound bounds the work that is due at one instant, on the machine's clock.
 	settleBound = 30 * time.Second
-	// leaseLeap is how far the clock leaps to what is due while a device is connected. settle has left the device's node, whose lease is
+	// leaseLeap bounds a leap of the clock while a device is connected. settle has left the device's node; the lease of that node is
 	// 15 s, at least 10 s of it by then.
 	leaseLeap = 5 * time.Second
 )
@@ -142,7 +142,7 @@ const (
 	weeklyAt = 9 * time.Hour
 )
 
-// nextRun is when the next run is due, daily or weekly.
+// nextRun returns the time of the next run, daily or weekly.
 func nextRun(now time.Time) time.Time {
 	day := now.Truncate(24 * time.Hour)
 	for {
@@ -155,7 +155,7 @@ func nextRun(now time.Time) time.Time {
 	}
 }
 
-// sqlOpen is whether anything is being done, or is due and has not begun: a job, outreach, an alarm that is to be published, a goal, the
+// sqlOpen tells whether anything is being done, or is due and has not begun: a job, outreach, an alarm that is to be published, a goal, the
 // lease of a device's node, a run.
 const sqlOpen = `
 select exists (select from webhook_jobs where status = 'processing' or status = 'pending' and next_retry_at <= $1)

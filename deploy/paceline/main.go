@@ -48,7 +48,7 @@ func groups() []kong.Group {
 	}
 }
 
-// terminal is where a command reads and prints, and its environment.
+// terminal holds a command's input, output and environment.
 type terminal struct {
 	in      io.Reader // nil for none
 	out     io.Writer
@@ -58,7 +58,8 @@ type terminal struct {
 // errBroken is a promise that was not kept. It has been printed by then.
 var errBroken = errors.New("a promise was broken; see above")
 
-// asCalled is how this command was called, for what it tells a person to call next: from the sources, or as a binary.
+// asCalled returns the words that this command was called by, so that it can tell a person what to call next: from the sources, or as a
+// binary.
 func asCalled(called string) string {
 	if strings.Contains(called, "go-build") { // where go run puts it
 		return "go run ./deploy/paceline"

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	pgtest.Run(m)
 }
 
-// command is `paceline args...` as a process of its own.
+// command is `paceline args...` as a separate process.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -220,7 +220,7 @@ func TestToken(t *testing.T) {
 	})
 }
 
-// dataFolder is a folder that the server's user can enter and whose path is short enough for a socket.
+// dataFolder makes a folder that the server's user can enter, with a path that is short enough for a socket.
 func dataFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "paceline-up-") //nolint:usetesting // its folders are too long for a socket

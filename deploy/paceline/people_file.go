@@ -31,7 +31,7 @@ const (
 )
 
 // peopleFile reads people from CSV as spreadsheets write it: separated by commas, semicolons, tabs or bars, with Excel's "sep=" line, in
-// UTF-8 or UTF-16, with any line end, the columns in any order and beside others. It reads a row at a time, so a file may have any size.
+// UTF-8 or UTF-16, with any line end, the columns in any order and among others. It reads a row at a time, so a file may have any size.
 type peopleFile struct {
 	bytes *rowBytes
 	rows  *csv.Reader

@@ -22,15 +22,15 @@ type scenario struct {
 }
 
 const (
-	// typing is how long the person takes to answer.
+	// typing is the time that the person takes to answer.
 	typing = 1500 * time.Millisecond
-	// polling is how often the session is read.
+	// polling is the interval at which the session is read.
 	polling = 50 * time.Millisecond
 	// longest bounds a conversation; a good one takes half of it.
 	longest = 90 * time.Second
 )
 
-// answers is what the person says at each gate.
+// answers lists the person's answer at each gate.
 var answers = map[string]map[string]string{
 	"en": {
 		"onboarding:awaiting_opening_response":     "Sounds good!",
@@ -148,7 +148,7 @@ func (s *stage) show(ctx context.Context, entry operator.Entry, screen *screen) 
 	return nil
 }
 
-// heard is what reached the phone, as Twilio took it, oldest first.
+// heard returns the messages that reached the phone, as Twilio took them, oldest first.
 func (s *stage) heard(phone string) []twilio.Message {
 	var texts []twilio.Message
 	for _, m := range s.vendors.Twilio.Messages() {

@@ -23,7 +23,7 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// profilesCommand is what is done with many people at once.
+// profilesCommand groups the commands for many people at once.
 type profilesCommand struct {
 	Import importCommand `cmd:"" help:"Enrol the people of a CSV file, once it was shown what would come of it."`
 }
@@ -41,7 +41,7 @@ type importCommand struct {
 	ignored []string // the file's columns that are not read
 }
 
-// Help is what --help says after the first line.
+// Help returns the text of --help after the first line.
 func (c *importCommand) Help() string {
 	return `The columns may be in any order and beside others; locale and time_zone may be left out. Usual names of them are known, such as
 Phone Number, Celular or Nome; --columns says others. Commas, semicolons, tabs or bars; UTF-8, or UTF-16 with a mark.

@@ -22,7 +22,7 @@ import (
 const (
 	// maxParallel keeps one import from taking all that a gateway can answer.
 	maxParallel = 64
-	// tries is how often a person is sent who cannot be taken for now: for about two minutes, unless Retry-After says more.
+	// tries bounds the requests for a person who cannot be taken for now: for about two minutes, unless Retry-After says more.
 	tries = 12
 	// firstRetry doubles with every try, up to longestRetry.
 	firstRetry   = 250 * time.Millisecond
@@ -174,7 +174,7 @@ func mayPass(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= http.StatusInternalServerError
 }
 
-// messageOf is what an answer says, without the prefix that names the kind of error.
+// messageOf returns the text of an answer without the prefix that names the kind of error.
 func messageOf(answered *operator.StatusError) string {
 	var said struct {
 		Message string `json:"message"`

@@ -45,11 +45,11 @@ var steps = []string{
 
 const (
 	gap = 8 * time.Second
-	// early is how far below 8 s a gap may be measured: both ends are read from a clock.
+	// early is the tolerance below 8 s of a measured gap: both ends are read from a clock.
 	early = 300 * time.Millisecond
-	// atOnce is when message 4 has to be there, beside the lateness that is allowed for.
+	// atOnce bounds the wait for message 4, besides the allowed lateness.
 	atOnce = 700 * time.Millisecond
-	// recovery is what a fault may add to a gap: a retry of QStash after an answer was lost, or the relay's turn.
+	// recovery is the time that a fault may add to a gap: a retry of QStash after an answer was lost, or the relay's turn.
 	recovery = 5 * time.Second
 )
 

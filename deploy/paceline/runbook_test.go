@@ -127,7 +127,7 @@ func shellLines(page string) []string {
 // reader is a person who follows a runbook.
 type reader struct {
 	vars map[string]string
-	data string // the folder of the `up`, whose secrets sign tokens
+	data string // the folder of the `up`; its secrets sign tokens
 	up   *upProcess
 }
 

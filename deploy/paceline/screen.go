@@ -24,7 +24,7 @@ type screen struct {
 
 func newScreen(out io.Writer, muted bool) *screen { return &screen{out: out, muted: muted} }
 
-// textWidth is where bodies are wrapped.
+// textWidth is the width at which bodies are wrapped.
 const textWidth = 58
 
 func (s *screen) heading(line string) { s.printf("%s\n", line) }

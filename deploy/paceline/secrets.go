@@ -107,7 +107,7 @@ func keepSecrets(dir string) (stack.Secrets, error) {
 // anchorsDir has the signed anchors of the consent ledgers of `paceline up`.
 const anchorsDir = "anchors"
 
-// defaultData is where `paceline up` keeps what is not Postgres: a folder of the user's cache.
+// defaultData returns the folder in which `paceline up` keeps what is not Postgres: a folder of the user's cache.
 func defaultData() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -126,7 +126,7 @@ func dataDir(asked string) (string, error) {
 	}
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
-		mode = 0o711 // root's server runs as another user, who must pass; the files in it have modes of their own
+		mode = 0o711 // root's server runs as another user, who must pass; the files in it have their own modes
 	}
 	return asked, os.MkdirAll(asked, mode)
 }

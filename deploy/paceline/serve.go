@@ -6,7 +6,7 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// serveCommand is the binary of one service inside this one. It is how real processes are started on a machine that has
+// serveCommand is the binary of one service inside this one. It starts real processes on a machine that has
 // nothing but the command.
 type serveCommand struct {
 	Service string `arg:"" enum:"onboarding,messaging,gateway" help:"One of ${enum}."`

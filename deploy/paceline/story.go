@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// storyPerson is who the weeks are about.
+// storyPerson is the person of the story.
 type storyPerson struct {
 	name, phone, timeZone string
 	story                 []storyEvent
@@ -24,7 +24,7 @@ func (p storyPerson) zone() *time.Location {
 	return zone
 }
 
-// at is when it happens, by the person's clock.
+// at returns the time of the event, by the person's clock.
 func (e storyEvent) at(zone *time.Location) time.Time {
 	return wall(zone, e.day, e.clock)
 }
@@ -49,7 +49,7 @@ var storyPeople = map[string]storyPerson{
 	})},
 }
 
-// storyWords are what the person writes.
+// storyWords are the person's messages.
 type storyWords struct {
 	opening, explanation, interview, category, noTips, busy, back string
 }

@@ -49,7 +49,7 @@ var usual = stack.Addresses{
 const (
 	usualQStash = "127.0.0.1:8081"
 	usualTwilio = "127.0.0.1:8082"
-	// tokenTTL is how long the printed token lives: a working day.
+	// tokenTTL is the life of the printed token: a working day.
 	tokenTTL = 12 * time.Hour
 )
 
@@ -126,8 +126,8 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	}
 }
 
-// databases are its own, unless the operator asks for those of the environment: they may be a deployment's, whose queued texts the emulated
-// carrier would take.
+// databases are its own, unless the operator asks for those of the environment: they may be a deployment's, with queued texts that the
+// emulated carrier would take.
 func (u *upCommand) databases(ctx context.Context, t terminal, dir string) (databases, error) {
 	if u.EnvironmentDatabases {
 		return namedDatabases(t.environ)
@@ -150,7 +150,7 @@ func (u *upCommand) settings(shell, own map[string]string) map[string]string {
 	return own
 }
 
-// where is how other commands find this one.
+// where is the file by which other commands find this one.
 func (u *upCommand) where() string {
 	if u.Data == "" {
 		return ""
@@ -179,7 +179,7 @@ func (u *upCommand) phone(t terminal) func(twilio.Event) {
 	}
 }
 
-// cluster is where the private server lives: in the data folder, but for root, whose server runs as a user who cannot
+// cluster returns the folder of the private server: in the data folder, but for root, because its server runs as a user who cannot
 // enter root's home.
 func (u *upCommand) cluster(dir string) string {
 	if u.Data == "" {

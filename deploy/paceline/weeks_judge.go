@@ -51,7 +51,7 @@ func (w *weeks) judge(ctx context.Context) (report, error) {
 	return out, nil
 }
 
-// once reports the texts, and holds that every message that the carrier took is one of ours, and none of ours was taken twice.
+// once reports the texts, and holds that every message that the carrier took is one of our messages, and none was taken twice.
 func (r *report) once(texts []twilio.Message, stored []operator.Message) {
 	known := map[string]bool{}
 	for _, m := range stored {
@@ -87,7 +87,7 @@ func (w *weeks) civil(r *report, texts []twilio.Message) {
 	r.promise("only between 08:00 and 21:00", at == 0, fmt.Sprintf("%d texts at other hours, by the clock of %s", at, w.person.timeZone))
 }
 
-// isNudge is whether a type of outreach is one that the person does not wait for.
+// isNudge reports whether a type of outreach is one that the person does not wait for.
 func isNudge(kind string) bool {
 	return slices.Contains([]string{"goodbye", "reminder", "weekly_review"}, kind)
 }

@@ -17,7 +17,7 @@ type whyCommand struct {
 	Phone string `arg:"" help:"The person's number, in any international spelling."`
 }
 
-// Help is what --help says after the first line.
+// Help returns the text of --help after the first line.
 func (c *whyCommand) Help() string {
 	return "The gates stand in the order in which the product asks them; docs/api.md, Explain, says what each asks. It takes an operator's " +
 		"token, as paceline events does."

@@ -17,7 +17,7 @@ type ChildConfig struct {
 	Log     string            // the file that its output is added to
 }
 
-// Child is a process of ours. On Linux it never outlives us, however we end; elsewhere it is the caller who kills it.
+// Child is a process that we started. On Linux it never outlives us, however we end; elsewhere it is the caller who kills it.
 type Child struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -71,7 +71,7 @@ func (c *Child) Kill() {
 // Done is closed when the process has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Err is how the process ended. It must be Done.
+// Err returns the error with which the process ended. It must be Done.
 func (c *Child) Err() error { return c.err }
 
 func lines(environ map[string]string) []string {

@@ -12,7 +12,7 @@ import (
 // maxPhoneForm bounds what a person may type into the phone.
 const maxPhoneForm = 16 << 10
 
-// withPhones puts the phones beside the emulated Twilio. For people at a terminal: POST /phone with From, Body and, unless it
+// withPhones adds the phones to the emulated Twilio. For people at a terminal: POST /phone with From, Body and, unless it
 // is the stack's own number, To sends a text as that person and answers what came of it. For the console: /handsets.
 func withPhones(v *Vendors) http.Handler {
 	mux, carrier := http.NewServeMux(), v.Twilio

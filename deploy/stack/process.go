@@ -17,7 +17,7 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-// Process is one of the three services with the verbs of its own binary, for a program that plays all of them.
+// Process is one of the three services with the verbs of its binary, for a program that plays all of them.
 type Process struct {
 	Serve   func(ctx context.Context, environ map[string]string) error
 	Migrate func(ctx context.Context, environ map[string]string) error
@@ -68,7 +68,7 @@ func ServiceNamed(name string) (Process, error) {
 	return Process{}, fmt.Errorf("there is no service %q: it is %s, %s or %s", name, Onboarding, Messaging, Gateway)
 }
 
-// verbsOf loads the configuration before each verb, as a binary of its own does.
+// verbsOf loads the configuration before each verb, as a separate binary does.
 func verbsOf[Config any](name string, verbs process.Verbs[Config]) Process {
 	loaded := func(environ map[string]string, do func(cfg Config) error) error {
 		cfg, err := verbs.Load(environ)
@@ -97,7 +97,7 @@ func verbsOf[Config any](name string, verbs process.Verbs[Config]) Process {
 	}
 }
 
-// ProcessEnviron is the environment of the three services as processes of their own, but for their databases.
+// ProcessEnviron is the environment of the three services as separate processes, but for their databases.
 func ProcessEnviron(vendors *Vendors, a Addresses, secrets Secrets) map[string]string {
 	environ := vendors.Environ()
 	maps.Copy(environ, map[string]string{

@@ -21,7 +21,7 @@ import (
 // OrgID is the organisation that owns the sender, unless DEFAULT_ORG_ID says otherwise.
 const OrgID = "00000000-0000-7000-8000-000000000001"
 
-// Secrets are what the keys of the processes are derived from (see Keys), and what signs the tokens of /v1; each at least 32 bytes.
+// Secrets derive the keys of the processes (see Keys) and sign the tokens of /v1; each at least 32 bytes.
 type Secrets struct {
 	ServiceAuth string `json:"service_auth_secret"`
 	APIJWT      string `json:"api_jwt_secret"`
@@ -29,7 +29,7 @@ type Secrets struct {
 	Ledger      string `json:"ledger_signing_key"` // of the anchors; a stack with anchors sets both variables
 }
 
-// Addresses are where the services listen, host:port. An empty one means a free port on the loopback.
+// Addresses are the services' listening addresses, host:port. An empty one means a free port on the loopback.
 type Addresses struct {
 	Gateway, GatewayOps       string
 	Onboarding, OnboardingOps string
@@ -40,7 +40,8 @@ type Addresses struct {
 type ServiceConfig struct {
 	OnboardingDatabaseURL string
 	MessagingDatabaseURL  string
-	// OnboardingMigrateURL and MessagingMigrateURL are of the owners; empty where the login that serves is the owner, or the schema is there.
+	// OnboardingMigrateURL and MessagingMigrateURL are of the owners; empty where the login that serves is the owner, or the schema is
+	// there.
 	OnboardingMigrateURL, MessagingMigrateURL string
 
 	Secrets      Secrets
@@ -133,7 +134,7 @@ func (s *Services) components(ctx context.Context, cfg ServiceConfig, ports *por
 	), nil
 }
 
-// serviceStop bounds the end of one service, whose own parts have bounds of their own.
+// serviceStop bounds the end of one service. Its parts have their own bounds.
 const serviceStop = time.Minute
 
 // serving is a service as two components: one that runs it, one that is started once it serves.
@@ -176,7 +177,7 @@ func (s *Services) Environ() map[string]string { return maps.Clone(s.given) }
 func (s *Services) URL() string { return "http://" + s.Addresses.Gateway }
 
 // Stop ends the services in reverse order; each finishes what is in flight. ctx is only for its values: every part has
-// a bound of its own.
+// its own bound.
 func (s *Services) Stop(context.Context) error {
 	s.vendors.HangUp()
 	s.cancel()

@@ -37,7 +37,7 @@ type VendorConfig struct {
 	OnQStash func(qstash.Event) // and at QStash
 	// QStashListener and TwilioListener replace free ports on the loopback when they are not nil.
 	QStashListener, TwilioListener net.Listener
-	// DialQStash and DialTwilio are how each of them reaches the services; straight when they are nil.
+	// DialQStash and DialTwilio connect each of them to the services; nil connects directly.
 	DialQStash, DialTwilio Dial
 }
 
@@ -57,7 +57,7 @@ type Vendors struct {
 	served  chan error
 }
 
-// maxCalls is how many connections to the gateway each vendor keeps.
+// maxCalls is the number of connections to the gateway that each vendor keeps.
 const maxCalls = 64
 
 // StartVendors serves the emulators until Stop.
@@ -135,7 +135,7 @@ func (v *Vendors) Idle(ctx context.Context) error {
 	return errors.Join(v.QStash.Idle(ctx), v.Twilio.Idle(ctx))
 }
 
-// Environ is how a service reaches the vendors.
+// Environ returns the variables by which a service reaches the vendors.
 func (v *Vendors) Environ() map[string]string {
 	environ := Credentials()
 	environ["QSTASH_URL"], environ["TWILIO_API_URL"], environ["CONSOLE_HANDSETS_URL"] = v.QStashURL, v.TwilioURL, v.TwilioURL

@@ -86,7 +86,7 @@ type Filter struct {
 	Limit     int
 }
 
-// Place is where in the list an entry stands: newest first.
+// Place is the position of an entry in the list: newest first.
 type Place struct {
 	At time.Time
 	ID string

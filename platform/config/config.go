@@ -140,7 +140,7 @@ func fields(structure reflect.Value, prefix string) []field {
 // settable includes an embedded struct of an unexported type: its exported fields are promoted.
 func settable(tag reflect.StructField) bool { return tag.IsExported() || tag.Anonymous }
 
-// load parses one variable. It is handed to the library in a struct of its own, because the library's errors name
+// load parses one variable. It is handed to the library in its own struct, because the library's errors name
 // Go fields and not variables: alone, an error can only be about this one.
 func (f field) load(environ map[string]string) error {
 	if f.Help == "" {
@@ -232,7 +232,7 @@ func parseDuration(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// validate asks the structs within, then the struct itself. An embedded struct whose Validate is promoted or hidden by
+// validate asks the structs within, then the struct itself. It asks an embedded struct only once when Validate is promoted or hidden by
 // the outer one is not asked a second time, as a call in Go would not reach it either.
 func validate(structure reflect.Value, hidden bool) []error {
 	var validator interface{ Validate() error }

@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Interval is how often something is done that an operator may switch off: a duration above zero, or 0 for never.
+// Interval is the pause between two runs of work that an operator may switch off: a duration above zero, or 0 for never.
 type Interval struct{ every time.Duration }
 
 // Every is the time between two; 0 for never.

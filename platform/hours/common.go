@@ -4,7 +4,7 @@ import "time"
 
 // Common returns a window and the zone that it is by, which are open only while w is open in every one of the zones: for a person of whom
 // only their number is known, which several zones have. It is in the first zone. All of a year is looked at, so that it holds whichever of
-// the zones changes its clocks. Where there is no such time of day, it is when most of the zones are open.
+// the zones changes its clocks. Where there is no such time of day, it is the time when most of the zones are open.
 func (w Window) Common(zones []*time.Location) (Window, *time.Location) {
 	if len(zones) == 0 {
 		return w, time.UTC

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ErrWindow is what every refusal of a window wraps; the text says what to change.
+// ErrWindow is wrapped by every refusal of a window; the text says what to change.
 var ErrWindow = errors.New("invalid quiet hours")
 
 // TimeOfDay is a time of day in minutes since midnight, 0 to 1439.
 type TimeOfDay int
 
-// minutesOfDay is how many minutes a clock shows before it begins again.
+// minutesOfDay is the number of minutes that a clock shows before it begins again.
 const minutesOfDay = 24 * 60
 
 // The window of an organisation that says nothing else.
@@ -87,10 +87,10 @@ func (w Window) String() string {
 	return w.opens.String() + "-" + w.closes.String()
 }
 
-// Opens is when the window opens.
+// Opens returns the time of day at which the window opens.
 func (w Window) Opens() TimeOfDay { return w.opens }
 
-// Closes is when the window closes.
+// Closes returns the time of day at which the window closes.
 func (w Window) Closes() TimeOfDay { return w.closes }
 
 // Always reports whether the window never closes.
@@ -107,7 +107,7 @@ func (w Window) shows(passed time.Duration) bool {
 
 // Quiet is a window by the clock of one person. The zero value is always open.
 //
-// What counts is what a clock on the person's wall shows at an instant, and nothing else. Where the clocks are changed that
+// Only the time counts that a clock on the person's wall shows at an instant, and nothing else. Where the clocks are changed that
 // settles everything: an opening that the clock leaps over comes when it leaps, and where an hour is repeated the window is
 // open or closed both times.
 type Quiet struct {
@@ -141,7 +141,7 @@ func (h Quiet) Next(at time.Time) time.Time {
 	}
 }
 
-// sinceMidnight is how much of the day has passed by what a clock shows, which on a day of a change is not how long ago it began.
+// sinceMidnight returns the part of the day that has passed by what a clock shows, which on a day of a change is not how long ago it began.
 func sinceMidnight(local time.Time) time.Duration {
 	hours, minutes, seconds := local.Clock()
 	return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute + time.Duration(seconds)*time.Second +

@@ -26,7 +26,7 @@ const (
 	publishTimeout = 4 * time.Second
 	// recordTimeout bounds the record of what became of it, which is made even if the caller is gone.
 	recordTimeout = 4 * time.Second
-	// retryPause is how long the relay waits before it tries a failed publish.
+	// retryPause is the time that the relay waits before it tries a failed publish.
 	retryPause = time.Second
 
 	relayBatch   = 64
@@ -60,7 +60,7 @@ type Outbox[A any] struct {
 	Begin func(ctx context.Context, a A) (context.Context, func())
 	// Scheduled is called for every alarm that QStash has taken; may be nil.
 	Scheduled func(ctx context.Context, a A)
-	// Reach is how far ahead QStash's plan takes a message; 0 is any time. An alarm that is due later stays in the outbox until then.
+	// Reach bounds how far ahead QStash's plan takes a message; 0 is any time. An alarm that is due later stays in the outbox until then.
 	Reach time.Duration
 	// Disabled is the kill switch: alarms stay in the outbox, and are published once it is lifted.
 	Disabled bool

@@ -10,22 +10,22 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// Policy is when an alarm that brought nothing is set again, and for how long.
+// Policy tells when an alarm that brought nothing is set again, and for how long.
 type Policy struct {
-	// Grace is how long after its alarm work is overdue. Each further alarm of it is given twice as long as the one before: with a
+	// Grace is the time after its alarm at which work is overdue. Each further alarm of it is given twice as long as the one before: with a
 	// minute and five of them, alarms have to bring nothing for half an hour before the work is given up.
 	Grace time.Duration
-	// MaxGenerations is how many alarms in a row may bring nothing before that.
+	// MaxGenerations bounds the alarms in a row that bring nothing.
 	MaxGenerations int
 }
 
-// Rest is how long an alarm gets that comes after so many repeats in a row.
+// Rest returns the time that an alarm gets after so many repeats in a row.
 func (p Policy) Rest(repeats int) time.Duration { return p.Grace << min(repeats, p.MaxGenerations-1) }
 
 const sweepBatch = 256
 
-// Sweeper sets alarms again that QStash has lost or has given up, so that a sequence goes on or visibly ends: T is an aggregate whose
-// work is overdue although its newest alarm was published. An alarm that QStash never got is the relay's: a second one for the same work
+// Sweeper sets alarms again that QStash has lost or has given up, so that a sequence goes on or visibly ends: T is an aggregate with work that
+// is overdue although its newest alarm was published. An alarm that QStash never got is the relay's: a second one for the same work
 // would help no more than the first, so the sweeper logs it and notifies the relays.
 type Sweeper[T any] struct {
 	Policy

@@ -13,17 +13,17 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// PublishLease is how long the request that wrote an alarm has for publishing it before the relay may.
+// PublishLease is the time that the request that wrote an alarm has for publishing it before the relay may.
 const PublishLease = 10 * time.Second
 
 // Table describes the table of alarms of type A. Besides the columns named here it has org_id, due_at, lease_token, lease_until, attempts,
-// last_error, published_at, qstash_message_id and created_at, and an index on lease_until of the rows whose published_at is null.
+// last_error, published_at, qstash_message_id and created_at, and an index on lease_until of the rows where published_at is null.
 type Table[A any] struct {
 	Name string // also the channel that notifies the relays
-	// Columns are what an A is read from by its fields' names, id the first; lease_token is not among them.
+	// Columns lists the columns that an A is read from by its fields' names, id the first; lease_token is not among them.
 	Columns []string
-	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish. They find
-	// its row again.
+	// Values are an alarm's, in the order of the columns, and its lease token: empty for an alarm that its writer does not publish. They
+	// find its row again.
 	Values func(a A) (values []any, leaseToken string)
 	// Kept is a condition on an alarm a that keeps it in the outbox, such as a pause of its organisation.
 	Kept string
@@ -87,7 +87,7 @@ set lease_token = @token, lease_until = @lease_until, attempts = attempts + 1
 from open where a.id = open.id
 returning `
 
-// Claim claims at most limit unpublished alarms whose publisher has had its time, those that are due first.
+// Claim claims at most limit unpublished alarms after their publisher's lease, those that are due first.
 func (s *Store[A]) Claim(ctx context.Context, limit int, now, leaseUntil time.Time) ([]A, error) {
 	token, err := uuid.NewRandom()
 	if err != nil {

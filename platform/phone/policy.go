@@ -37,7 +37,7 @@ func (c *Countries) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Kind is what a number is, where a message to it may cost more than one to a phone.
+// Kind is a class of numbers, where a message to it may cost more than one to a phone.
 type Kind string
 
 // The kinds that are refused unless they are allowed.

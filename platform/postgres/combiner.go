@@ -16,10 +16,10 @@ import (
 const (
 	// combinerLanes transactions may be under way at once, so that one waits for its commit while the next is worked.
 	combinerLanes = 2
-	// maxCombined is how many pieces of work share a transaction.
+	// maxCombined bounds the pieces of work that share a transaction.
 	maxCombined = 128
-	// combinedTimeout bounds a shared transaction, which none of its callers may break off for the others; laneTimeout one that a caller runs
-	// alone in a lane.
+	// combinedTimeout bounds a shared transaction, which none of its callers may break off for the others; laneTimeout one that a caller
+	// runs alone in a lane.
 	combinedTimeout = 10 * time.Second
 	laneTimeout     = 5 * time.Second
 )
@@ -35,9 +35,9 @@ const (
 
 // Combiner runs the statements of many callers in few transactions: what has come together while the lanes were busy goes to the server in
 // one round trip and shares one commit, and what is the same statement is run once for all of them. A caller alone goes at once, in a
-// transaction of its own; a crowd waits for one transaction that is under way and for its own. No caller is answered before the commit.
+// separate transaction; a crowd waits for one transaction that is under way and for its own. No caller is answered before the commit.
 //
-// What is combined must be correct in any order and beside anything: statements that are guarded by themselves. The zero value is not
+// What is combined must be correct in any order and next to anything: statements that are guarded by themselves. The zero value is not
 // usable; see NewCombiner.
 type Combiner struct {
 	db DB
@@ -57,7 +57,7 @@ type Statement struct {
 	SQL string
 	// Args are the caller's own values, which become the elements of the arrays.
 	Args Args
-	// Rows is set to how many rows of the result are the caller's: those whose first column, the ordinality n, is theirs. Nil where that is
+	// Rows is set to the number of rows of the result that are the caller's, by the ordinality n in their first column. Nil where that is
 	// of no interest. A transaction that is undone and tried again counts anew.
 	Rows *int
 	// Read reads such a row, by the columns behind the first one. Nil for none. It may be called again by another try, so what it read is
@@ -65,7 +65,7 @@ type Statement struct {
 	Read func(pgx.CollectableRow) error
 }
 
-// piece is what one caller brings: its statements, one after the other in one transaction.
+// piece holds one caller's work: its statements, one after the other in one transaction.
 type piece struct {
 	ctx        context.Context //nolint:containedctx // of the caller who waits for the answer
 	key        string
@@ -115,7 +115,8 @@ func (c *Combiner) inLane(ctx context.Context, p *piece) error {
 	return c.run(ctx, sqlBrief, p)
 }
 
-// Waited is how many callers have had to wait for a lane so far: while it grows, there is more to do than the database keeps up with.
+// Waited returns the number of callers that have had to wait for a lane so far: while it grows, there is more to do than the database keeps
+// up with.
 func (c *Combiner) Waited() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +180,7 @@ func undone(err error) bool {
 	return ok && refused.SeverityUnlocalized == "ERROR"
 }
 
-// alone runs a piece in a transaction of its own; again, at once, when it lost a conflict: of two that wait for each other one has gone on.
+// alone runs a piece in a separate transaction; again, at once, when it lost a conflict: of two that wait for each other one has gone on.
 func (c *Combiner) alone(ctx context.Context, p *piece) error {
 	var err error
 	for range txAttempts {
@@ -190,7 +191,7 @@ func (c *Combiner) alone(ctx context.Context, p *piece) error {
 	return cmp.Or(err, p.unread)
 }
 
-// run sends all statements at once, those of pieces that are alike together. Without a begin of its own what is sent at once is one
+// run sends all statements at once, those of pieces that are alike together. Without a begin what is sent at once is one
 // transaction.
 func (c *Combiner) run(ctx context.Context, first string, pieces ...*piece) error {
 	slices.SortStableFunc(pieces, func(a, b *piece) int {

@@ -14,7 +14,7 @@ type Connections struct {
 	Replicas int `env:"DATABASE_REPLICAS" envDefault:"2" help:"most processes of each service; the doctor checks that connections suffice"`
 }
 
-// A default pool has two connections for each processor, which is what runs statements and reads their rows, and some for those who hold
+// A default pool has two connections for each processor, which run statements and reads their rows, and some for those who hold
 // one while they wait: the lanes of the combiners, for their commits. More gain nothing: with 4, 8, 16 and 32 the steps, or the
 // replies, of one run differed by less than its rounds did, because the lanes gather what comes. Without a limit of its container a process
 // counts all processors of its host, which is why there is a bound.
@@ -42,7 +42,7 @@ func (c *Connections) Validate() error {
 	return errors.Join(problems...)
 }
 
-// sqlRoom is what the server has for the login beside the connections to other databases. A limit of -1 is none.
+// sqlRoom counts the connections that the server has for the login besides those to other databases. A limit of -1 is none.
 const sqlRoom = `
 select min(most)::int
 from (select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int

@@ -11,12 +11,12 @@ const (
 	// listenFirstPause and listenLastPause bound the wait between two attempts to connect; it doubles in between.
 	listenFirstPause = 100 * time.Millisecond
 	listenLastPause  = 5 * time.Second
-	// listenCheck is how long a silent connection is trusted. A peer that vanished without a word is noticed by the
+	// listenCheck is the time for which a silent connection is trusted. A peer that vanished without a word is noticed by the
 	// ping that follows, within pingTimeout.
 	listenCheck = 30 * time.Second
 )
 
-// Listen calls wake whenever something is notified on channel, until ctx ends. It holds one connection of its own, not one
+// Listen calls wake whenever something is notified on channel, until ctx ends. It holds one more connection, not one
 // of the pool, and connects again by itself; since notifications are lost meanwhile, wake is called after every connect,
 // the first included. A notification only says "look now", so wake must return at once, and its caller must poll as well: an
 // outage shows there, as the errors of the polling query, and is not reported twice.

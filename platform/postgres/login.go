@@ -57,7 +57,7 @@ func lookAtLogin(ctx context.Context, db DB, roles *Roles) (login, []membership,
 	return me, all, nil
 }
 
-// mend is what makes the roles and the login's membership of them.
+// mend returns the statements that make the roles and the login's membership of them.
 func (me login) mend(missing []membership) string {
 	var statements []string
 	for _, m := range missing {
@@ -177,7 +177,7 @@ func (p *Pool) Apart(ctx context.Context) error {
 		strings.ToUpper(p.service), me)
 }
 
-// unset is what gives the login the timeouts that it does not have.
+// unset returns the statements that give the login the timeouts that it does not have.
 func (p *Pool) unset(me login) string {
 	wanted := p.timeouts.settings()
 	var statements []string

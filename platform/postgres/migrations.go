@@ -15,7 +15,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// lockPolls times lockPeriod is how long a migrator waits for another one: five minutes. One second is the shortest
+// lockPolls times lockPeriod is the time that a migrator waits for another one: five minutes. One second is the shortest
 // period that goose knows; the first try is made at once.
 const (
 	lockPeriod = 1
@@ -24,9 +24,9 @@ const (
 
 const (
 	// sqlMigrationTimeouts bounds how long a migration waits for a table: a later statement queues behind the migration. It takes
-	// off the others that the login may have of its own: a migration takes as long as it takes.
+	// off the login's other timeouts: a migration takes as long as it takes.
 	sqlMigrationTimeouts = `set lock_timeout = '1s'; set statement_timeout = 0; set idle_in_transaction_session_timeout = 0`
-	// migrationTries is how often a migration that did not get its locks is tried, with a pause that doubles from the first to the last
+	// migrationTries bounds the tries of a migration that did not get its locks, with a pause that doubles from the first to the last
 	// in which those that queued get on: five minutes.
 	migrationTries      = 30
 	migrationFirstPause = time.Second
@@ -44,7 +44,7 @@ var ErrPooled = errors.New("postgres: migrate: the URL leads through a pooler th
 // of FS. They are applied by the verb migrate, never by serve.
 type Migrations struct {
 	FS fs.FS
-	// Service names whose roles the schema gives its tables to, as RolesOf says. Empty is a schema without.
+	// Service names the service of the roles that the schema gives its tables to, as RolesOf says. Empty is a schema without.
 	Service string
 	// Log is told of migrations that wait for a lock; nil logs nothing.
 	Log *slog.Logger

@@ -48,7 +48,7 @@ func Unanswered(err error) bool {
 	return unanswered(err) && (errors.Is(err, pgconn.ErrConnClosed) || !pgconn.SafeToRetry(err))
 }
 
-// unanswered includes pgconn.ErrConnClosed, which pgx calls safe to retry. It also returns it for a batch that was sent and whose
+// unanswered includes pgconn.ErrConnClosed, which pgx calls safe to retry. It also returns it for a batch that was sent when its
 // connection ended before the answer.
 func unanswered(err error) bool {
 	_, network := errors.AsType[net.Error](err) // an expired context is one, too

@@ -10,7 +10,7 @@ import (
 
 // throughPooler reports whether a pooler that assigns connections by the transaction stands before the database. A server tells a client
 // the number of the process that serves it; where it is right there is no pooler. Where it is not, two connections at once show what
-// the pooler does: by the session, each keeps a process of its own. The order of asking finds a pooler that takes turns between two.
+// the pooler does: by the session, each keeps its own process. The order of asking finds a pooler that takes turns between two.
 func throughPooler(ctx context.Context, to *pgx.ConnConfig) (_ bool, err error) {
 	to = to.Copy()
 	to.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol

@@ -148,7 +148,7 @@ func TestKindsOfPoolers(t *testing.T) {
 	})
 }
 
-// TestSound is what a login has to be able to.
+// TestSound tries the rights that a login needs.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

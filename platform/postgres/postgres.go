@@ -1,4 +1,4 @@
-// Package postgres is how a process of Paceline reaches its database: the pool, transactions, migrations and LISTEN.
+// Package postgres connects a process of Paceline to its database: the pool, transactions, migrations and LISTEN.
 package postgres
 
 import (
@@ -38,7 +38,7 @@ type Config struct {
 	// URL is a libpq connection URL. Settings of the server may ride in its query, for example
 	// plan_cache_mode=force_generic_plan, which pays where small arrays are unnested all day.
 	URL string
-	// DirectURL is where a service listens when URL leads through a pooler. Default URL.
+	// DirectURL is the URL that a service listens by when URL leads through a pooler. Default URL.
 	DirectURL string
 	// MaxConns is the most connections held at once. Default as DATABASE_CONNECTIONS says.
 	MaxConns int32

@@ -24,7 +24,7 @@ func RolesOf(service string) *Roles {
 	return &Roles{Tenant: service + "_tenant", Worker: service + "_worker"}
 }
 
-// scope is whose rows the statements under a context may see. The zero one sees none.
+// scope bounds the rows that the statements under a context may see. The zero one sees none.
 type scope struct {
 	across    bool
 	orgID     string
@@ -44,16 +44,16 @@ func ForProfile(ctx context.Context, orgID string, profileID uuid.UUID) context.
 }
 
 // AcrossOrganisations lets the statements under the context see every organisation. It is for the loops, which work for all of
-// them, and for calls that learn only from a row whose it is.
+// them, and for calls that learn the owner only from a row.
 func AcrossOrganisations(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{across: true})
 }
 
 type actorKey struct{}
 
-// WithActor has every transaction under the context that is bounded to an organisation know who causes it, as a JSON object: a column whose
-// default is current_actor() keeps it, whatever statement writes the row. Under AcrossOrganisations, which is how the product works by
-// itself, nothing is known.
+// WithActor has every transaction under the context that is bounded to an organisation know who causes it, as a JSON object: a column with
+// the default current_actor() keeps it, whatever statement writes the row. Under AcrossOrganisations, by which the product works by itself,
+// nothing is known.
 func WithActor(ctx context.Context, actor string) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor)
 }
@@ -64,7 +64,7 @@ func Actor(ctx context.Context) string {
 	return actor
 }
 
-// DB is what statements run on: a Pool; in tests a pgxpool.Pool, which asks nothing about scopes; or a transaction.
+// DB runs statements: a Pool; in tests a pgxpool.Pool, which asks nothing about scopes; or a transaction.
 type DB interface { //nolint:interfacebloat // what pgx has of a pool and of a transaction
 	Begin(ctx context.Context) (pgx.Tx, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -90,8 +90,8 @@ type Pool struct {
 
 var _ DB = (*Pool)(nil)
 
-// organisationSetting and profileSetting are what the policies compare a row's organisation and person with. An empty person bounds
-// nothing. actorSetting is what current_actor() reads.
+// The policies compare a row's organisation and person with organisationSetting and profileSetting. An empty person bounds
+// nothing. current_actor() reads actorSetting.
 const (
 	organisationSetting = "app.current_org_id"
 	profileSetting      = "app.current_profile_id"
@@ -142,7 +142,7 @@ func (p *Pool) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if across(ctx) {
 		return p.login.SendBatch(ctx, b)
 	}
-	// What a batch sends without a begin of its own is one transaction.
+	// What a batch sends without a begin is one transaction.
 	b.QueuedQueries = append([]*pgx.QueuedQuery{p.takeOn(ctx)}, b.QueuedQueries...)
 	results := p.login.SendBatch(ctx, b)
 	_, _ = results.Exec() // every later result carries the error of an earlier one
@@ -169,7 +169,7 @@ func (p *Pool) Begin(ctx context.Context) (pgx.Tx, error) {
 	return nil, err
 }
 
-// Direct is how to reach the server for Listen.
+// Direct returns the configuration that reaches the server for Listen.
 func (p *Pool) Direct() *pgx.ConnConfig { return p.listen }
 
 // Stat is of the pool beneath.

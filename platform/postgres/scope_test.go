@@ -45,7 +45,7 @@ create policy worker on notes to notes_worker using (true);
 insert into notes values ('` + ours + `', 'ours'), ('` + theirs + `', 'theirs');
 `)}}}
 
-// read is what a context sees.
+// read returns the rows that a context sees.
 func read(ctx context.Context, t *testing.T, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 },

@@ -20,12 +20,13 @@ const (
 	watchInterval = 500 * time.Millisecond
 	// watchTimeout bounds the answer to a ping, and the answer to a greeting on a new connection.
 	watchTimeout = time.Second
-	// deadAfter is how long the kernel waits for a peer's acknowledgement: a host that has gone, a firewall that forgot the connection.
+	// deadAfter is the time that the kernel waits for a peer's acknowledgement: a host that has gone, a firewall that forgot the
+	// connection.
 	deadAfter = 3 * time.Second
 )
 
-// forgottenAfter is how many greetings without an answer a server is remembered for, ten minutes or more: after failovers a name has other
-// addresses, and the old ones never answer.
+// forgottenAfter is the number of greetings without an answer for which a server is remembered, ten minutes or more: after failovers a name
+// has other addresses, and the old ones never answer.
 const forgottenAfter = 600
 
 // ErrSilent is returned for a connection to a server that was given up. It ends when the server answers again.
@@ -78,7 +79,7 @@ func (d *dialer) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return l, nil
 }
 
-// tcp has the kernel end a connection whose peer acknowledges nothing, also while only an answer is waited for.
+// tcp has the kernel end a connection when its peer acknowledges nothing, also while only an answer is waited for.
 var tcp = net.Dialer{
 	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 2},
 	Control:         endUnacknowledged,

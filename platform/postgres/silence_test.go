@@ -15,7 +15,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 )
 
-// TestWatch waits without a bound of its own where a call has to end: without the watch it never would.
+// TestWatch waits without a bound where a call has to end: without the watch it never would.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Timeouts are the part of a service's environment that says how long the server waits for a session, so that a process that has
-// frozen, or whose host has gone, blocks no other for long. A wait for a row ends before the statement does, and a statement
+// frozen, or lost its host, blocks no other for long. A wait for a row ends before the statement does, and a statement
 // is ended before the call or the pass of a loop that made it: Lock < Statement < those.
 type Timeouts struct {
 	Statement         time.Duration `env:"STATEMENT_TIMEOUT"           envDefault:"10s" help:"the database ends a statement after this long; not of migrations"`

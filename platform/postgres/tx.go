@@ -43,7 +43,7 @@ func InTx(ctx context.Context, db DB, fn func(pgx.Tx) error) error {
 	}
 }
 
-// sqlBriefLocks is how long a transaction that passes over locked rows waits for a lock: long enough for one that is held by a transaction
+// sqlBriefLocks bounds the wait for a lock of a transaction that passes over locked rows: long enough for one that is held by a transaction
 // at work, which takes milliseconds.
 const sqlBriefLocks = `set local lock_timeout = '100ms'`
 
@@ -114,7 +114,7 @@ func rollback(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// closed is a transaction whose connection is gone, which is a rollback too. The error that closed it says more.
+// closed reports whether the connection of a transaction is gone, which is a rollback too. The error that closed it says more.
 func closed(tx pgx.Tx) bool { return tx.Conn().IsClosed() }
 
 func lostConflict(err error) bool {

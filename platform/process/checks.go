@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// tolerableSkew is what the pauses between texts may well be wrong by.
+	// tolerableSkew is a tolerable error of the pauses between texts.
 	tolerableSkew = 500 * time.Millisecond
 	// badSkew is beyond what a signature of QStash forgives.
 	badSkew = 5 * time.Second
@@ -40,7 +40,7 @@ func Settings[T any](cfg *T) Check {
 	}}
 }
 
-// LookAtClock is a Look at the database's clock beside that of this host: a warning when they differ by half a second, and wrong when
+// LookAtClock is a Look at the database's clock and that of this host: a warning when they differ by half a second, and wrong when
 // by five.
 func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {
 	best, skew := time.Duration(-1), time.Duration(0)
@@ -58,7 +58,7 @@ func LookAtClock(ctx context.Context, db postgres.DB) (string, error) {
 }
 
 // LookAtConnections is a Look at whether the processes of a service find connections enough: a warning when they do not. Each of them
-// listens on so many connections beside its pool.
+// listens on so many connections besides its pool.
 func LookAtConnections(ctx context.Context, pool *postgres.Pool, replicas, listens int) (string, error) {
 	said, err := pool.Room(ctx, replicas, listens)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// database is one whose clock is wrong by skew, or that does not answer.
+// database has a clock that is wrong by skew, or that does not answer.
 type database struct {
 	postgres.DB
 

@@ -16,7 +16,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// Deps is what a process gives to a service beyond its environment. The zero value is production.
+// Deps holds the things that a process gives to a service beyond its environment. The zero value is production.
 type Deps struct {
 	Log         *slog.Logger     // default: as the environment says, to standard output
 	Now         func() time.Time // default: the machine's clock
@@ -74,7 +74,7 @@ func Scope(ctx context.Context, caller rpc.Principal) context.Context {
 	case rpc.RoleService:
 		return postgres.AcrossOrganisations(ctx)
 	case rpc.RoleUser:
-		person, _ := uuid.Parse(caller.Subject) // who is no profile of ours is the nil UUID, and has no row
+		person, _ := uuid.Parse(caller.Subject) // a caller without a profile is the nil UUID, and has no row
 		return postgres.ForProfile(ctx, caller.OrgID, person)
 	default:
 		return postgres.ForOrganisation(ctx, caller.OrgID)

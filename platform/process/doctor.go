@@ -22,7 +22,7 @@ type Check struct {
 	Mend string // what to do when something is wrong: a command, or a page
 }
 
-// Warning is what a Look found that may be meant.
+// Warning is a finding of a Look that may be meant.
 type Warning struct{ Cause error }
 
 // Warn makes a Warning.
@@ -55,7 +55,7 @@ const (
 	Unwell   State = "failed"
 )
 
-// Finding is what a doctor says of one check. Why never quotes a secret.
+// Finding is the result of one check of a doctor. Why never quotes a secret.
 type Finding struct {
 	Service string `json:"service"`
 	Name    string `json:"name"`
@@ -87,7 +87,7 @@ func Examine(ctx context.Context, service string, checks ...Check) Findings {
 	return all
 }
 
-// Environment is what is wrong with an environment that cannot be used: a failure for each variable.
+// Environment lists the faults of an environment that cannot be used: a failure for each variable.
 func Environment(service string, err error) Findings {
 	var all Findings
 	for _, problem := range parts(err) {

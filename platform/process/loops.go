@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// PassBound is how long a pass of a loop may go on without a sign of progress, unless its Repetition says more. It is longer than any
-// one statement or call takes that a loop waits for: what takes longer will never answer.
+// PassBound bounds the time for which a pass of a loop may go on without a sign of progress, unless its Repetition says more. It is longer
+// than any one statement or call takes that a loop waits for: what takes longer will never answer.
 const PassBound = 30 * time.Second
 
 var (
@@ -44,7 +44,7 @@ type loop struct {
 	still  atomic.Bool // a pass was overdue, and none has shown progress since
 }
 
-// NewLoops registers the metrics. Bound is how long a pass may be silent; production's is PassBound.
+// NewLoops registers the metrics. Bound is the time for which a pass may be silent; production's is PassBound.
 func NewLoops(meter metric.Meter, log *slog.Logger, bound time.Duration) (*Loops, error) {
 	overdue, overdueErr := meter.Int64Counter("loop_passes_overdue",
 		metric.WithDescription("How often a pass of a loop showed no progress for as long as its bound; one that goes on is counted again."))
@@ -146,7 +146,7 @@ func Bounded(ctx context.Context, atLeast time.Duration, do func(ctx context.Con
 	return err
 }
 
-// expire ends the pass, and goes on counting for as long as it does not return. A process that is being stopped has bounds of its own.
+// expire ends the pass, and goes on counting for as long as it does not return. A process that is being stopped has its own bounds.
 func (p *pass) expire(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +224,7 @@ type Repetition struct {
 	Every  time.Duration
 	Next   func() time.Duration // instead of Every, where the rest depends on what there is to do
 	Wake   <-chan struct{}      // may be nil
-	// Bound is how long Once may rightly take between two calls of Progress, if that may be more than PassBound.
+	// Bound is the time that Once may rightly take between two calls of Progress, if that may be more than PassBound.
 	Bound time.Duration
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// collectAt is how far the heap of a service grows, in percent of what is alive, before it is collected. A service keeps little and
+	// collectAt is the growth of a service's heap, in percent of what is alive, after which it is collected. A service keeps little and
 	// allocates a lot: at Go's default of 100 it spends a tenth of its processor time on looking through some twenty megabytes.
 	collectAt = 400
-	// heapWanted is where it is collected at the latest, unless more than half of it is alive: it is what three services may have that
-	// are to stay at 300 MB, of which the programs are 90. A memory limit would hold them there as well, but one of which more than
+	// heapWanted is the size at which it is collected at the latest, unless more than half of it is alive: so much may three services have
+	// that are to stay at 300 MB, of which the programs are 90. A memory limit would hold them there as well, but one of which more than
 	// that is alive would do little else than collect.
 	heapWanted = 40 << 20
 )
@@ -38,7 +38,8 @@ func (c *collector) collected(int) {
 	runtime.AddCleanup(new([64]byte), c.collected, 0)
 }
 
-// collectPercent is how far a heap may grow of which so much is alive. It has steps, because a change stops everything for an instant.
+// collectPercent returns the growth that a heap may have when so much of it is alive. It has steps, because a change stops everything for
+// an instant.
 func collectPercent(live uint64) int {
 	if live == 0 {
 		return collectAt

@@ -1,4 +1,4 @@
-// Package process is what the processes have in common: the verbs of a binary, what it is given beyond its environment, its
+// Package process holds the common parts of the processes: the verbs of a binary, what it is given beyond its environment, its
 // doctor, and its components, which are started in order and stopped in reverse, each within its bound.
 //
 // It handles no signals, exits nothing and keeps nothing global, so that one process can hold several services and a
@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// defaultStopTimeout bounds the stop of a component that names no bound of its own.
+	// defaultStopTimeout bounds the stop of a component that names no bound.
 	defaultStopTimeout = 10 * time.Second
-	// hardStop is what a Stop gets after its context has ended, to close by force what would not end by itself.
+	// hardStop is the time that a Stop gets after its context has ended, to close by force what would not end by itself.
 	hardStop = time.Second
 )
 
@@ -34,7 +34,7 @@ type Component struct {
 	// Start returns once the component is ready for those that are started after it. Its context ends when the group
 	// gives up starting, not when Start returns. A Start that fails leaves nothing behind: Stop is not called.
 	Start func(ctx context.Context) error
-	// Run is the component's work, in a goroutine of its own. Its context ends after Stop; returning before that, even
+	// Run is the component's work, in its own goroutine. Its context ends after Stop; returning before that, even
 	// without an error, ends the whole group.
 	Run func(ctx context.Context) error
 	// Stop asks the component to finish what is in flight. When its context ends it should stop by force.

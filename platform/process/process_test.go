@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errBroken = errors.New("broken")
 
-// diary is what happened, in order.
+// diary lists events in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string

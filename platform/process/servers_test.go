@@ -132,7 +132,7 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// probe is a health service whose Check waits until it is released or broken off.
+// probe is a health service with a Check that waits until it is released or broken off.
 type probe struct {
 	healthpb.UnimplementedHealthServer
 

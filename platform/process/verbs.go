@@ -16,13 +16,13 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// Verbs is what a binary can do: serve, which is the default, migrate, doctor and health.
+// Verbs are the commands of a binary: serve, which is the default, migrate, doctor and health.
 type Verbs[Config any] struct {
 	Load    func(environ map[string]string) (Config, error)
 	Serve   func(ctx context.Context, cfg Config) error
 	Migrate func(ctx context.Context, cfg Config) error // nil for a process that keeps nothing
 	Doctor  func(ctx context.Context, cfg Config) Findings
-	OpsAddr func(cfg Config) config.Addr // where the verb health asks the process beside it
+	OpsAddr func(cfg Config) config.Addr // the address at which the verb health asks the running process
 }
 
 // Main is the whole main of a service's binary. The first SIGINT or SIGTERM stops it in order, the second at once.

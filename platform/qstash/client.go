@@ -71,7 +71,7 @@ type Error struct {
 	Status int
 	// Message is QStash's own explanation, shortened and without the token.
 	Message string
-	// RetryAfter is how long QStash asks to wait, zero when it does not say.
+	// RetryAfter is the wait that QStash asks for, zero when it does not say.
 	RetryAfter time.Duration
 }
 

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Failure is what QStash tells the failure callback, once, after the last attempt.
+// Failure is QStash's message to the failure callback, sent once, after the last attempt.
 type Failure struct {
-	// SourceMessageID is the id of the message that failed. The callback is a message of its own with another id.
+	// SourceMessageID is the id of the message that failed. The callback is a separate message with another id.
 	SourceMessageID string
 	// DeadLetterID names the message among QStash's dead letters.
 	DeadLetterID string
 	// URL is the destination that failed.
 	URL string
-	// SourceHeader and SourceBody are what was published; the body is decoded and complete.
+	// SourceHeader and SourceBody repeat the published message; the body is decoded and complete.
 	SourceHeader http.Header
 	SourceBody   []byte
 	// Status, Header and Body are the last answer. Status is zero when there was none. QStash may cut the body, so
@@ -28,7 +28,7 @@ type Failure struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Retried is how many retries were made, of MaxRetries. It is less when the receiver forbade more.
+	// Retried counts the retries that were made, of MaxRetries. It is less when the receiver forbade more.
 	Retried, MaxRetries int
 	CreatedAt           time.Time
 }

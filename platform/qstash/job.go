@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Route is where QStash takes the jobs of one kind. Its paths are at the publisher's origin and begin with a single slash.
+// Route tells where QStash takes the jobs of one kind. Its paths are at the publisher's origin and begin with a single slash.
 type Route struct {
 	// Path is called when a job is due.
 	Path string
 	// FailurePath is called once when all attempts of a job have failed; see DecodeFailure.
 	FailurePath string
-	// Label is what logs and dead letters are filtered by.
+	// Label filters logs and dead letters.
 	Label string
 }
 
-// Job is one piece of work that a path of our own is called for later. The Publisher adds origin and policy.
+// Job is one piece of work that our path is called for later. The Publisher adds origin and policy.
 type Job struct {
 	// Route is one of those that the publisher was given.
 	Route Route
@@ -30,7 +30,7 @@ type Job struct {
 	DedupID DedupID
 	// Body is delivered byte for byte, as JSON.
 	Body []byte
-	// Due is when it is to be delivered; a time that has passed means now.
+	// Due is the time of delivery; a time that has passed means now.
 	Due time.Time
 	// Policy replaces that of the publisher for this job; the zero value keeps it.
 	Policy Policy
@@ -95,7 +95,7 @@ func (r Route) check(origin string) error {
 }
 
 // checkPath refuses a path that could lead elsewhere than to our origin: QStash would call whatever it resolves to, with a signature
-// of ours for it.
+// from us for it.
 func checkPath(origin, path string) error {
 	refused := fmt.Errorf("%w: the path of a route must be a clean one at our own origin, such as /api/jobs/run", ErrInvalid)
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "\\#") || strings.ContainsFunc(path, unprintable) {

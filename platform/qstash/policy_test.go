@@ -15,7 +15,7 @@ import (
 	"paceline.internal/platform/qstash"
 )
 
-// round is the publisher in front of the emulator, and one of our own services behind it.
+// round is the publisher in front of the emulator, and a service of the product behind it.
 type round struct {
 	*qstash.Publisher
 

@@ -19,7 +19,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// Policy is how hard QStash tries.
+// Policy tells QStash how hard to try.
 type Policy struct {
 	// Retries is the number of attempts after the first, 0 to 20.
 	Retries int
@@ -53,14 +53,14 @@ func (p Policy) check() error {
 	return nil
 }
 
-// PublisherConfig is what every job of a process has in common. Every field but Policy and TracerProvider is required.
+// PublisherConfig holds the settings that every job of a process has in common. Every field but Policy and TracerProvider is required.
 type PublisherConfig struct {
 	Client *Client
 	// Origin is the bare origin that QStash reaches us by.
 	Origin string
-	// Routes are those that a job may take. One that is not among them is a mistake: nothing of ours answers there.
+	// Routes are those that a job may take. One that is not among them is a mistake: we answer nothing there.
 	Routes []Route
-	// Policy is what a job gets that asks for nothing else; the zero value means DefaultPolicy.
+	// Policy is used for a job that asks for nothing else; the zero value means DefaultPolicy.
 	Policy Policy
 	// HashKey keys the hash that stands for a deduplication id in logs, spans and deliveries: 32 bytes or more.
 	HashKey []byte
@@ -182,7 +182,7 @@ func (p *Publisher) header(ctx context.Context, job Job, hash string, delay time
 	if !job.Due.IsZero() {
 		due = job.Due.UTC().Format(dueFormat)
 	}
-	// The failure callback is a message of its own, with the publisher's own policy: that a job asks for fewer attempts is no reason not to
+	// The failure callback is a separate message, with the publisher's own policy: that a job asks for fewer attempts is no reason not to
 	// be told that they have failed.
 	for prefix, policy := range map[string]Policy{"Upstash-": job.Policy, HeaderFailureCallbackPrefix: p.cfg.Policy} {
 		retries := strconv.Itoa(policy.Retries)

@@ -33,7 +33,7 @@ const (
 	rawID     = "onboarding-" + sessionID + "-onboarding_message_2-1"
 )
 
-// Two kinds of alarm, each with a failure path of its own.
+// Two kinds of alarm, each with its own failure path.
 var (
 	step = qstash.Route{Path: "/api/onboarding/step", FailurePath: "/api/onboarding/step/failed", Label: label}
 	goal = qstash.Route{Path: "/api/goals/execute", FailurePath: "/api/goals/execute/failed", Label: "goal"}

@@ -1,6 +1,6 @@
 // Package qstash publishes alarms to Upstash QStash and checks what QStash sends back.
 //
-// It is a thin client of our own, because the official Go SDK has no context, leaks connections and accepts
+// It is our own thin client, because the official Go SDK has no context, leaks connections and accepts
 // forged signatures. The facts behind it come from https://upstash.com/docs/qstash and its OpenAPI file.
 package qstash
 
@@ -8,7 +8,7 @@ package qstash
 const (
 	// HeaderMessageID names the message. It stays the same over retries and accidental duplicates.
 	HeaderMessageID = "Upstash-Message-Id"
-	// HeaderRetried is how many attempts came before this one: 0 on the first.
+	// HeaderRetried counts the attempts before this one: 0 on the first.
 	HeaderRetried = "Upstash-Retried"
 	// HeaderSignature is the JWT that Verifier checks.
 	HeaderSignature = "Upstash-Signature"
@@ -27,9 +27,9 @@ const StatusNonRetryable = 489
 // Headers that Publisher sends along, so that a receiver can describe a delivery without being configured. They are not
 // covered by the signature: they describe and decide nothing.
 const (
-	// HeaderMaxRetries is how many attempts may follow the first.
+	// HeaderMaxRetries bounds the attempts after the first.
 	HeaderMaxRetries = "Paceline-Max-Retries"
-	// HeaderDue is when the job was due, in RFC 3339 with milliseconds; not sent with one that was due at once.
+	// HeaderDue is the time when the job was due, in RFC 3339 with milliseconds; not sent with one that was due at once.
 	HeaderDue = "Paceline-Due"
 	// HeaderDedupHash is the keyed hash of the deduplication id: 16 hexadecimal digits.
 	HeaderDedupHash = "Paceline-Dedup-Hash"

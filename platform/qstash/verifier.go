@@ -23,9 +23,9 @@ var (
 
 const (
 	issuer = "Upstash"
-	// lifetime is how long QStash lets a signature live.
+	// lifetime is the longest life of a signature of QStash.
 	lifetime = 5 * time.Minute
-	// defaultLeeway is what the clocks of QStash and ours may differ by.
+	// defaultLeeway bounds the difference of our clock and QStash's.
 	defaultLeeway = 5 * time.Second
 	// maxSignature bounds the work that an unauthenticated caller can ask for. A real signature has about 500 bytes
 	// plus four thirds of the URL.
@@ -83,7 +83,7 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 
 // Verify checks that signature, the value of HeaderSignature, was made by QStash for exactly this body and URL. The
 // URL is the one that was published: the configured public origin and the request URI, never the Host header.
-// It returns nil, ErrSignatureMissing, or an error wrapping ErrSignatureInvalid whose reason holds no secret.
+// It returns nil, ErrSignatureMissing, or an error that wraps ErrSignatureInvalid with a reason that holds no secret.
 func (v *Verifier) Verify(signature string, body []byte, url string) error {
 	if signature == "" {
 		return ErrSignatureMissing
@@ -106,7 +106,7 @@ func (v *Verifier) Verify(signature string, body []byte, url string) error {
 }
 
 // Sign does what QStash does for every attempt: an HS256 token for this URL and body, valid for five minutes from
-// now, with an id of its own. The emulator and tests use it.
+// now, with its own id. The emulator and tests use it.
 func Sign(key, url string, body []byte, now time.Time) (string, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// fill stores n due jobs of the organisations in turn, each with a subject of its own if they are to have one.
+// fill stores n due jobs of the organisations in turn, each with its own subject if they are to have one.
 func fill(b testing.TB, pool *pgxpool.Pool, jobs *queue.Queue, orgs []string, n int, subjects bool, at time.Time) {
 	b.Helper()
 	payload := json.RawMessage(`{"text":"` + strings.Repeat("x", 230) + `"}`)
@@ -102,7 +102,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// BenchmarkStatus (S2_13) asks how a queue is doing, and what failed, beside a million finished jobs.
+// BenchmarkStatus (S2_13) asks how a queue is doing, and what failed, among a million finished jobs.
 func BenchmarkStatus(b *testing.B) {
 	pool := pgtest.New(b, schema())
 	jobs := queue.NewQueue(pool, queue.Table{Name: "jobs"})

@@ -26,16 +26,16 @@ type Claim struct {
 	From time.Time
 }
 
-// Claimed is what was claimed.
+// Claimed is the result of a claim.
 type Claimed struct {
 	Jobs []Job  // in the order in which they were due
 	Last string // the organisation that was served last
 	// More is set when another claim, after Last, may find something: there are organisations that were not looked at, or a job had to
 	// be released.
 	More bool
-	// Snoozed is how many jobs were in the way of others: they wait behind one of their subject, and are due again when it ends.
+	// Snoozed counts the jobs that were in the way of others: they wait behind one of their subject, and are due again when it ends.
 	Snoozed int
-	// Floor is how far the claim came, in each organisation that it claimed from; zero when it claimed nothing that was due.
+	// Floor is the point that the claim reached, in each organisation that it claimed from; zero when it claimed nothing that was due.
 	Floor time.Time
 }
 
@@ -47,7 +47,8 @@ const head = `(select f.id from {table} f
               and f.subject <= {head of}.subject and f.subject <> '' and f.status in ('pending', 'processing')
             order by f.subject, f.id limit 1)`
 
-// overtaken is whether a newer job of the subject of t is being done. It is ordered as only the index on what is processing by subject is.
+// overtaken tells whether a newer job of the subject of t is being done. It is ordered as only the index on what is processing by subject
+// is.
 const overtaken = `exists (select 1 from (
             select r.id from {table} r
             where (r.subject, r.org_id, r.id) > (t.subject, t.org_id, t.id) and (r.subject, r.org_id) <= (t.subject, t.org_id)
@@ -59,10 +60,10 @@ const overtaken = `exists (select 1 from (
 // number of open jobs.
 const free = `(t.subject = '' or t.id = {head of t} and not {overtaken})`
 
-// maxOrganisations is how many organisations one claim looks at.
+// maxOrganisations bounds the organisations that one claim looks at.
 const maxOrganisations = 128
 
-// maxBehind is how many jobs that wait behind others of their subjects one claim looks past.
+// maxBehind bounds the jobs behind others of their subjects that one claim looks past.
 const maxBehind = 256
 
 // sqlDue goes from organisation to organisation by the index on what is pending, beginning behind the one that was served last,
@@ -106,7 +107,7 @@ share as materialized (
         select greatest(1, ceil($1::integer / greatest(count(*), 1)::numeric))::integer as size, count(*) as orgs from due) x
 ),`
 
-// sqlClaim claims jobs whose lease has expired, and then each organisation's share of what is due, from as many as are within
+// sqlClaim claims jobs with an expired lease, and then each organisation's share of what is due, from as many as are within
 // reach: of a subject with any number of open jobs only the first may begin, and the others must not be walked through each time.
 // The organisations that had less than their share within reach are named for sqlSnoozeBehind.
 //
@@ -188,7 +189,7 @@ where j.id = any(array(
     for update skip locked))
 returning j.org_id::text, j.subject`
 
-// sqlClaimOne claims jobs by their ids, each of them for a caller of its own.
+// sqlClaimOne claims jobs by their ids, each of them for another caller.
 const sqlClaimOne = `
 with mine as (
     select t.id, u.n, u.token, u.lease, u.now
@@ -226,9 +227,9 @@ returning t.n, j.id::text`
 const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-// sizes is how many sizes of its table a claim is planned for. While a table is small all indexes look alike: a plan that is kept from then
-// would go through one of them row by row once there are many. So each size, which is four times the one before, has a plan of its own, and
-// the last one is for all above 4 MB. To plan a claim anew takes 2.5 ms, and is most of what a small queue costs.
+// sizes is the number of sizes of its table that a claim is planned for. While a table is small all indexes look alike: a plan that is kept
+// from then would go through one of them row by row once there are many. So each size, which is four times the one before, has its own
+// plan, and the last one is for all above 4 MB. To plan a claim anew takes 2.5 ms, and is most of what a small queue costs.
 const sizes = 5
 
 // sqlLook says which of the sizes the table has, and whether a claim would find nothing in one that is small. A large one is not asked
@@ -268,7 +269,7 @@ func behind(ctx context.Context, db postgres.DB, first string, read func(rows pg
 type scan func(dest ...any) error
 
 // forEach runs a statement in the form of postgres.Statement, and returns what its rows say: for one row of arguments in a transaction that
-// others may share, for more in one of its own.
+// others may share, for more in its own one.
 func forEach[T any](ctx context.Context, q *Queue, sql string, all []postgres.Args, read func(scan) (T, error)) (said []T, err error) {
 	if len(all) == 1 {
 		var one T
@@ -320,7 +321,7 @@ func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
 		return Claimed{}, fmt.Errorf("claim: %w", err)
 	}
 	if len(seen.short) > 0 {
-		// What is claimed is claimed, whatever becomes of this; the next claim asks for it again.
+		// What is claimed is claimed, whatever happens to this; the next claim asks for it again.
 		claimed.More = true
 		claimed.Snoozed, _ = q.snoozeBehind(ctx, c, seen)
 	}
@@ -365,7 +366,7 @@ func (q *Queue) claimDue(ctx context.Context, c Claim, token string) (claimed Cl
 	return claimed, s, err
 }
 
-// seen is what a claim found beside the jobs: the ids of those that have a subject and when they were due; the organisations that had
+// seen holds what a claim found besides the jobs: the ids of those that have a subject and when they were due; the organisations that had
 // less than their share within reach, until when that goes, and how many jobs it is.
 type seen struct {
 	ids   []string
@@ -394,12 +395,12 @@ func (q *Queue) release(ctx context.Context, c Claim, token string, s seen, clai
 	return nil
 }
 
-// behindFor is how long a job that waits behind another of its subject is snoozed. It is what a job loses if the process that ends the
-// one before dies before it can expedite the next.
+// behindFor is the time for which a job that waits behind another of its subject is snoozed. A job loses so much if the process that ends
+// the one before dies before it can expedite the next.
 const behindFor = 30 * time.Second
 
 // snoozeBehind makes due later what the claim had to look past, and reports how many jobs that were. Of a subject
-// whose job has ended meanwhile, the next one is made due again: its end did not find it waiting.
+// with a job that has ended meanwhile, the next one is made due again: its end did not find it waiting.
 func (q *Queue) snoozeBehind(ctx context.Context, c Claim, s seen) (int, error) {
 	var waiting []Job
 	err := q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
@@ -456,7 +457,7 @@ func readClaimed(rows pgx.Rows, token string, now time.Time) (claimed Claimed, s
 	return claimed, s, rows.Err()
 }
 
-// orNow is when a job was due, or now for one that was claimed by its id or after its lease expired.
+// orNow returns the time when a job was due, or now for one that was claimed by its id or after its lease expired.
 func orNow(due *time.Time, now time.Time) time.Time {
 	if due == nil {
 		return now

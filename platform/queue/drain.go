@@ -48,7 +48,7 @@ type claimedBatch struct {
 
 type recordedBatch struct {
 	jobs     int
-	subjects bool // one of them had a subject, whose next job may be free now
+	subjects bool // one of them had a subject: its next job may be free now
 	err      error
 }
 
@@ -107,7 +107,7 @@ func (p *pass) lookAgain() {
 	p.reasons++
 }
 
-// untilAgain is how long to go without looking while jobs are running. What happens meanwhile does not begin a wait anew.
+// untilAgain is the time to go without looking while jobs are running. What happens meanwhile does not begin a wait anew.
 func (p *pass) untilAgain() time.Duration {
 	if p.wait > 0 {
 		return max(0, min(time.Until(p.until), p.r.cfg.Poll)) //nolint:forbidigo // the same
@@ -117,7 +117,7 @@ func (p *pass) untilAgain() time.Duration {
 
 // pause stops claiming for a while.
 func (p *pass) pause(d time.Duration) {
-	p.wait, p.until = d, time.Now().Add(d) //nolint:forbidigo // beside a timer of the machine
+	p.wait, p.until = d, time.Now().Add(d) //nolint:forbidigo // with a timer of the machine
 }
 
 // stopped is closed when the caller has ended, until the pass has noticed it.
@@ -128,7 +128,7 @@ func (p *pass) stopped() <-chan struct{} {
 	return p.ctx.Done()
 }
 
-// claimMore begins as many claims as there are room and reason for. A second one beside the first waits until it is worth a
+// claimMore begins as many claims as there are room and reason for. A second one during the first waits until it is worth a
 // batch, and while there is a backlog the first one waits for a quarter of the room: what is claimed one by one costs ten times as
 // much as what is claimed together.
 func (p *pass) claimMore() {
@@ -158,7 +158,7 @@ func (p *pass) claimMore() {
 	}
 }
 
-// admitted is how many of the wanted jobs may be begun now.
+// admitted returns the number of the wanted jobs that may be begun now.
 func (p *pass) admitted(want int) int {
 	if p.r.cfg.Admit == nil {
 		return want
@@ -204,7 +204,7 @@ func (p *pass) failed(err error) {
 	p.pause(againSoon)
 }
 
-// maxIdle is how many pages of organisations without a due job are looked at in a row.
+// maxIdle bounds the pages of organisations without a due job that are looked at in a row.
 const maxIdle = 64
 
 // expect decides whether another claim may find something. A batch that is not full may have been a share that was not used
@@ -221,8 +221,8 @@ func (p *pass) expect(c claimedBatch) {
 	}
 }
 
-// maxPartial is how many claims in a row may leave out what is known to be gone. What they miss, such as a job that was stored as
-// overdue, or one whose subject was busy, waits for no more claims than that.
+// maxPartial bounds the claims in a row that leave out what is known to be gone. What they miss, such as a job that was stored as
+// overdue, or one of a busy subject, waits for no more claims than that.
 const maxPartial = 16
 
 // floor is from where the next claim may look, while full batches show that a backlog is being worked off, or one that has to wait for
@@ -243,7 +243,7 @@ func (p *pass) release(jobs []Job) {
 	}
 }
 
-// start runs a job on a goroutine of its own, known to the heartbeat.
+// start runs a job on its own goroutine, known to the heartbeat.
 func (p *pass) start(j Job) {
 	r := p.r
 	timed, cancelTimed := bounded(p.ctx, r.cfg.Timeout)
@@ -273,10 +273,10 @@ func (p *pass) end(e ending) {
 	Wake(p.some)
 }
 
-// maxRecord is how many jobs one statement records.
+// maxRecord bounds the jobs that one statement records.
 const maxRecord = 1000
 
-// recordAll records in batches that grow with the load: each is what has ended while the one before was recorded.
+// recordAll records in batches that grow with the load: each has the jobs that ended while the one before was recorded.
 func (p *pass) recordAll(ctx context.Context) {
 	for {
 		select {
@@ -310,7 +310,7 @@ func withSubject(batch []ending) bool {
 	return false
 }
 
-// heartbeat extends the leases of running jobs, and ends the context of a job whose lease was lost: another runner has it.
+// heartbeat extends the leases of running jobs, and ends the context of a job that lost its lease: another runner has it.
 func (r *Runner) heartbeat(ctx context.Context) {
 	beat := time.NewTicker(r.cfg.Lease / 4)
 	defer beat.Stop()

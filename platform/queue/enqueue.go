@@ -15,7 +15,7 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// enqueueArrays is how many parameters sqlEnqueue has before those of the table's own columns.
+// enqueueArrays is the number of parameters that sqlEnqueue has before those of the table's own columns.
 const enqueueArrays = 11
 
 // sqlEnqueue unnests in the select list: there the arrays are walked through side by side, while a function in "from" would first be
@@ -113,7 +113,7 @@ func parse(into *uuid.UUID, id string) (err error) {
 
 func texts(n int) []string { return make([]string, n) }
 
-// find says which of the jobs had been stored before: those whose key another one has.
+// find says which of the jobs had been stored before: those with the key of another.
 func (q *Queue) find(ctx context.Context, db postgres.DB, jobs []New, stored []Enqueued) error {
 	orgs, keys, payloads := texts(len(jobs)), texts(len(jobs)), texts(len(jobs))
 	for i, j := range jobs {

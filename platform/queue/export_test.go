@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Backoff is how long to wait after the n-th failed attempt.
+// Backoff returns the wait after the n-th failed attempt.
 var Backoff = backoff
 
 // SQL shows tests what the database is asked, to look at its plans. byIndex goes before each of the others in its transaction.

@@ -11,12 +11,12 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// SetCompleted is what completes a job, for a statement of the owner's that does so beside its own change: "update jobs j set" comes
-// before, and behind it "from ... done", where done.at is when. The statement has to hold the job's lease, as sqlComplete does.
+// SetCompleted completes a job in a statement of the owner that makes its own change, too: "update jobs j set" comes
+// before, and behind it "from ... done", where done.at is the time. The statement has to hold the job's lease, as sqlComplete does.
 const SetCompleted = `status = 'completed', error_message = '', updated_at = done.at, processed_at = done.at,
     lease_token = null, lease_until = null, lost_leases = 0`
 
-// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array beside the join because that alone
+// sqlComplete is sqlFinish for what most jobs come to, for those of one claim. The ids are an array besides the join because that alone
 // would be planned, while the table is still empty, as a walk through all of it, and the plan is kept.
 const sqlComplete = `
 update {table} j set ` + SetCompleted + `
@@ -37,7 +37,7 @@ from unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::integer[]
 where j.id = any($1::uuid[]) and j.id = f.id and j.lease_token = f.token
 returning j.id::text`
 
-// Finish records the ends of attempts, each once, and returns the ids of those whose lease was lost; of them nothing is recorded.
+// Finish records the ends of attempts, each once, and returns the ids of those that had lost their lease; of them nothing is recorded.
 func (q *Queue) Finish(ctx context.Context, ends []Finish) (fenced []string, err error) {
 	recorded, err := q.finish(ctx, q.pool, ends)
 	if err != nil {
@@ -170,7 +170,7 @@ func storable(message string) string {
 }
 
 // sqlExtend skips what is locked: that is being ended, and a heartbeat must not wait for it, nor it for the heartbeat. What was lost is
-// read beside it. A job that its handler has ended in a transaction of its own is not lost.
+// read with it. A job that its handler has ended in its own transaction is not lost.
 const sqlExtend = `
 with leased as materialized (
     select f.id, j.status = 'processing' and j.lease_token = f.token as ours,

@@ -21,7 +21,7 @@ type Gauges struct {
 	OldestDueSeconds float64 `json:"oldest_due_seconds"` // how long the oldest of the backlog has been due
 }
 
-// countLimit is where Queue.Gauges stops counting.
+// countLimit is the number at which Queue.Gauges stops counting.
 const countLimit = 100_000
 
 // sqlGauges reads only partial indexes, never the finished jobs: those of what is pending, processing, or failed. The oldest due
@@ -98,7 +98,7 @@ func (r *Runner) Health(ctx context.Context, queue *Queue, now time.Time) (Healt
 // observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
 const observeTimeout = 2 * time.Second
 
-// Observe registers a queue's Gauges, which are asked for at every collection under the values of ctx, such as whose
+// Observe registers a queue's Gauges, which are asked for at every collection under the values of ctx, such as the scope of the
 // rows it may see.
 func Observe(ctx context.Context, meter metric.Meter, name string, queue *Queue, now func() time.Time) error {
 	running, runningErr := meter.Int64ObservableGauge("jobs_running", metric.WithDescription("Jobs that are claimed."))

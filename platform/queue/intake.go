@@ -13,16 +13,16 @@ import (
 const (
 	// intakeLanes statements may be under way at once, so that one waits for its commit while the next is filled.
 	intakeLanes = 2
-	// maxIntake is how many jobs one statement stores.
+	// maxIntake bounds the jobs that one statement stores.
 	maxIntake = 256
-	// maxIntakeBytes is how much payload it takes beside the first job's, of which there are several copies on the way.
+	// maxIntakeBytes bounds the payload that it takes besides the first job's, of which there are several copies on the way.
 	maxIntakeBytes = 4 << 20
 	// intakeTimeout bounds a statement, which none of its callers may break off for the others.
 	intakeTimeout = 10 * time.Second
 )
 
 // Intake stores jobs that many callers bring one at a time: what has come together while one statement was under way goes into
-// the next. A caller alone has a statement of its own, and a crowd shares a commit. No caller is answered before its job is committed.
+// the next. A caller alone has its own statement, and a crowd shares a commit. No caller is answered before its job is committed.
 //
 // The jobs of one statement are of one organisation, and it is stored under the context of the first caller: who may store a
 // job of that organisation may do so for the others.
@@ -49,7 +49,7 @@ type answered struct {
 // NewIntake returns the intake of a queue.
 func NewIntake(queue *Queue) *Intake { return &Intake{queue: queue} }
 
-// Enqueue is Queue.Enqueue in a transaction of its own. When ctx ends first the job may be stored all the same; the same key then finds
+// Enqueue is Queue.Enqueue in its own transaction. When ctx ends first the job may be stored all the same; the same key then finds
 // it.
 func (i *Intake) Enqueue(ctx context.Context, n New) (Enqueued, error) {
 	n.actor = postgres.Actor(ctx)

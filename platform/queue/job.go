@@ -89,13 +89,13 @@ var (
 	ErrPayload = errors.New("worker: this cannot be stored")
 	// ErrFenced is a finish under a lease that was lost. The work is being done, or was done, elsewhere.
 	ErrFenced = errors.New("worker: the lease was lost")
-	// ErrEnded is returned by a handler whose change has ended the job in its own transaction: there is nothing left to record.
+	// ErrEnded is returned by a handler that has ended the job in its own transaction: there is nothing left to record.
 	ErrEnded = errors.New("worker: the handler has ended the job")
 	// ErrNoJob is a job that the organisation does not have.
 	ErrNoJob = errors.New("worker: there is no such job in this organisation")
 )
 
-// StatusError is what an operator asked of a job whose status does not allow it.
+// StatusError refuses an operator's request that the status of the job does not allow.
 type StatusError struct {
 	Status string // that the job has
 	Want   string // that it would need
@@ -130,7 +130,7 @@ const (
 	backoffLimit = 8 * time.Minute
 )
 
-// backoff is how long to wait after the n-th failed attempt: 30 s, 2 min, then 8 min.
+// backoff returns the wait after the n-th failed attempt: 30 s, 2 min, then 8 min.
 func backoff(n int) time.Duration {
 	d := firstBackoff
 	for i := 1; i < n && d < backoffLimit; i++ {
@@ -139,7 +139,7 @@ func backoff(n int) time.Duration {
 	return min(d, backoffLimit)
 }
 
-// verdict is what becomes of a job after a run.
+// verdict is the state of a job after a run.
 type verdict struct {
 	status   string // pending, completed or failed
 	attempts int

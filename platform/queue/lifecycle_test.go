@@ -404,7 +404,7 @@ func (s stopping) Claim(ctx context.Context, c queue.Claim) (queue.Claimed, erro
 	return claimed, err
 }
 
-// broken is a store whose call number at goes wrong: it is not made, or its answer is lost.
+// broken is a store with a call, number at, that goes wrong: it is not made, or its answer is lost.
 type broken struct {
 	*queue.Queue
 
@@ -472,7 +472,7 @@ func crashMatrix(t *testing.T) {
 							if _, err := tx.Exec(ctx, `insert into effects (job_id) values ($1)`, j.ID); err != nil {
 								return err
 							}
-							if j.Subject == "b" { // one whose handler leaves the finish to the runner
+							if j.Subject == "b" { // its handler leaves the finish to the runner
 								return nil
 							}
 							return b.queue.FinishIn(ctx, tx, queue.Finish{Job: j, Status: queue.StatusCompleted, At: b.clock.Now()})

@@ -29,7 +29,7 @@ type Row struct {
 	ErrorMessage string
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	Actor        *string  // whose call stored it, or retried or cancelled it last, as postgres.WithActor has it; nil when none did
+	Actor        *string  // the caller who stored it, or retried or cancelled it last, as postgres.WithActor has it; nil when none did
 	Extra        []string // as in Table.Extra
 }
 
@@ -71,8 +71,8 @@ const sqlPending = `(
 const sqlPlannedNow = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
     set_config('plan_cache_mode', 'force_custom_plan', true)`
 
-// lists are sqlList for every status, and for the empty one, which is all; behind a slash for those of one event type, which have an index
-// of their own. What is open is sorted as text, which is the same order: else
+// lists are sqlList for every status, and for the empty one, which is all; behind a slash for those of one event type, which have another
+// index. What is open is sorted as text, which is the same order: else
 // the planner may walk through all that is finished, by id, to find the few in between.
 func lists(write func(sql string) string) map[string]string {
 	const newest, sorted = "j.id desc", `j.id::text collate "C" desc`
@@ -104,7 +104,7 @@ func (q *Queue) Get(ctx context.Context, orgID, id string) (Row, error) {
 	return r, nil
 }
 
-// one is what a statement says of one job; pgx.ErrNoRows.
+// one returns the result of a statement about one job; pgx.ErrNoRows.
 func (q *Queue) one(ctx context.Context, db postgres.DB, sql string, args ...any) (r Row, err error) {
 	err = q.byIndex(ctx, db, func(rows pgx.Rows) (err error) {
 		r, err = pgx.CollectExactlyOneRow(rows, toRow)

@@ -28,7 +28,7 @@ select gen_random_uuid(), $1, 'completed-' || g, 'work', '', '{}', 'completed', 
 	sqlCompleteAll = `update jobs set status = 'completed', next_retry_at = null, processed_at = updated_at, id = gen_random_uuid()`
 )
 
-// statistics are what the planner knows of the table: not what is in it when the statements run.
+// statistics holds the planner's knowledge of the table: not what is in it when the statements run.
 var statistics = map[string]func(t *testing.T, b *bundle){
 	"TakenWhileItWasEmpty": func(t *testing.T, b *bundle) {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// Table is where a queue's jobs are. It has at least these columns, and may have more if they have defaults or are written by the
+// Table names the table of a queue's jobs. It has at least these columns, and may have more if they have defaults or are written by the
 // owner's own insert:
 //
 //	id              uuid        primary key,
@@ -30,7 +30,7 @@ import (
 //	error_message   text        not null default '',
 //	created_at      timestamptz not null,
 //	updated_at      timestamptz not null,
-//	actor           jsonb,       -- whose call stored it, or retried or cancelled it last; null when none did
+//	actor           jsonb,       -- the caller who stored it, or retried or cancelled it last; null when none did
 //	unique (org_id, idempotency_key),
 //	check ((status = 'processing') = (lease_token is not null)) -- the fence relies on it
 //
@@ -48,7 +48,7 @@ import (
 // a change of status is never a HOT update.
 type Table struct {
 	Name string
-	// Priorities is how many levels the column priority (smallint not null) has: 0, which comes first, to Priorities-1. With 0
+	// Priorities is the number of levels of the column priority (smallint not null): 0, which comes first, to Priorities-1. With 0
 	// there is no such column. Priority counts within an organisation's share, not between organisations.
 	Priorities int
 	// Extra names further columns of type text that Enqueue fills from New.Extra.

@@ -64,7 +64,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// recorded reports jobs that are recorded, and wakes the loop for the next ones of their subjects, whose own requests found these
+// recorded reports jobs that are recorded, and wakes the loop for the next ones of their subjects: their requests found these
 // in their way. If that fails, the loop finds them when they are due.
 func (r *Runner) recorded(ctx context.Context, batch []ending) {
 	var done []Job

@@ -35,7 +35,7 @@ select (select count(*) from gone), (select count(*) from wanted) - (select coun
     o.processed_at, o.id::text
 from (select 1) one left join lateral (select processed_at, id from old order by processed_at desc, id desc limit 1) o on true`
 
-// retentionInterval is how often to look for jobs that are old enough.
+// retentionInterval is the pause between two looks for jobs that are old enough.
 const retentionInterval = 10 * time.Minute
 
 // Retention deletes finished jobs after a time.

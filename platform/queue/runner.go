@@ -12,7 +12,7 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// store is where jobs are kept: a *Queue. Every finish is fenced by the job's lease.
+// store keeps jobs: a *Queue. Every finish is fenced by the job's lease.
 type store interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	Finish(ctx context.Context, ends []Finish) (fenced []string, err error)
@@ -21,11 +21,11 @@ type store interface {
 }
 
 // Handler does one job. Returning nil completes it; a handler that completes it in its own transaction (Queue.FinishIn) returns
-// ErrEnded. A *Snooze, a *Permanent, and any other error say what becomes of it. Its context ends after Config.Timeout, and when the
+// ErrEnded. A *Snooze, a *Permanent, and any other error say what happens to it. Its context ends after Config.Timeout, and when the
 // lease was lost; it does not end when the process is asked to stop, for a job that has begun is finished.
 type Handler func(ctx context.Context, j Job) error
 
-// Config is what a Runner needs.
+// Config holds the settings of a Runner.
 type Config struct {
 	Name  string // of the queue, in logs and metrics
 	Store store
@@ -50,7 +50,7 @@ type Config struct {
 	Fetchers int           // claims at a time; default 1; 2 pay where handlers take less than a millisecond
 	Poll     time.Duration // how often to look without a wake-up; default 5 s
 	Lease    time.Duration // how long a claim lives between two heartbeats; default 40 s
-	// Backoff is how long to wait after the n-th failed attempt; default 30 s, 2 min, then 8 min.
+	// Backoff returns the wait after the n-th failed attempt; default 30 s, 2 min, then 8 min.
 	Backoff func(n int) time.Duration
 	Timeout time.Duration // how long a handler may take; default half the lease. Beyond the lease it is extended by heartbeats.
 }
@@ -201,7 +201,7 @@ func (r *Runner) attempt(work context.Context, j Job, handle Handler) error {
 	return safely(func() error { return handle(work, j) }, j.EventType)
 }
 
-// giveUp has the owner make a final failure visible. It has time of its own, for the handler may have used up all of its.
+// giveUp has the owner make a final failure visible. It has its own time, for the handler may have used up all of its.
 func (r *Runner) giveUp(caller context.Context, j Job, cause error, v verdict) verdict {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), r.cfg.Lease/4)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// gate, once in the database, holds back the claim of the job whose key is slow for as long as a transaction has the advisory lock 42.
+// gate, once in the database, holds back the claim of the job with the key slow for as long as a transaction has the advisory lock 42.
 const gate = `
 create function wait_at_gate() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock(42); return new; end $$;
 create trigger gate before update on jobs for each row
@@ -27,7 +27,7 @@ func (yielding) Claim(context.Context, queue.Claim) (queue.Claimed, error) {
 	return queue.Claimed{More: true}, nil
 }
 
-// TestSubjects is about jobs of one subject that are stored out of the order of their ids: by another machine whose clock is behind, or by
+// TestSubjects is about jobs of one subject that are stored out of the order of their ids: by another machine with a slow clock, or by
 // a transaction that took long.
 func TestSubjects(t *testing.T) {
 	t.Parallel()

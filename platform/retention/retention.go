@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// atOnce is how many rows a statement reads at the most, and so how many it deletes: a few milliseconds of locks.
+	// atOnce bounds the rows that a statement reads, and so how many it deletes: a few milliseconds of locks.
 	atOnce = 500
-	// mostOfAPass bounds what a pass deletes of one rule: a backlog of years is worked off over days, beside what the service is for.
+	// mostOfAPass bounds what a pass deletes of one rule: a backlog of years is worked off over days, along with the service's work.
 	mostOfAPass = 50_000
 )
 
@@ -30,7 +30,7 @@ type Rule struct {
 	Kept  string // until when; {for} stands for the time that Variable sets
 	// Variable sets For. Empty where no time is set.
 	Variable string
-	// Setting is what an organisation calls its own time instead of For; empty where it has none.
+	// Setting names an organisation's own time instead of For; empty where it has none.
 	Setting string
 	For     time.Duration
 	Over    *Over // nil where the rows never go by themselves, or something else deletes them, as Kept says
@@ -39,10 +39,10 @@ type Rule struct {
 // Over is which rows are over, as SQL. They are called r.
 type Over struct {
 	From string // where they are looked for; the rule's table if empty
-	At   string // the column by whose index they are walked, oldest first: behind org_id, where the rule has a Setting
+	At   string // the column with the index by which they are walked, oldest first: behind org_id, where the rule has a Setting
 	Of   string // the condition of that index; empty for none
 	If   string // which of those that are old enough; empty for all
-	// Still is a table whose rows never change: they are not locked, because the service may not lock them.
+	// Still marks a table with rows that never change: they are not locked, because the service may not lock them.
 	Still bool
 	// Do is done with the rows of the CTE free, which are locked, by their ctid. It returns a row for each; empty deletes them.
 	Do string
@@ -105,7 +105,7 @@ func (r Rule) filled(text string) string {
 type Sweep struct {
 	DB    postgres.DB
 	Rules []Rule
-	// Own is what organisations have decided for themselves: how long, by organisation and Setting. Nil where they cannot.
+	// Own holds the decisions of organisations: how long, by organisation and Setting. Nil where they cannot.
 	Own     func(ctx context.Context) (map[string]map[string]time.Duration, error)
 	Metrics *Metrics // may be nil
 	Log     *slog.Logger

@@ -16,7 +16,7 @@ import (
 	"paceline.internal/platform/phone"
 )
 
-// Audit is what a method does, as far as it decides which of its calls are kept.
+// Audit is the kind of a method that decides which of its calls are kept.
 type Audit string
 
 // What methods do. The zero Audit is a method that services alone call.
@@ -38,7 +38,7 @@ type Call struct {
 	About  About
 }
 
-// About is what a request or its answer is about, as far as one of its fields says so.
+// About returns the id that a field of a request or its answer has of its subject.
 type About struct {
 	ProfileID string // the field profile_id
 	TargetID  string // the first other field that ends in _id and holds a UUID
@@ -57,7 +57,7 @@ type keeper struct {
 	keep  Keep
 }
 
-// begin keeps a call whose request has been read, and returns what notes its end.
+// begin keeps a call after its request has been read, and returns the function that notes its end.
 func (k *keeper) begin(ctx context.Context, method string, request any) (ended func(response any, err error), err error) {
 	caller, _ := PrincipalFrom(ctx)
 	if !k.rules[method].Kept(caller.Role) {

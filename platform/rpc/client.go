@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// renewBefore is how long before its end a cached token is replaced, so that none expires on its way.
+	// renewBefore is the time before its end at which a cached token is replaced, so that none expires on its way.
 	renewBefore = time.Minute
 	// maxCachedTokens bounds the cache; signing is cheap, so a full cache is simply emptied.
 	maxCachedTokens = 1024
 )
 
-// ClientConfig is what Dial needs.
+// ClientConfig holds the settings of Dial.
 type ClientConfig struct {
 	Target         string // host:port, or any other gRPC target
 	Tokens         *Tokens
@@ -87,22 +87,22 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 	)
 }
 
-// authority is the name of a target, which is what its certificate is for.
+// authority returns the name of a target, which its certificate is for.
 func authority(target string) string { return target[strings.LastIndex(target, "/")+1:] }
 
-// reconnect is how a client comes back to a service that was away. gRPC's own pauses grow to two minutes, which is how long a
+// reconnect tells a client how to come back to a service that was away. gRPC's own pauses grow to two minutes: so long would a
 // service that has long been back would go uncalled.
 var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}
 
 // connectTimeout bounds one try to connect.
 const connectTimeout = 5 * time.Second
 
-// reconnectWait is how long a call waits for a connection that is broken. One on a network of ours is made within a few milliseconds; of a
+// reconnectWait is the time that a call waits for a connection that is broken. One on our network is made within a few milliseconds; of a
 // service that is away every call costs that much more.
 const reconnectWait = 250 * time.Millisecond
 
 // reconnects has a broken connection made again at once, rather than after the pause that gRPC is in, and waits for it: the first call
-// after a service has come back finds it. trying is whether another call does so already.
+// after a service has come back finds it. trying tells whether another call does so already.
 func reconnects(ctx context.Context, conn *grpc.ClientConn, trying *atomic.Bool) {
 	if conn.GetState() != connectivity.TransientFailure {
 		return

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// replyMargin is what the handler does not get of a caller's deadline, so that its answer still arrives in time. A call
+// replyMargin is the part of a caller's deadline that the handler does not get, so that its answer still arrives in time. A call
 // that has less than this left is refused: its caller would not get the answer.
 const replyMargin = 5 * time.Millisecond
 
@@ -53,7 +53,7 @@ func deadline(byDefault time.Duration, now func() time.Time) layer {
 	}
 }
 
-// authenticate lets a call pass when its token is valid and the rule of the method allows the token's role, and of our own processes
+// authenticate lets a call pass when its token is valid and the rule of the method allows the token's role, and of the product's processes
 // this one, to make it. Why a token was refused goes to the log; the caller learns only that it was.
 func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 	anonymous := new(anonymousStreams)
@@ -84,7 +84,7 @@ func authenticate(tokens *Tokens, rules map[string]Rule) layer {
 	}
 }
 
-// peerAddress is where a call comes from that did not come through the gateway; empty when the connection has no address.
+// peerAddress returns the address of a caller that did not come through the gateway; empty when the connection has no address.
 func peerAddress(ctx context.Context) string {
 	from, ok := peer.FromContext(ctx)
 	if !ok || from.Addr == nil {
@@ -107,7 +107,7 @@ func scoped(scope func(context.Context, Principal) context.Context) layer {
 	}
 }
 
-// expiryKey is when the token of a call ends.
+// expiryKey is the key of the time at which the token of a call ends.
 type expiryKey struct{}
 
 func bearer(ctx context.Context, tokens *Tokens) (caller Principal, expiry time.Time, err error) {
@@ -126,7 +126,7 @@ func bearer(ctx context.Context, tokens *Tokens) (caller Principal, expiry time.
 }
 
 // seal lets only answers leave the handler. An error passes when it is itself an answer. One that merely wraps an answer
-// does not, because that is what another server said to us, about a question that our caller did not ask; the cause of
+// does not, because another server said that to us, about a question that our caller did not ask; the cause of
 // everything that does not pass is told to the log alone.
 func seal(ctx context.Context, _ string, next func(context.Context) error) error {
 	err := next(ctx)

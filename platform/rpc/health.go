@@ -16,7 +16,8 @@ const HealthDatabase = "database"
 const (
 	// databaseTimeout bounds one question of the database.
 	databaseTimeout = time.Second
-	// databaseTrust is how long its answer is believed: health is open to every caller, and must not be a way to ask the database.
+	// databaseTrust is the time for which its answer is believed: health is open to every caller, and must not be a way to ask the
+	// database.
 	databaseTrust = time.Second
 )
 

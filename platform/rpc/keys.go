@@ -12,16 +12,16 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// The processes that make calls, as SERVICE_PUBLIC_KEYS names them. Messaging calls none of ours and has no key.
+// The processes that make calls, as SERVICE_PUBLIC_KEYS names them. Messaging calls no other process and has no key.
 const (
 	Gateway    = "gateway"
 	Onboarding = "onboarding"
 	Operator   = "operator" // a person with the command line
 )
 
-// Keys is what a process signs its calls with, and whom it believes.
+// Keys holds the key that a process signs its calls with, and those that it believes.
 type Keys struct {
-	Process string        // whose key Signing is; empty for a process that makes no calls
+	Process string        // the owner of the key Signing; empty for a process that makes no calls
 	Signing config.Secret // its private key; with none, Shared signs
 	Public  config.Secret // the public keys of those that may call it
 	// Shared is the secret of the releases before, which all processes have: its holder can speak as any of them. With none, no token
@@ -93,7 +93,7 @@ func privateKey(secret config.Secret) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// publicKeys reads NAME=KEY, parted by commas. A process has several while its key is changed.
+// publicKeys reads NAME=KEY, separated by commas. A process has several while its key is changed.
 func publicKeys(list config.Secret) (map[string][]ed25519.PublicKey, error) {
 	entries, err := list.Keys()
 	if err != nil {
@@ -126,7 +126,7 @@ func publicKeys(list config.Secret) (map[string][]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// body is what PEM, or the one line of it, holds.
+// body returns the bytes that PEM, or the one line of it, holds.
 func body(text string) ([]byte, error) {
 	if block, _ := pem.Decode([]byte(text)); block != nil {
 		return block.Bytes, nil

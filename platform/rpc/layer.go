@@ -47,7 +47,7 @@ func stream(kept *keeper, layers ...layer) grpc.StreamServerInterceptor {
 	}
 }
 
-// contextStream is a stream whose handler sees the context that the layers made.
+// contextStream gives its handler the context that the layers made.
 type contextStream struct {
 	grpc.ServerStream
 

@@ -86,7 +86,7 @@ func log(logger *slog.Logger, now func() time.Time) layer {
 	}
 }
 
-// levelFor is level, but warns of no call whose caller has left it: a page that was closed makes each read behind it fail.
+// levelFor is level, but warns of no call after its caller has left: a page that was closed makes each read behind it fail.
 func levelFor(ctx context.Context, method string, code codes.Code) slog.Level {
 	if l := level(method, code); l != slog.LevelWarn || !errors.Is(ctx.Err(), context.Canceled) {
 		return l

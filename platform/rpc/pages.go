@@ -39,7 +39,7 @@ func PageFrom(request List) (place string, err error) {
 	return string(decoded), nil
 }
 
-// ForeignPage refuses a token whose place is none of the list.
+// ForeignPage refuses a token with a place that is not in the list.
 func ForeignPage() error {
 	return fmt.Errorf("%w is not one of ours; leave it out to begin again", ErrPageToken)
 }

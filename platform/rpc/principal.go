@@ -17,7 +17,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// Role is what a caller may be allowed by; policies are lists of roles.
+// Role is the kind of a caller; policies are lists of roles.
 type Role string
 
 // The roles. The zero Role is none of them and is allowed nothing.
@@ -31,13 +31,13 @@ const (
 // Roles lists all roles.
 func Roles() []Role { return []Role{RoleService, RoleOperator, RoleUser, RoleApp} }
 
-// Principal is who makes a call.
+// Principal is the maker of a call.
 type Principal struct {
 	Subject string // the name of a service, an operator's id, or a user's profile_id
 	OrgID   string // UUID of the organisation; only a service may have none
 	Role    Role
-	// Client is the address that the call came from: what the gateway saw, or, of a call that did not come through it, the peer's. Empty when
-	// it is not known, and of a service.
+	// Client is the address that the call came from: what the gateway saw, or, of a call that did not come through it, the peer's. Empty
+	// when it is not known, and of a service.
 	Client string
 }
 
@@ -80,11 +80,11 @@ func (p Principal) LogSubject() slog.Attr {
 
 type (
 	callerKey struct{} // who called us, as authenticated by the server
-	actsAsKey struct{} // on whose behalf we call, set by WithPrincipal
+	actsAsKey struct{} // the person that we call for, set by WithPrincipal
 )
 
 // WithPrincipal makes the calls of a Dial connection with this context act on behalf of p instead of the connection's
-// own caller. The gateway does so for the person whose JWT it checked. The server chain does not: a service calls its
+// own caller. The gateway does so for the person with the JWT that it checked. The server chain does not: a service calls its
 // neighbours as itself and not as its caller, unless it says otherwise.
 func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, actsAsKey{}, p)

@@ -21,12 +21,12 @@ import (
 //     another replica where they may be repeated. HTTP/2's own keepalive takes 40 s for that.
 //   - One that says that its database is away is passed over while another one is well.
 //
-// gRPC's outlier detection is not used: to it every refusal of ours, such as NotFound, is a failure.
+// gRPC's outlier detection is not used: to it our every refusal, such as NotFound, is a failure.
 const (
-	// probeEvery and probeTimeout together are how long a frozen replica is called: 1.5 s.
+	// probeEvery and probeTimeout together bound the calls of a frozen replica: 1.5 s.
 	probeEvery   = 500 * time.Millisecond
 	probeTimeout = time.Second
-	// silentFor is how long one that did not answer is passed over, unless it answers before.
+	// silentFor is the time for which one that did not answer is passed over, unless it answers before.
 	silentFor = 10 * time.Second
 
 	replicasPolicy = "paceline_replicas"
@@ -228,7 +228,7 @@ func (p *prober) hears(addr string, answered bool) (others bool) {
 	return others
 }
 
-// ask reports whether a replica answers in time, and whether it serves and has its database. A replica whose port is shut has answered.
+// ask reports whether a replica answers in time, and whether it serves and has its database. A replica with a shut port has answered.
 func ask(ctx context.Context, conn *grpc.ClientConn) (answered, well bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

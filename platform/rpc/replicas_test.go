@@ -16,7 +16,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// freezer is a listener whose connections are not read while it is frozen: the kernel acknowledges what is sent, as for a process that was
+// freezer is a listener that reads no connection while it is frozen: the kernel acknowledges what is sent, as for a process that was
 // stopped.
 type freezer struct {
 	net.Listener

@@ -87,7 +87,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// echoService is a service without generated code, whose methods answer what the handler says. read counts requests.
+// echoService is a service without generated code. Its methods answer what the handler says. read counts requests.
 func echoService(read *atomic.Int64, name string, methods ...string) *grpc.ServiceDesc {
 	method := func(full string) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 		return func(srv any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {

@@ -12,7 +12,7 @@ import (
 	methodv1 "paceline.internal/proto/gen/paceline/method/v1"
 )
 
-// Rule is what a method's proto says of it, in option (paceline.method.v1.method).
+// Rule holds the rule of a method, from its proto's option (paceline.method.v1.method).
 type Rule struct {
 	Callers   []Role   // who may call it
 	Services  []string // of RoleService, those that may

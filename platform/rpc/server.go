@@ -30,14 +30,14 @@ const (
 	// DefaultTimeout is the deadline of a call that brings none, on either side.
 	DefaultTimeout = 10 * time.Second
 
-	// keepaliveTime is how long a silent connection goes unchecked. A server bans clients that ask more often than its
+	// keepaliveTime is the time for which a silent connection goes unchecked. A server bans clients that ask more often than its
 	// policy allows, so the policy is looser than what our clients do.
 	keepaliveTime    = 30 * time.Second
 	keepaliveTimeout = 10 * time.Second
 	keepalivePolicy  = 10 * time.Second
 
-	// connectionAge is when a caller is asked to connect anew, which a balancer of connections sends to any replica: else all callers
-	// would stay with the replicas that were there first. Calls in flight get connectionGrace to end, longer than any has.
+	// connectionAge is the age at which a caller is asked to connect anew, which a balancer of connections sends to any replica: else all
+	// callers would stay with the replicas that were there first. Calls in flight get connectionGrace to end, longer than any has.
 	connectionAge   = 5 * time.Minute
 	connectionGrace = StreamLife + time.Minute
 
@@ -54,7 +54,7 @@ const (
 	connectionWindow = 1 << 20
 )
 
-// ServerConfig is what NewServer needs.
+// ServerConfig holds the settings of NewServer.
 type ServerConfig struct {
 	Tokens         *Tokens
 	Log            *slog.Logger
@@ -79,7 +79,7 @@ type Server struct {
 	Health  *health.Server  // to be switched by process.GRPCServer
 	rules   map[string]Rule // of every registered method; health and reflection are open to all and have none
 	kept    *keeper
-	unruled error // the methods whose proto says nothing
+	unruled error // the methods without a rule in their proto
 }
 
 // NewServer builds the chain, outermost first: trace, metrics, log, recover, deadline, authenticate, scope, seal; only then the
@@ -137,8 +137,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// CheckRules reports every registered method whose proto does not say who may call it and whether that is kept, and calls that are to be
-// kept and cannot be. It is for the end of the wiring: no caller can call such a method, and that should stop the start rather than fail
+// CheckRules reports every registered method with a proto that does not say who may call it and whether that is kept, and calls that are to
+// be kept and cannot be. It is for the end of the wiring: no caller can call such a method, and that should stop the start rather than fail
 // the first call.
 func (s *Server) CheckRules() error {
 	unkept := slices.ContainsFunc(slices.Collect(maps.Values(s.rules)), func(r Rule) bool { return slices.ContainsFunc(Roles(), r.Kept) })

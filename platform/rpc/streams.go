@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// messageTimeout is how long a stream may go without the message that is waited for, or without taking the one that is sent.
+	// messageTimeout is the time that a stream may go without the message that is waited for, or without taking the one that is sent.
 	messageTimeout = 5 * time.Second
-	// StreamLife is how long a stream lasts at most. The tokens that the client chain opens streams with live as long.
+	// StreamLife bounds the life of a stream. The tokens that the client chain opens streams with live as long.
 	StreamLife = time.Hour
-	// heedGrace is what a handler gets to end its stream by itself.
+	// heedGrace is the time that a handler gets to end its stream by itself.
 	heedGrace = time.Second
-	// maxAnonymous is how many streams of callers without a token, which are those of health and reflection, there are at once.
-	// Times the largest message it is what they can make us hold: gRPC has one limit of messages for a whole server.
+	// maxAnonymous bounds the streams at once of callers without a token, which are those of health and reflection.
+	// Times the largest message it bounds the memory that they can make us hold: gRPC has one limit of messages for a whole server.
 	maxAnonymous = 8
 )
 

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// DefaultTokenTTL is how long the tokens of the client chain live.
+	// DefaultTokenTTL is the life of the tokens of the client chain.
 	DefaultTokenTTL = 5 * time.Minute
 
 	issuer = "paceline"
@@ -32,14 +32,14 @@ const (
 	leeway = 5 * time.Second
 )
 
-// ErrInvalidToken is what Verify returns for every token that it does not accept. The wrapped cause is for the log.
+// ErrInvalidToken is returned by Verify for every token that it does not accept. The wrapped cause is for the log.
 var ErrInvalidToken = errors.New("invalid service token")
 
-// Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with Ed25519, whose header kid names the
-// process whose key signed; iss paceline, aud paceline.grpc, and the claims sub, org_id, role, exp and iat, and client where the call of a
+// Tokens mints and verifies the tokens that services and operators call gRPC with: JWTs signed with Ed25519; their header kid names the
+// signing process; iss paceline, aud paceline.grpc, and the claims sub, org_id, role, exp and iat, and client where the call of a
 // person is passed on. A secret that all processes share signs with HS256 instead, and names no process.
 type Tokens struct {
-	process string             // whose key signing is
+	process string             // the owner of the key signing
 	signing ed25519.PrivateKey // nil: the first of shared signs
 	public  map[string][]ed25519.PublicKey
 	shared  []string
@@ -50,7 +50,7 @@ type Tokens struct {
 	verified map[string]verification // by the token
 }
 
-// verification is what a token was found to be.
+// verification is the result of checking a token.
 type verification struct {
 	caller Principal
 	expiry time.Time
@@ -58,7 +58,8 @@ type verification struct {
 }
 
 const (
-	// believedFor is how long a token that was found valid is not looked at again: callers send one token with each of their calls.
+	// believedFor is the time for which a token that was found valid is not looked at again: callers send one token with each of their
+	// calls.
 	believedFor = time.Second
 	// maxVerified bounds what is kept; it is emptied when it is full.
 	maxVerified = 1024

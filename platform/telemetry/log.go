@@ -1,4 +1,4 @@
-// Package telemetry is what a process tells about itself: slog lines, OpenTelemetry traces, Prometheus metrics and
+// Package telemetry writes what a process tells about itself: slog lines, OpenTelemetry traces, Prometheus metrics and
 // the ops port that serves them. Nothing in it is global, so several services can live in one process.
 package telemetry
 

@@ -17,29 +17,29 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// readyTimeout is how long /readyz asks before it answers no; orchestrators give up after a few seconds themselves.
+// readyTimeout is the time that /readyz asks before it answers no; orchestrators give up after a few seconds themselves.
 const readyTimeout = 2 * time.Second
 
-// queuesTimeout is how long it counts what waits in queues, on which the answer does not depend.
+// queuesTimeout is the time for which it counts what waits in queues, on which the answer does not depend.
 const queuesTimeout = 300 * time.Millisecond
 
-// OpsConfig is what the ops port shows.
+// OpsConfig holds the contents of the ops port.
 type OpsConfig struct {
 	Registry prometheus.Gatherer
 	// Ready returns why the process should get no traffic now, nil when it should. It is asked at every /readyz and
 	// must respect its context. The text of the error is shown.
 	Ready func(ctx context.Context) error
 	// Queues, when set, says how the process's queues are doing, by name, as something that can be written as JSON. /readyz shows
-	// it beside its answer, which does not depend on it; what cannot be asked is left out.
+	// it next to its answer, which does not depend on it; what cannot be asked is left out.
 	Queues func(ctx context.Context) (any, error)
-	// Addr is where the port listens. By the name in it, if it is one, the port may be asked.
+	// Addr is the address at which the port listens. By the name in it, if it is one, the port may be asked.
 	Addr config.Addr
 	// Config is shown as JSON at /debug/config. Its secrets must be config.Secret, which shows as ***.
 	Config any
 }
 
 // OpsHandler serves /metrics, /healthz (the process runs), /readyz (it should get traffic: 200, or 503 with the reason
-// as JSON, and how its queues are doing), /debug/config and /debug/pprof/. It belongs on a port of its own that the internet
+// as JSON, and how its queues are doing), /debug/config and /debug/pprof/. It belongs on a separate port that the internet
 // does not reach. No web page reaches it either, through a browser that does.
 func OpsHandler(cfg OpsConfig) http.Handler {
 	mux := http.NewServeMux()
@@ -75,8 +75,8 @@ func OpsHandler(cfg OpsConfig) http.Handler {
 }
 
 // withoutPages refuses what a page in a browser asks for. A page of another site is known by the headers that its browser adds.
-// A page whose own name was made to lead here (DNS rebinding) is of the same origin to its browser, so only that name tells: one
-// of the internet is refused, unless the port listens on it. An address passes, which is how orchestrators and Prometheus ask, and
+// A page with its own name leading here (DNS rebinding) is of the same origin to its browser, so only that name tells: one
+// of the internet is refused, unless the port listens on it. An address passes, because orchestrators and Prometheus ask by it, and
 // so does a name that cannot be owned on the internet.
 func withoutPages(addr config.Addr, next http.Handler) http.Handler {
 	configured, _, _ := net.SplitHostPort(addr.String()) // empty for the zero address

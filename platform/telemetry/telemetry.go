@@ -28,14 +28,14 @@ const longestAttribute = 4 << 10
 // shutdownTimeout bounds the last export: a collector that is gone must not hold up the end of the process.
 const shutdownTimeout = 5 * time.Second
 
-// ownLabels leaves to the metrics of an HTTP server the labels whose values are ours. otelhttp adds server.port from the Host header,
-// which is the caller's: 2,500 requests with ports of their own used up the limit of 2,000 series, and what came later was
+// ownLabels leaves to the metrics of an HTTP server the labels that have our values. otelhttp adds server.port from the Host header,
+// which is the caller's: 2,500 requests with different ports used up the limit of 2,000 series, and what came later was
 // counted as overflow.
 var ownLabels = sdkmetric.NewView(sdkmetric.Instrument{Name: "http.server.*"}, sdkmetric.Stream{
 	AttributeFilter: attribute.NewAllowKeysFilter("http.request.method", "http.response.status_code", "http.route"),
 })
 
-// Options are what New needs. All fields are required.
+// Options are the settings of New. All fields are required.
 type Options struct {
 	Service  string // the name that log lines, spans and target_info carry
 	Config   Config
@@ -117,7 +117,7 @@ func NewRegistry() *prometheus.Registry {
 // caller on the internet writes there must not travel through our services.
 func Propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }
 
-// TraceparentField is what W3C trace context calls the header that names a span.
+// TraceparentField is the header that names a span, as W3C trace context calls it.
 const TraceparentField = "traceparent"
 
 // Traceparent names the span of ctx as that header does, for a vendor who carries it in another place; empty without a span.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jar packs entries as the real archives are packed: a zip with a tar.xz in it, beside a manifest.
+// jar packs entries as the real archives are packed: a zip with a tar.xz in it, next to a manifest.
 func jar(t *testing.T, entries ...tar.Header) []byte {
 	t.Helper()
 	var packed bytes.Buffer

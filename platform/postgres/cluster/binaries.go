@@ -22,7 +22,7 @@ var ErrNoServer = errors.New("postgres cluster: there are no PostgreSQL server p
 	"Alpine: apk add postgresql; macOS: brew install postgresql@17), or set PGBIN to the folder that holds them, " +
 	"or set the services' *_DATABASE_URL variables to use a server of your own")
 
-// places is where packages put the server programs, one pattern a packager.
+// places lists the folders where packages put the server programs, one pattern a packager.
 func places() []string {
 	return []string{
 		"/usr/lib/postgresql/*/bin",                          // Debian, Ubuntu
@@ -124,7 +124,7 @@ func (f finder) installed() ([]string, error) {
 	return bins, nil
 }
 
-// serverFolder resolves a folder whose postgres may be a link into the real one, where its other files are.
+// serverFolder resolves a folder in which postgres may be a link into the real one, with the other files.
 func serverFolder(dir string) (string, bool) {
 	if dir == "" {
 		return "", false // an empty element of PATH

@@ -25,9 +25,9 @@ const (
 	startTimeout = time.Minute
 	// fastTimeout bounds the orderly stop, which disconnects all clients and writes a checkpoint.
 	fastTimeout = 10 * time.Second
-	// pollInterval is how often a starting server is tried. It needs about 30 ms.
+	// pollInterval is the pause between two tries of a starting server. It needs about 30 ms.
 	pollInterval = 5 * time.Millisecond
-	// takeoverAttempts and takeoverPause are how a start waits for a predecessor that was killed and is still going down,
+	// takeoverAttempts and takeoverPause bound the wait of a start for a predecessor that was killed and is still going down,
 	// six seconds in all: a server that stops at once kills what is left of its children after five.
 	takeoverAttempts = 30
 	takeoverPause    = 200 * time.Millisecond
@@ -147,7 +147,7 @@ func (c *Cluster) tryServe(ctx context.Context, throwaway bool) error {
 	if throwaway {
 		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off",
 			"-c", "autovacuum=off",
-			"-c", "max_connections=600", // a machine with many cores runs many tests at once, each with pools of its own
+			"-c", "max_connections=600", // a machine with many cores runs many tests at once, each with its own pools
 			"-c", "max_wal_size=128MB", // it may lie in memory
 			"-c", "dynamic_shared_memory_type=mmap") // in the data folder: nothing is left after a kill
 	}
@@ -242,7 +242,7 @@ func (c *Cluster) release() error {
 	return errors.Join(errs...)
 }
 
-// URL is how user reaches database.
+// URL returns the URL by which user reaches database.
 func (c *Cluster) URL(database, user string) string {
 	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{
 		"host": {c.sockets.path("socket")}, "port": {"5432"}, "user": {user},
@@ -253,7 +253,7 @@ func (c *Cluster) URL(database, user string) string {
 // command prepares a server program to run as the cluster's owner, with its output in log. Of our environment it gets what
 // programs need to run, and neither PG* variables, which would redirect it, nor secrets, which are not its business.
 func (c *Cluster) command(log *os.File, name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(c.bin, name), args...) //nolint:noctx,gosec // it outlives ctx; bin is what find found
+	cmd := exec.Command(filepath.Join(c.bin, name), args...) //nolint:noctx,gosec // it outlives ctx; bin was returned by find
 	cmd.Dir = c.folder.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = []string{"LC_ALL=C"}

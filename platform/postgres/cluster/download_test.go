@@ -37,7 +37,7 @@ func mirror(t *testing.T, content []byte) (from download, served *atomic.Int32) 
 	}, served
 }
 
-// imitation is an archive whose programs are the machine's own.
+// imitation returns an archive with the machine's programs.
 func imitation(t *testing.T) []byte {
 	t.Helper()
 	bins, err := machine("").installed()

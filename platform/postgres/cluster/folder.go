@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxSocketPath is what a unix socket's path may have: 107 bytes on Linux, 103 on macOS.
+	// maxSocketPath bounds the path of a unix socket: 107 bytes on Linux, 103 on macOS.
 	maxSocketPath = 103
-	// lockPoll is how often a lock that another process holds is tried.
+	// lockPoll is the pause between two tries of a lock that another process holds.
 	lockPoll = 20 * time.Millisecond
-	// lockPatience is how long a folder's lock is tried before the folder counts as in use.
+	// lockPatience is the time for which a folder's lock is tried before the folder counts as in use.
 	lockPatience = 500 * time.Millisecond
 )
 
-// DefaultDir is where a cluster is kept between runs: paceline/postgres in the user's cache folder. Root uses a folder under
-// /var/tmp, because the unprivileged user that the server runs as cannot enter root's home; so does a user without a home.
+// DefaultDir returns the folder where a cluster is kept between runs: paceline/postgres in the user's cache folder. Root uses a folder
+// under /var/tmp, because the unprivileged user that the server runs as cannot enter root's home; so does a user without a home.
 func DefaultDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/tmp/paceline-root"
@@ -45,7 +45,7 @@ func (f *folder) path(elem ...string) string {
 	return filepath.Join(append([]string{f.dir}, elem...)...)
 }
 
-// openFolder locks dir, creating it when it is missing. A lock whose holder has just died or let go of it may be held for a
+// openFolder locks dir, creating it when it is missing. A lock that its holder has just lost or let go of may be held for a
 // moment longer, by a child of the holder that is between fork and exec; so it is waited for a little.
 func openFolder(ctx context.Context, dir string) (*folder, error) {
 	dir, err := filepath.Abs(dir)
@@ -67,8 +67,8 @@ func openFolder(ctx context.Context, dir string) (*folder, error) {
 	return &folder{dir: dir, lock: lock}, nil
 }
 
-// temporaryFolder makes a folder in place, beside those of other processes of this user, and removes those whose process
-// has died: their lock is free. The common parent is locked meanwhile, so that a folder is never seen before it is locked.
+// temporaryFolder makes a folder in place, next to those of other processes of this user, and removes those of
+// processes that have died: their lock is free. The common parent is locked meanwhile, so that a folder is never seen before it is locked.
 func temporaryFolder(ctx context.Context, place string) (*folder, error) {
 	base := filepath.Join(place, "paceline-"+strconv.Itoa(os.Geteuid()))
 	if err := makePrivate(base); err != nil {
@@ -101,7 +101,7 @@ func temporaryFolder(ctx context.Context, place string) (*folder, error) {
 	return f, nil
 }
 
-// temporaryPlace is where temporary folders go.
+// temporaryPlace returns the parent of temporary folders.
 func temporaryPlace() string {
 	if os.Geteuid() == 0 {
 		return "/tmp" // root's TMPDIR may be closed to the server's user
@@ -176,7 +176,7 @@ func flockWait(ctx context.Context, dir string) (*os.File, error) {
 	}
 }
 
-// makePrivate makes dir, or checks that the one there is a real folder of ours that no other user can write to: in /tmp
+// makePrivate makes dir, or checks that the one there is our real folder that no other user can write to: in /tmp
 // and /var/tmp another user may have made it first. Others may pass through it when we are root, for the server runs as one.
 func makePrivate(dir string) error {
 	stat, err := os.Lstat(dir)

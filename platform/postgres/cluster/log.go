@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// logTailBytes is how much of the server's log an error shows.
+// logTailBytes bounds the part of the server's log that an error shows.
 const logTailBytes = 2 << 10
 
 // openLog starts the log of the next child afresh. The log lies in our folder, not in the server's, so that the server cannot

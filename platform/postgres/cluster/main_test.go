@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childDir makes the test binary a process that runs a cluster there until its standard input or it ends. It is how tests
-// see what becomes of a cluster whose process is killed, or belongs to another user.
+// childDir makes the test binary a process that runs a cluster there until its standard input or it ends. It lets tests
+// see what happens to a cluster when its process is killed, or belongs to another user.
 const childDir = "PACELINE_CLUSTER_TEST_DIR"
 
 func TestMain(m *testing.M) {
