@@ -91,7 +91,7 @@ func (c *Config) Validate() error {
 	}{{"KAPSO_WEBHOOK_SECRET", c.KapsoSecret}, {"SHOPIFY_WEBHOOK_SECRET", c.ShopifySecret}} {
 		if _, err := route.NewKeys(secrets.value); err != nil {
 			problems = append(problems, &config.Problem{
-				Variable: secrets.variable, Reason: err.Error(), Help: "verifies webhooks; one secret, or several parted by commas",
+				Variable: secrets.variable, Reason: err.Error(), Help: "verifies webhooks; one secret, or several separated by commas",
 			})
 		}
 	}

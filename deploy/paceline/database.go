@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 )
 
 // databases holds the URLs of the two services' databases.
@@ -20,7 +20,7 @@ type databases struct {
 // openDatabases runs a private server in dir; an empty dir is a temporary one that stop removes. It reads no environment: the emulated
 // vendors would take what a deployment has queued, and record it as delivered.
 func openDatabases(ctx context.Context, dir string) (databases, error) {
-	server, err := cluster.Start(ctx, cluster.Config{Dir: dir})
+	server, err := embeddedpg.Start(ctx, embeddedpg.Config{Dir: dir})
 	if err != nil {
 		return databases{}, err
 	}
@@ -28,8 +28,8 @@ func openDatabases(ctx context.Context, dir string) (databases, error) {
 		return databases{}, errors.Join(err, server.Stop(context.WithoutCancel(ctx)))
 	}
 	return databases{
-		Onboarding:      server.URL("onboarding", cluster.Serving("onboarding")),
-		Messaging:       server.URL("messaging", cluster.Serving("messaging")),
+		Onboarding:      server.URL("onboarding", embeddedpg.Serving("onboarding")),
+		Messaging:       server.URL("messaging", embeddedpg.Serving("messaging")),
 		OnboardingOwner: server.URL("onboarding", "onboarding"), MessagingOwner: server.URL("messaging", "messaging"),
 		Lost: server.Done(), stop: server.Stop,
 	}, nil

@@ -18,7 +18,7 @@ import (
 	"paceline.internal/emulators/twilio"
 	"paceline.internal/gateway/console"
 	"paceline.internal/platform/config"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 )
@@ -183,7 +183,7 @@ func (u *upCommand) phone(t terminal) func(twilio.Event) {
 // enter root's home.
 func (u *upCommand) cluster(dir string) string {
 	if u.Data == "" {
-		return cluster.DefaultDir()
+		return embeddedpg.DefaultDir()
 	}
 	return filepath.Join(dir, "postgres")
 }

@@ -21,7 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
 )
@@ -515,12 +515,12 @@ func TestRestart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	start := func() *cluster.Cluster {
-		server, err := cluster.Start(t.Context(), cluster.Config{Dir: dir})
+	start := func() *embeddedpg.Server {
+		server, err := embeddedpg.Start(t.Context(), embeddedpg.Config{Dir: dir})
 		require.NoError(t, err)
 		return server
 	}
-	stop := func(s *cluster.Cluster) {
+	stop := func(s *embeddedpg.Server) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 		defer cancel()
 		require.NoError(t, s.Stop(ctx))

@@ -17,7 +17,7 @@ import (
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/config"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 )
 
 // Settings of a run; docs/performance.md names the values of its figures.

@@ -10,14 +10,14 @@ import (
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
 )
 
 // server is the Postgres that all worlds of a run share, each with two databases.
 type server struct {
-	cluster *cluster.Cluster
+	cluster *embeddedpg.Server
 	admin   *pgxpool.Pool
 	worlds  atomic.Int64
 }
@@ -30,7 +30,7 @@ func openServer(ctx context.Context) (_ *server, err error) {
 			err = errors.Join(err, s.close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if s.cluster, err = cluster.Start(ctx, cluster.Config{Throwaway: true}); err != nil {
+	if s.cluster, err = embeddedpg.Start(ctx, embeddedpg.Config{Throwaway: true}); err != nil {
 		return nil, err
 	}
 	if s.admin, err = postgres.Open(ctx, postgres.Config{URL: s.cluster.URL("postgres", "postgres")}); err != nil {
@@ -76,8 +76,8 @@ func (s *server) world(ctx context.Context) (*worldData, error) {
 			return nil, fmt.Errorf("make a world's database: %w", err)
 		}
 	}
-	d.onboarding = s.cluster.URL(d.name(stack.Onboarding), cluster.Serving(stack.Onboarding))
-	d.messaging = s.cluster.URL(d.name(stack.Messaging), cluster.Serving(stack.Messaging))
+	d.onboarding = s.cluster.URL(d.name(stack.Onboarding), embeddedpg.Serving(stack.Onboarding))
+	d.messaging = s.cluster.URL(d.name(stack.Messaging), embeddedpg.Serving(stack.Messaging))
 	return d, nil
 }
 

@@ -14,13 +14,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/deploy/stack"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 )
 
 // privatePostgres is a server of our own, with the durability of production, that can be killed.
 type privatePostgres struct {
 	dir                   string
-	server                *cluster.Cluster
+	server                *embeddedpg.Server
 	onboarding, messaging string // URLs, the same after every restart
 	version               string
 }
@@ -42,7 +42,7 @@ func startPostgres(ctx context.Context, dir string) (*privatePostgres, error) {
 }
 
 func (p *privatePostgres) start(ctx context.Context) (err error) {
-	p.server, err = cluster.Start(ctx, cluster.Config{Dir: p.dir})
+	p.server, err = embeddedpg.Start(ctx, embeddedpg.Config{Dir: p.dir})
 	return err
 }
 

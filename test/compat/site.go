@@ -9,13 +9,13 @@ import (
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/platform/rpc"
 )
 
 // site says what is judged: the whole product in this process, on its own Postgres and vendors, on the machine's clock.
 type site struct {
-	databases *cluster.Cluster
+	databases *embeddedpg.Server
 	vendors   *stack.Vendors
 	services  *stack.Services
 	// operator is a token of /v1 for stack.OrgID.
@@ -33,7 +33,7 @@ func openSite(ctx context.Context) (s *site, err error) {
 			err = errors.Join(err, s.close(ctx))
 		}
 	}()
-	if s.databases, err = cluster.Start(ctx, cluster.Config{Throwaway: true}); err != nil {
+	if s.databases, err = embeddedpg.Start(ctx, embeddedpg.Config{Throwaway: true}); err != nil {
 		return s, err
 	}
 	if err := errors.Join(s.databases.EnsureService(ctx, "onboarding"), s.databases.EnsureService(ctx, "messaging")); err != nil {
@@ -48,8 +48,8 @@ func openSite(ctx context.Context) (s *site, err error) {
 		return s, err
 	}
 	s.services, err = stack.StartServices(ctx, s.vendors, stack.ServiceConfig{
-		OnboardingDatabaseURL: s.databases.URL("onboarding", cluster.Serving("onboarding")),
-		MessagingDatabaseURL:  s.databases.URL("messaging", cluster.Serving("messaging")),
+		OnboardingDatabaseURL: s.databases.URL("onboarding", embeddedpg.Serving("onboarding")),
+		MessagingDatabaseURL:  s.databases.URL("messaging", embeddedpg.Serving("messaging")),
 		OnboardingMigrateURL:  s.databases.URL("onboarding", "onboarding"),
 		MessagingMigrateURL:   s.databases.URL("messaging", "messaging"),
 		Secrets:               secrets, Log: log,

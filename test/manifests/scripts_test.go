@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
 )
@@ -114,7 +114,7 @@ func TestDatabases(t *testing.T) {
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	_, err := run(t, []string{"SECRETS=" + secrets}, filepath.Join(root(t), "deploy/compose/secrets.sh"), "emulated")
 	require.NoError(t, err)
-	server, err := cluster.Start(t.Context(), cluster.Config{}) // in a folder that it makes and removes
+	server, err := embeddedpg.Start(t.Context(), embeddedpg.Config{}) // in a folder that it makes and removes
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	admin, err := url.Parse(server.URL("postgres", "postgres"))
@@ -154,7 +154,7 @@ func TestDatabaseOfYourOwn(t *testing.T) {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
-	server, err := cluster.Start(t.Context(), cluster.Config{Throwaway: true})
+	server, err := embeddedpg.Start(t.Context(), embeddedpg.Config{Throwaway: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	administrator := func(t *testing.T, sql string) {

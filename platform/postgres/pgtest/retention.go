@@ -55,7 +55,7 @@ func CheckRetention(t *testing.T, schema postgres.Migrations, rules []retention.
 	}
 }
 
-// planOf is how the statement of a rule is executed where tables are large.
+// planOf returns the plan of the statement of a rule where tables are large.
 func planOf(t *testing.T, pool postgres.DB, r retention.Rule) (plan string) {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 )
 
 const (
@@ -36,7 +36,7 @@ const (
 // server is what the tests of one binary share.
 type server struct {
 	admin   *pgxpool.Pool // as superuser
-	private *cluster.Cluster
+	private *embeddedpg.Server
 	version int
 	base    *url.URL // of the admin
 
@@ -75,7 +75,7 @@ func start(ctx context.Context, adminURL string) (_ *server, err error) {
 		}
 	}()
 	if adminURL == "" {
-		if s.private, err = cluster.Start(ctx, cluster.Config{Throwaway: true}); err != nil {
+		if s.private, err = embeddedpg.Start(ctx, embeddedpg.Config{Throwaway: true}); err != nil {
 			return nil, err
 		}
 		adminURL = s.private.URL("postgres", "postgres")

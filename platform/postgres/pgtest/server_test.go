@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/postgres/cluster"
+	"paceline.internal/platform/postgres/embeddedpg"
 )
 
 // TestSharedServer is PACELINE_TEST_DATABASE_URL: several test binaries on a server that asks for passwords.
 func TestSharedServer(t *testing.T) {
 	t.Parallel()
-	c, err := cluster.Start(t.Context(), cluster.Config{Throwaway: true})
+	c, err := embeddedpg.Start(t.Context(), embeddedpg.Config{Throwaway: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop(context.WithoutCancel(t.Context()))) })
 	adminURL := strings.Replace(c.URL("postgres", "postgres"), "postgres://", "postgres://postgres:s3cret@", 1)

@@ -17,7 +17,7 @@ import (
 // Tenants says what CheckTenants is to find.
 type Tenants struct {
 	URL     string // of a database that holds at least one row of either organisation in every table, see New
-	Service string // whose roles they are
+	Service string // the service of the roles
 	// Rows counts the rows of a table that belong to an organisation, read as the owner: a condition on the table, with the
 	// organisation as $1. Tables that are not named have a column org_id.
 	Rows map[string]string
@@ -31,7 +31,7 @@ type Tenants struct {
 	Person map[string]string
 	// ReadOnly are those of Person in which a person makes and changes nothing.
 	ReadOnly []string
-	// AppendOnly are tables whose rows the service cannot change, and Kept those whose rows it cannot delete.
+	// The service cannot change the rows of tables in AppendOnly, nor delete the rows of those in Kept.
 	AppendOnly, Kept []string
 	// Open are tables without a person, which a user's call sees as far as its organisation goes.
 	Open []string
@@ -87,7 +87,7 @@ func CheckTenants(t *testing.T, name string, about Tenants) {
 	})
 }
 
-// sqlGrants is what the two roles of a service may do with a table.
+// sqlGrants reads the rights of the two roles of a service on a table.
 const sqlGrants = `
 select bool_and(has_table_privilege(r, @table, 'select')), bool_and(has_any_column_privilege(r, @table, 'insert')),
     bool_or(has_any_column_privilege(r, @table, 'update')), bool_or(has_table_privilege(r, @table, 'delete')),
@@ -175,7 +175,7 @@ func (about Tenants) checkPerson(t *testing.T, owner, scoped postgres.DB, table 
 		if persons {
 			about.cannotForge(ctx, t, owner, scoped, table, where, about.People[1-i])
 		}
-		if own == 0 { // not even one of their own, or of their organisation
+		if own == 0 { // not even their own row, or one of their organisation
 			mine, of := where, person
 			if !persons {
 				mine, of = cmp.Or(about.Rows[table], "org_id = $1"), about.Orgs[0]

@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 	lockPatience = 500 * time.Millisecond
 )
 
-// DefaultDir returns the folder where a cluster is kept between runs: paceline/postgres in the user's cache folder. Root uses a folder
+// DefaultDir returns the folder where a server is kept between runs: paceline/postgres in the user's cache folder. Root uses a folder
 // under /var/tmp, because the unprivileged user that the server runs as cannot enter root's home; so does a user without a home.
 func DefaultDir() string {
 	if os.Geteuid() == 0 {
@@ -50,7 +50,7 @@ func (f *folder) path(elem ...string) string {
 func openFolder(ctx context.Context, dir string) (*folder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("postgres cluster: %w", err)
+		return nil, fmt.Errorf("embedded postgres: %w", err)
 	}
 	if err := makePrivate(dir); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func openFolder(ctx context.Context, dir string) (*folder, error) {
 	defer cancel()
 	lock, err := flockWait(waitCtx, dir)
 	if err != nil && waitCtx.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("postgres cluster: %s is in use by another process: stop that one, or use another folder", dir)
+		return nil, fmt.Errorf("embedded postgres: %s is in use by another process: stop that one, or use another folder", dir)
 	}
 	if err != nil {
 		return nil, err
@@ -81,17 +81,17 @@ func temporaryFolder(ctx context.Context, place string) (*folder, error) {
 	defer func() { _ = baseLock.Close() }() // nothing was written
 	leftovers, err := os.ReadDir(base)
 	if err != nil {
-		return nil, fmt.Errorf("postgres cluster: %w", err)
+		return nil, fmt.Errorf("embedded postgres: %w", err)
 	}
 	for _, leftover := range leftovers {
 		sweep(filepath.Join(base, leftover.Name()))
 	}
 	dir, err := os.MkdirTemp(base, "pg*")
 	if err != nil {
-		return nil, fmt.Errorf("postgres cluster: %w", err)
+		return nil, fmt.Errorf("embedded postgres: %w", err)
 	}
 	if err := os.Chmod(dir, privateMode()); err != nil {
-		return nil, fmt.Errorf("postgres cluster: %w", err)
+		return nil, fmt.Errorf("embedded postgres: %w", err)
 	}
 	f, err := openFolder(ctx, dir)
 	if err != nil {
@@ -168,10 +168,10 @@ func flockWait(ctx context.Context, dir string) (*os.File, error) {
 			return lock, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("postgres cluster: lock %s: %w", dir, err)
+			return nil, fmt.Errorf("embedded postgres: lock %s: %w", dir, err)
 		}
 		if !pause(ctx, lockPoll) {
-			return nil, fmt.Errorf("postgres cluster: lock %s: %w", dir, ctx.Err())
+			return nil, fmt.Errorf("embedded postgres: lock %s: %w", dir, ctx.Err())
 		}
 	}
 }
@@ -184,11 +184,11 @@ func makePrivate(dir string) error {
 		stat, err = makeFolder(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("postgres cluster: %w", err)
+		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	owner, ok := stat.Sys().(*syscall.Stat_t)
 	if !ok || !stat.IsDir() || int(owner.Uid) != os.Geteuid() || stat.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("postgres cluster: %s must be a folder that belongs to the user who runs this, and that no other user can "+
+		return fmt.Errorf("embedded postgres: %s must be a folder that belongs to the user who runs this, and that no other user can "+
 			"write to: remove it, or use another one", dir)
 	}
 	return nil

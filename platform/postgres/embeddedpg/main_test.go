@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childDir makes the test binary a process that runs a cluster there until its standard input or it ends. It lets tests
-// see what happens to a cluster when its process is killed, or belongs to another user.
+// childDir makes the test binary a process that runs a server there until its standard input or it ends. It lets tests
+// see what happens to a server when its process is killed, or belongs to another user.
 const childDir = "PACELINE_CLUSTER_TEST_DIR"
 
 func TestMain(m *testing.M) {
@@ -59,7 +59,7 @@ func childProcess(t *testing.T, dir string) *exec.Cmd {
 	return cmd
 }
 
-// testDir is t.TempDir for clusters: one that the server's user may enter when root runs the tests, and with a short path.
+// testDir is t.TempDir for servers: one that the server's user may enter when root runs the tests, and with a short path.
 func testDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(throwawayPlace(), "pctest*") //nolint:usetesting // see above
@@ -77,8 +77,8 @@ func writeProgram(t *testing.T, name string, content []byte) {
 	require.NoError(t, os.WriteFile(name, content, 0o755))
 }
 
-// startTest starts a cluster that stops with the test.
-func startTest(t *testing.T, dir string) *Cluster {
+// startTest starts a server that stops with the test.
+func startTest(t *testing.T, dir string) *Server {
 	t.Helper()
 	c, err := Start(t.Context(), Config{Dir: dir, Throwaway: true})
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func startTest(t *testing.T, dir string) *Cluster {
 }
 
 // query runs one statement as user and returns its single value.
-func query(t *testing.T, c *Cluster, database, role, sql string) (value any, err error) {
+func query(t *testing.T, c *Server, database, role, sql string) (value any, err error) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), c.URL(database, role))
 	if err != nil {

@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ const watchdog = `{ read -r _ || kill -QUIT $$; } <&3 >/dev/null 2>&1 & exec "$@
 func startWatched(cmd *exec.Cmd) (release func(), lifeline *os.File, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("postgres cluster: watchdog: %w", err)
+		return nil, nil, fmt.Errorf("embedded postgres: watchdog: %w", err)
 	}
 	defer func() { _ = read.Close() }() // the child has its own
 	cmd.ExtraFiles = []*os.File{read}   // descriptor 3

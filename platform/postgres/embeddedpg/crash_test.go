@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"bufio"
@@ -65,7 +65,7 @@ func TestKill(t *testing.T) {
 		}, 10*time.Second, 10*time.Millisecond)
 	})
 
-	// The folder of an unfinished cluster shows how far initdb is.
+	// The folder of unfinished data shows how far initdb is.
 	moments := []struct{ name, file string }{
 		{name: "BeforeInitdb", file: ""},
 		{name: "AsInitdbStarts", file: "PG_VERSION"},
@@ -88,7 +88,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// interrupt signals a child as soon as its unfinished cluster has the file, and reports whether it is still unfinished.
+// interrupt signals a child as soon as its unfinished data has the file, and reports whether it is still unfinished.
 func interrupt(t *testing.T, dir, file string, sig syscall.Signal) bool {
 	t.Helper()
 	cmd := childProcess(t, dir)

@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"archive/tar"
@@ -58,7 +58,7 @@ func TestDownload(t *testing.T) {
 	}
 	t.Parallel()
 
-	t.Run("RunsAClusterOnAMachineWithoutPostgres", func(t *testing.T) {
+	t.Run("RunsAServerOnAMachineWithoutPostgres", func(t *testing.T) {
 		t.Parallel()
 		from, served := mirror(t, imitation(t))
 		for range 2 {

@@ -1,6 +1,6 @@
-// Package cluster runs a private PostgreSQL server for a process: found on the machine or downloaded, reached by a unix
+// Package embeddedpg runs a private PostgreSQL server for a process: found on the machine or downloaded, reached by a unix
 // socket only, and never outliving the process that started it.
-package cluster
+package embeddedpg
 
 import (
 	"context"
@@ -36,10 +36,10 @@ const (
 // codeLockFileExists is the SQLSTATE of a server that finds another one's lock file or shared memory.
 const codeLockFileExists = "F0001"
 
-// Config says where the cluster lives and how careful it is. The zero value is a temporary cluster that keeps its promises.
+// Config says where the server lives and how careful it is. The zero value is a temporary server that keeps its promises.
 type Config struct {
-	// Dir keeps the cluster between runs; see DefaultDir. Empty means a temporary folder that Stop removes, or, after a
-	// kill, the next temporary cluster.
+	// Dir keeps the server between runs; see DefaultDir. Empty means a temporary folder that Stop removes, or, after a
+	// kill, the next temporary server.
 	Dir string
 	// Throwaway trades safety against crashes for speed. For tests.
 	Throwaway bool
@@ -58,8 +58,8 @@ func (cfg Config) folder(ctx context.Context) (*folder, error) {
 	}
 }
 
-// Cluster is a running server. Only the user that runs it and root can reach its socket, and they need no password.
-type Cluster struct {
+// Server is a running PostgreSQL. Only the user that runs it and root can reach its socket, and they need no password.
+type Server struct {
 	folder  *folder
 	sockets *folder // where the socket lies; the same as folder unless that path is too long for a socket
 	owner   owner
@@ -72,14 +72,14 @@ type Cluster struct {
 	done    chan struct{}
 }
 
-// Start brings the cluster up, creating it in Dir if there is none, and returns when it answers. Every failure says what
+// Start brings the server up, creating it in Dir if there is none, and returns when it answers. Every failure says what
 // to do about it and leaves nothing running. The caller stops it; should the process die instead, the server dies too.
-func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return start(ctx, cfg, machine(cfg.Mirror))
 }
 
-func start(ctx context.Context, cfg Config, from finder) (_ *Cluster, err error) {
-	c := &Cluster{done: make(chan struct{})}
+func start(ctx context.Context, cfg Config, from finder) (_ *Server, err error) {
+	c := &Server{done: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.release())
@@ -114,7 +114,7 @@ func start(ctx context.Context, cfg Config, from finder) (_ *Cluster, err error)
 // the server notices by its lock file or its shared memory and gives up, and is tried again for a while. If it is the
 // lock file alone that stands in the way, because its process number now belongs to something else, it is removed; a
 // server that is still alive would be betrayed by its shared memory.
-func (c *Cluster) serve(ctx context.Context, throwaway bool) error {
+func (c *Server) serve(ctx context.Context, throwaway bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for range takeoverAttempts {
@@ -124,15 +124,15 @@ func (c *Cluster) serve(ctx context.Context, throwaway bool) error {
 		}
 	}
 	if err := os.Remove(c.folder.path("data", "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("postgres cluster: %w", err)
+		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	return c.tryServe(ctx, throwaway)
 }
 
 // dataInUse reports whether the last attempt to start failed because another server seems to run on the same data.
-func (c *Cluster) dataInUse() bool { return strings.Contains(c.logTail(), " "+codeLockFileExists+" ") }
+func (c *Server) dataInUse() bool { return strings.Contains(c.logTail(), " "+codeLockFileExists+" ") }
 
-func (c *Cluster) tryServe(ctx context.Context, throwaway bool) error {
+func (c *Server) tryServe(ctx context.Context, throwaway bool) error {
 	log, err := c.openLog()
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (c *Cluster) tryServe(ctx context.Context, throwaway bool) error {
 }
 
 // answers waits until the server takes a connection, has exited, or ctx ends.
-func (c *Cluster) answers(ctx context.Context, server *process) error {
+func (c *Server) answers(ctx context.Context, server *process) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -183,7 +183,7 @@ func (c *Cluster) answers(ctx context.Context, server *process) error {
 }
 
 // watch turns the end of the server into Done and Err.
-func (c *Cluster) watch() {
+func (c *Server) watch() {
 	<-c.server.done
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,10 +194,10 @@ func (c *Cluster) watch() {
 }
 
 // Done is closed when the server has ended, for whatever reason.
-func (c *Cluster) Done() <-chan struct{} { return c.done }
+func (c *Server) Done() <-chan struct{} { return c.done }
 
 // Err is nil while the server runs and after Stop; it says why the server ended otherwise.
-func (c *Cluster) Err() error {
+func (c *Server) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -205,7 +205,7 @@ func (c *Cluster) Err() error {
 
 // Stop ends the server: in order and with a checkpoint for as long as ctx lasts, ten seconds at most, then at once. It
 // frees the folder, and removes it when it is temporary. Further calls do nothing.
-func (c *Cluster) Stop(ctx context.Context) error {
+func (c *Server) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.stopped
 	c.stopped = true
@@ -217,7 +217,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return errors.Join(c.stopServer(ctx), c.release())
 }
 
-func (c *Cluster) stopServer(ctx context.Context) error {
+func (c *Server) stopServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fastTimeout)
 	defer cancel()
 	c.server.signal(syscall.SIGINT)
@@ -231,7 +231,7 @@ func (c *Cluster) stopServer(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) release() error {
+func (c *Server) release() error {
 	var errs []error
 	if c.sockets != nil && c.sockets != c.folder {
 		errs = append(errs, c.sockets.close())
@@ -243,16 +243,16 @@ func (c *Cluster) release() error {
 }
 
 // URL returns the URL by which user reaches database.
-func (c *Cluster) URL(database, user string) string {
+func (c *Server) URL(database, user string) string {
 	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{
 		"host": {c.sockets.path("socket")}, "port": {"5432"}, "user": {user},
 	}.Encode()}
 	return u.String()
 }
 
-// command prepares a server program to run as the cluster's owner, with its output in log. Of our environment it gets what
+// command prepares a server program to run as the server's owner, with its output in log. Of our environment it gets what
 // programs need to run, and neither PG* variables, which would redirect it, nor secrets, which are not its business.
-func (c *Cluster) command(log *os.File, name string, args ...string) *exec.Cmd {
+func (c *Server) command(log *os.File, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(c.bin, name), args...) //nolint:noctx,gosec // it outlives ctx; bin was returned by find
 	cmd.Dir = c.folder.dir
 	cmd.Stdout, cmd.Stderr = log, log

@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // database is, may log in and owns the database; Serving(name) may log in and owns nothing. Both are members of the two roles of
 // the service's statements (postgres.RolesOf), and no other role but the superuser can connect to that database. URL(name, name)
 // reaches it to migrate, URL(name, Serving(name)) to serve.
-func (c *Cluster) EnsureService(ctx context.Context, name string) error {
+func (c *Server) EnsureService(ctx context.Context, name string) error {
 	quoted, serving, roles := pgx.Identifier{name}.Sanitize(), pgx.Identifier{Serving(name)}.Sanitize(), postgres.RolesOf(name)
 	tenant, worker := pgx.Identifier{roles.Tenant}.Sanitize(), pgx.Identifier{roles.Worker}.Sanitize()
 	err := c.exec(ctx, superuser, []statement{
@@ -29,14 +29,14 @@ func (c *Cluster) EnsureService(ctx context.Context, name string) error {
 		{sql: "grant connect on database " + quoted + " to " + serving},
 	})
 	if err != nil {
-		return fmt.Errorf("postgres cluster: service %s: %w", name, err)
+		return fmt.Errorf("embedded postgres: service %s: %w", name, err)
 	}
 	err = c.exec(ctx, name, []statement{ // before version 15 every role may create tables in the schema public
 		{sql: "revoke all on schema public from public"},
 		{sql: "grant all on schema public to " + quoted},
 	})
 	if err != nil {
-		return fmt.Errorf("postgres cluster: service %s: %w", name, err)
+		return fmt.Errorf("embedded postgres: service %s: %w", name, err)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ type statement struct {
 }
 
 // exec runs the statements on one connection of the superuser, each in its own transaction.
-func (c *Cluster) exec(ctx context.Context, database string, statements []statement) (err error) {
+func (c *Server) exec(ctx context.Context, database string, statements []statement) (err error) {
 	conn, err := pgx.Connect(ctx, c.URL(database, superuser))
 	if err != nil {
 		return err

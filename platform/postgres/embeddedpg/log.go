@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"errors"
@@ -15,16 +15,16 @@ const logTailBytes = 2 << 10
 
 // openLog starts the log of the next child afresh. The log lies in our folder, not in the server's, so that the server cannot
 // put something else in its place.
-func (c *Cluster) openLog() (*os.File, error) {
+func (c *Server) openLog() (*os.File, error) {
 	log, err := os.OpenFile(c.folder.path("server.log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("postgres cluster: %w", err)
+		return nil, fmt.Errorf("embedded postgres: %w", err)
 	}
 	return log, nil
 }
 
 // logTail is the end of what the last child wrote.
-func (c *Cluster) logTail() string {
+func (c *Server) logTail() string {
 	log, err := os.Open(c.folder.path("server.log"))
 	if err != nil {
 		return ""
@@ -43,7 +43,7 @@ func (c *Cluster) logTail() string {
 }
 
 // explain says what failed, what the server wrote about it, and what to do when the reason is a closed folder.
-func (c *Cluster) explain(what string, cause error) error {
+func (c *Server) explain(what string, cause error) error {
 	if cause == nil {
 		cause = errors.New("exit status 0")
 	}
@@ -52,5 +52,5 @@ func (c *Cluster) explain(what string, cause error) error {
 	if c.owner.name != "" && (errors.Is(cause, fs.ErrPermission) || strings.Contains(tail, "Permission denied")) {
 		hint = "\nroot runs the server as user " + c.owner.name + ", who must be able to enter both folders and all above them, as in /var/tmp"
 	}
-	return fmt.Errorf("postgres cluster: %s (%s, %s): %w\n%s%s", what, c.bin, c.folder.dir, cause, tail, hint)
+	return fmt.Errorf("embedded postgres: %s (%s, %s): %w\n%s%s", what, c.bin, c.folder.dir, cause, tail, hint)
 }

@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNoServer is a machine without PostgreSQL's server programs. Its text says what to do.
-var ErrNoServer = errors.New("postgres cluster: there are no PostgreSQL server programs (initdb, postgres) on this machine: " +
+var ErrNoServer = errors.New("embedded postgres: there are no PostgreSQL server programs (initdb, postgres) on this machine: " +
 	"install PostgreSQL 15 or newer (Debian and Ubuntu: apt install postgresql; Fedora: dnf install postgresql-server; " +
 	"Alpine: apk add postgresql; macOS: brew install postgresql@17), or set PGBIN to the folder that holds them, " +
 	"or set the services' *_DATABASE_URL variables to use a server of your own")
@@ -73,12 +73,12 @@ func (f finder) find(ctx context.Context, data string) (string, error) {
 		return f.download.fetch(ctx)
 	}
 	if err != nil {
-		return "", fmt.Errorf("postgres cluster: %w", err)
+		return "", fmt.Errorf("embedded postgres: %w", err)
 	}
 	return f.findVersion(ctx, strings.TrimSpace(string(version)), bins, filepath.Dir(data))
 }
 
-// findVersion is find for a cluster of the given major version in dir.
+// findVersion is find for a server of the given major version in dir.
 func (f finder) findVersion(ctx context.Context, want string, bins []string, dir string) (string, error) {
 	for _, bin := range bins {
 		have, err := majorVersion(ctx, bin)
@@ -92,7 +92,7 @@ func (f finder) findVersion(ctx context.Context, want string, bins []string, dir
 	if f.download.archive.major() == want {
 		return f.download.fetch(ctx)
 	}
-	return "", fmt.Errorf("postgres cluster: %s was created by PostgreSQL %s, of which there is no server here (found: %s): "+
+	return "", fmt.Errorf("embedded postgres: %s was created by PostgreSQL %s, of which there is no server here (found: %s): "+
 		"install PostgreSQL %s, or set PGBIN to its programs, or remove that folder, and what is stored in it, to begin anew",
 		dir, want, cmp.Or(strings.Join(bins, ", "), "none"), want)
 }
@@ -102,7 +102,7 @@ func (f finder) installed() ([]string, error) {
 	if f.pgbin != "" {
 		bin, ok := serverFolder(f.pgbin)
 		if !ok {
-			return nil, fmt.Errorf("postgres cluster: PGBIN=%s does not hold initdb and postgres", f.pgbin)
+			return nil, fmt.Errorf("embedded postgres: PGBIN=%s does not hold initdb and postgres", f.pgbin)
 		}
 		return []string{bin}, nil
 	}
@@ -110,7 +110,7 @@ func (f finder) installed() ([]string, error) {
 	for _, pattern := range f.places {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
-			return nil, fmt.Errorf("postgres cluster: %s: %w", pattern, err)
+			return nil, fmt.Errorf("embedded postgres: %s: %w", pattern, err)
 		}
 		slices.SortFunc(found, func(a, b string) int { return cmp.Compare(pathVersion(b), pathVersion(a)) })
 		candidates = append(candidates, found...)
@@ -160,7 +160,7 @@ func pathVersion(path string) int {
 func majorVersion(ctx context.Context, bin string) (string, error) {
 	out, err := exec.CommandContext(ctx, filepath.Join(bin, "postgres"), "--version").Output() //nolint:gosec // the server that was found
 	if err != nil {
-		return "", fmt.Errorf("postgres cluster: %s/postgres --version: %w", bin, err)
+		return "", fmt.Errorf("embedded postgres: %s/postgres --version: %w", bin, err)
 	}
 	return digits.FindString(string(out)), nil
 }

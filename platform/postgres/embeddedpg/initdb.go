@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 
 // initialise creates the data folder. It is made under another name and renamed when it is whole, so that it can be
 // interrupted at any instant; what an interrupted one left behind is removed.
-func (c *Cluster) initialise(ctx context.Context) error {
+func (c *Server) initialise(ctx context.Context) error {
 	if _, err := os.Stat(c.folder.path("data")); err == nil {
 		return nil
 	}
 	leftovers, err := filepath.Glob(c.folder.path("init-*"))
 	if err != nil {
-		return fmt.Errorf("postgres cluster: %w", err)
+		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	for _, leftover := range leftovers {
 		_ = os.RemoveAll(leftover) // fails while a killed initdb is still going down; then the next start tries again
 	}
 	fresh, err := os.MkdirTemp(c.folder.dir, "init-*")
 	if err != nil {
-		return fmt.Errorf("postgres cluster: %w", err)
+		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	if err := c.owner.own(fresh); err != nil {
 		return err
@@ -42,22 +42,22 @@ func (c *Cluster) initialise(ctx context.Context) error {
 	case <-initdb.done:
 	case <-ctx.Done():
 		initdb.quit()
-		return errors.Join(fmt.Errorf("postgres cluster: initdb: %w", ctx.Err()), os.RemoveAll(fresh))
+		return errors.Join(fmt.Errorf("embedded postgres: initdb: %w", ctx.Err()), os.RemoveAll(fresh))
 	}
 	if initdb.err != nil {
 		return errors.Join(c.explain("initdb", initdb.err), os.RemoveAll(fresh))
 	}
 	if err := os.Rename(fresh, c.folder.path("data")); err != nil {
-		return fmt.Errorf("postgres cluster: %w", err)
+		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	return nil
 }
 
 // makeSocketFolder makes the folder of the socket, which only the server's user and root may enter: there are no passwords.
-func (c *Cluster) makeSocketFolder() error {
+func (c *Server) makeSocketFolder() error {
 	dir := c.sockets.path("socket")
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("postgres cluster: %w", err)
+		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	return c.owner.own(dir)
 }

@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"context"
@@ -196,7 +196,7 @@ func TestServer(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.Stop(t.Context()))
 
-		// any process of the server's user will do: another cluster's server
+		// any process of the server's user will do: another server
 		other := strconv.Itoa(startTest(t, testDir(t)).server.cmd.Process.Pid)
 		_, rest, _ := strings.Cut(string(lines), "\n")
 		require.NoError(t, os.WriteFile(pidFile, []byte(other+"\n"+rest), 0o600))

@@ -1,4 +1,4 @@
-package cluster
+package embeddedpg
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func serverOwner(data string) (owner, error) {
 	}
 	stat, err := os.Stat(data)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return owner{}, fmt.Errorf("postgres cluster: %w", err)
+		return owner{}, fmt.Errorf("embedded postgres: %w", err)
 	}
 	if err == nil {
 		if kept, ok := stat.Sys().(*syscall.Stat_t); ok && kept.Uid != 0 {
@@ -38,11 +38,11 @@ func serverOwner(data string) (owner, error) {
 		uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
 		gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
 		if err := errors.Join(uidErr, gidErr); err != nil {
-			return owner{}, fmt.Errorf("postgres cluster: user %s: %w", name, err)
+			return owner{}, fmt.Errorf("embedded postgres: user %s: %w", name, err)
 		}
 		return owner{name: name, credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 	}
-	return owner{}, errors.New("postgres cluster: PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
+	return owner{}, errors.New("embedded postgres: PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
 }
 
 // own hands a folder that we made to the server's user.
@@ -51,7 +51,7 @@ func (o owner) own(dir string) error {
 		return nil
 	}
 	if err := os.Chown(dir, int(o.credential.Uid), int(o.credential.Gid)); err != nil {
-		return fmt.Errorf("postgres cluster: %w", err)
+		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	return nil
 }
