@@ -73,7 +73,7 @@ func TestMeasurements(t *testing.T) {
 // server is the Postgres of a run. It is durable, unless it is a throwaway for a test.
 type server struct {
 	dir     string
-	private *cluster.Cluster
+	private *embeddedpg.Server
 	stubs   *stubs
 	clones  int
 }
@@ -96,7 +96,7 @@ func newServer(tb testing.TB, throwaway bool) *server {
 	require.NoError(tb, os.Chmod(dir, 0o711))
 	s := &server{dir: dir, stubs: newStubs(tb)}
 	start := func() {
-		s.private, err = cluster.Start(tb.Context(), cluster.Config{Dir: filepath.Join(dir, "pg"), Throwaway: throwaway})
+		s.private, err = embeddedpg.Start(tb.Context(), embeddedpg.Config{Dir: filepath.Join(dir, "pg"), Throwaway: throwaway})
 		require.NoError(tb, err)
 	}
 	start()
