@@ -52,30 +52,27 @@ func TestSegmentsOfTheCatalog(t *testing.T) {
 	}
 }
 
-// copyTables returns the texts of onboarding, and what each text of engagement costs.
+// copyTables returns what each text costs.
 func copyTables(t *testing.T) string {
 	t.Helper()
 	onboarding, engagement := catalog.Default(), catalog.DefaultEngagement()
 	const folder = "services/onboarding/catalog/"
-	var out strings.Builder
-	fmt.Fprintf(&out, "### Onboarding, version %s\n\n| key | en | pt-BR | segments |\n|---|---|---|---|\n", onboarding.Current())
-	current := folder + "copy/" + onboarding.Current()
-	english, portuguese := copyFiles(t, current+".en.json"), copyFiles(t, current+".pt-BR.json")
-	for _, key := range slices.Sorted(maps.Keys(english)) {
-		name, _ := catalog.Widest(key)
-		cost := segments(t, func(locale string) (string, error) { return onboarding.Render(onboarding.Current(), locale, key, name) })
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", key, english[key], portuguese[key], cost)
-	}
-	fmt.Fprintf(&out, "\n### Engagement and goals\n\nThe words are in [the catalog](../%sengagement).\n\n", folder)
-	out.WriteString("| segments | keys |\n|---|---|\n")
+	current := onboarding.Current()
 	costing := map[string][]string{}
-	for _, key := range slices.Sorted(maps.Keys(copyFiles(t, folder+"engagement/*.en.json"))) {
-		name, params := catalog.Widest(key)
-		cost := segments(t, func(locale string) (string, error) { return engagement.Render(locale, key, name, params) })
-		costing[cost] = append(costing[cost], "`"+key+"`")
+	add := func(pattern string, render func(locale, key, name string, params catalog.Params) (string, error)) {
+		for _, key := range slices.Sorted(maps.Keys(copyFiles(t, folder+pattern))) {
+			name, params := catalog.Widest(key)
+			cost := segments(t, func(locale string) (string, error) { return render(locale, key, name, params) })
+			costing[cost] = append(costing[cost], "`"+key+"`")
+		}
 	}
+	add("copy/"+current+".en.json", func(locale, key, name string, _ catalog.Params) (string, error) {
+		return onboarding.Render(current, locale, key, name)
+	})
+	add("engagement/*.en.json", engagement.Render)
+	var out strings.Builder
 	for _, cost := range slices.Sorted(maps.Keys(costing)) {
-		fmt.Fprintf(&out, "| %s | %s |\n", cost, strings.Join(costing[cost], ", "))
+		fmt.Fprintf(&out, "- %s: %s\n", cost, strings.Join(costing[cost], ", "))
 	}
 	return out.String()
 }
