@@ -21,242 +21,201 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/postgres"
 )
 
-type (
-	reportAction   = onboardingv1.ReportActionRequest
-	actionReported = onboardingv1.ReportActionResponse
-)
-
-// did is an action of a person, now, as the host application reports it.
-func (b *bundle) did(p conversation.Profile, action string, change ...func(*reportAction)) *reportAction {
-	in := &reportAction{
-		ProfileId: p.ID, Action: action, OccurredAt: timestamppb.New(b.clock.Now()), Source: "web", IdempotencyKey: newID(),
-	}
-	for _, do := range change {
-		do(in)
-	}
-	return in
-}
-
-func nlp(in *reportAction) { in.Source = "nlp" }
-
-func inCategory(category string) func(*reportAction) {
-	return func(in *reportAction) { in.Attributes = map[string]string{"category": category} }
-}
-
-func silently(in *reportAction) {
+func silently(in *onboardingv1.ReportActionRequest) {
 	celebrate := false
 	in.Celebrate = &celebrate
 }
 
-// report is a call of the host application.
-func (b *bundle) report(in *reportAction) (*actionReported, error) {
-	ctx := rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "app", Role: rpc.RoleApp, OrgID: orgID})
-	return b.current().people.ReportAction(ctx, in)
-}
-
-// reports asserts that an action is counted for the first time.
-func (b *bundle) reports(p conversation.Profile, action string, change ...func(*reportAction)) *actionReported {
-	b.t.Helper()
-	out, err := b.report(b.did(p, action, change...))
-	require.NoError(b.t, err)
-	require.False(b.t, out.GetDuplicate())
-	return out
-}
-
-// tier has a person complete a tier.
-func (b *bundle) tier(p conversation.Profile, number int, change ...func(*reportAction)) (last *actionReported) {
-	b.t.Helper()
-	for _, action := range rules.DefaultConfig().Tiers[number-1] {
-		last = b.reports(p, action, change...)
-	}
-	return last
-}
-
 // celebrated asserts which tiers of a person are queued to be celebrated.
 func (b *bundle) celebrated(p conversation.Profile, tiers ...int) {
-	b.t.Helper()
+	b.T.Helper()
 	want := []string{}
 	for _, tier := range tiers {
 		want = append(want, "ENGAGEMENT_TIER_"+strconv.Itoa(tier))
 	}
-	require.Equal(b.t, want, listed[string](b, `select message_key from engagement_outreach where profile_id = $1 and event_type = 'tier_unlock'
+	require.Equal(b.T, want, onboardingtest.List[string](b.Bundle, `select message_key from engagement_outreach where profile_id = $1 and event_type = 'tier_unlock'
 		order by message_key`, p.ID))
 }
 
 // refused asserts that a report is refused, and that nothing of it is kept.
-func (b *bundle) refused(in *reportAction, code codes.Code, says ...string) {
-	b.t.Helper()
+func (b *bundle) refused(in *onboardingv1.ReportActionRequest, code codes.Code, says ...string) {
+	b.T.Helper()
 	const all = `select (select count(*) from engagement_actions) + (select count(*) from user_engagement_states) + (select count(*) from event_outbox)`
-	before := b.count(all)
-	_, err := b.report(in)
+	before := b.Count(all)
+	_, err := b.Report(in)
 	refusal, known := rpc.ErrorFrom(err)
-	require.True(b.t, known, "%v", err)
-	require.Equal(b.t, code, refusal.Code)
+	require.True(b.T, known, "%v", err)
+	require.Equal(b.T, code, refusal.Code)
 	for _, words := range says {
-		require.Contains(b.t, refusal.Message, words)
+		require.Contains(b.T, refusal.Message, words)
 	}
-	require.Equal(b.t, before, b.count(all))
+	require.Equal(b.T, before, b.Count(all))
 }
 
 func TestReportAction(t *testing.T) {
 	t.Parallel()
 
 	// Also: S4-12.
-	subtest(t, "S4_67_TierIsCompletedOnceByItsActionsInAnyOrder", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.clock.Advance(3 * day)
+	onboardingtest.Subtest(t, "S4_67_TierIsCompletedOnceByItsActionsInAnyOrder", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Clock.Advance(3 * onboardingtest.Day)
 		for _, action := range []string{"add_category", "add_expense", "delete_expense", "add_expense"} {
-			require.Zero(t, b.reports(p, action).GetTier())
+			require.Zero(t, b.Reports(p, action).GetTier())
 		}
-		out := b.reports(p, "edit_category")
+		out := b.Reports(p, "edit_category")
 		require.EqualValues(t, 1, out.GetTier())
 		require.Equal(t, []int32{1}, out.GetCompleted())
-		require.Empty(t, b.reports(p, "edit_category").GetCompleted())
+		require.Empty(t, b.Reports(p, "edit_category").GetCompleted())
 		b.celebrated(p, 1)
-		require.Equal(t, 1, b.count(`select count(*) from profiles where id = $1 and onboarding_tier = 1
+		require.Equal(t, 1, b.Count(`select count(*) from profiles where id = $1 and onboarding_tier = 1
 			and (onboarding_tier_progress -> 'tier1' ->> 'completed_at')::timestamptz = $2 and onboarding_tier_progress -> 'tier3' ->> 'edit_category' = 'true'`,
-			p.ID, b.clock.Now()))
+			p.ID, b.Clock.Now()))
 	})
 
-	subtest(t, "S4_67_HighestTierIsShownWithoutAGate", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		require.EqualValues(t, 3, b.tier(p, 3).GetTier())
-		require.EqualValues(t, 3, b.tier(p, 2).GetTier())
+	onboardingtest.Subtest(t, "S4_67_HighestTierIsShownWithoutAGate", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		require.EqualValues(t, 3, b.Tier(p, 3).GetTier())
+		require.EqualValues(t, 3, b.Tier(p, 2).GetTier())
 		b.celebrated(p, 2, 3)
 	})
 
-	subtest(t, "S4_71_CompletionTellsHowLongItTook", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.clock.Advance(3 * day)
-		b.tier(p, 1)
-		b.clock.Advance(2 * day)
-		b.tier(p, 2)
-		b.clock.Advance(4 * day)
-		b.tier(p, 3)
-		b.tells(p, engagement.EventTierCompleted, "tier", "1", "2", "3")
-		b.tells(p, engagement.EventTierCompleted, "time_to_complete_days", "3", "2", "4")
-		b.tells(p, engagement.EventTierCompleted, "days_since_signup", "3", "5", "9")
+	onboardingtest.Subtest(t, "S4_71_CompletionTellsHowLongItTook", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Clock.Advance(3 * onboardingtest.Day)
+		b.Tier(p, 1)
+		b.Clock.Advance(2 * onboardingtest.Day)
+		b.Tier(p, 2)
+		b.Clock.Advance(4 * onboardingtest.Day)
+		b.Tier(p, 3)
+		b.Tells(p, engagement.EventTierCompleted, "tier", "1", "2", "3")
+		b.Tells(p, engagement.EventTierCompleted, "time_to_complete_days", "3", "2", "4")
+		b.Tells(p, engagement.EventTierCompleted, "days_since_signup", "3", "5", "9")
 	})
 
-	subtest(t, "S4_84_TwoTiersOfOneDayAreBothCelebrated", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.reports(p, "view_report")
+	onboardingtest.Subtest(t, "S4_84_TwoTiersOfOneDayAreBothCelebrated", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Reports(p, "view_report")
 		for _, action := range []string{"add_expense", "delete_expense", "add_category"} {
-			b.reports(p, action)
+			b.Reports(p, action)
 		}
-		require.Equal(t, []int32{1, 3}, b.reports(p, "edit_category").GetCompleted(), "one action may complete two")
+		require.Equal(t, []int32{1, 3}, b.Reports(p, "edit_category").GetCompleted(), "one action may complete two")
 		b.celebrated(p, 1, 3)
 	})
 
-	subtest(t, "S4_69_TipsOffAreSilentAndTracked", setup, func(t *testing.T, b *bundle) {
-		p := b.known()
-		b.reply(p, "stop tips")
-		out := b.tier(p, 1)
+	onboardingtest.Subtest(t, "S4_69_TipsOffAreSilentAndTracked", setup, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		b.Reply(p, "stop tips")
+		out := b.Tier(p, 1)
 		require.EqualValues(t, 1, out.GetTier())
 		b.celebrated(p)
-		b.tells(p, engagement.EventTierCompleted, "tier", "1")
-		b.clock.Advance(time.Second)
-		b.reply(p, "start tips")
-		b.tier(p, 2)
+		b.Tells(p, engagement.EventTierCompleted, "tier", "1")
+		b.Clock.Advance(time.Second)
+		b.Reply(p, "start tips")
+		b.Tier(p, 2)
 		b.celebrated(p, 2)
 	})
 
-	subtest(t, "S4_69_SilentAndOldActionsAreCountedAndNotTold", setup, func(t *testing.T, b *bundle) {
-		p, late := b.person(), b.person()
-		b.clock.Advance(30 * day)
-		require.EqualValues(t, 1, b.tier(p, 1, silently).GetTier())
-		require.EqualValues(t, 1, b.tier(late, 1, func(in *reportAction) {
-			in.OccurredAt = timestamppb.New(b.clock.Now().Add(-day - time.Second))
+	onboardingtest.Subtest(t, "S4_69_SilentAndOldActionsAreCountedAndNotTold", setup, func(t *testing.T, b *bundle) {
+		p, late := b.Person(), b.Person()
+		b.Clock.Advance(30 * onboardingtest.Day)
+		require.EqualValues(t, 1, b.Tier(p, 1, silently).GetTier())
+		require.EqualValues(t, 1, b.Tier(late, 1, func(in *onboardingv1.ReportActionRequest) {
+			in.OccurredAt = timestamppb.New(b.Clock.Now().Add(-onboardingtest.Day - time.Second))
 		}).GetTier())
 		b.celebrated(p)
 		b.celebrated(late)
-		require.Zero(t, b.count(`select count(*) from engagement_actions where answer ->> 'hint' <> ''`))
+		require.Zero(t, b.Count(`select count(*) from engagement_actions where answer ->> 'hint' <> ''`))
 	})
 
-	subtest(t, "S4_69_WhoMayNotBeWrittenToIsNotCelebrated", setup, func(t *testing.T, b *bundle) {
-		p, _ := b.activated()
-		b.tier(p, 1)
+	onboardingtest.Subtest(t, "S4_69_WhoMayNotBeWrittenToIsNotCelebrated", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.Activated()
+		b.Tier(p, 1)
 		b.celebrated(p)
 	})
 
-	subtest(t, "S4_67_ResetBeginsANewEpochOfCelebrations", setup, func(t *testing.T, b *bundle) {
-		p := b.known()
-		b.tier(p, 1)
-		b.clock.Advance(14 * day)
-		b.standing(p, rules.Inactivity14d)
+	onboardingtest.Subtest(t, "S4_67_ResetBeginsANewEpochOfCelebrations", setup, func(t *testing.T, b *bundle) {
+		p := b.Known()
+		b.Tier(p, 1)
+		b.Clock.Advance(14 * onboardingtest.Day)
+		b.Standing(p, rules.Inactivity14d)
 		b.accepts(p)
-		b.clock.Advance(time.Hour)
-		b.reply(p, "1")
-		require.Zero(t, b.engaged(p).Progress.Tier1)
-		b.tier(p, 1)
+		b.Clock.Advance(time.Hour)
+		b.Reply(p, "1")
+		require.Zero(t, b.Engaged(p).Progress.Tier1)
+		b.Tier(p, 1)
 		b.celebrated(p, 1, 1)
-		require.Equal(t, 1, b.engaged(p).Progress.Epoch)
+		require.Equal(t, 1, b.Engaged(p).Progress.Epoch)
 	})
 
-	subtest(t, "S4_68_IncomeCompletesNothing", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.reports(p, "add_income")
-		b.reports(p, "add_expense", nlp, func(in *reportAction) { in.Attributes = map[string]string{"income": "true", "category": "salary"} })
-		v := b.engaged(p)
+	onboardingtest.Subtest(t, "S4_68_IncomeCompletesNothing", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Reports(p, "add_income")
+		b.Reports(p, "add_expense", onboardingtest.NLP, func(in *onboardingv1.ReportActionRequest) {
+			in.Attributes = map[string]string{"income": "true", "category": "salary"}
+		})
+		v := b.Engaged(p)
 		require.Zero(t, v.Progress)
 		require.Zero(t, v.Expenses)
 		require.Zero(t, v.MagicAt)
-		require.Equal(t, 2, b.count(`select count(*) from engagement_actions where profile_id = $1`, p.ID))
+		require.Equal(t, 2, b.Count(`select count(*) from engagement_actions where profile_id = $1`, p.ID))
 	})
 
-	subtest(t, "S4_65_MagicMomentIsTheFirstRecognisedActionOnce", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.clock.Advance(2 * day)
+	onboardingtest.Subtest(t, "S4_65_MagicMomentIsTheFirstRecognisedActionOnce", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Clock.Advance(2 * onboardingtest.Day)
 		unsure := 0.4
-		require.False(t, b.reports(p, "add_expense").GetMagicMoment(), "of the web")
-		require.False(t, b.reports(p, "add_expense", nlp, func(in *reportAction) { in.Confidence = &unsure }).GetMagicMoment())
-		require.True(t, b.reports(p, "add_expense", nlp).GetMagicMoment())
-		b.clock.Advance(time.Hour)
-		require.False(t, b.reports(p, "add_expense", nlp).GetMagicMoment())
-		require.True(t, b.engaged(p).MagicAt.Equal(b.clock.Now().Add(-time.Hour)))
-		b.tells(p, engagement.EventMagicMoment, "days_since_signup", "2")
+		require.False(t, b.Reports(p, "add_expense").GetMagicMoment(), "of the web")
+		require.False(t, b.Reports(p, "add_expense", onboardingtest.NLP, func(in *onboardingv1.ReportActionRequest) { in.Confidence = &unsure }).GetMagicMoment())
+		require.True(t, b.Reports(p, "add_expense", onboardingtest.NLP).GetMagicMoment())
+		b.Clock.Advance(time.Hour)
+		require.False(t, b.Reports(p, "add_expense", onboardingtest.NLP).GetMagicMoment())
+		require.True(t, b.Engaged(p).MagicAt.Equal(b.Clock.Now().Add(-time.Hour)))
+		b.Tells(p, engagement.EventMagicMoment, "days_since_signup", "2")
 	})
 
-	subtest(t, "S4_75_RepeatIsAnsweredAsTheFirstWas", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		in := b.did(p, "add_expense", nlp)
-		first, err := b.report(in)
+	onboardingtest.Subtest(t, "S4_75_RepeatIsAnsweredAsTheFirstWas", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		in := b.Did(p, "add_expense", onboardingtest.NLP)
+		first, err := b.Report(in)
 		require.NoError(t, err)
 		require.NotEmpty(t, first.GetHint())
 		require.True(t, first.GetMagicMoment())
-		b.clock.Advance(day)
-		again, err := b.report(in)
+		b.Clock.Advance(onboardingtest.Day)
+		again, err := b.Report(in)
 		require.NoError(t, err)
 		require.True(t, again.GetDuplicate())
 		require.Equal(t, first.GetHint(), again.GetHint())
 		require.True(t, again.GetMagicMoment())
-		require.Equal(t, 1, b.engaged(p).Expenses)
-		b.refused(b.did(p, "view_report", func(other *reportAction) { other.IdempotencyKey = in.GetIdempotencyKey() }), codes.AlreadyExists)
+		require.Equal(t, 1, b.Engaged(p).Expenses)
+		b.refused(b.Did(p, "view_report", func(other *onboardingv1.ReportActionRequest) { other.IdempotencyKey = in.GetIdempotencyKey() }), codes.AlreadyExists)
 	})
 }
 
 // TestActionsAreForgotten: the table is bounded.
 func TestActionsAreForgotten(t *testing.T) {
 	t.Parallel()
-	subtest(t, "S4_75_WhenTheyAreNotCountedAnyMore", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		old := b.did(p, "add_expense")
-		_, err := b.report(old)
+	onboardingtest.Subtest(t, "S4_75_WhenTheyAreNotCountedAnyMore", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		old := b.Did(p, "add_expense")
+		_, err := b.Report(old)
 		require.NoError(t, err)
-		b.clock.Advance(time.Second)
-		kept := b.did(p, "view_report", func(in *reportAction) { in.OccurredAt = timestamppb.New(b.clock.Now().Add(-365 * day)) })
-		_, err = b.report(kept)
+		b.Clock.Advance(time.Second)
+		kept := b.Did(p, "view_report", func(in *onboardingv1.ReportActionRequest) {
+			in.OccurredAt = timestamppb.New(b.Clock.Now().Add(-365 * onboardingtest.Day))
+		})
+		_, err = b.Report(kept)
 		require.NoError(t, err)
-		b.clock.Advance(postgres.ActionsKept)
-		sweep := retention.Sweep{DB: b.pool, Rules: postgres.Rules(postgres.Kept{}), Log: slog.New(slog.DiscardHandler), Now: b.clock.Now}
+		b.Clock.Advance(postgres.ActionsKept)
+		sweep := retention.Sweep{DB: b.Pool, Rules: postgres.Rules(postgres.Kept{}), Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now}
 		require.NoError(t, sweep.Pass(t.Context()))
-		again, err := b.report(kept)
+		again, err := b.Report(kept)
 		require.NoError(t, err)
 		require.True(t, again.GetDuplicate(), "by when it was reported, not by when it was")
-		require.Equal(t, 1, b.engaged(p).Expenses)
+		require.Equal(t, 1, b.Engaged(p).Expenses)
 	})
 }
 
@@ -264,57 +223,61 @@ func TestActionsAreForgotten(t *testing.T) {
 func TestActionIsActivity(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S4_39_FirstActionBeginsARow", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		in := b.did(p, "view_report")
-		_, err := b.report(in)
+	onboardingtest.Subtest(t, "S4_39_FirstActionBeginsARow", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		in := b.Did(p, "view_report")
+		_, err := b.Report(in)
 		require.NoError(t, err)
-		require.True(t, b.in(p, rules.Active).Person.LastActivityAt.Equal(b.clock.Now()))
+		require.True(t, b.In(p, rules.Active).Person.LastActivityAt.Equal(b.Clock.Now()))
 		require.Equal(t, []string{"action:" + in.GetIdempotencyKey()},
-			listed[string](b, `select cause from engagement_state_transitions where profile_id = $1`, p.ID))
-		b.tells(p, engagement.EventStateChanged, "to", "active")
+			onboardingtest.List[string](b.Bundle, `select cause from engagement_state_transitions where profile_id = $1`, p.ID))
+		b.Tells(p, engagement.EventStateChanged, "to", "active")
 	})
 
-	subtest(t, "S4_43_ReturnsFromAGoodbye", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "S4_43_ReturnsFromAGoodbye", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
-		b.reports(p, "edit_category")
-		b.reports(p, "view_report")
+		b.Reports(p, "edit_category")
+		b.Reports(p, "view_report")
 		b.celebrated(p, 3)
-		require.Zero(t, b.count(`select count(*) from engagement_outreach where event_type <> 'goodbye' and transition_id is not null`),
+		require.Zero(t, b.Count(`select count(*) from engagement_outreach where event_type <> 'goodbye' and transition_id is not null`),
 			"no transition asks for a celebration")
-		b.in(p, rules.Active)
-		require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d, rules.UserMessage}, b.triggers(p))
+		b.In(p, rules.Active)
+		require.Equal(t, []rules.Trigger{rules.UserMessage, rules.Inactivity14d, rules.UserMessage}, b.Triggers(p))
 	})
 
-	subtest(t, "S4_82_WithdrawsAGoodbyeThatWaits", setup, func(t *testing.T, b *bundle) {
-		p := b.goodbyeQueued()
-		b.reports(p, "view_report")
-		b.in(p, rules.Active)
-		require.Equal(t, 1, b.outreach(p, rules.Goodbye, "cancelled", "returned"))
+	onboardingtest.Subtest(t, "S4_82_WithdrawsAGoodbyeThatWaits", setup, func(t *testing.T, b *bundle) {
+		p := b.GoodbyeQueued()
+		b.Reports(p, "view_report")
+		b.In(p, rules.Active)
+		require.Equal(t, 1, b.Outreach(p, rules.Goodbye, "cancelled", "returned"))
 	})
 
-	subtest(t, "S4_41_OldActionMovesNobody", setup, func(t *testing.T, b *bundle) {
-		p, stranger := b.asked(), b.person()
-		b.reports(p, "view_report", func(in *reportAction) { in.OccurredAt = timestamppb.New(b.engaged(p).Person.LastActivityAt) })
-		b.in(p, rules.GoodbyeSent)
-		b.reports(stranger, "view_report", func(in *reportAction) { in.OccurredAt = timestamppb.New(b.clock.Now().Add(-14 * day)) })
-		require.False(t, b.engaged(stranger).Known, "an import begins nothing that a run would say goodbye to")
-		require.True(t, b.engaged(stranger).Progress.Tier3.Done["view_report"])
+	onboardingtest.Subtest(t, "S4_41_OldActionMovesNobody", setup, func(t *testing.T, b *bundle) {
+		p, stranger := b.asked(), b.Person()
+		b.Reports(p, "view_report", func(in *onboardingv1.ReportActionRequest) {
+			in.OccurredAt = timestamppb.New(b.Engaged(p).Person.LastActivityAt)
+		})
+		b.In(p, rules.GoodbyeSent)
+		b.Reports(stranger, "view_report", func(in *onboardingv1.ReportActionRequest) {
+			in.OccurredAt = timestamppb.New(b.Clock.Now().Add(-14 * onboardingtest.Day))
+		})
+		require.False(t, b.Engaged(stranger).Known, "an import begins nothing that a run would say goodbye to")
+		require.True(t, b.Engaged(stranger).Progress.Tier3.Done["view_report"])
 	})
 }
 
 func TestHints(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S4_66_FirstExpenseAndThirdOfACategory", setup, func(t *testing.T, b *bundle) {
-		p, brazilian := b.person(), b.person()
-		b.exec(`update profiles set locale = 'pt-BR' where id = $1`, brazilian.ID)
-		b.clock.Advance(time.Hour)
+	onboardingtest.Subtest(t, "S4_66_FirstExpenseAndThirdOfACategory", setup, func(t *testing.T, b *bundle) {
+		p, brazilian := b.Person(), b.Person()
+		b.Exec(`update profiles set locale = 'pt-BR' where id = $1`, brazilian.ID)
+		b.Clock.Advance(time.Hour)
 		hints := func(p conversation.Profile) (all []string) {
 			for _, category := range []string{"Food", "food", "rent", " FOOD "} {
-				all = append(all, b.reports(p, "add_expense", inCategory(category)).GetHint())
+				all = append(all, b.Reports(p, "add_expense", onboardingtest.InCategory(category)).GetHint())
 			}
-			return append(all, b.reports(p, "edit_category", inCategory("food")).GetHint())
+			return append(all, b.Reports(p, "edit_category", onboardingtest.InCategory("food")).GetHint())
 		}
 		require.Equal(t, []string{
 			"By the way, you can file this under any category you like, even one you make up.", "", "",
@@ -326,67 +289,69 @@ func TestHints(t *testing.T) {
 		}, hints(brazilian))
 	})
 
-	subtest(t, "S4_66_MonthIsThatOfThePerson", setup, func(t *testing.T, b *bundle) {
-		p, other := b.person(), b.person()
-		b.exec(`update profiles set time_zone = 'America/Sao_Paulo'`)
-		b.clock.Advance(time.Date(2026, 12, 1, 2, 30, 0, 0, time.UTC).Sub(b.clock.Now())) // still November there
-		b.reports(p, "add_expense", inCategory("food"))
-		b.reports(p, "add_expense", inCategory("food"))
+	onboardingtest.Subtest(t, "S4_66_MonthIsThatOfThePerson", setup, func(t *testing.T, b *bundle) {
+		p, other := b.Person(), b.Person()
+		b.Exec(`update profiles set time_zone = 'America/Sao_Paulo'`)
+		b.Clock.Advance(time.Date(2026, 12, 1, 2, 30, 0, 0, time.UTC).Sub(b.Clock.Now())) // still November there
+		b.Reports(p, "add_expense", onboardingtest.InCategory("food"))
+		b.Reports(p, "add_expense", onboardingtest.InCategory("food"))
 		for _, hint := range []string{"By the way", "", "Curious how food adds up"} { // all three in November there
-			text := b.reports(other, "add_expense", inCategory("food")).GetHint()
+			text := b.Reports(other, "add_expense", onboardingtest.InCategory("food")).GetHint()
 			require.True(t, strings.HasPrefix(text, hint))
 			require.Equal(t, hint == "", text == "")
 		}
-		b.clock.Advance(time.Hour)
-		require.Empty(t, b.reports(p, "add_expense", inCategory("food")).GetHint())
-		b.reports(p, "add_expense", inCategory("food"))
-		require.NotEmpty(t, b.reports(p, "add_expense", inCategory("food")).GetHint())
+		b.Clock.Advance(time.Hour)
+		require.Empty(t, b.Reports(p, "add_expense", onboardingtest.InCategory("food")).GetHint())
+		b.Reports(p, "add_expense", onboardingtest.InCategory("food"))
+		require.NotEmpty(t, b.Reports(p, "add_expense", onboardingtest.InCategory("food")).GetHint())
 	})
 
-	subtest(t, "S4_66_NoneAfterTierTwoNorWithTipsOff", setup, func(t *testing.T, b *bundle) {
-		p, quiet := b.person(), b.known()
-		b.tier(p, 2)
-		require.Empty(t, b.reports(p, "add_expense").GetHint())
-		b.reply(quiet, "stop tips")
-		require.Empty(t, b.reports(quiet, "add_expense").GetHint())
+	onboardingtest.Subtest(t, "S4_66_NoneAfterTierTwoNorWithTipsOff", setup, func(t *testing.T, b *bundle) {
+		p, quiet := b.Person(), b.Known()
+		b.Tier(p, 2)
+		require.Empty(t, b.Reports(p, "add_expense").GetHint())
+		b.Reply(quiet, "stop tips")
+		require.Empty(t, b.Reports(quiet, "add_expense").GetHint())
 	})
 }
 
 func TestReportIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		change func(b *bundle, in *reportAction)
+		change func(b *bundle, in *onboardingv1.ReportActionRequest)
 		says   string
 	}{
-		"AnUnknownAction": {func(_ *bundle, in *reportAction) { in.Action = "dance" }, `action "dance" must be one of add_expense, edit_category`},
-		"AnUnknownSource": {func(_ *bundle, in *reportAction) { in.Source = "fax" }, "must be nlp, command or web"},
-		"TheFuture": {func(b *bundle, in *reportAction) {
-			in.OccurredAt = timestamppb.New(b.clock.Now().Add(5*time.Minute + time.Second))
+		"AnUnknownAction": {func(_ *bundle, in *onboardingv1.ReportActionRequest) { in.Action = "dance" }, `action "dance" must be one of add_expense, edit_category`},
+		"AnUnknownSource": {func(_ *bundle, in *onboardingv1.ReportActionRequest) { in.Source = "fax" }, "must be nlp, command or web"},
+		"TheFuture": {func(b *bundle, in *onboardingv1.ReportActionRequest) {
+			in.OccurredAt = timestamppb.New(b.Clock.Now().Add(5*time.Minute + time.Second))
 		}, "occurred_at must be there and at most 5 minutes ahead"},
-		"AConfidenceAboveOne": {func(_ *bundle, in *reportAction) {
+		"AConfidenceAboveOne": {func(_ *bundle, in *onboardingv1.ReportActionRequest) {
 			too := 1.5
 			in.Source, in.Confidence = "nlp", &too
 		}, "confidence 1.5 must be 0 to 1"},
-		"NoKey":           {func(_ *bundle, in *reportAction) { in.IdempotencyKey = "" }, "idempotency_key must be 1 to 200 characters"},
-		"ALongKey":        {func(_ *bundle, in *reportAction) { in.IdempotencyKey = strings.Repeat("k", 201) }, "idempotency_key must be"},
-		"ALongAttribute":  {func(_ *bundle, in *reportAction) { inCategory(strings.Repeat("x", 201))(in) }, "attributes must have keys of 1 to 60"},
-		"AnAttributeWith": {func(_ *bundle, in *reportAction) { inCategory("a\x00b")(in) }, "attributes must have keys"},
-		"OddIncome": {func(_ *bundle, in *reportAction) {
+		"NoKey":    {func(_ *bundle, in *onboardingv1.ReportActionRequest) { in.IdempotencyKey = "" }, "idempotency_key must be 1 to 200 characters"},
+		"ALongKey": {func(_ *bundle, in *onboardingv1.ReportActionRequest) { in.IdempotencyKey = strings.Repeat("k", 201) }, "idempotency_key must be"},
+		"ALongAttribute": {func(_ *bundle, in *onboardingv1.ReportActionRequest) {
+			onboardingtest.InCategory(strings.Repeat("x", 201))(in)
+		}, "attributes must have keys of 1 to 60"},
+		"AnAttributeWith": {func(_ *bundle, in *onboardingv1.ReportActionRequest) { onboardingtest.InCategory("a\x00b")(in) }, "attributes must have keys"},
+		"OddIncome": {func(_ *bundle, in *onboardingv1.ReportActionRequest) {
 			in.Attributes = map[string]string{"income": "perhaps"}
 		}, "attributes.income must be true or false"},
-		"NoUUID": {func(_ *bundle, in *reportAction) { in.ProfileId = "ada" }, "profile_id must be a UUID"},
+		"NoUUID": {func(_ *bundle, in *onboardingv1.ReportActionRequest) { in.ProfileId = "ada" }, "profile_id must be a UUID"},
 	} {
-		subtest(t, "S4_67_Refuses"+name, setup, func(_ *testing.T, b *bundle) {
-			in := b.did(b.person(), "add_expense")
+		onboardingtest.Subtest(t, "S4_67_Refuses"+name, setup, func(_ *testing.T, b *bundle) {
+			in := b.Did(b.Person(), "add_expense")
 			tt.change(b, in)
 			b.refused(in, codes.InvalidArgument, tt.says)
 		})
 	}
 
-	subtest(t, "S4_67_NamesAllProblemsAndRefusesAnUnknownPerson", setup, func(_ *testing.T, b *bundle) {
-		p := b.person()
-		b.refused(b.did(p, "dance", func(in *reportAction) { in.Source, in.IdempotencyKey = "fax", "" }), codes.InvalidArgument, "action", "source", "idempotency_key")
-		b.refused(b.did(conversation.Profile{ID: newID()}, "add_expense"), codes.NotFound)
+	onboardingtest.Subtest(t, "S4_67_NamesAllProblemsAndRefusesAnUnknownPerson", setup, func(_ *testing.T, b *bundle) {
+		p := b.Person()
+		b.refused(b.Did(p, "dance", func(in *onboardingv1.ReportActionRequest) { in.Source, in.IdempotencyKey = "fax", "" }), codes.InvalidArgument, "action", "source", "idempotency_key")
+		b.refused(b.Did(conversation.Profile{ID: onboardingtest.NewID()}, "add_expense"), codes.NotFound)
 	})
 }
 
@@ -399,14 +364,14 @@ func TestActionsAtOnce(t *testing.T) {
 		b := setup(t)
 		decided := rules.DefaultConfig()
 		rapid.Check(t, func(t *rapid.T) {
-			p := b.person()
+			p := b.Person()
 			reports := rapid.SliceOfN(rapid.SampledFrom(decided.Actions()), 1, 16).Draw(t, "actions")
 			want, expenses := rules.Progress{}, 0
-			answers := make(chan *actionReported, 2*len(reports))
+			answers := make(chan *onboardingv1.ReportActionResponse, 2*len(reports))
 			var all sync.WaitGroup
 			for _, name := range reports {
-				in := b.did(p, name, nlp)
-				want = decided.Record(want, rules.Action{Name: name, OccurredAt: b.clock.Now()}, p.CreatedAt, false, b.clock.Now()).Progress
+				in := b.Did(p, name, onboardingtest.NLP)
+				want = decided.Record(want, rules.Action{Name: name, OccurredAt: b.Clock.Now()}, p.CreatedAt, false, b.Clock.Now()).Progress
 				if name == rules.AddExpense {
 					expenses++
 				}
@@ -428,7 +393,7 @@ func TestActionsAtOnce(t *testing.T) {
 					magic++
 				}
 			}
-			v := b.engaged(p)
+			v := b.Engaged(p)
 			require.Equal(t, len(reports), fresh)
 			require.Equal(t, asStored(t, want), asStored(t, v.Progress))
 			require.Equal(t, expenses, v.Expenses)
@@ -437,8 +402,8 @@ func TestActionsAtOnce(t *testing.T) {
 			require.LessOrEqual(t, magic, 1)
 			slices.Sort(completed)
 			require.Equal(t, slices.Compact(slices.Clone(completed)), completed, "no tier is completed twice")
-			require.Equal(t, len(completed), b.outreach(p, rules.TierUnlock, "pending", ""))
-			require.Len(t, b.triggers(p), 1)
+			require.Equal(t, len(completed), b.Outreach(p, rules.TierUnlock, "pending", ""))
+			require.Len(t, b.Triggers(p), 1)
 		})
 	})
 }
@@ -447,50 +412,50 @@ func TestActionsAtOnce(t *testing.T) {
 func TestActionIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S4_66_AfterAnotherExpense", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.reports(p, "add_expense", inCategory("food"))
-		b.current().ports.beforeApply = func() { require.Empty(t, b.reports(p, "add_expense", inCategory("food")).GetHint()) }
-		require.NotEmpty(t, b.reports(p, "add_expense", inCategory("food")).GetHint(), "it is the third")
-		require.Equal(t, 3, b.engaged(p).Expenses)
+	onboardingtest.Subtest(t, "S4_66_AfterAnotherExpense", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Reports(p, "add_expense", onboardingtest.InCategory("food"))
+		b.Current().Ports.BeforeApply = func() { require.Empty(t, b.Reports(p, "add_expense", onboardingtest.InCategory("food")).GetHint()) }
+		require.NotEmpty(t, b.Reports(p, "add_expense", onboardingtest.InCategory("food")).GetHint(), "it is the third")
+		require.Equal(t, 3, b.Engaged(p).Expenses)
 	})
 
-	subtest(t, "S4_65_AfterTheMagicMoment", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.reports(p, "view_report")
-		b.current().ports.beforeApply = func() { require.True(t, b.reports(p, "view_report", nlp).GetMagicMoment()) }
-		require.False(t, b.reports(p, "view_report", nlp).GetMagicMoment())
-		b.tells(p, engagement.EventMagicMoment, "action", "view_report")
+	onboardingtest.Subtest(t, "S4_65_AfterTheMagicMoment", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Reports(p, "view_report")
+		b.Current().Ports.BeforeApply = func() { require.True(t, b.Reports(p, "view_report", onboardingtest.NLP).GetMagicMoment()) }
+		require.False(t, b.Reports(p, "view_report", onboardingtest.NLP).GetMagicMoment())
+		b.Tells(p, engagement.EventMagicMoment, "action", "view_report")
 	})
 
-	subtest(t, "S4_69_AfterTipsWereSwitchedOff", setup, func(_ *testing.T, b *bundle) {
-		p := b.known()
-		b.reports(p, "view_report")
-		b.current().ports.beforeApply = func() { b.reply(p, "stop tips") }
-		require.Equal(b.t, []int32{3}, b.reports(p, "edit_category").GetCompleted())
+	onboardingtest.Subtest(t, "S4_69_AfterTipsWereSwitchedOff", setup, func(_ *testing.T, b *bundle) {
+		p := b.Known()
+		b.Reports(p, "view_report")
+		b.Current().Ports.BeforeApply = func() { b.Reply(p, "stop tips") }
+		require.Equal(b.T, []int32{3}, b.Reports(p, "edit_category").GetCompleted())
 		b.celebrated(p)
 	})
 
-	subtest(t, "S4_40_AfterAMessage", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "S4_40_AfterAMessage", setup, func(t *testing.T, b *bundle) {
 		p := b.asked()
-		b.current().ports.beforeApply = func() {
-			b.clock.Advance(time.Second)
-			b.reply(p, "2")
+		b.Current().Ports.BeforeApply = func() {
+			b.Clock.Advance(time.Second)
+			b.Reply(p, "2")
 		}
-		b.reports(p, "view_report")
-		b.in(p, rules.RemindLater)
-		require.Equal(t, 1, b.count(`select count(*) from engagement_actions`))
+		b.Reports(p, "view_report")
+		b.In(p, rules.RemindLater)
+		require.Equal(t, 1, b.Count(`select count(*) from engagement_actions`))
 	})
 }
 
 // reportsAtLast is a call of the host application, which repeats it while it is told to.
-func (b *bundle) reportsAtLast(in *reportAction) *actionReported {
+func (b *bundle) reportsAtLast(in *onboardingv1.ReportActionRequest) *onboardingv1.ReportActionResponse {
 	for {
-		out, err := b.report(in)
+		out, err := b.Report(in)
 		refusal, known := rpc.ErrorFrom(err)
 		if err == nil || !known || refusal.Code != codes.Unavailable {
 			if err != nil {
-				b.t.Error(err) // require would end the wrong goroutine
+				b.T.Error(err) // require would end the wrong goroutine
 			}
 			return out
 		}

@@ -16,6 +16,7 @@ import (
 	"paceline.internal/platform/telemetry"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 const onboardingMethods = "paceline.onboarding.v1.OnboardingService/"
@@ -42,15 +43,15 @@ func TestAudit(t *testing.T) {
 		return entries
 	}
 
-	subtest(t, "AChangeAndAReadLeaveWhoWhatAndAboutWhom", setup, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "AChangeAndAReadLeaveWhoWhatAndAboutWhom", setup, func(t *testing.T, w *world) {
 		p, s := w.enrolled("+5511987650001")
-		caller := rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: orgID, Client: "192.0.2.7"}
+		caller := rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: onboardingtest.OrgID, Client: "192.0.2.7"}
 		ctx := rpc.WithPrincipal(telemetry.WithRequestID(t.Context(), "r-1"), caller)
 		_, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
 		require.NoError(t, err)
-		_, err = w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: newID()})
+		_, err = w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: onboardingtest.NewID()})
 		require.Equal(t, codes.NotFound, status.Code(err))
-		_, err = w.client.GetSession(w.as(rpc.RoleUser, p.GetProfileId(), orgID), &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
+		_, err = w.client.GetSession(w.as(rpc.RoleUser, p.GetProfileId(), onboardingtest.OrgID), &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
 		require.NoError(t, err)
 
 		found := listed(t, w, &onboardingv1.ListAuditRequest{Method: onboardingMethods + "GetSession"})
@@ -87,7 +88,7 @@ func TestAudit(t *testing.T) {
 		require.Empty(t, own.GetEntries()[0].GetOutcome(), "this very call, which is under way")
 	})
 
-	subtest(t, "WhatACallWritesSaysWhoMadeIt", setup, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "WhatACallWritesSaysWhoMadeIt", setup, func(t *testing.T, w *world) {
 		p, s := w.enrolled("+5511987650001")
 		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId(), Reason: "asked for"})
 		require.NoError(t, err)
@@ -99,7 +100,7 @@ func TestAudit(t *testing.T) {
 			require.NotEmpty(t, e.GetActor().GetRequestId())
 		}
 		require.NotEmpty(t, got.GetTimeline())
-		own, err := w.client.GetSession(w.as(rpc.RoleUser, p.GetProfileId(), orgID), &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
+		own, err := w.client.GetSession(w.as(rpc.RoleUser, p.GetProfileId(), onboardingtest.OrgID), &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()})
 		require.NoError(t, err)
 		require.Nil(t, own.GetTimeline()[0].GetActor(), "where operators call from is not for the person")
 
@@ -108,7 +109,7 @@ func TestAudit(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, "operator-1", settings.GetSettings().GetUpdatedBy().GetSubject())
-		seen, err := w.client.GetSettings(w.as(rpc.RoleApp, "shop", orgID), &onboardingv1.GetSettingsRequest{})
+		seen, err := w.client.GetSettings(w.as(rpc.RoleApp, "shop", onboardingtest.OrgID), &onboardingv1.GetSettingsRequest{})
 		require.NoError(t, err)
 		require.Nil(t, seen.GetSettings().GetUpdatedBy())
 
@@ -118,17 +119,17 @@ func TestAudit(t *testing.T) {
 			Event: &onboardingv1.EnqueueWebhookJobRequest_Payload{Payload: &structpb.Struct{}}, At: timestamppb.New(w.clock.Now().Add(time.Hour)),
 		})
 		require.NoError(t, err)
-		cancelled, err := jobs.CancelWebhookJob(w.as(rpc.RoleOperator, "operator-2", orgID), &onboardingv1.CancelWebhookJobRequest{JobId: stored.GetJobId()})
+		cancelled, err := jobs.CancelWebhookJob(w.as(rpc.RoleOperator, "operator-2", onboardingtest.OrgID), &onboardingv1.CancelWebhookJobRequest{JobId: stored.GetJobId()})
 		require.NoError(t, err)
 		require.Equal(t, "operator-2", cancelled.GetJob().GetActor().GetSubject())
 		require.Len(t, listed(t, w, &onboardingv1.ListAuditRequest{TargetId: stored.GetJobId()}), 2, "stored, and cancelled")
 	})
 
-	subtest(t, "ACallThatCannotBeKeptIsNotMade", setup, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "ACallThatCannotBeKeptIsNotMade", setup, func(t *testing.T, w *world) {
 		p, _ := w.enrolled("+5511987650001")
 		_, err := pgtest.Owner(t, w.pool).Exec(t.Context(), `alter table audit add constraint full_disk check (subject <> 'ada')`)
 		require.NoError(t, err)
-		ada := w.as(rpc.RoleOperator, "ada", orgID)
+		ada := w.as(rpc.RoleOperator, "ada", onboardingtest.OrgID)
 		_, err = w.client.HoldProfile(ada, &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId()})
 		require.Equal(t, codes.Unavailable, status.Code(err))
 		_, err = w.client.GetProfile(ada, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
@@ -138,10 +139,10 @@ func TestAudit(t *testing.T) {
 		require.False(t, got.GetProfile().GetHold())
 	})
 
-	subtest(t, "OrganisationsSeeTheirOwn", setup, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "OrganisationsSeeTheirOwn", setup, func(t *testing.T, w *world) {
 		p, _ := w.enrolled("+5511987650001")
-		w.messaging.Kept(orgID, kept(w.clock.Now(), "operator-1"))
-		elsewhere := w.as(rpc.RoleOperator, "operator-2", newID())
+		w.messaging.Kept(onboardingtest.OrgID, kept(w.clock.Now(), "operator-1"))
+		elsewhere := w.as(rpc.RoleOperator, "operator-2", onboardingtest.NewID())
 		_, err := w.client.GetProfile(elsewhere, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
 		require.Equal(t, codes.NotFound, status.Code(err))
 		theirs, err := w.client.ListAudit(elsewhere, &onboardingv1.ListAuditRequest{})
@@ -154,13 +155,13 @@ func TestAudit(t *testing.T) {
 		}
 	})
 
-	subtest(t, "PagesMergeWhatBothServicesHaveKept", setup, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "PagesMergeWhatBothServicesHaveKept", setup, func(t *testing.T, w *world) {
 		var want []string
 		for i := range 7 {
 			w.clock.Advance(time.Second)
 			if i%2 == 0 {
 				e := kept(w.clock.Now(), "operator-1")
-				w.messaging.Kept(orgID, e)
+				w.messaging.Kept(onboardingtest.OrgID, e)
 				want = append(want, e.GetMethod())
 				continue
 			}
@@ -186,10 +187,10 @@ func TestAudit(t *testing.T) {
 
 		w.messaging.SetDown(true)
 		_, err := w.client.ListAudit(w.operator(), &onboardingv1.ListAuditRequest{})
-		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+		onboardingtest.Refused(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
 	})
 
-	subtest(t, "WhatIsNoFilterIsRefused", setup, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "WhatIsNoFilterIsRefused", setup, func(t *testing.T, w *world) {
 		for _, in := range []*onboardingv1.ListAuditRequest{
 			{ProfileId: "ada"},
 			{TargetId: "x"},
@@ -201,7 +202,7 @@ func TestAudit(t *testing.T) {
 			{Since: &timestamppb.Timestamp{Seconds: 1 << 40}},
 		} {
 			_, err := w.client.ListAudit(w.operator(), in)
-			refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -18,79 +19,79 @@ import (
 func TestCaps(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "SequenceThatMeetsACapForHoursIsNotParkedAndGoesOn", setup, func(t *testing.T, b *bundle) {
-		p, r := b.explained()
-		b.reply(p, "yes")
-		b.pass(4 * time.Second)
-		b.messaging.SetFull(true)
+	onboardingtest.Subtest(t, "SequenceThatMeetsACapForHoursIsNotParkedAndGoesOn", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Explained()
+		b.Reply(p, "yes")
+		b.Pass(4 * time.Second)
+		b.Messaging.SetFull(true)
 		b.lasts(90 * time.Minute)
-		require.Equal(t, session.Active, b.session(r.ID).Status)
-		b.messaging.SetFull(false)
-		b.until(func() bool { return b.session(r.ID).Token == session.AwaitingInterviewStart })
-		require.Equal(t, whole, b.sequence(p))
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
+		b.Messaging.SetFull(false)
+		b.Until(func() bool { return b.Session(r.ID).Token == session.AwaitingInterviewStart })
+		require.Equal(t, onboardingtest.Whole, b.Sequence(p))
 	})
 
-	subtest(t, "WhatAPersonWritesDoesNotWaitBehindAnOpening", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.messaging.SetFull(true)
-		r := b.activate(p)
+	onboardingtest.Subtest(t, "WhatAPersonWritesDoesNotWaitBehindAnOpening", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Messaging.SetFull(true)
+		r := b.Activate(p)
 		require.Equal(t, session.Active, r.Status)
-		b.work()
-		require.Empty(t, b.messaging.Taken(p.Phone))
-		b.reply(p, "STOP")
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		b.messaging.SetFull(false)
-		b.pass(time.Minute)
-		require.Empty(t, b.messaging.Taken(p.Phone))
+		b.Work()
+		require.Empty(t, b.Messaging.Taken(p.Phone))
+		b.Reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		b.Messaging.SetFull(false)
+		b.Pass(time.Minute)
+		require.Empty(t, b.Messaging.Taken(p.Phone))
 	})
 
-	subtest(t, "OpeningIsSentWhenThereIsRoom", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.messaging.SetFull(true)
-		r := b.activate(p)
+	onboardingtest.Subtest(t, "OpeningIsSentWhenThereIsRoom", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Messaging.SetFull(true)
+		r := b.Activate(p)
 		b.lasts(2 * time.Hour)
-		b.messaging.SetFull(false)
-		b.until(func() bool { return len(b.messaging.Taken(p.Phone)) == 1 })
-		require.Equal(t, session.Active, b.session(r.ID).Status)
+		b.Messaging.SetFull(false)
+		b.Until(func() bool { return len(b.Messaging.Taken(p.Phone)) == 1 })
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
 	})
 }
 
 func TestActivationsOfADay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.current().service.ActivationsPerDay = 3
-	p := b.person()
+	b.Current().Service.ActivationsPerDay = 3
+	p := b.Person()
 	for range 3 {
-		b.resets(b.activate(p))
-		b.clock.Advance(time.Hour)
+		b.Resets(b.Activate(p))
+		b.Clock.Advance(time.Hour)
 	}
-	_, err := b.activates(p, nil)
-	refuses(t, err, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS)
+	_, err := b.Activates(p, nil)
+	onboardingtest.Refused(t, err, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS)
 	refused, _ := rpc.ErrorFrom(err)
 	require.Equal(t, 21*time.Hour, refused.RetryAfter)
-	require.Equal(t, 3, b.sessions())
-	b.activated() // another person
-	b.clock.Advance(refused.RetryAfter)
-	open := b.activate(p)
-	_, err = b.activates(p, nil)
+	require.Equal(t, 3, b.Sessions())
+	b.Activated() // another person
+	b.Clock.Advance(refused.RetryAfter)
+	open := b.Activate(p)
+	_, err = b.Activates(p, nil)
 	require.NoError(t, err, "the session that is open is no other one")
-	b.resets(open)
-	_, err = b.activates(p, nil)
-	refuses(t, err, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS)
+	b.Resets(open)
+	_, err = b.Activates(p, nil)
+	onboardingtest.Refused(t, err, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS)
 }
 
 func TestNumbersThatAreNotTexted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	people := b.current().service
-	_, _, err := people.Enrol(t.Context(), orgID, conversation.Person{Phone: "+1 900 234 5678", FirstName: "Ana"})
+	people := b.Current().Service
+	_, _, err := people.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+1 900 234 5678", FirstName: "Ana"})
 	require.ErrorIs(t, err, phone.ErrRefused)
-	p := b.person()
+	p := b.Person()
 	satellite := "+881612345678"
-	_, err = people.ChangeProfile(t.Context(), orgID, p.ID, conversation.Change{Phone: &satellite})
+	_, err = people.ChangeProfile(t.Context(), onboardingtest.OrgID, p.ID, conversation.Change{Phone: &satellite})
 	require.ErrorIs(t, err, phone.ErrRefused)
 	people.Numbers = phone.Policy{Countries: phone.Countries{"US"}} // and theirs is Brazil's
-	_, err = b.activates(p, nil)
-	refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED)
-	require.Empty(t, b.messaging.Taken(p.Phone))
+	_, err = b.Activates(p, nil)
+	onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED)
+	require.Empty(t, b.Messaging.Taken(p.Phone))
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 func TestAModelIsConfiguredWhollyOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	whole := map[string]string{
-		"CLASSIFIER_URL": "https://models.example/v1", "CLASSIFIER_MODEL": "small", "CLASSIFIER_API_KEY": "s3cret", "CLASSIFIER_ORGS": orgID + ", " + orgID,
+		"CLASSIFIER_URL": "https://models.example/v1", "CLASSIFIER_MODEL": "small", "CLASSIFIER_API_KEY": "s3cret", "CLASSIFIER_ORGS": onboardingtest.OrgID + ", " + onboardingtest.OrgID,
 	}
 	with := func(change func(map[string]string)) map[string]string {
 		environ, model := complete(), maps.Clone(whole)

@@ -18,6 +18,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 // complete is the least environment that the service starts with.
@@ -37,7 +38,7 @@ func TestLoadConfig(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []any{5, "10000 * pow(2, retried)", "https://qstash.upstash.io", false}, []any{cfg.QStashRetries, cfg.QStashRetryDelay, cfg.QStashURL.String(), cfg.SchedulingDisabled})
 		require.Equal(t, []any{time.Second, time.Minute, 5}, []any{cfg.AlarmRelayInterval, cfg.AlarmOverdueGrace, cfg.AlarmMaxGenerations})
-		require.Equal(t, []string{":9001", ":9101", ":9002", orgID}, []string{cfg.Addr.String(), cfg.OpsAddr.String(), cfg.MessagingAddr.String(), cfg.DefaultOrgID})
+		require.Equal(t, []string{":9001", ":9101", ":9002", onboardingtest.OrgID}, []string{cfg.Addr.String(), cfg.OpsAddr.String(), cfg.MessagingAddr.String(), cfg.DefaultOrgID})
 	})
 
 	t.Run("S0_06_EverythingThatIsWrongIsReportedAtOnce", func(t *testing.T) {
@@ -158,7 +159,7 @@ func write(t *testing.T, dir, name, content string) string {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S0_06_PassesWhenEverythingIsInOrder", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "S0_06_PassesWhenEverythingIsInOrder", newWorld, func(t *testing.T, w *world) {
 		w.environ["ONBOARDING_ADDR"], w.environ["QUIET_HOURS_DEFAULT"] = "127.0.0.1:9001", "08:00-21:00"
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
@@ -185,7 +186,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 \z`, report.String())
 	})
 
-	subtest(t, "WarnsOfCopyInALanguageThatNoProfileCanHave", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "WarnsOfCopyInALanguageThatNoProfileCanHave", newWorld, func(t *testing.T, w *world) {
 		copies := t.TempDir()
 		require.NoError(t, os.CopyFS(copies, os.DirFS(filepath.Join("catalog", "copy"))))
 		english, err := os.ReadFile(filepath.Join(copies, "2026-11.en.json"))
@@ -199,7 +200,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		require.Regexp(t, `(?m)^warning +flow and copy +.*texts in \[es\], which are sent to nobody: the locale of a profile is one of \[en pt-BR\]`, report.String())
 	})
 
-	subtest(t, "WarnsWhenQuietHoursAreOff", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "WarnsWhenQuietHoursAreOff", newWorld, func(t *testing.T, w *world) {
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		var report strings.Builder
@@ -207,7 +208,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		require.Regexp(t, `(?m)^warning +quiet hours +texts are sent at any hour.*\n +to mend: set QUIET_HOURS_DEFAULT`, report.String())
 	})
 
-	subtest(t, "WarnsOfSignsThatMakeATextDearer", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "WarnsOfSignsThatMakeATextDearer", newWorld, func(t *testing.T, w *world) {
 		for text, want := range map[string]string{
 			"Sorry about that \U0001f44b": `(?m)^warning +engagement +GSM-7 does not have .*: ENGAGEMENT_APOLOGY in en \("\\U0001f44b"\)`,
 			"Sorry – that’s all":          `(?m)^ok +engagement`, // it is written with a hyphen and an apostrophe of GSM-7
@@ -225,15 +226,15 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		}
 	})
 
-	subtest(t, "WarnsOfPeopleWhoseQuietHoursGoByUTC", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "WarnsOfPeopleWhoseQuietHoursGoByUTC", newWorld, func(t *testing.T, w *world) {
 		ctx := platform.AcrossOrganisations(t.Context())
 		_, err := w.pool.Exec(ctx, `insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
-			values (gen_random_uuid(), $1, '+18005550143', 'Ana', 'en', '', $2, $2)`, orgID, time.Unix(0, 0))
+			values (gen_random_uuid(), $1, '+18005550143', 'Ana', 'en', '', $2, $2)`, onboardingtest.OrgID, time.Unix(0, 0))
 		require.NoError(t, err)
 		warning := regexp.MustCompile(`(?m)^warning +time zones +1 of the newest 1 people, of 1 organisations, have no time zone`)
 		for _, zone := range []string{"UTC", "America/Chicago"} {
 			_, err := w.pool.Exec(ctx, `insert into organisation_settings (org_id, time_zone, updated_at) values ($1, $2, $3)
-				on conflict (org_id) do update set time_zone = excluded.time_zone`, orgID, zone, time.Unix(0, 0))
+				on conflict (org_id) do update set time_zone = excluded.time_zone`, onboardingtest.OrgID, zone, time.Unix(0, 0))
 			require.NoError(t, err)
 			cfg, err := onboarding.LoadConfig(w.environ)
 			require.NoError(t, err)
@@ -262,14 +263,14 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		"AShortTimelineOfItsOwn":    {decided: `retention = '{"timeline": 399}'`, want: `warning +kept +.*organisations: 0{8}-.* \(timeline_days 399\)\n`},
 		"ALongAuditOfItsOwn":        {decided: `retention = '{"audit": 400}'`, want: `ok +kept `},
 	} {
-		subtest(t, "TellsWithRealAccountsOf"+name, newWorld, func(t *testing.T, w *world) {
+		onboardingtest.Subtest(t, "TellsWithRealAccountsOf"+name, newWorld, func(t *testing.T, w *world) {
 			w.environ["QSTASH_URL"] = "https://127.0.0.1:1" // the real one is not to be called
 			if tt.variable != "" {
 				w.environ[tt.variable] = tt.value
 			}
 			if tt.decided != "" {
 				_, err := w.pool.Exec(platform.AcrossOrganisations(t.Context()), `insert into organisation_settings (org_id, quiet_hours, updated_at)
-					values ($1, true, $2)`, orgID, time.Unix(0, 0))
+					values ($1, true, $2)`, onboardingtest.OrgID, time.Unix(0, 0))
 				require.NoError(t, err)
 				_, err = w.pool.Exec(platform.AcrossOrganisations(t.Context()), `update organisation_settings set `+tt.decided)
 				require.NoError(t, err)
@@ -282,7 +283,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		})
 	}
 
-	subtest(t, "ChecksRedisWhenThereIsOne", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "ChecksRedisWhenThereIsOne", newWorld, func(t *testing.T, w *world) {
 		memory := miniredis.RunT(t)
 		memory.RequireAuth("s3cret")
 		for url, want := range map[string]string{
@@ -322,7 +323,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 failed +clock +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,
 		},
 	} {
-		subtest(t, "Sees"+name, newWorld, func(t *testing.T, w *world) {
+		onboardingtest.Subtest(t, "Sees"+name, newWorld, func(t *testing.T, w *world) {
 			tt.change(t, w.environ)
 			cfg, err := onboarding.LoadConfig(w.environ)
 			require.NoError(t, err)
@@ -333,7 +334,7 @@ failed +clock +not looked at: .*\n +to mend: mend what is wrong with the databas
 		})
 	}
 
-	subtest(t, "S0_06_SaysWhatIsWrongAndHowToMendIt", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "S0_06_SaysWhatIsWrongAndHowToMendIt", newWorld, func(t *testing.T, w *world) {
 		w.environ["QSTASH_TOKEN"], w.environ["ONBOARDING_DATABASE_URL"] = "wrong-token", "postgres://ada:s3cret@127.0.0.1:1/onboarding"
 		w.environ["GRPC_TLS_CERT_FILE"] = "/nowhere/cert.pem"
 		w.environ["GRPC_TLS_KEY_FILE"], w.environ["GRPC_TLS_CA_FILE"] = "/nowhere/key.pem", "/nowhere/ca.pem"

@@ -15,13 +15,14 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 // TestPooler is the service behind a PgBouncer that gives three connections away by the transaction.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "R_20_EveryTenantSeesTheirOwnAndNotificationsWork", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "R_20_EveryTenantSeesTheirOwnAndNotificationsWork", newWorld, func(t *testing.T, w *world) {
 		direct := w.environ["ONBOARDING_DATABASE_URL"]
 		_, err := pgtest.Owner(t, w.pool).Exec(t.Context(), `do $$ begin
 			execute format('alter database %I set statement_timeout = 60000', current_database());
@@ -44,7 +45,7 @@ func TestPooler(t *testing.T) {
 		w.receives("SM2", people[0].GetPhone(), "yes")
 		var readers errgroup.Group
 		for i, p := range people {
-			own, other := w.as(rpc.RoleUser, p.GetProfileId(), orgID), w.as(rpc.RoleOperator, "operator-2", newID())
+			own, other := w.as(rpc.RoleUser, p.GetProfileId(), onboardingtest.OrgID), w.as(rpc.RoleOperator, "operator-2", onboardingtest.NewID())
 			readers.Go(func() error {
 				for range 24 {
 					got, err := w.client.GetProfile(own, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
@@ -70,7 +71,7 @@ func TestPooler(t *testing.T) {
 		require.NoError(t, w.qstash.Idle(t.Context()))
 	})
 
-	subtest(t, "R_20_SaysWhatIsMissing", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "R_20_SaysWhatIsMissing", newWorld, func(t *testing.T, w *world) {
 		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.Pooler(t, w.environ["ONBOARDING_DATABASE_URL"], 3)
 		defer w.run()()
 		code, said := w.read("/readyz")
@@ -85,7 +86,7 @@ func TestPooler(t *testing.T) {
 func TestConnectionThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "R_01_TheRelayGoesOnWhenItsConnectionNeverAnswersAgain", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "R_01_TheRelayGoesOnWhenItsConnectionNeverAnswersAgain", newWorld, func(t *testing.T, w *world) {
 		proxy, through, err := wire.OpenPostgres(t.Context(), w.environ["ONBOARDING_DATABASE_URL"])
 		require.NoError(t, err)
 		w.environ["ONBOARDING_DATABASE_URL"], w.passBound = through, 3*time.Second
@@ -120,7 +121,7 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 		stop()
 	})
 
-	subtest(t, "R_01_AServerThatIsSilentIsGivenUpUntilItAnswers", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "R_01_AServerThatIsSilentIsGivenUpUntilItAnswers", newWorld, func(t *testing.T, w *world) {
 		proxy, through, err := wire.OpenPostgres(t.Context(), w.environ["ONBOARDING_DATABASE_URL"])
 		require.NoError(t, err)
 		w.environ["ONBOARDING_DATABASE_URL"] = through

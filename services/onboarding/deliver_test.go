@@ -9,7 +9,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -23,17 +23,17 @@ func TestUnknownSends(t *testing.T) {
 		{name: "S0_65_AbsentMessagesAreSentAgainByDefault", want: messagingv1.UnknownPolicy_UNKNOWN_POLICY_CONFIRM_ABSENT_THEN_RESEND},
 		{name: "S0_65_NeverDuplicateIsAskedForEveryMessage", file: waitingFlow, want: messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE},
 	} {
-		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			if tt.file != "" {
 				b.follows(tt.file)
 			}
-			p, _ := b.activated()
-			b.reply(p, "no")
-			b.reply(p, "yes")
-			b.reply(p, "yes")
-			b.quiet()
-			require.Len(t, b.messaging.Attempts(), 7)
-			for _, attempt := range b.messaging.Attempts() {
+			p, _ := b.Activated()
+			b.Reply(p, "no")
+			b.Reply(p, "yes")
+			b.Reply(p, "yes")
+			b.Quiet()
+			require.Len(t, b.Messaging.Attempts(), 7)
+			for _, attempt := range b.Messaging.Attempts() {
 				require.Equal(t, tt.want, attempt.GetUnknownPolicy(), attempt.GetIdempotencyKey())
 			}
 		})
@@ -43,15 +43,6 @@ func TestUnknownSends(t *testing.T) {
 // overLimit is longer than a direct message is waited for.
 const overLimit = 31 * time.Minute
 
-// asking is a person who has answered the opening, while every attempt at the explanation meets an outcome.
-func (b *bundle) asking(outcome messagingtest.Outcome) (conversation.Profile, session.Record) {
-	b.t.Helper()
-	p, r := b.activated()
-	b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return outcome })
-	b.reply(p, "yes")
-	return p, b.at(r.ID, session.AwaitingOpeningResponse, "")
-}
-
 func explanationKey(r session.Record) string {
 	return session.DirectKey(r.ProfileID, r.ID, session.TextExplanation, 1)
 }
@@ -59,23 +50,23 @@ func explanationKey(r session.Record) string {
 func TestDirectMessageThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S0_65_OneThatIsInDoubtAgainAfterItWasResumedIsWaitedForAgain", setup, func(t *testing.T, b *bundle) {
-		p, r := b.asking(messagingtest.UnknownMissed)
-		b.clock.Advance(overLimit)
-		b.work()
-		require.Equal(t, session.Stuck, b.session(r.ID).Status)
-		require.True(t, b.messaging.Resolve(explanationKey(r), wasNotSent))
-		b.resumed(r)
-		b.work()
-		require.Equal(t, session.Active, b.session(r.ID).Status, "the attempt has only just been made")
-		b.clock.Advance(overLimit - 2*time.Minute)
-		b.work()
-		require.Equal(t, session.Active, b.session(r.ID).Status)
-		b.messaging.Script(nil)
-		b.messaging.Settle()
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	onboardingtest.Subtest(t, "S0_65_OneThatIsInDoubtAgainAfterItWasResumedIsWaitedForAgain", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Asking(messagingtest.UnknownMissed)
+		b.Clock.Advance(overLimit)
+		b.Work()
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
+		require.True(t, b.Messaging.Resolve(explanationKey(r), onboardingtest.WasNotSent))
+		b.Resumed(r)
+		b.Work()
+		require.Equal(t, session.Active, b.Session(r.ID).Status, "the attempt has only just been made")
+		b.Clock.Advance(overLimit - 2*time.Minute)
+		b.Work()
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
+		b.Messaging.Script(nil)
+		b.Messaging.Settle()
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
 	for _, tt := range []struct {
@@ -86,58 +77,58 @@ func TestDirectMessageThatIsNotTaken(t *testing.T) {
 		{name: "S0_65_OneThatOurOwnAccountMayNotSendIsVisiblyStuck", outcome: messagingtest.Misconfigured, reason: "Twilio 20003: Twilio does not know our account; to do: "},
 		{name: "S0_65_OneThatTwilioNeverTakesIsVisiblyStuck", outcome: messagingtest.Throttle, reason: "asked too much at once"},
 	} {
-		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
-			p, r := b.asking(tt.outcome)
-			b.clock.Advance(overLimit - 2*time.Minute)
-			b.work()
-			require.Equal(t, session.Active, b.session(r.ID).Status)
-			b.clock.Advance(2 * time.Minute)
-			b.work()
-			require.Equal(t, "stuck", b.shown(r.ID).GetStatus())
-			require.Contains(t, b.shown(r.ID).GetReason(), tt.reason)
-			require.Contains(t, b.shown(r.ID).GetReason(), "POST /v1/sessions/"+r.ID+":resume")
-			require.Zero(t, b.count(`select count(*) from webhook_jobs where status <> 'completed'`), "nothing waits behind it")
-			b.messaging.Script(nil)
-			b.resumed(r)
-			b.quiet()
-			require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p, r := b.Asking(tt.outcome)
+			b.Clock.Advance(overLimit - 2*time.Minute)
+			b.Work()
+			require.Equal(t, session.Active, b.Session(r.ID).Status)
+			b.Clock.Advance(2 * time.Minute)
+			b.Work()
+			require.Equal(t, "stuck", b.Shown(r.ID).GetStatus())
+			require.Contains(t, b.Shown(r.ID).GetReason(), tt.reason)
+			require.Contains(t, b.Shown(r.ID).GetReason(), "POST /v1/sessions/"+r.ID+":resume")
+			require.Zero(t, b.Count(`select count(*) from webhook_jobs where status <> 'completed'`), "nothing waits behind it")
+			b.Messaging.Script(nil)
+			b.Resumed(r)
+			b.Quiet()
+			require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
 		})
 	}
 
-	subtest(t, "S0_65_OneThatAnotherCallNeverEndsIsVisiblyStuck", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		body, err := catalog.Default().Render(r.CopyVersion, p.Locale, explanation, p.FirstName)
+	onboardingtest.Subtest(t, "S0_65_OneThatAnotherCallNeverEndsIsVisiblyStuck", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		body, err := catalog.Default().Render(r.CopyVersion, p.Locale, onboardingtest.Explanation, p.FirstName)
 		require.NoError(t, err)
 		begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error)
-		b.messaging.Gate(func(*messagingv1.SendRequest) { close(begun); <-end })
+		b.Messaging.Gate(func(*messagingv1.SendRequest) { close(begun); <-end })
 		go func() {
-			_, err := b.messaging.Send(t.Context(), &sendRequest{OrgId: orgID, To: p.Phone, Body: body, IdempotencyKey: explanationKey(r)})
+			_, err := b.Messaging.Send(t.Context(), &messagingv1.SendRequest{OrgId: onboardingtest.OrgID, To: p.Phone, Body: body, IdempotencyKey: explanationKey(r)})
 			ended <- err
 		}()
 		<-begun
-		b.reply(p, "yes")
-		b.clock.Advance(overLimit)
-		b.work()
-		require.Equal(t, session.Stuck, b.session(r.ID).Status)
-		require.Contains(t, b.session(r.ID).Reason, "another call has been sending message")
+		b.Reply(p, "yes")
+		b.Clock.Advance(overLimit)
+		b.Work()
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
+		require.Contains(t, b.Session(r.ID).Reason, "another call has been sending message")
 		close(end)
 		require.NoError(t, <-ended)
-		b.messaging.Gate(nil)
-		b.resumed(r)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
+		b.Messaging.Gate(nil)
+		b.Resumed(r)
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	subtest(t, "OutageOfMessagingParksNoSession", setup, func(t *testing.T, b *bundle) {
-		p, r := b.asking(messagingtest.Unavailable)
+	onboardingtest.Subtest(t, "OutageOfMessagingParksNoSession", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Asking(messagingtest.Unavailable)
 		for range 3 {
-			b.clock.Advance(overLimit)
-			b.work()
+			b.Clock.Advance(overLimit)
+			b.Work()
 		}
-		require.Equal(t, session.Active, b.session(r.ID).Status)
-		b.messaging.Script(messagingtest.First(messagingtest.Throttle)) // the job is old by now, and the message is not
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
+		b.Messaging.Script(messagingtest.First(messagingtest.Throttle)) // the job is old by now, and the message is not
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -35,10 +36,10 @@ func (e event) shape() string {
 
 // told are the events of a person, oldest first.
 func (b *bundle) told(p conversation.Profile) []event {
-	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(),
-		`select type, causation_id, time, data from event_outbox where org_id = $1 and subject = $2 and type like 'engagement.%' order by id`, orgID, p.ID)
-	require.NoError(b.t, err)
+	b.T.Helper()
+	rows, err := b.Pool.Query(b.T.Context(),
+		`select type, causation_id, time, data from event_outbox where org_id = $1 and subject = $2 and type like 'engagement.%' order by id`, onboardingtest.OrgID, p.ID)
+	require.NoError(b.T, err)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e event, err error) {
 		var data []byte
 		if err := row.Scan(&e.kind, &e.cause, &e.at, &data); err != nil {
@@ -46,7 +47,7 @@ func (b *bundle) told(p conversation.Profile) []event {
 		}
 		return e, json.Unmarshal(data, &e.data)
 	})
-	require.NoError(b.t, err)
+	require.NoError(b.T, err)
 	return all
 }
 
@@ -72,73 +73,73 @@ func describedEvents(t *testing.T) (shapes []string) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	// Also: S4-65, S4-71, S4-74
-	subtest(t, "S4_56_OnePersonsLifeTellsEverythingThatThePageNames", setup, func(t *testing.T, b *bundle) {
-		p, mate := b.known(), b.known()
-		b.sends()
-		b.reports(p, rules.AddExpense, nlp) // the magic moment
-		b.tier(p, 1)
-		b.together(p, mate)
+	onboardingtest.Subtest(t, "S4_56_OnePersonsLifeTellsEverythingThatThePageNames", setup, func(t *testing.T, b *bundle) {
+		p, mate := b.Known(), b.Known()
+		b.Sends()
+		b.Reports(p, rules.AddExpense, onboardingtest.NLP) // the magic moment
+		b.Tier(p, 1)
+		b.Together(p, mate)
 		for _, words := range []string{"stop tips", "start tips", "stop reminders", "start reminders", "use the group"} {
-			b.clock.Advance(time.Minute)
-			b.reply(p, words)
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, words)
 		}
-		_, err := b.prefers(rpc.RoleUser, p, &onboardingv1.SetPreferencesRequest{Destination: "individual"})
+		_, err := b.Prefers(rpc.RoleUser, p, &onboardingv1.SetPreferencesRequest{Destination: "individual"})
 		require.NoError(t, err)
 
 		b.drifts(p, rules.GoodbyeSent)
-		b.reply(p, "1")
+		b.Reply(p, "1")
 		b.drifts(p, rules.GoodbyeSent)
-		b.onDay(4, 7)
-		b.works() // 48 hours without an answer
-		b.in(p, rules.Dormant)
-		b.onDay(5, 12)
-		b.reply(p, "hello again")
-		b.in(p, rules.Active)
+		b.OnDay(4, 7)
+		b.Works() // 48 hours without an answer
+		b.In(p, rules.Dormant)
+		b.OnDay(5, 12)
+		b.Reply(p, "hello again")
+		b.In(p, rules.Active)
 
 		shapes := map[string]bool{}
 		for _, e := range b.told(p) {
 			shapes[e.shape()] = true
 			require.Regexp(t, `^(message|action|run|request):.+`, e.cause, e.kind)
-			require.False(t, e.at.After(b.clock.Now()))
+			require.False(t, e.at.After(b.Clock.Now()))
 			require.NotContains(t, mustJSON(t, e.data), strings.TrimPrefix(p.Phone, "+"))
 			require.NotContains(t, mustJSON(t, e.data), "hello")
 		}
 		require.ElementsMatch(t, describedEvents(t), slices.Collect(maps.Keys(shapes)))
-		require.Equal(t, b.count(`select count(*) from engagement_state_transitions where profile_id = $1`, p.ID),
-			b.count(`select count(*) from event_outbox e join engagement_state_transitions s on s.profile_id::text = e.subject
+		require.Equal(t, b.Count(`select count(*) from engagement_state_transitions where profile_id = $1`, p.ID),
+			b.Count(`select count(*) from event_outbox e join engagement_state_transitions s on s.profile_id::text = e.subject
 				and s.cause = e.causation_id and s.trigger = e.data ->> 'trigger' and s.created_at = e.time
 				where e.subject = $1 and e.type = 'engagement.state_changed'`, p.ID), "each transition is told once, with its cause and its time")
 	})
 
-	subtest(t, "S4_56_TransitionTellsWhereThePersonIsWrittenTo", setup, func(t *testing.T, b *bundle) {
-		p, mate := b.known(), b.known()
-		b.sends()
-		b.together(p, mate)
-		b.clock.Advance(time.Minute)
-		b.reply(p, "use the group")
+	onboardingtest.Subtest(t, "S4_56_TransitionTellsWhereThePersonIsWrittenTo", setup, func(t *testing.T, b *bundle) {
+		p, mate := b.Known(), b.Known()
+		b.Sends()
+		b.Together(p, mate)
+		b.Clock.Advance(time.Minute)
+		b.Reply(p, "use the group")
 		b.drifts(p, rules.GoodbyeSent)
-		b.tells(p, engagement.EventStateChanged, "destination", "individual", "group")
-		b.tells(mate, engagement.EventStateChanged, "destination", "individual", "individual")
+		b.Tells(p, engagement.EventStateChanged, "destination", "individual", "group")
+		b.Tells(mate, engagement.EventStateChanged, "destination", "individual", "individual")
 	})
 
-	subtest(t, "S4_56_AnOutboxThatFailsHoldsUpNoConversation", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.exec(`alter table event_outbox add check (type not like 'engagement.%')`)
-		b.reply(p, "Sure")
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
-		require.Zero(t, b.count(`select count(*) from user_engagement_states where profile_id = $1`, p.ID), "and nothing is changed that is not told")
+	onboardingtest.Subtest(t, "S4_56_AnOutboxThatFailsHoldsUpNoConversation", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Exec(`alter table event_outbox add check (type not like 'engagement.%')`)
+		b.Reply(p, "Sure")
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
+		require.Zero(t, b.Count(`select count(*) from user_engagement_states where profile_id = $1`, p.ID), "and nothing is changed that is not told")
 	})
 }
 
 // drifts lets a person be silent until the daily run, and what it queues be sent.
 func (b *bundle) drifts(p conversation.Profile, to rules.State) {
-	b.t.Helper()
-	b.onDay(15, 7)
-	b.works()
-	b.in(p, to)
-	b.onDay(0, 15)
-	b.sends()
-	require.Positive(b.t, b.outreach(p, rules.Goodbye, "completed", "sent"))
+	b.T.Helper()
+	b.OnDay(15, 7)
+	b.Works()
+	b.In(p, to)
+	b.OnDay(0, 15)
+	b.Sends()
+	require.Positive(b.T, b.Outreach(p, rules.Goodbye, "completed", "sent"))
 }
 
 func mustJSON(t *testing.T, value any) string {

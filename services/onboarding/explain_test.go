@@ -12,6 +12,7 @@ import (
 
 	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -21,7 +22,7 @@ func TestExplain(t *testing.T) {
 	inBurst := func(bend func(o *history, r session.Record)) func(o *history) {
 		return func(o *history) {
 			var r session.Record
-			o.p, r = o.b.inBurst(2)
+			o.p, r = o.b.InBurst(2)
 			bend(o, r)
 		}
 	}
@@ -30,57 +31,57 @@ func TestExplain(t *testing.T) {
 		bend func(o *history)
 		want string
 	}{
-		{name: "DueStepWouldBeSent", bend: inBurst(func(o *history, _ session.Record) { o.b.clock.Advance(8 * time.Second) }), want: "sent"},
+		{name: "DueStepWouldBeSent", bend: inBurst(func(o *history, _ session.Record) { o.b.Clock.Advance(8 * time.Second) }), want: "sent"},
 		{name: "StepThatIsNotDue", bend: inBurst(func(*history, session.Record) {}), want: "not_due"},
-		{name: "SessionThatWaitsForAReply", bend: func(o *history) { o.p, _ = o.b.activated() }, want: "stale"},
-		{name: "PersonOnHold", bend: inBurst(func(o *history, _ session.Record) { o.b.hold(o.p) }), want: "safety_hold"},
+		{name: "SessionThatWaitsForAReply", bend: func(o *history) { o.p, _ = o.b.Activated() }, want: "stale"},
+		{name: "PersonOnHold", bend: inBurst(func(o *history, _ session.Record) { o.b.Hold(o.p) }), want: "safety_hold"},
 		{name: "StepInQuietHours", bend: func(o *history) {
-			o.p, _ = o.b.inBurst(1)
-			o.b.sets(true, o.b.clock.Now().Add(time.Hour))
+			o.p, _ = o.b.InBurst(1)
+			o.b.sets(true, o.b.Clock.Now().Add(time.Hour))
 		}, want: "quiet_hours"},
-		{name: "OrganisationIsPaused", bend: inBurst(func(o *history, _ session.Record) { o.b.pauses("") }), want: "scheduling_paused"},
+		{name: "OrganisationIsPaused", bend: inBurst(func(o *history, _ session.Record) { o.b.Pauses("") }), want: "scheduling_paused"},
 		{name: "MessageInDoubt", bend: inBurst(func(o *history, r session.Record) {
-			o.b.clock.Advance(8 * time.Second)
-			o.b.fails(r, messagingtest.UnknownForever)
+			o.b.Clock.Advance(8 * time.Second)
+			o.b.Fails(r, messagingtest.UnknownForever)
 		}), want: "unknown"},
 		{name: "MessageThatWasTakenUnnoticed", bend: inBurst(func(o *history, r session.Record) {
-			o.b.clock.Advance(8 * time.Second)
-			o.b.fails(r, messagingtest.AcceptLost)
+			o.b.Clock.Advance(8 * time.Second)
+			o.b.Fails(r, messagingtest.AcceptLost)
 		}), want: "already_sent"},
-		{name: "PersonOptedOut", bend: inBurst(func(o *history, _ session.Record) { o.b.reply(o.p, "STOP") }), want: "opted_out"},
-		{name: "SessionParked", bend: func(o *history) { o.p, _, _ = o.b.parkedAtStep(messagingtest.ParkMissed) }, want: "session_inactive"},
-		{name: "PersonNotWrittenToYet", bend: func(o *history) { o.p = o.b.person() }, want: "opened"},
+		{name: "PersonOptedOut", bend: inBurst(func(o *history, _ session.Record) { o.b.Reply(o.p, "STOP") }), want: "opted_out"},
+		{name: "SessionParked", bend: func(o *history) { o.p, _, _ = o.b.ParkedAtStep(messagingtest.ParkMissed) }, want: "session_inactive"},
+		{name: "PersonNotWrittenToYet", bend: func(o *history) { o.p = o.b.Person() }, want: "opened"},
 		{name: "HeldPersonIsNotActivated", bend: func(o *history) {
-			o.p = o.b.person()
-			o.b.hold(o.p)
+			o.p = o.b.Person()
+			o.b.Hold(o.p)
 		}, want: "safety_hold"},
 		{name: "ConsentRecordIsRequired", bend: func(o *history) {
-			o.p = o.b.person()
-			o.b.sets(false, o.b.clock.Now())
-			o.b.exec(`update organisation_settings set require_consent_record = true`)
+			o.p = o.b.Person()
+			o.b.sets(false, o.b.Clock.Now())
+			o.b.Exec(`update organisation_settings set require_consent_record = true`)
 		}, want: "consent_record_required"},
 		{name: "AmbiguousWordsWait", bend: func(o *history) {
-			o.p = o.b.person()
-			o.b.reply(o.p, "leave me alone")
+			o.p = o.b.Person()
+			o.b.Reply(o.p, "leave me alone")
 		}, want: "awaits_operator"},
 	} {
-		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			o := &history{b: b}
 			tt.bend(o)
 			require.Equal(t, tt.want, o.explains(t))
 		})
 	}
-	subtest(t, "InAnyState", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "InAnyState", setup, func(t *testing.T, b *bundle) {
 		rapid.Check(t, func(t *rapid.T) {
-			b.unmute()
-			b.exec(`delete from organisation_settings`)
-			b.unpauses()
-			o := &history{b: b, p: b.person()}
-			_, _ = b.current().service.Activate(b.t.Context(), orgID, o.p.ID, nil)
+			b.Unmute()
+			b.Exec(`delete from organisation_settings`)
+			b.Unpauses()
+			o := &history{b: b, p: b.Person()}
+			_, _ = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, o.p.ID, nil)
 			for range rapid.IntRange(1, 6).Draw(t, "steps") {
 				o.anything(t)
-				b.idle()
-				b.messaging.Script(nil) // what the carrier will do next, nothing can explain
+				b.Idle()
+				b.Messaging.Script(nil) // what the carrier will do next, nothing can explain
 				o.explains(t)
 			}
 		})
@@ -91,79 +92,79 @@ func TestExplain(t *testing.T) {
 func TestExplainAWait(t *testing.T) {
 	t.Parallel()
 	explain := func(b *bundle, r session.Record) conversation.Explanation {
-		e, err := b.current().service.ExplainStep(b.t.Context(), orgID, r.ID)
-		require.NoError(b.t, err)
-		require.Equal(b.t, "stale", e.Outcome)
+		e, err := b.Current().Service.ExplainStep(b.T.Context(), onboardingtest.OrgID, r.ID)
+		require.NoError(b.T, err)
+		require.Equal(b.T, "stale", e.Outcome)
 		return e
 	}
 	fact := func(e conversation.Explanation, name string) string {
 		at := slices.IndexFunc(e.Gates, func(g conversation.Gate) bool { return g.Name == name })
 		return e.Gates[at].Fact
 	}
-	subtest(t, "NamesTheOpeningThatIsInDoubt", setup, func(t *testing.T, b *bundle) {
-		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
-		_, r := b.activated()
+	onboardingtest.Subtest(t, "NamesTheOpeningThatIsInDoubt", setup, func(t *testing.T, b *bundle) {
+		b.Messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		_, r := b.Activated()
 		e := explain(b, r)
 		require.Contains(t, fact(e, "step"), "the opening has not reached the person: it would be unknown")
 		require.Equal(t, "something else; then the person replies", e.Advice)
 		require.Contains(t, e.Next, "First the opening has to reach the person.")
-		b.messaging.Settle()
-		b.quiet()
+		b.Messaging.Settle()
+		b.Quiet()
 		require.Equal(t, "the person replies", explain(b, r).Advice)
 	})
-	subtest(t, "NamesTheAnswerThatIsInDoubt", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
-		b.reply(p, "yes")
-		b.work()
+	onboardingtest.Subtest(t, "NamesTheAnswerThatIsInDoubt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Messaging.Script(messagingtest.First(messagingtest.UnknownTaken))
+		b.Reply(p, "yes")
+		b.Work()
 		require.Contains(t, fact(explain(b, r), "step"), "the explanation has not reached the person")
 	})
-	subtest(t, "NamesTheTextThatDidNotReachThePerson", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.messaging.SetLost(true)
+	onboardingtest.Subtest(t, "NamesTheTextThatDidNotReachThePerson", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Messaging.SetLost(true)
 		e := explain(b, r)
 		require.Contains(t, fact(e, "step"), "the opening has not reached the person: code 30005")
 		require.Equal(t, "another number; then the person replies", e.Advice)
 		require.Equal(t, "First the opening has to reach the person.", e.Next)
-		b.reply(p, "yes")
-		b.work()
-		require.Contains(t, fact(explain(b, b.newest(p)), "step"), "the explanation has not reached the person: code 30005")
+		b.Reply(p, "yes")
+		b.Work()
+		require.Contains(t, fact(explain(b, b.Newest(p)), "step"), "the explanation has not reached the person: code 30005")
 	})
-	subtest(t, "SaysThatAPersonHasToActBeforeTheTextPasses", setup, func(t *testing.T, b *bundle) {
-		b.messaging.Script(messagingtest.First(messagingtest.Throttle))
-		_, r := b.activated()
+	onboardingtest.Subtest(t, "SaysThatAPersonHasToActBeforeTheTextPasses", setup, func(t *testing.T, b *bundle) {
+		b.Messaging.Script(messagingtest.First(messagingtest.Throttle))
+		_, r := b.Activated()
 		require.False(t, explain(b, r).NeedsPerson)
-		b.messaging.SetBarred(true)
+		b.Messaging.SetBarred(true)
 		e := explain(b, r)
 		require.True(t, e.NeedsPerson)
 		require.Contains(t, fact(e, "step"), "has not reached the person: code 30034")
 		require.Equal(t, "register the number; then the person replies", e.Advice)
-		_, r = b.inBurst(2)
-		b.clock.Advance(8 * time.Second)
-		due, err := b.current().service.ExplainStep(t.Context(), orgID, r.ID)
+		_, r = b.InBurst(2)
+		b.Clock.Advance(8 * time.Second)
+		due, err := b.Current().Service.ExplainStep(t.Context(), onboardingtest.OrgID, r.ID)
 		require.NoError(t, err)
 		require.True(t, due.NeedsPerson)
 		require.Equal(t, "register the number", due.Advice)
 		require.Contains(t, due.Next, "Twilio refuses it again.")
 	})
-	subtest(t, "CountsTheRepliesThatAHoldKeeps", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.hold(p)
+	onboardingtest.Subtest(t, "CountsTheRepliesThatAHoldKeeps", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Hold(p)
 		require.Equal(t, "the person is on a safety hold", fact(explain(b, r), "hold"))
-		b.reply(p, "yes")
-		b.reply(p, "yes, please")
-		b.work()
+		b.Reply(p, "yes")
+		b.Reply(p, "yes, please")
+		b.Work()
 		e := explain(b, r)
 		require.Equal(t, "the person is on a safety hold; replies that wait for its end: 2", fact(e, "hold"))
 		require.Equal(t, "POST /v1/profiles/"+p.ID+":release", e.Advice)
-		b.release(p)
-		b.quiet()
-		require.Equal(t, []string{opening, explanation}, b.sequence(p), "the release did what was said")
+		b.Release(p)
+		b.Quiet()
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p), "the release did what was said")
 		require.Equal(t, "the person replies", explain(b, r).Advice)
 	})
-	subtest(t, "SaysThatMessagingDoesNotAnswer", setup, func(t *testing.T, b *bundle) {
-		_, r := b.activated()
-		b.messaging.SetDown(true)
+	onboardingtest.Subtest(t, "SaysThatMessagingDoesNotAnswer", setup, func(t *testing.T, b *bundle) {
+		_, r := b.Activated()
+		b.Messaging.SetDown(true)
 		require.Contains(t, fact(explain(b, r), "step"), "messaging does not answer")
 	})
 }
@@ -171,7 +172,7 @@ func TestExplainAWait(t *testing.T) {
 // explains explains the person, and the step that is due.
 func (o *history) explains(t require.TestingT) string {
 	outcome := o.explainsPerson(t)
-	if r := o.b.newest(o.p); r.NextStep != "" {
+	if r := o.b.Newest(o.p); r.NextStep != "" {
 		return o.explainsStep(t, r)
 	}
 	return outcome
@@ -182,44 +183,44 @@ func (o *history) anything(t *rapid.T) {
 	b := o.b
 	switch rapid.SampledFrom([]string{"history", "history", "history", "STOP", "START", "quiet", "loud", "record", "no record", "reset", "pause", "go on"}).Draw(t, "what else") {
 	case "history":
-		if at := b.newest(o.p).Status; at != session.Stopped && at != session.Closed { // which no operator can resume
+		if at := b.Newest(o.p).Status; at != session.Stopped && at != session.Closed { // which no operator can resume
 			o.step(t)
 		}
 	case "STOP", "START":
-		b.reply(o.p, rapid.SampledFrom([]string{"STOP", "START"}).Draw(t, "word"))
+		b.Reply(o.p, rapid.SampledFrom([]string{"STOP", "START"}).Draw(t, "word"))
 	case "quiet":
-		b.sets(true, b.clock.Now().Add(time.Hour))
+		b.sets(true, b.Clock.Now().Add(time.Hour))
 	case "loud":
-		b.sets(false, b.clock.Now())
+		b.sets(false, b.Clock.Now())
 	case "record":
-		b.exec(`insert into organisation_settings (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at)
-			values ($1, false, '08:00', '21:00', true, now()) on conflict (org_id) do update set require_consent_record = true`, orgID)
+		b.Exec(`insert into organisation_settings (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at)
+			values ($1, false, '08:00', '21:00', true, now()) on conflict (org_id) do update set require_consent_record = true`, onboardingtest.OrgID)
 	case "no record":
-		b.exec(`update organisation_settings set require_consent_record = false`)
+		b.Exec(`update organisation_settings set require_consent_record = false`)
 	case "pause":
-		b.pauses("")
+		b.Pauses("")
 	case "go on":
-		b.unpauses()
+		b.Unpauses()
 	case "reset":
-		b.resets(b.newest(o.p))
+		b.Resets(b.Newest(o.p))
 	}
 }
 
 // sets gives the organisation quiet hours that end then, or none.
 func (b *bundle) sets(quiet bool, until time.Time) {
-	b.exec(`insert into organisation_settings (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at)
+	b.Exec(`insert into organisation_settings (org_id, quiet_hours, quiet_until, quiet_from, require_consent_record, updated_at)
 		values ($1, $2, $3, $4, false, now()) on conflict (org_id) do update set quiet_hours = $2, quiet_until = $3, quiet_from = $4`,
-		orgID, quiet, until.Format("15:04"), until.Add(-2*time.Hour).Format("15:04"))
+		onboardingtest.OrgID, quiet, until.Format("15:04"), until.Add(-2*time.Hour).Format("15:04"))
 }
 
 // explainsStep explains a step, and executes it as an operator does.
 func (o *history) explainsStep(t require.TestingT, r session.Record) string {
 	b := o.b
-	e, err := b.current().service.ExplainStep(b.t.Context(), orgID, r.ID)
+	e, err := b.Current().Service.ExplainStep(b.T.Context(), onboardingtest.OrgID, r.ID)
 	require.NoError(t, err)
 	o.saysNothingPersonal(t, e)
-	p := payload(r)
-	result, err := b.current().service.ExecuteStep(b.t.Context(), session.StepPayload{
+	p := onboardingtest.Payload(r)
+	result, err := b.Current().Service.ExecuteStep(b.T.Context(), session.StepPayload{
 		ProfileID: p.GetProfileId(), SessionID: p.GetSessionId(), StepID: session.StepID(p.GetStepId()),
 		ExpectedToken: session.Token(p.GetExpectedStateToken()), IdempotencyKey: p.GetIdempotencyKey(),
 	}, "explained", conversation.EarlyRefused)
@@ -249,15 +250,15 @@ func (o *history) explainsStep(t require.TestingT, r session.Record) string {
 // explainsPerson explains a person, and activates them unless a session is open.
 func (o *history) explainsPerson(t require.TestingT) string {
 	b := o.b
-	e, sessionID, err := b.current().service.ExplainPerson(b.t.Context(), orgID, o.p.ID)
+	e, sessionID, err := b.Current().Service.ExplainPerson(b.T.Context(), onboardingtest.OrgID, o.p.ID)
 	require.NoError(t, err)
 	o.saysNothingPersonal(t, e)
-	if r := b.newest(o.p); r.Status == session.Active {
+	if r := b.Newest(o.p); r.Status == session.Active {
 		require.Equal(t, r.ID, sessionID)
 		return e.Outcome
 	}
 	require.Empty(t, sessionID)
-	_, err = b.current().service.Activate(b.t.Context(), orgID, o.p.ID, nil)
+	_, err = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, o.p.ID, nil)
 	var parked *conversation.SessionParked
 	switch e.Outcome {
 	case "opened":

@@ -16,7 +16,9 @@ import (
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/server"
@@ -34,20 +36,20 @@ type failures struct {
 
 // serving has the server take failure callbacks with this store.
 func (d *failures) serving(guard func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error)) {
-	d.t.Helper()
+	d.T.Helper()
 	var err error
-	d.guard, err = guard(slog.New(slog.NewJSONHandler(d.log, nil)), d.clock.Now)
-	require.NoError(d.t, err)
-	d.server = &server.Server{Store: d.store, Failures: d.guard, Now: d.clock.Now}
+	d.guard, err = guard(slog.New(slog.NewJSONHandler(d.Log, nil)), d.Clock.Now)
+	require.NoError(d.T, err)
+	d.server = &server.Server{Store: d.Store, Failures: d.guard, Now: d.Clock.Now}
 }
 
 func inPostgres(t *testing.T) *failures {
 	t.Helper()
 	d := &failures{bundle: setup(t)}
-	d.breaks = func() { d.exec(`alter table delivery_reservations rename to elsewhere`) }
-	d.mends = func() { d.exec(`alter table elsewhere rename to delivery_reservations`) }
+	d.breaks = func() { d.Exec(`alter table delivery_reservations rename to elsewhere`) }
+	d.mends = func() { d.Exec(`alter table elsewhere rename to delivery_reservations`) }
 	d.serving(func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error) {
-		return reservation.New(&postgres.Reservations{Pool: d.pool}, reservation.Lock, log, now)
+		return reservation.New(&postgres.Reservations{Pool: d.Pool}, reservation.Lock, log, now)
 	})
 	return d
 }
@@ -67,14 +69,14 @@ func inRedis(t *testing.T) *failures {
 }
 
 // records brings a failure callback.
-func (d *failures) records(in *recordStepFailure) (*onboardingv1.RecordStepFailureResponse, error) {
-	return d.server.RecordStepFailure(d.t.Context(), in)
+func (d *failures) records(in *onboardingv1.RecordStepFailureRequest) (*onboardingv1.RecordStepFailureResponse, error) {
+	return d.server.RecordStepFailure(d.T.Context(), in)
 }
 
-func (d *failures) stored() int { return d.count(`select count(*) from dead_letters`) }
+func (d *failures) stored() int { return d.Count(`select count(*) from dead_letters`) }
 
-func failureOf(source, delivery string) *recordStepFailure {
-	return &recordStepFailure{SourceMessageId: source, DeliveryId: delivery, DlqId: "1-0", Status: 503, Retried: 5}
+func failureOf(source, delivery string) *onboardingv1.RecordStepFailureRequest {
+	return &onboardingv1.RecordStepFailureRequest{SourceMessageId: source, DeliveryId: delivery, DlqId: "1-0", Status: 503, Retried: 5}
 }
 
 func TestRecordStepFailure(t *testing.T) {
@@ -88,7 +90,7 @@ func TestRecordStepFailure(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, out.GetDuplicate())
 			for _, delivery := range []string{"msg_9", "msg_10"} { // the callback again, and the failure reported by another one
-				d.clock.Advance(time.Hour)
+				d.Clock.Advance(time.Hour)
 				out, err = d.records(failureOf("msg_1", delivery))
 				require.NoError(t, err)
 				require.True(t, out.GetDuplicate())
@@ -105,10 +107,10 @@ func TestRecordStepFailure(t *testing.T) {
 		}},
 		{name: "S1_05_S1_26_DeliveryInFlightIsAskedToRetryWhenItsLeaseIsOver", run: func(t *testing.T, d *failures) {
 			duplicate, err := d.guard.Do(t.Context(), reservation.Delivery{MessageID: "msg_9", Key: "step-failed:msg_1"}, func(context.Context) error {
-				d.clock.Advance(time.Minute)
+				d.Clock.Advance(time.Minute)
 				for delivery, wait := range map[string]time.Duration{"msg_9": 180 * time.Second, "msg_10": 240 * time.Second} {
 					_, err := d.records(failureOf("msg_1", delivery))
-					refuses(t, err, codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS)
+					onboardingtest.Refused(t, err, codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS)
 					require.Equal(t, wait, rpc.RetryAfter(err))
 				}
 				require.Zero(t, d.stored())
@@ -118,10 +120,10 @@ func TestRecordStepFailure(t *testing.T) {
 			require.False(t, duplicate)
 		}},
 		{name: "S1_06_FailureThatCannotBeStoredIsStoredByTheRetry", run: func(t *testing.T, d *failures) {
-			d.exec(`alter table dead_letters rename to lost`)
+			d.Exec(`alter table dead_letters rename to lost`)
 			_, err := d.records(failureOf("msg_1", "msg_9"))
 			require.Error(t, err)
-			d.exec(`alter table lost rename to dead_letters`)
+			d.Exec(`alter table lost rename to dead_letters`)
 			out, err := d.records(failureOf("msg_1", "msg_9"))
 			require.NoError(t, err)
 			require.False(t, out.GetDuplicate())
@@ -130,7 +132,7 @@ func TestRecordStepFailure(t *testing.T) {
 		{name: "S1_30_StoreThatIsDownStoresNothingAndAsksToRetry", run: func(t *testing.T, d *failures) {
 			d.breaks()
 			_, err := d.records(failureOf("msg_1", "msg_9"))
-			refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+			onboardingtest.Refused(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
 			require.Positive(t, rpc.RetryAfter(err))
 			require.Zero(t, d.stored())
 			d.mends()
@@ -139,11 +141,11 @@ func TestRecordStepFailure(t *testing.T) {
 			require.Equal(t, 1, d.stored())
 		}},
 		{name: "S1_28_WithoutTheIDOfItsMessageItIsRefusedForGood", run: func(t *testing.T, d *failures) {
-			for _, in := range []*recordStepFailure{
+			for _, in := range []*onboardingv1.RecordStepFailureRequest{
 				failureOf("msg_1", ""), failureOf("", "msg_9"), failureOf("msg_1", "msg 9"), failureOf("msg_1\x00", "msg_9"), failureOf("msg_1", strings.Repeat("9", 201)),
 			} {
 				_, err := d.records(in)
-				refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+				onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 			}
 			require.Zero(t, d.stored())
 		}},
@@ -163,28 +165,28 @@ func TestRecordStepFailure(t *testing.T) {
 		})
 	}
 
-	subtest(t, "S1_36_S1_38_CallbackOfADeadWorkerIsStoredWithinQStashsAttempts", setup, func(t *testing.T, b *bundle) {
-		b.inBurst(2)
-		b.messaging.Script(func(int, *sendRequest) messagingtest.Outcome { return messagingtest.Throttle })
+	onboardingtest.Subtest(t, "S1_36_S1_38_CallbackOfADeadWorkerIsStoredWithinQStashsAttempts", setup, func(t *testing.T, b *bundle) {
+		b.InBurst(2)
+		b.Messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return messagingtest.Throttle })
 		var callback, source string
-		b.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
+		b.QStash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
 			if strings.HasSuffix(d.Message.URL, "/failed") && callback == "" { // another process reserves both keys, and dies
 				failure, err := qstash.DecodeFailure(d.Message.Body)
 				require.NoError(t, err)
 				callback, source = d.Message.ID, failure.SourceMessageID
 				for key, lease := range map[string]time.Duration{"message:" + callback: 240 * time.Second, "work:step-failed:" + source: 300 * time.Second} {
-					claim := reservation.Claim{Key: key, Owner: "another process", Now: b.clock.Now(), Until: b.clock.Now().Add(lease)}
-					_, err := (&postgres.Reservations{Pool: b.pool}).Reserve(context.WithoutCancel(t.Context()), claim)
+					claim := reservation.Claim{Key: key, Owner: "another process", Now: b.Clock.Now(), Until: b.Clock.Now().Add(lease)}
+					_, err := (&postgres.Reservations{Pool: b.Pool}).Reserve(context.WithoutCancel(t.Context()), claim)
 					require.NoError(t, err)
 				}
 			}
 			return emulator.DeliverFault{}
 		}})
-		b.until(func() bool {
-			return b.count(`select count(*) from dead_letters where source_message_id = $1`, source) == 1
+		b.Until(func() bool {
+			return b.Count(`select count(*) from dead_letters where source_message_id = $1`, source) == 1
 		})
 		var answers []int
-		for _, e := range b.qstash.Record().Of(emulator.Answered) {
+		for _, e := range b.QStash.Record().Of(emulator.Answered) {
 			if e.MessageID == callback {
 				answers = append(answers, e.Status)
 			}

@@ -15,9 +15,9 @@ func TestGetFlow(t *testing.T) {
 	t.Run("EveryStepHasItsTextInEveryLanguage", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		out, err := b.current().server.GetFlow(t.Context(), &onboardingv1.GetFlowRequest{})
+		out, err := b.Current().Server.GetFlow(t.Context(), &onboardingv1.GetFlowRequest{})
 		require.NoError(t, err)
-		require.Equal(t, b.flow.Version(), out.GetVersion())
+		require.Equal(t, b.Flow.Version(), out.GetVersion())
 		require.Equal(t, catalog.Default().Current(), out.GetCopyVersion())
 		texts := map[string]*onboardingv1.CopyText{}
 		for _, text := range out.GetTexts() {
@@ -25,9 +25,9 @@ func TestGetFlow(t *testing.T) {
 			require.NotEmpty(t, text.GetText())
 			require.Positive(t, text.GetSegments())
 		}
-		require.Len(t, out.GetSteps(), len(b.flow.Steps()))
+		require.Len(t, out.GetSteps(), len(b.Flow.Steps()))
 		for i, step := range out.GetSteps() {
-			require.Equal(t, b.flow.Steps()[i].Delay, step.GetDelay().AsDuration())
+			require.Equal(t, b.Flow.Steps()[i].Delay, step.GetDelay().AsDuration())
 			require.Contains(t, texts, step.GetTextKey()+" en")
 			require.Contains(t, texts, step.GetTextKey()+" pt-BR")
 		}

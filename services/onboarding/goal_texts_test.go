@@ -1,7 +1,6 @@
 package onboarding_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,198 +11,152 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
-// speaker is a person with a language and a clock of their own, where it is seven in the morning.
-func (b *bundle) speaker(locale string) conversation.Profile {
-	b.t.Helper()
-	zone := map[string]string{"en": "America/New_York", "pt-BR": "America/Sao_Paulo"}[locale]
-	p, _, err := b.current().service.Enrol(b.t.Context(), orgID, conversation.Person{
-		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", Locale: locale, TimeZone: zone,
-	})
-	require.NoError(b.t, err)
-	return p
-}
-
-func american(b *bundle) conversation.Profile { return b.speaker("en") }
-
-// reminded is a person who has said a goal for tomorrow at nine, and has its answer.
-func (b *bundle) reminded(words string) (conversation.Profile, goals.Goal) {
-	b.t.Helper()
-	p := american(b)
-	b.reply(p, words)
-	return p, b.saidGoal(p)
-}
-
-const johnAtNine = "Remind me to call John tomorrow at 9am"
-
-// saidGoal is the newest goal of a person.
-func (b *bundle) saidGoal(p conversation.Profile) goals.Goal {
-	b.t.Helper()
-	all := b.goalsOf(p)
-	require.NotEmpty(b.t, all)
-	return all[0]
-}
-
-func (b *bundle) goalsOf(p conversation.Profile) []goals.Goal {
-	b.t.Helper()
-	all, err := b.store.Goals().List(b.t.Context(), postgres.GoalFilter{ProfileID: p.ID, Limit: 200})
-	require.NoError(b.t, err)
-	return all
-}
-
 // nowIs is a goal as it stands, in one line.
 func (b *bundle) nowIs(g goals.Goal) string {
-	b.t.Helper()
-	v, err := b.store.Goals().Goal(b.t.Context(), orgID, g.ID, b.clock.Now())
-	require.NoError(b.t, err)
+	b.T.Helper()
+	v, err := b.Store.Goals().Goal(b.T.Context(), onboardingtest.OrgID, g.ID, b.Clock.Now())
+	require.NoError(b.T, err)
 	return strings.TrimSpace(string(v.Status) + " " + v.Reason)
 }
 
 // comes lets the clock jump to when a goal is due, and everything be done then.
 func (b *bundle) comes(g goals.Goal) {
-	b.t.Helper()
-	b.clock.Advance(g.ScheduledFor.Sub(b.clock.Now()))
-	b.work()
+	b.T.Helper()
+	b.Clock.Advance(g.ScheduledFor.Sub(b.Clock.Now()))
+	b.Work()
 }
 
 // texted are the texts that a person got.
 func (b *bundle) texted(p conversation.Profile) []string {
-	b.t.Helper()
+	b.T.Helper()
 	texts := []string{}
-	for _, sent := range b.messaging.Taken(p.Phone) {
+	for _, sent := range b.Messaging.Taken(p.Phone) {
 		texts = append(texts, sent.Body)
 	}
 	return texts
 }
 
-// says is the text of a key with these parameters.
-func (b *bundle) says(p conversation.Profile, key string, params catalog.Params) string {
-	b.t.Helper()
-	text, err := catalog.DefaultEngagement().Render(p.Locale, key, "", params)
-	require.NoError(b.t, err)
-	return text
-}
-
 func TestGoalsByText(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "IsScheduledAndTextedOnceAtNineOfTheirClock", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
+	onboardingtest.Subtest(t, "IsScheduledAndTextedOnceAtNineOfTheirClock", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		require.Equal(t, []any{goals.Scheduled, "call John", goals.SourceText, goals.Phone}, []any{g.Status, g.Goal, g.Source, g.Kind})
 		require.Equal(t, time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
-		answer := b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: g.Understood})
+		answer := b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: g.Understood})
 		require.Equal(t, []string{answer}, b.texted(p))
-		b.clock.Advance(g.ScheduledFor.Sub(b.clock.Now()) - time.Second)
-		b.work()
+		b.Clock.Advance(g.ScheduledFor.Sub(b.Clock.Now()) - time.Second)
+		b.Work()
 		require.Equal(t, []string{answer}, b.texted(p))
 		b.comes(g)
 		b.comes(g)
 		require.Equal(t, []string{answer, "Reminder: call John"}, b.texted(p))
-		require.True(t, b.messaging.Taken(p.Phone)[1].At.Equal(g.ScheduledFor))
+		require.True(t, b.Messaging.Taken(p.Phone)[1].At.Equal(g.ScheduledFor))
 		require.Equal(t, "completed", b.nowIs(g))
-		require.Equal(t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and event = 'ended' and detail like 'message %'`, g.ID))
-		require.Equal(t, 1, b.count(`select count(*) from user_engagement_states where profile_id = $1`, p.ID), "it is activity")
+		require.Equal(t, 1, b.Count(`select count(*) from goal_transitions where goal_id = $1 and event = 'ended' and detail like 'message %'`, g.ID))
+		require.Equal(t, 1, b.Count(`select count(*) from user_engagement_states where profile_id = $1`, p.ID), "it is activity")
 	})
 
-	subtest(t, "IsInTheLanguageOfThePerson", setup, func(t *testing.T, b *bundle) {
-		p := b.speaker("pt-BR")
-		b.reply(p, "Lembre-me de ligar pro João amanhã às 9h")
-		g := b.saidGoal(p)
+	onboardingtest.Subtest(t, "IsInTheLanguageOfThePerson", setup, func(t *testing.T, b *bundle) {
+		p := b.Speaker("pt-BR")
+		b.Reply(p, "Lembre-me de ligar pro João amanhã às 9h")
+		g := b.SaidGoal(p)
 		require.Equal(t, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
-		require.Equal(t, b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "ligar pro João", When: g.Understood}), b.texted(p)[0])
+		require.Equal(t, b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "ligar pro João", When: g.Understood}), b.texted(p)[0])
 		b.comes(g)
 		require.Equal(t, "Lembrete: ligar pro João", b.texted(p)[1])
-		b.reply(p, "me lembra de ligar pro João")
-		require.Equal(t, b.says(p, catalog.GoalAskWhen, catalog.Params{}), b.texted(p)[2])
+		b.Reply(p, "me lembra de ligar pro João")
+		require.Equal(t, b.Says(p, catalog.GoalAskWhen, catalog.Params{}), b.texted(p)[2])
 	})
 
-	subtest(t, "CountsFromWhenItReachedUs", setup, func(t *testing.T, b *bundle) {
-		p, said := american(b), b.clock.Now()
-		b.unrecorded(p, "remind me to call John in 20 minutes")
-		b.clock.Advance(5 * time.Minute)
-		b.work()
-		require.Equal(t, said.Add(20*time.Minute), b.saidGoal(p).ScheduledFor.UTC())
+	onboardingtest.Subtest(t, "CountsFromWhenItReachedUs", setup, func(t *testing.T, b *bundle) {
+		p, said := american(b), b.Clock.Now()
+		b.Unrecorded(p, "remind me to call John in 20 minutes")
+		b.Clock.Advance(5 * time.Minute)
+		b.Work()
+		require.Equal(t, said.Add(20*time.Minute), b.SaidGoal(p).ScheduledFor.UTC())
 	})
 
-	subtest(t, "OfAPersonWhoHasStoppedIsNotTexted", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		b.clock.Advance(time.Hour)
-		b.reply(p, "STOP")
+	onboardingtest.Subtest(t, "OfAPersonWhoHasStoppedIsNotTexted", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Clock.Advance(time.Hour)
+		b.Reply(p, "STOP")
 		b.comes(g)
 		require.Len(t, b.texted(p), 1)
 		require.Equal(t, "failed opted_out", b.nowIs(g))
 	})
 
-	subtest(t, "OfAPersonWhoIsHeldIsNotTexted", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		b.hold(p)
-		b.reply(p, "remind me to call Mary tomorrow at 10am") // without an answer
+	onboardingtest.Subtest(t, "OfAPersonWhoIsHeldIsNotTexted", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Hold(p)
+		b.Reply(p, "remind me to call Mary tomorrow at 10am") // without an answer
 		b.comes(g)
 		require.Len(t, b.texted(p), 1)
 		require.Equal(t, "failed on_hold", b.nowIs(g))
-		require.Len(t, b.goalsOf(p), 2)
+		require.Len(t, b.GoalsOf(p), 2)
 	})
 
-	subtest(t, "IsNoReminderThatCanBeSwitchedOff", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		b.reply(p, "stop reminders")
+	onboardingtest.Subtest(t, "IsNoReminderThatCanBeSwitchedOff", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Reply(p, "stop reminders")
 		b.comes(g)
 		require.Equal(t, "Reminder: call John", b.texted(p)[2])
 	})
 
-	subtest(t, "IsNoOrdinaryReplyInAnInterview", setup, func(t *testing.T, b *bundle) {
-		p, r := b.finished()
-		b.unmute()
-		b.reply(p, "yes")
-		b.at(r.ID, session.InterviewActivity01, "")
-		b.reply(p, johnAtNine)
-		require.Len(t, b.goalsOf(p), 1)
+	onboardingtest.Subtest(t, "IsNoOrdinaryReplyInAnInterview", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Finished()
+		b.Unmute()
+		b.Reply(p, "yes")
+		b.At(r.ID, session.InterviewActivity01, "")
+		b.Reply(p, onboardingtest.JohnAtNine)
+		require.Len(t, b.GoalsOf(p), 1)
 	})
 
-	subtest(t, "IsTakenInAnOpenSessionWhichGoesOnWaiting", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.reply(p, johnAtNine)
-		b.at(r.ID, session.AwaitingOpeningResponse, "")
-		require.Len(t, b.goalsOf(p), 1)
-		require.Equal(t, b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: b.saidGoal(p).Understood}), b.texted(p)[1])
-		b.reply(p, "remind me to call Mary")
-		require.Equal(t, b.says(p, catalog.GoalAskWhen, catalog.Params{}), b.texted(p)[2])
-		b.at(r.ID, session.AwaitingOpeningResponse, "")
-		b.reply(p, "yes")
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	onboardingtest.Subtest(t, "IsTakenInAnOpenSessionWhichGoesOnWaiting", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Reply(p, onboardingtest.JohnAtNine)
+		b.At(r.ID, session.AwaitingOpeningResponse, "")
+		require.Len(t, b.GoalsOf(p), 1)
+		require.Equal(t, b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: b.SaidGoal(p).Understood}), b.texted(p)[1])
+		b.Reply(p, "remind me to call Mary")
+		require.Equal(t, b.Says(p, catalog.GoalAskWhen, catalog.Params{}), b.texted(p)[2])
+		b.At(r.ID, session.AwaitingOpeningResponse, "")
+		b.Reply(p, "yes")
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
 	for _, later := range []string{"remind me tomorrow", "me lembra amanhã", "remind me tomorrow at 9am", "lembre-me mais tarde"} {
-		subtest(t, "WithoutAnythingToDoIsALaterAtTheOpening/"+later, setup, func(t *testing.T, b *bundle) {
-			p, r := b.activated()
-			b.reply(p, later)
-			require.True(t, b.session(r.ID).Paused)
-			require.Empty(t, b.goalsOf(p))
+		onboardingtest.Subtest(t, "WithoutAnythingToDoIsALaterAtTheOpening/"+later, setup, func(t *testing.T, b *bundle) {
+			p, r := b.Activated()
+			b.Reply(p, later)
+			require.True(t, b.Session(r.ID).Paused)
+			require.Empty(t, b.GoalsOf(p))
 		})
 	}
 
-	subtest(t, "IsConfirmedAfterTheBurstInWhichItWasSaid", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(2)
-		b.reply(p, "me lembra amanhã às 8h de tomar remédio")
-		require.Len(t, b.goalsOf(p), 1, "at once")
+	onboardingtest.Subtest(t, "IsConfirmedAfterTheBurstInWhichItWasSaid", setup, func(t *testing.T, b *bundle) {
+		p, r := b.InBurst(2)
+		b.Reply(p, "me lembra amanhã às 8h de tomar remédio")
+		require.Len(t, b.GoalsOf(p), 1, "at once")
 		before := len(b.texted(p))
-		b.clock.Advance(time.Minute)
-		b.unmute()
-		b.executes(b.session(r.ID))
-		b.pass(5 * time.Minute)
+		b.Clock.Advance(time.Minute)
+		b.Unmute()
+		b.Executes(b.Session(r.ID))
+		b.Pass(5 * time.Minute)
 		got := b.texted(p)
 		require.Greater(t, len(got), before+1)
-		g := b.saidGoal(p)
-		require.Equal(t, b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "tomar remédio", When: g.Understood}), got[len(got)-1])
-		require.Len(t, b.goalsOf(p), 1)
+		g := b.SaidGoal(p)
+		require.Equal(t, b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "tomar remédio", When: g.Understood}), got[len(got)-1])
+		require.Len(t, b.GoalsOf(p), 1)
 	})
 
-	subtest(t, "SaysNothingOfItInALog", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded("remind me in 20 minutes that " + secretWords) // which the test's end looks for
-		b.messaging.Script(messagingtest.First(messagingtest.Reject))
+	onboardingtest.Subtest(t, "SaysNothingOfItInALog", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded("remind me in 20 minutes that " + onboardingtest.SecretWords) // which the test's end looks for
+		b.Messaging.Script(messagingtest.First(messagingtest.Reject))
 		b.comes(g)
 		require.Len(t, b.texted(p), 1)
 		require.Equal(t, "failed undelivered", b.nowIs(g))
@@ -223,60 +176,60 @@ func TestGoalsByTextAreAskedBack(t *testing.T) {
 		{name: "PastTime", message: "remind me to call John on November 3, 2026 at 9am", key: catalog.GoalPast},
 		{name: "TooFarAhead", message: "remind me to call John in 400 days", key: catalog.GoalTooFar, params: catalog.Params{Count: 366}},
 	} {
-		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			p := american(b)
-			b.reply(p, tt.message)
-			require.Equal(t, []string{b.says(p, tt.key, tt.params)}, b.texted(p))
-			require.Empty(t, b.goalsOf(p))
-			b.reply(p, "tomorrow at 9am") // which is remembered nowhere
+			b.Reply(p, tt.message)
+			require.Equal(t, []string{b.Says(p, tt.key, tt.params)}, b.texted(p))
+			require.Empty(t, b.GoalsOf(p))
+			b.Reply(p, "tomorrow at 9am") // which is remembered nowhere
 			require.Len(t, b.texted(p), 1)
 		})
 	}
 
-	subtest(t, "TooManyOfADay", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "TooManyOfADay", setup, func(t *testing.T, b *bundle) {
 		p := american(b)
 		for range goals.MaxTextDaily {
-			b.reply(p, johnAtNine)
+			b.Reply(p, onboardingtest.JohnAtNine)
 		}
-		require.Len(t, b.goalsOf(p), goals.MaxTextDaily)
-		b.reply(p, johnAtNine)
-		require.Len(t, b.goalsOf(p), goals.MaxTextDaily)
-		require.Equal(t, b.says(p, catalog.GoalTooMany, catalog.Params{}), b.texted(p)[goals.MaxTextDaily])
+		require.Len(t, b.GoalsOf(p), goals.MaxTextDaily)
+		b.Reply(p, onboardingtest.JohnAtNine)
+		require.Len(t, b.GoalsOf(p), goals.MaxTextDaily)
+		require.Equal(t, b.Says(p, catalog.GoalTooMany, catalog.Params{}), b.texted(p)[goals.MaxTextDaily])
 	})
 }
 
 func TestUndoByText(t *testing.T) {
 	t.Parallel()
 	cancelled := func(b *bundle, p conversation.Profile, of string) string {
-		return b.says(p, catalog.GoalCancelled, catalog.Params{Goal: of})
+		return b.Says(p, catalog.GoalCancelled, catalog.Params{Goal: of})
 	}
 
-	subtest(t, "InTime", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		b.clock.Advance(time.Hour)
-		b.reply(p, "Undo!")
+	onboardingtest.Subtest(t, "InTime", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Clock.Advance(time.Hour)
+		b.Reply(p, "Undo!")
 		require.Equal(t, "cancelled", b.nowIs(g))
 		require.Equal(t, cancelled(b, p, "call John"), b.texted(p)[1])
 		b.comes(g) // its alarm comes all the same
 		require.Len(t, b.texted(p), 2)
 	})
 
-	subtest(t, "TheNewestFirst", setup, func(t *testing.T, b *bundle) {
-		p, john := b.reminded(johnAtNine)
-		b.reply(p, "remind me to call Mary tomorrow at 10am")
-		mary := b.saidGoal(p)
-		b.reply(p, "desfazer")
+	onboardingtest.Subtest(t, "TheNewestFirst", setup, func(t *testing.T, b *bundle) {
+		p, john := b.Reminded(onboardingtest.JohnAtNine)
+		b.Reply(p, "remind me to call Mary tomorrow at 10am")
+		mary := b.SaidGoal(p)
+		b.Reply(p, "desfazer")
 		require.Equal(t, []string{"scheduled", "cancelled"}, []string{b.nowIs(john), b.nowIs(mary)})
-		b.reply(p, "cancelar lembrete, por favor")
+		b.Reply(p, "cancelar lembrete, por favor")
 		require.Equal(t, "cancelled", b.nowIs(john))
 		require.Equal(t, []string{cancelled(b, p, "call Mary"), cancelled(b, p, "call John")}, b.texted(p)[2:])
 	})
 
-	subtest(t, "OfOneThatWasSentSaysSo", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded("remind me in 20 minutes to call John")
+	onboardingtest.Subtest(t, "OfOneThatWasSentSaysSo", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded("remind me in 20 minutes to call John")
 		b.comes(g)
-		b.reply(p, "undo")
-		require.Equal(t, b.says(p, catalog.GoalBegun, catalog.Params{Goal: "call John"}), b.texted(p)[2])
+		b.Reply(p, "undo")
+		require.Equal(t, b.Says(p, catalog.GoalBegun, catalog.Params{Goal: "call John"}), b.texted(p)[2])
 		require.Equal(t, "completed", b.nowIs(g))
 	})
 
@@ -284,81 +237,81 @@ func TestUndoByText(t *testing.T) {
 		"cancel that": "en", "Cancel it!": "en", "undo that": "en", "nevermind, cancel": "en", "never mind the reminder": "en",
 		"cancela isso": "pt-BR", "desfaz isso": "pt-BR", "esquece o lembrete": "pt-BR", "cancela o lembrete": "pt-BR",
 	} {
-		subtest(t, "ByAnswering/"+words, setup, func(t *testing.T, b *bundle) {
-			p := b.speaker(locale)
-			b.reply(p, johnAtNine)
-			g := b.saidGoal(p)
-			b.clock.Advance(time.Minute)
-			b.reply(p, words)
+		onboardingtest.Subtest(t, "ByAnswering/"+words, setup, func(t *testing.T, b *bundle) {
+			p := b.Speaker(locale)
+			b.Reply(p, onboardingtest.JohnAtNine)
+			g := b.SaidGoal(p)
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, words)
 			require.Equal(t, "cancelled", b.nowIs(g))
 			require.Equal(t, cancelled(b, p, "call John"), b.texted(p)[1])
-			b.clock.Advance(time.Minute)
-			b.reply(p, "undo")
-			require.Equal(t, b.says(p, catalog.GoalNothing, catalog.Params{}), b.texted(p)[2])
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, "undo")
+			require.Equal(t, b.Says(p, catalog.GoalNothing, catalog.Params{}), b.texted(p)[2])
 		})
 	}
 
-	subtest(t, "ByAPronounOfSomethingElseIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		b.clock.Advance(time.Minute)
-		r := b.activate(p)
-		b.clock.Advance(time.Minute)
-		b.reply(p, "undo that")
+	onboardingtest.Subtest(t, "ByAPronounOfSomethingElseIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Clock.Advance(time.Minute)
+		r := b.Activate(p)
+		b.Clock.Advance(time.Minute)
+		b.Reply(p, "undo that")
 		require.Equal(t, "scheduled", b.nowIs(g))
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	subtest(t, "AgainInAnOpenSessionGetsAnAnswer", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(time.Minute)
-		b.reply(p, johnAtNine)
+	onboardingtest.Subtest(t, "AgainInAnOpenSessionGetsAnAnswer", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Minute)
+		b.Reply(p, onboardingtest.JohnAtNine)
 		for range 2 {
-			b.clock.Advance(time.Minute)
-			b.reply(p, "undo")
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, "undo")
 		}
-		b.at(r.ID, session.AwaitingOpeningResponse, "")
-		require.Equal(t, []string{cancelled(b, p, "call John"), b.says(p, catalog.GoalNothing, catalog.Params{})}, b.texted(p)[2:])
+		b.At(r.ID, session.AwaitingOpeningResponse, "")
+		require.Equal(t, []string{cancelled(b, p, "call John"), b.Says(p, catalog.GoalNothing, catalog.Params{})}, b.texted(p)[2:])
 	})
 
-	subtest(t, "OfNothingIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.reply(p, "undo")
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	onboardingtest.Subtest(t, "OfNothingIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Reply(p, "undo")
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	subtest(t, "AfterADayUndoesNothing", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded("remind me to call John in 5 days")
-		b.clock.Advance(25 * time.Hour)
-		b.reply(p, "undo")
+	onboardingtest.Subtest(t, "AfterADayUndoesNothing", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded("remind me to call John in 5 days")
+		b.Clock.Advance(25 * time.Hour)
+		b.Reply(p, "undo")
 		require.Equal(t, "scheduled", b.nowIs(g))
-		require.Equal(t, b.says(p, catalog.GoalNothing, catalog.Params{}), b.texted(p)[1])
-		b.reply(p, "cancel reminder")
+		require.Equal(t, b.Says(p, catalog.GoalNothing, catalog.Params{}), b.texted(p)[1])
+		b.Reply(p, "cancel reminder")
 		require.Equal(t, "cancelled", b.nowIs(g))
 	})
 
-	subtest(t, "ByNameOfNothingSaysSo", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "ByNameOfNothingSaysSo", setup, func(t *testing.T, b *bundle) {
 		p := american(b)
-		b.reply(p, "cancel reminder")
-		require.Equal(t, []string{b.says(p, catalog.GoalNone, catalog.Params{})}, b.texted(p))
+		b.Reply(p, "cancel reminder")
+		require.Equal(t, []string{b.Says(p, catalog.GoalNone, catalog.Params{})}, b.texted(p))
 	})
 
-	subtest(t, "CountsInASessionThatWasOpenedSince", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		r := b.activate(p)
-		b.reply(p, "undo")
-		b.at(r.ID, session.AwaitingOpeningResponse, "")
+	onboardingtest.Subtest(t, "CountsInASessionThatWasOpenedSince", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		r := b.Activate(p)
+		b.Reply(p, "undo")
+		b.At(r.ID, session.AwaitingOpeningResponse, "")
 		require.Equal(t, "cancelled", b.nowIs(g))
 	})
 
-	subtest(t, "OfAGoalThatWasNotSaidByTextIsNone", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfAGoalThatWasNotSaidByTextIsNone", setup, func(t *testing.T, b *bundle) {
 		p := american(b)
-		g, _, err := b.current().goals.Create(t.Context(), goals.New{
-			OrgID: orgID, ProfileID: p.ID, Said: "call John", At: b.clock.Now().Add(time.Hour), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
+		g, _, err := b.Current().Goals.Create(t.Context(), goals.New{
+			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "call John", At: b.Clock.Now().Add(time.Hour), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
 		})
 		require.NoError(t, err)
-		b.reply(p, "undo")
+		b.Reply(p, "undo")
 		require.Equal(t, "scheduled", b.nowIs(g))
-		require.Equal(t, []string{b.says(p, catalog.GoalNothing, catalog.Params{})}, b.texted(p))
+		require.Equal(t, []string{b.Says(p, catalog.GoalNothing, catalog.Params{})}, b.texted(p))
 	})
 }
 
@@ -379,52 +332,52 @@ func TestMoveByText(t *testing.T) {
 		{name: "Portuguese", first: atNinePt, answer: "muda para as 10h", day: 21, hour: 10},
 		{name: "PortugueseOnAnotherDay", first: atNinePt, answer: "na verdade, segunda às 8h", day: 23, hour: 8},
 	} {
-		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
-			p := b.speaker(map[bool]string{true: "pt-BR", false: "en"}[tt.first == atNinePt])
-			b.reply(p, tt.first)
-			b.clock.Advance(time.Minute)
-			b.reply(p, tt.answer)
-			require.Len(t, b.goalsOf(p), 1)
-			g := b.saidGoal(p)
+		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p := b.Speaker(map[bool]string{true: "pt-BR", false: "en"}[tt.first == atNinePt])
+			b.Reply(p, tt.first)
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, tt.answer)
+			require.Len(t, b.GoalsOf(p), 1)
+			g := b.SaidGoal(p)
 			zone, err := time.LoadLocation(p.TimeZone)
 			require.NoError(t, err)
 			local := g.ScheduledFor.In(zone)
 			require.Equal(t, []int{tt.day, tt.hour}, []int{local.Day(), local.Hour()})
 			require.Len(t, b.texted(p), 2)
 			require.Contains(t, b.texted(p)[1], g.Understood)
-			b.clock.Advance(time.Minute)
-			b.reply(p, "cancel that")
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, "cancel that")
 			require.Equal(t, "cancelled", b.nowIs(g), "the move was confirmed, too")
 		})
 	}
 
 	for _, answer := range []string{"make it friday", "make it 9;30", "muda para sexta", "make it 6am today"} {
-		subtest(t, "IsAskedBack/"+answer, setup, func(t *testing.T, b *bundle) {
-			p, g := b.reminded(atNine)
-			b.clock.Advance(time.Minute)
-			b.reply(p, answer)
-			require.Equal(t, b.says(p, catalog.GoalUnmoved, catalog.Params{}), b.texted(p)[1])
-			require.Equal(t, g.ScheduledFor, b.saidGoal(p).ScheduledFor)
-			b.clock.Advance(time.Minute)
-			b.reply(p, "make it tomorrow at 10am")
-			require.Equal(t, g.ScheduledFor.Add(time.Hour), b.saidGoal(p).ScheduledFor)
+		onboardingtest.Subtest(t, "IsAskedBack/"+answer, setup, func(t *testing.T, b *bundle) {
+			p, g := b.Reminded(atNine)
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, answer)
+			require.Equal(t, b.Says(p, catalog.GoalUnmoved, catalog.Params{}), b.texted(p)[1])
+			require.Equal(t, g.ScheduledFor, b.SaidGoal(p).ScheduledFor)
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, "make it tomorrow at 10am")
+			require.Equal(t, g.ScheduledFor.Add(time.Hour), b.SaidGoal(p).ScheduledFor)
 		})
 	}
 
 	for _, answer := range []string{"actually I like it", "make it stop", "no thanks", "make it a good one", "actually we are 10 people", "tomorrow at 10am"} {
-		subtest(t, "IsNoMove/"+answer, setup, func(t *testing.T, b *bundle) {
-			p, g := b.reminded(atNine)
-			b.clock.Advance(time.Minute)
-			b.reply(p, answer)
-			require.Equal(t, g.ScheduledFor, b.saidGoal(p).ScheduledFor)
+		onboardingtest.Subtest(t, "IsNoMove/"+answer, setup, func(t *testing.T, b *bundle) {
+			p, g := b.Reminded(atNine)
+			b.Clock.Advance(time.Minute)
+			b.Reply(p, answer)
+			require.Equal(t, g.ScheduledFor, b.SaidGoal(p).ScheduledFor)
 			require.Len(t, b.texted(p), 1)
 		})
 	}
 
-	subtest(t, "OnlyInAnswerToTheConfirmation", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(atNine)
-		b.clock.Advance(25 * time.Hour)
-		b.reply(p, "make it 10")
+	onboardingtest.Subtest(t, "OnlyInAnswerToTheConfirmation", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(atNine)
+		b.Clock.Advance(25 * time.Hour)
+		b.Reply(p, "make it 10")
 		require.Equal(t, "scheduled", b.nowIs(g))
 		require.Len(t, b.texted(p), 1)
 	})
@@ -447,71 +400,71 @@ func TestTextOfAGoal(t *testing.T) {
 		{name: "Refused", outcome: messagingtest.Reject, end: "failed undelivered"},
 		{name: "ForAnOperator", outcome: messagingtest.ParkMissed, end: "failed undelivered"},
 	} {
-		subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
-			p, g := b.reminded(johnAtNine)
-			b.messaging.Script(messagingtest.First(tt.outcome))
+		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+			p, g := b.Reminded(onboardingtest.JohnAtNine)
+			b.Messaging.Script(messagingtest.First(tt.outcome))
 			b.comes(g)
-			b.messaging.Settle()
+			b.Messaging.Settle()
 			for range 6 { // QStash comes again
-				b.clock.Advance(3 * time.Minute)
-				b.work()
+				b.Clock.Advance(3 * time.Minute)
+				b.Work()
 			}
 			require.Equal(t, tt.end, b.nowIs(g))
 			require.Len(t, b.texted(p), 1+tt.texts)
 		})
 	}
 
-	subtest(t, "WaitsForTheEndOfABurst", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(2)
-		g, _, err := b.current().goals.Create(t.Context(), goals.New{
-			OrgID: orgID, ProfileID: p.ID, Said: "call John", At: b.clock.Now().Add(2 * time.Second), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
+	onboardingtest.Subtest(t, "WaitsForTheEndOfABurst", setup, func(t *testing.T, b *bundle) {
+		p, r := b.InBurst(2)
+		g, _, err := b.Current().Goals.Create(t.Context(), goals.New{
+			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "call John", At: b.Clock.Now().Add(2 * time.Second), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
 		})
 		require.NoError(t, err)
-		b.unmute()
-		b.executes(r)
-		b.pass(2 * time.Minute)
+		b.Unmute()
+		b.Executes(r)
+		b.Pass(2 * time.Minute)
 		require.Equal(t, "completed", b.nowIs(g))
 		got := b.texted(p)
 		require.Equal(t, "Reminder: call John", got[len(got)-1])
-		require.Len(t, got, len(whole)+1)
+		require.Len(t, got, len(onboardingtest.Whole)+1)
 	})
 
-	subtest(t, "DoesNotWaitForABurstThatWaitsForTheMorning", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(1)
-		b.exec(`update step_alarms set due_at = due_at + interval '9 hours' where session_id = $1`, r.ID)
-		g, _, err := b.current().goals.Create(t.Context(), goals.New{
-			OrgID: orgID, ProfileID: p.ID, Said: "Remind me to call John", At: b.clock.Now().Add(time.Second), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
+	onboardingtest.Subtest(t, "DoesNotWaitForABurstThatWaitsForTheMorning", setup, func(t *testing.T, b *bundle) {
+		p, r := b.InBurst(1)
+		b.Exec(`update step_alarms set due_at = due_at + interval '9 hours' where session_id = $1`, r.ID)
+		g, _, err := b.Current().Goals.Create(t.Context(), goals.New{
+			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "Remind me to call John", At: b.Clock.Now().Add(time.Second), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
 		})
 		require.NoError(t, err)
-		b.unmute()
+		b.Unmute()
 		b.comes(g)
 		require.Equal(t, "completed", b.nowIs(g))
 		require.Contains(t, b.texted(p), "Reminder: call John")
 	})
 
-	subtest(t, "OfAHeldPersonWhoseTextIsOnItsWayIsToldByWhatBecameOfIt", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
-		b.mute()
+	onboardingtest.Subtest(t, "OfAHeldPersonWhoseTextIsOnItsWayIsToldByWhatBecameOfIt", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Messaging.Script(messagingtest.First(messagingtest.AcceptLost))
+		b.Mute()
 		b.comes(g)
-		_, err := b.current().goals.Execute(t.Context(), g.ID)
+		_, err := b.Current().Goals.Execute(t.Context(), g.ID)
 		require.Error(t, err)
-		b.hold(p)
-		_, err = b.current().goals.Execute(t.Context(), g.ID)
+		b.Hold(p)
+		_, err = b.Current().Goals.Execute(t.Context(), g.ID)
 		require.NoError(t, err)
 		require.Equal(t, "completed", b.nowIs(g))
 		require.Len(t, b.texted(p), 2)
 	})
 
-	subtest(t, "WrittenOtherwiseSinceTheFirstTryIsNotSentTwice", setup, func(t *testing.T, b *bundle) {
-		p, g := b.reminded(johnAtNine)
-		b.messaging.Script(messagingtest.First(messagingtest.AcceptLost))
-		b.mute()
+	onboardingtest.Subtest(t, "WrittenOtherwiseSinceTheFirstTryIsNotSentTwice", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Messaging.Script(messagingtest.First(messagingtest.AcceptLost))
+		b.Mute()
 		b.comes(g)
-		_, err := b.current().goals.Execute(t.Context(), g.ID)
+		_, err := b.Current().Goals.Execute(t.Context(), g.ID)
 		require.Error(t, err)
-		b.exec(`update goals set locale = 'pt-BR' where id = $1`, g.ID) // as a new copy would
-		_, err = b.current().goals.Execute(t.Context(), g.ID)
+		b.Exec(`update goals set locale = 'pt-BR' where id = $1`, g.ID) // as a new copy would
+		_, err = b.Current().Goals.Execute(t.Context(), g.ID)
 		require.NoError(t, err)
 		require.Equal(t, "completed", b.nowIs(g))
 		require.Len(t, b.texted(p), 2)
@@ -525,56 +478,58 @@ func TestCrashOfGoalsByText(t *testing.T) {
 	}
 	t.Parallel()
 	asked := func(b *bundle) conversation.Profile {
-		p, _ := b.reminded(johnAtNine)
-		b.reply(p, "remind me to call Mary tomorrow at 10am")
+		p, _ := b.Reminded(onboardingtest.JohnAtNine)
+		b.Reply(p, "remind me to call Mary tomorrow at 10am")
 		return p
 	}
 	for _, s := range []asking{
-		{name: "Said", begin: american, cause: writes(johnAtNine), want: func(b *bundle, p conversation.Profile) {
-			require.Len(b.t, b.goalsOf(p), 1)
-			g := b.saidGoal(p)
-			require.Equal(b.t, []string{b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: g.Understood})}, b.texted(p))
-			require.Equal(b.t, 1, b.count(`select count(*) from goal_alarms where goal_id = $1 and published_at is not null`, g.ID))
+		{name: "Said", begin: american, cause: writes(onboardingtest.JohnAtNine), want: func(b *bundle, p conversation.Profile) {
+			require.Len(b.T, b.GoalsOf(p), 1)
+			g := b.SaidGoal(p)
+			require.Equal(b.T, []string{b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: g.Understood})}, b.texted(p))
+			require.Equal(b.T, 1, b.Count(`select count(*) from goal_alarms where goal_id = $1 and published_at is not null`, g.ID))
 		}},
 		{name: "AskedBack", begin: american, cause: writes("remind me to call John"), want: func(b *bundle, p conversation.Profile) {
-			require.Empty(b.t, b.goalsOf(p))
-			require.Equal(b.t, []string{b.says(p, catalog.GoalAskWhen, catalog.Params{})}, b.texted(p))
+			require.Empty(b.T, b.GoalsOf(p))
+			require.Equal(b.T, []string{b.Says(p, catalog.GoalAskWhen, catalog.Params{})}, b.texted(p))
 		}},
 		{name: "Moved", begin: func(b *bundle) conversation.Profile {
 			p := asked(b)
-			b.clock.Advance(time.Minute)
+			b.Clock.Advance(time.Minute)
 			return p
 		}, cause: writes("make it 11am"), want: func(b *bundle, p conversation.Profile) {
-			g := b.saidGoal(p)
-			require.Equal(b.t, 1, b.count(`select count(*) from goal_transitions where goal_id = $1 and event = 'rescheduled'`, g.ID))
-			require.Equal(b.t, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
-			require.Equal(b.t, []string{b.says(p, catalog.GoalScheduled, catalog.Params{Goal: "call Mary", When: g.Understood})}, b.texted(p)[2:])
+			g := b.SaidGoal(p)
+			require.Equal(b.T, 1, b.Count(`select count(*) from goal_transitions where goal_id = $1 and event = 'rescheduled'`, g.ID))
+			require.Equal(b.T, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
+			require.Equal(b.T, []string{b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call Mary", When: g.Understood})}, b.texted(p)[2:])
 		}},
 		{name: "Undone", begin: asked, cause: writes("undo"), want: func(b *bundle, p conversation.Profile) {
-			all := b.goalsOf(p)
-			require.Equal(b.t, []string{"cancelled", "scheduled"}, []string{b.nowIs(all[0]), b.nowIs(all[1])})
-			require.Equal(b.t, []string{b.says(p, catalog.GoalCancelled, catalog.Params{Goal: "call Mary"})}, b.texted(p)[2:])
+			all := b.GoalsOf(p)
+			require.Equal(b.T, []string{"cancelled", "scheduled"}, []string{b.nowIs(all[0]), b.nowIs(all[1])})
+			require.Equal(b.T, []string{b.Says(p, catalog.GoalCancelled, catalog.Params{Goal: "call Mary"})}, b.texted(p)[2:])
 		}},
 		{name: "Texted", begin: american, cause: func(b *bundle, p conversation.Profile) func() error {
-			g, _, err := b.start(b.healthy()).goals.Create(b.t.Context(), goals.New{
-				OrgID: orgID, ProfileID: p.ID, Said: "call John", At: b.clock.Now().Add(time.Minute), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
+			g, _, err := b.Start(b.Healthy()).Goals.Create(b.T.Context(), goals.New{
+				OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "call John", At: b.Clock.Now().Add(time.Minute), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
 			})
-			require.NoError(b.t, err)
+			require.NoError(b.T, err)
 			return func() error {
-				b.clock.Advance(max(0, g.ScheduledFor.Sub(b.clock.Now())))
-				_, err := b.current().goals.Execute(b.t.Context(), g.ID)
+				b.Clock.Advance(max(0, g.ScheduledFor.Sub(b.Clock.Now())))
+				_, err := b.Current().Goals.Execute(b.T.Context(), g.ID)
 				return err
 			}
 		}, want: func(b *bundle, p conversation.Profile) {
-			require.Equal(b.t, "completed", b.nowIs(b.saidGoal(p)))
-			require.Equal(b.t, []string{"Reminder: call John"}, b.texted(p))
-			require.Equal(b.t, 1, b.count(`select count(*) from event_outbox where subject = $1 and type = 'goal.completed'`, p.ID))
+			require.Equal(b.T, "completed", b.nowIs(b.SaidGoal(p)))
+			require.Equal(b.T, []string{"Reminder: call John"}, b.texted(p))
+			require.Equal(b.T, 1, b.Count(`select count(*) from event_outbox where subject = $1 and type = 'goal.completed'`, p.ID))
 		}},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.everyMishap(3, func(p *ports) { s.play(b, p) })
+			b.EveryMishap(3, func(p *onboardingtest.Ports) { s.play(b, p) })
 		})
 	}
 }
+
+func american(b *bundle) conversation.Profile { return b.Speaker("en") }

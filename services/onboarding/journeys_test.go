@@ -8,6 +8,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 // journey is what a person does on the days after their first message, and where it leads them in thirty.
@@ -20,7 +21,7 @@ type journey struct {
 }
 
 func says(words string) func(b *bundle, p conversation.Profile) {
-	return func(b *bundle, p conversation.Profile) { b.reply(p, words) }
+	return func(b *bundle, p conversation.Profile) { b.Reply(p, words) }
 }
 
 // TestJourneys plays thirty days, with the runs of each and all that they send.
@@ -57,29 +58,29 @@ func TestJourneys(t *testing.T) {
 		{
 			name: "S4_78_WhoWantsNoRemindersGetsNone", ends: rules.Active,
 			does: map[int]func(b *bundle, p conversation.Profile){0: func(b *bundle, p conversation.Profile) {
-				require.NoError(b.t, b.switches(rpc.RoleUser, p, "off"))
+				require.NoError(b.T, b.Switches(rpc.RoleUser, p, "off"))
 			}},
 			gets: []rules.MessageType{welcome},
 		},
 	} {
-		subtest(t, j.name, runsToday, func(t *testing.T, b *bundle) {
-			p := b.known()
+		onboardingtest.Subtest(t, j.name, runsToday, func(t *testing.T, b *bundle) {
+			p := b.Known()
 			for day := range 31 {
 				if day > 0 {
-					b.onDay(1, 10)
+					b.OnDay(1, 10)
 				}
-				b.works()
-				b.sends()
+				b.Works()
+				b.Sends()
 				if do := j.does[day]; do != nil {
 					do(b, p)
 				}
-				b.sends()
+				b.Sends()
 			}
-			b.in(p, j.ends)
-			require.Equal(t, append([]rules.Trigger{rules.UserMessage}, j.moves...), b.triggers(p))
-			require.Equal(t, j.gets, listed[rules.MessageType](b, `select event_type from engagement_outreach
+			b.In(p, j.ends)
+			require.Equal(t, append([]rules.Trigger{rules.UserMessage}, j.moves...), b.Triggers(p))
+			require.Equal(t, j.gets, onboardingtest.List[rules.MessageType](b.Bundle, `select event_type from engagement_outreach
 				where profile_id = $1 and outcome = 'sent' order by sent_at, id`, p.ID))
-			require.Zero(t, b.count(`select count(*) from engagement_outreach where profile_id = $1 and status in ('pending', 'processing')`, p.ID))
+			require.Zero(t, b.Count(`select count(*) from engagement_outreach where profile_id = $1 and status in ('pending', 'processing')`, p.ID))
 		})
 	}
 }

@@ -1,350 +1,293 @@
 package onboarding_test
 
 import (
-	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/attribute"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
-
-// auditEvery is the interval of the auditors of the tests.
-const auditEvery = 5 * time.Minute
-
-// measured gives a process metrics, and returns what reads them.
-func (b *bundle) measured(p *running) *sdkmetric.ManualReader {
-	b.t.Helper()
-	reader := sdkmetric.NewManualReader()
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	b.t.Cleanup(func() { require.NoError(b.t, provider.Shutdown(context.WithoutCancel(b.t.Context()))) })
-	var err error
-	p.service.Metrics, err = conversation.NewMetrics(provider.Meter("test"))
-	require.NoError(b.t, err)
-	return reader
-}
-
-// sweep has the process that serves sweep, up to the present.
-func (b *bundle) sweep() *sdkmetric.ManualReader {
-	b.t.Helper()
-	service := b.current().service
-	metrics := b.measured(b.current())
-	for more := true; more; {
-		var err error
-		more, err = service.AuditInbound(b.t.Context(), auditEvery)
-		require.NoError(b.t, err)
-	}
-	return metrics
-}
-
-// unheard is a message that Twilio has and whose webhook never comes.
-func (b *bundle) unheard(p conversation.Profile, body string) *messagingv1.InboundText {
-	return b.messaging.Hear(&messagingv1.InboundText{
-		TwilioSid: fmt.Sprintf("SM%032d", b.serial.Add(1)), From: p.Phone, To: ours, Body: body, Segments: 1,
-	}, b.clock.Now())
-}
-
-// counted is the sum of a counter, over the points with an attribute.
-func counted(t *testing.T, reader *sdkmetric.ManualReader, name, key, value string) (n int64) {
-	t.Helper()
-	var got metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(t.Context(), &got))
-	for _, scope := range got.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			sum, ok := m.Data.(metricdata.Sum[int64])
-			for i := 0; ok && m.Name == name && i < len(sum.DataPoints); i++ {
-				if v, has := sum.DataPoints[i].Attributes.Value(attribute.Key(key)); key == "" || has && v.AsString() == value {
-					n += sum.DataPoints[i].Value
-				}
-			}
-		}
-	}
-	return n
-}
 
 func TestAuditFindsLateMessages(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "MissedStopAppliesAtOnceAndIsReported", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(time.Second)
-		stop := b.unheard(p, "STOP")
-		b.clock.Advance(7*time.Minute + 30*time.Second)
-		metrics := b.sweep()
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		require.Equal(t, "late by 7m30s", b.entry(r.ID, session.KindStopped).Detail)
-		reported := b.log.of(t, "onboarding.missed_stop")
+	onboardingtest.Subtest(t, "MissedStopAppliesAtOnceAndIsReported", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Second)
+		stop := b.Unheard(p, "STOP")
+		b.Clock.Advance(7*time.Minute + 30*time.Second)
+		metrics := b.Sweep()
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		require.Equal(t, "late by 7m30s", b.Entry(r.ID, session.KindStopped).Detail)
+		reported := b.Log.Of(t, "onboarding.missed_stop")
 		require.Len(t, reported, 1)
 		require.Equal(t, stop.GetTwilioSid(), reported[0]["twilio_sid"])
 		require.InDelta(t, 450_000, reported[0]["late_ms"], 0)
-		require.EqualValues(t, 1, counted(t, metrics, "inbound_missed_stops", "", ""))
-		require.EqualValues(t, 1, counted(t, metrics, "inbound_late", "consent_effect", "opt_out"))
-		require.EqualValues(t, 1, counted(t, metrics, "inbound_audits", "outcome", "swept"))
-		require.Equal(t, []string{opening}, b.sequence(p))
+		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "inbound_missed_stops", "", ""))
+		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "inbound_late", "consent_effect", "opt_out"))
+		require.EqualValues(t, 1, onboardingtest.Counted(t, metrics, "inbound_audits", "outcome", "swept"))
+		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(p))
 	})
 
-	subtest(t, "MissedStopThatSTARTHasOvertakenEndsNothing", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(time.Second)
-		b.unheard(p, "STOP")
-		b.clock.Advance(time.Minute)
-		b.reply(p, "START")
-		b.clock.Advance(2 * time.Minute)
-		b.sweep()
-		require.Equal(t, "overtaken; late by 3m0s", b.entry(r.ID, session.KindReplied).Detail)
-		b.reply(p, "yes")
-		b.at(r.ID, session.AwaitingExplanationResponse, "")
+	onboardingtest.Subtest(t, "MissedStopThatSTARTHasOvertakenEndsNothing", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Second)
+		b.Unheard(p, "STOP")
+		b.Clock.Advance(time.Minute)
+		b.Reply(p, "START")
+		b.Clock.Advance(2 * time.Minute)
+		b.Sweep()
+		require.Equal(t, "overtaken; late by 3m0s", b.Entry(r.ID, session.KindReplied).Detail)
+		b.Reply(p, "yes")
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	subtest(t, "LateRepliesAreAnsweredInTheOrderTheyWereSaid", setup, func(t *testing.T, b *bundle) {
-		p, r := b.explained()
-		b.clock.Advance(time.Minute)
-		b.unheard(p, "not now")
-		b.clock.Advance(time.Minute)
-		b.unheard(p, "ok, yes")
-		b.unheard(b.person(), "from a person whom we never texted")
-		b.clock.Advance(2 * time.Minute)
-		metrics := b.sweep()
+	onboardingtest.Subtest(t, "LateRepliesAreAnsweredInTheOrderTheyWereSaid", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Explained()
+		b.Clock.Advance(time.Minute)
+		b.Unheard(p, "not now")
+		b.Clock.Advance(time.Minute)
+		b.Unheard(p, "ok, yes")
+		b.Unheard(b.Person(), "from a person whom we never texted")
+		b.Clock.Advance(2 * time.Minute)
+		metrics := b.Sweep()
 		// No, to the explanation, is answered by LATER now. The yes was said before that: it does not answer it.
-		require.Equal(t, []string{opening, explanation, later}, b.sequence(p))
-		require.True(t, b.at(r.ID, session.AwaitingOpeningResponse, "").Paused)
-		require.Equal(t, "early; late by 2m0s", b.entry(r.ID, session.KindReplied).Detail)
-		require.EqualValues(t, 3, counted(t, metrics, "inbound_late", "", ""))
-		require.Zero(t, counted(t, metrics, "inbound_missed_stops", "", ""))
-		require.Equal(t, 4, b.messaging.Recorded(), "what was said in time included")
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation, onboardingtest.Later}, b.Sequence(p))
+		require.True(t, b.At(r.ID, session.AwaitingOpeningResponse, "").Paused)
+		require.Equal(t, "early; late by 2m0s", b.Entry(r.ID, session.KindReplied).Detail)
+		require.EqualValues(t, 3, onboardingtest.Counted(t, metrics, "inbound_late", "", ""))
+		require.Zero(t, onboardingtest.Counted(t, metrics, "inbound_missed_stops", "", ""))
+		require.Equal(t, 4, b.Messaging.Recorded(), "what was said in time included")
 	})
 
-	subtest(t, "LateReplyDoesNotAnswerALaterQuestion", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(10 * time.Second)
-		b.unheard(p, "yes") // to the opening
-		b.clock.Advance(2 * time.Minute)
-		b.reply(p, "hello? I said yes")
-		before := b.at(r.ID, session.AwaitingExplanationResponse, "")
-		b.sweep()
-		require.Equal(t, before, b.session(r.ID), "it is no answer to the explanation")
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
-		require.Equal(t, "early; late by 2m0s", b.entry(r.ID, session.KindReplied).Detail)
+	onboardingtest.Subtest(t, "LateReplyDoesNotAnswerALaterQuestion", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(10 * time.Second)
+		b.Unheard(p, "yes") // to the opening
+		b.Clock.Advance(2 * time.Minute)
+		b.Reply(p, "hello? I said yes")
+		before := b.At(r.ID, session.AwaitingExplanationResponse, "")
+		b.Sweep()
+		require.Equal(t, before, b.Session(r.ID), "it is no answer to the explanation")
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
+		require.Equal(t, "early; late by 2m0s", b.Entry(r.ID, session.KindReplied).Detail)
 	})
 
-	subtest(t, "LateReplyOfTheBurstIsHeldByWhenItWasSaid", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(2)
-		b.clock.Advance(time.Second)
-		b.unheard(p, "my answer to the first message")
-		b.clock.Advance(2 * time.Minute)
-		b.sweep()
-		require.Equal(t, "burst; late by 2m0s", b.entry(r.ID, session.KindHeld).Detail)
-		require.Equal(t, 1, b.count(`select count(*) from held_replies where session_id = $1 and received_at = $2`, r.ID, b.clock.Now().Add(-2*time.Minute)))
+	onboardingtest.Subtest(t, "LateReplyOfTheBurstIsHeldByWhenItWasSaid", setup, func(t *testing.T, b *bundle) {
+		p, r := b.InBurst(2)
+		b.Clock.Advance(time.Second)
+		b.Unheard(p, "my answer to the first message")
+		b.Clock.Advance(2 * time.Minute)
+		b.Sweep()
+		require.Equal(t, "burst; late by 2m0s", b.Entry(r.ID, session.KindHeld).Detail)
+		require.Equal(t, 1, b.Count(`select count(*) from held_replies where session_id = $1 and received_at = $2`, r.ID, b.Clock.Now().Add(-2*time.Minute)))
 		for range 3 {
-			b.clock.Advance(8 * time.Second)
-			b.executes(b.session(r.ID))
+			b.Clock.Advance(8 * time.Second)
+			b.Executes(b.Session(r.ID))
 		}
-		b.work()
-		b.at(r.ID, session.AwaitingInterviewStart, "")
+		b.Work()
+		b.At(r.ID, session.AwaitingInterviewStart, "")
 	})
 
-	subtest(t, "MessageOfAnEpisodeThatIsOverAnswersNothing", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		old := b.activate(p)
-		b.clock.Advance(10 * time.Second)
-		b.unheard(p, "yes")
-		b.clock.Advance(time.Minute)
-		_, err := b.store.CloseSession(t.Context(), orgID, old.ID, b.clock.Now())
+	onboardingtest.Subtest(t, "MessageOfAnEpisodeThatIsOverAnswersNothing", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		old := b.Activate(p)
+		b.Clock.Advance(10 * time.Second)
+		b.Unheard(p, "yes")
+		b.Clock.Advance(time.Minute)
+		_, err := b.Store.CloseSession(t.Context(), onboardingtest.OrgID, old.ID, b.Clock.Now())
 		require.NoError(t, err)
-		r := b.activate(p)
-		b.clock.Advance(time.Minute)
-		b.sweep()
-		b.at(r.ID, session.AwaitingOpeningResponse, "")
-		require.Equal(t, "before_session; late by 2m0s", b.entry(r.ID, session.KindReplied).Detail)
+		r := b.Activate(p)
+		b.Clock.Advance(time.Minute)
+		b.Sweep()
+		b.At(r.ID, session.AwaitingOpeningResponse, "")
+		require.Equal(t, "before_session; late by 2m0s", b.Entry(r.ID, session.KindReplied).Detail)
 	})
 
-	subtest(t, "MessageThatCannotBeTakenDoesNotStandInTheWayOfOthers", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(time.Second)
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMshort", From: "32665", To: ours, Body: "a short code"}, b.clock.Now())
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMforeign", From: p.Phone, To: "+14155550999", Body: "to no number of ours"}, b.clock.Now())
-		b.unheard(p, "STOP")
-		b.clock.Advance(2 * time.Minute)
-		b.sweep()
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		b.quiet()
-		require.Equal(t, 2, b.count(`select count(*) from webhook_jobs where status = 'failed'`))
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+	onboardingtest.Subtest(t, "MessageThatCannotBeTakenDoesNotStandInTheWayOfOthers", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Second)
+		b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMshort", From: "32665", To: onboardingtest.Ours, Body: "a short code"}, b.Clock.Now())
+		b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMforeign", From: p.Phone, To: "+14155550999", Body: "to no number of ours"}, b.Clock.Now())
+		b.Unheard(p, "STOP")
+		b.Clock.Advance(2 * time.Minute)
+		b.Sweep()
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		b.Quiet()
+		require.Equal(t, 2, b.Count(`select count(*) from webhook_jobs where status = 'failed'`))
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
 	})
 }
 
 func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "MessagesThatCameAreLeftAlone", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		m := b.message(p, "yes")
-		b.receives(m)
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: m.GetTwilioSid(), From: p.Phone, To: ours, Body: "yes"}, b.clock.Now())
-		before := b.session(r.ID)
-		b.clock.Advance(2 * time.Minute)
-		metrics := b.sweep()
-		require.Equal(t, before, b.session(r.ID))
-		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where event_type = 'twilio.message.received'`))
-		require.Zero(t, counted(t, metrics, "inbound_late", "", ""))
-		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where listed = 1 and found = 0`))
+	onboardingtest.Subtest(t, "MessagesThatCameAreLeftAlone", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		m := b.Message(p, "yes")
+		b.Receives(m)
+		b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: m.GetTwilioSid(), From: p.Phone, To: onboardingtest.Ours, Body: "yes"}, b.Clock.Now())
+		before := b.Session(r.ID)
+		b.Clock.Advance(2 * time.Minute)
+		metrics := b.Sweep()
+		require.Equal(t, before, b.Session(r.ID))
+		require.Equal(t, 1, b.Count(`select count(*) from webhook_jobs where event_type = 'twilio.message.received'`))
+		require.Zero(t, onboardingtest.Counted(t, metrics, "inbound_late", "", ""))
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where listed = 1 and found = 0`))
 	})
 
-	subtest(t, "MessageWhoseOwnJobIsStillOpenIsLeftToIt", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		m := b.message(p, "STOP")
-		b.messaging.SetDown(true)
-		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+	onboardingtest.Subtest(t, "MessageWhoseOwnJobIsStillOpenIsLeftToIt", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		m := b.Message(p, "STOP")
+		b.Messaging.SetDown(true)
+		_, err := b.Current().Server.ReceiveMessage(t.Context(), m)
 		require.Error(t, err, "Twilio comes again, and gives up")
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: m.GetTwilioSid(), From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now())
-		b.messaging.SetDown(false)
-		b.clock.Advance(2 * time.Minute)
-		metrics := b.sweep()
-		require.Zero(t, counted(t, metrics, "inbound_late", "", ""))
-		b.quiet()
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where idempotency_key = $1`, m.GetTwilioSid()))
+		b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: m.GetTwilioSid(), From: p.Phone, To: onboardingtest.Ours, Body: "STOP"}, b.Clock.Now())
+		b.Messaging.SetDown(false)
+		b.Clock.Advance(2 * time.Minute)
+		metrics := b.Sweep()
+		require.Zero(t, onboardingtest.Counted(t, metrics, "inbound_late", "", ""))
+		b.Quiet()
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		require.Equal(t, 1, b.Count(`select count(*) from webhook_jobs where idempotency_key = $1`, m.GetTwilioSid()))
 	})
 
-	subtest(t, "WebhookThatComesAfterAllChangesNothing", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(time.Second)
-		missed := b.unheard(p, "yes")
-		b.clock.Advance(2 * time.Minute)
-		b.sweep()
-		before := b.session(r.ID)
-		m := b.message(p, "yes")
+	onboardingtest.Subtest(t, "WebhookThatComesAfterAllChangesNothing", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Second)
+		missed := b.Unheard(p, "yes")
+		b.Clock.Advance(2 * time.Minute)
+		b.Sweep()
+		before := b.Session(r.ID)
+		m := b.Message(p, "yes")
 		m.TwilioSid = missed.GetTwilioSid()
-		_, err := b.current().server.ReceiveMessage(t.Context(), m)
+		_, err := b.Current().Server.ReceiveMessage(t.Context(), m)
 		require.Error(t, err, "the gateway acknowledges this refusal")
-		require.Equal(t, before, b.session(r.ID))
-		require.Equal(t, []string{opening, explanation}, b.sequence(p))
+		require.Equal(t, before, b.Session(r.ID))
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
 	})
 
-	subtest(t, "FreshMessagesAreLeftToTheirWebhook", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(time.Minute)
-		b.unheard(p, "STOP")
-		b.clock.Advance(59 * time.Second)
-		b.sweep()
-		require.Equal(t, session.Active, b.session(r.ID).Status)
-		b.clock.Advance(auditEvery)
-		b.sweep()
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+	onboardingtest.Subtest(t, "FreshMessagesAreLeftToTheirWebhook", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Minute)
+		b.Unheard(p, "STOP")
+		b.Clock.Advance(59 * time.Second)
+		b.Sweep()
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
+		b.Clock.Advance(onboardingtest.AuditEvery)
+		b.Sweep()
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
 	})
 }
 
 func TestAuditMark(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "SweepsOverlapAndTheMarkNeverPassesWhatWasNotStored", setup, func(t *testing.T, b *bundle) {
-		p, _ := b.activated()
-		b.sweep()
+	onboardingtest.Subtest(t, "SweepsOverlapAndTheMarkNeverPassesWhatWasNotStored", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.Activated()
+		b.Sweep()
 		mark := func(at time.Time) int {
-			return b.count(`select count(*) from inbound_audits where sender = $1 and swept_until = $2 and lease_token is null`, ours, at)
+			return b.Count(`select count(*) from inbound_audits where sender = $1 and swept_until = $2 and lease_token is null`, onboardingtest.Ours, at)
 		}
-		require.Equal(t, 1, mark(b.clock.Now().Add(-time.Minute)))
-		swept := b.clock.Now().Add(-time.Minute)
-		b.clock.Advance(auditEvery)
+		require.Equal(t, 1, mark(b.Clock.Now().Add(-time.Minute)))
+		swept := b.Clock.Now().Add(-time.Minute)
+		b.Clock.Advance(onboardingtest.AuditEvery)
 		// Twilio's list had not had it when its time was swept.
-		lagged := b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMlagged", From: p.Phone, To: ours, Body: "hi"}, swept.Add(-9*time.Minute))
-		auditor := b.current().service
-		b.messaging.SetDown(true)
-		_, err := auditor.AuditInbound(t.Context(), auditEvery)
+		lagged := b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMlagged", From: p.Phone, To: onboardingtest.Ours, Body: "hi"}, swept.Add(-9*time.Minute))
+		auditor := b.Current().Service
+		b.Messaging.SetDown(true)
+		_, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 		require.Error(t, err)
-		require.Equal(t, 0, b.messaging.Recorded())
+		require.Equal(t, 0, b.Messaging.Recorded())
 		require.Equal(t, 1, mark(swept))
-		b.messaging.SetDown(false)
-		b.sweep()
-		require.Equal(t, 1, b.count(`select count(*) from webhook_jobs where idempotency_key = $1`, lagged.GetTwilioSid()))
-		require.Equal(t, 1, mark(b.clock.Now().Add(-time.Minute)))
+		b.Messaging.SetDown(false)
+		b.Sweep()
+		require.Equal(t, 1, b.Count(`select count(*) from webhook_jobs where idempotency_key = $1`, lagged.GetTwilioSid()))
+		require.Equal(t, 1, mark(b.Clock.Now().Add(-time.Minute)))
 	})
 
-	subtest(t, "FirstSweepLooksBackADay", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMold", From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now().Add(-25*time.Hour))
-		b.messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMnew", From: p.Phone, To: ours, Body: "STOP"}, b.clock.Now().Add(-23*time.Hour))
-		b.sweep()
-		require.Equal(t, 1, b.messaging.Recorded())
-		require.Zero(t, b.count(`select count(*) from webhook_jobs where idempotency_key = 'SMold'`))
+	onboardingtest.Subtest(t, "FirstSweepLooksBackADay", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMold", From: p.Phone, To: onboardingtest.Ours, Body: "STOP"}, b.Clock.Now().Add(-25*time.Hour))
+		b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMnew", From: p.Phone, To: onboardingtest.Ours, Body: "STOP"}, b.Clock.Now().Add(-23*time.Hour))
+		b.Sweep()
+		require.Equal(t, 1, b.Messaging.Recorded())
+		require.Zero(t, b.Count(`select count(*) from webhook_jobs where idempotency_key = 'SMold'`))
 	})
 
-	subtest(t, "LongOutageIsSweptDayByDayTheOldestFirst", setup, func(t *testing.T, b *bundle) {
-		b.sweep()
-		p := b.person()
+	onboardingtest.Subtest(t, "LongOutageIsSweptDayByDayTheOldestFirst", setup, func(t *testing.T, b *bundle) {
+		b.Sweep()
+		p := b.Person()
 		for range 4 {
-			b.clock.Advance(20 * time.Hour)
-			b.unheard(p, "are you there?")
+			b.Clock.Advance(20 * time.Hour)
+			b.Unheard(p, "are you there?")
 		}
-		b.clock.Advance(10 * time.Minute)
-		auditor := b.current().service
+		b.Clock.Advance(10 * time.Minute)
+		auditor := b.Current().Service
 		var found []int
 		for more := true; more; {
 			var err error
-			more, err = auditor.AuditInbound(t.Context(), auditEvery)
+			more, err = auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 			require.NoError(t, err)
-			found = append(found, b.count(`select count(*) from webhook_jobs`))
+			found = append(found, b.Count(`select count(*) from webhook_jobs`))
 		}
 		require.Equal(t, []int{1, 2, 3, 4}, found)
-		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where found_total = 4 and swept_until = $1`, b.clock.Now().Add(-time.Minute)))
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where found_total = 4 and swept_until = $1`, b.Clock.Now().Add(-time.Minute)))
 	})
 
-	subtest(t, "OneProcessSweepsAtATime", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.clock.Advance(time.Second)
-		b.unheard(p, "STOP")
-		b.clock.Advance(2 * time.Minute)
+	onboardingtest.Subtest(t, "OneProcessSweepsAtATime", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Second)
+		b.Unheard(p, "STOP")
+		b.Clock.Advance(2 * time.Minute)
 		var sweeps sync.WaitGroup
 		for range 8 {
-			auditor := b.start(b.healthy()).service
+			auditor := b.Start(b.Healthy()).Service
 			sweeps.Go(func() {
-				_, err := auditor.AuditInbound(t.Context(), auditEvery)
+				_, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 				require.NoError(t, err)
 			})
 		}
 		sweeps.Wait()
-		require.Equal(t, 1, b.messaging.Listed())
-		require.Len(t, b.log.of(t, "onboarding.missed_stop"), 1)
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
+		require.Equal(t, 1, b.Messaging.Listed())
+		require.Len(t, b.Log.Of(t, "onboarding.missed_stop"), 1)
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
 	})
 
-	subtest(t, "SweepThatWasTakenOverDoesNotMoveTheMark", setup, func(t *testing.T, b *bundle) {
-		of := conversation.Sender{OrgID: orgID, Name: ours}
-		now := b.clock.Now()
-		slow, ok, err := b.store.ClaimAudit(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
+	onboardingtest.Subtest(t, "SweepThatWasTakenOverDoesNotMoveTheMark", setup, func(t *testing.T, b *bundle) {
+		of := conversation.Sender{OrgID: onboardingtest.OrgID, Name: onboardingtest.Ours}
+		now := b.Clock.Now()
+		slow, ok, err := b.Store.ClaimAudit(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
 		require.NoError(t, err)
 		require.True(t, ok)
-		_, ok, err = b.store.ClaimAudit(t.Context(), of, now, now, now.Add(time.Minute))
+		_, ok, err = b.Store.ClaimAudit(t.Context(), of, now, now, now.Add(time.Minute))
 		require.NoError(t, err)
 		require.False(t, ok)
-		b.clock.Advance(time.Minute)
-		later := b.clock.Now()
-		quick, ok, err := b.store.ClaimAudit(t.Context(), of, later, later, later.Add(time.Minute))
+		b.Clock.Advance(time.Minute)
+		later := b.Clock.Now()
+		quick, ok, err := b.Store.ClaimAudit(t.Context(), of, later, later, later.Add(time.Minute))
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, now.Add(-time.Hour), quick.SweptUntil.UTC())
-		require.ErrorIs(t, b.store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), conversation.ErrAuditLost)
-		require.ErrorIs(t, b.store.ReleaseAudit(t.Context(), slow), conversation.ErrAuditLost)
-		require.ErrorIs(t, b.store.FinishAudit(t.Context(), slow, conversation.AuditEnd{SweptUntil: later, At: later, DueAt: later}), conversation.ErrAuditLost)
-		require.NoError(t, b.store.FinishAudit(t.Context(), quick, conversation.AuditEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
-		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
+		require.ErrorIs(t, b.Store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), conversation.ErrAuditLost)
+		require.ErrorIs(t, b.Store.ReleaseAudit(t.Context(), slow), conversation.ErrAuditLost)
+		require.ErrorIs(t, b.Store.FinishAudit(t.Context(), slow, conversation.AuditEnd{SweptUntil: later, At: later, DueAt: later}), conversation.ErrAuditLost)
+		require.NoError(t, b.Store.FinishAudit(t.Context(), quick, conversation.AuditEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
 	})
 
-	subtest(t, "OrganisationWithoutASenderHasNothingToSweep", setup, func(t *testing.T, b *bundle) {
-		auditor := b.current().service
+	onboardingtest.Subtest(t, "OrganisationWithoutASenderHasNothingToSweep", setup, func(t *testing.T, b *bundle) {
+		auditor := b.Current().Service
 		auditor.OrgID = "00000000-0000-7000-8000-000000000002"
-		more, err := auditor.AuditInbound(t.Context(), auditEvery)
+		more, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 		require.NoError(t, err)
 		require.False(t, more)
-		require.Zero(t, b.count(`select count(*) from inbound_audits`))
+		require.Zero(t, b.Count(`select count(*) from inbound_audits`))
 	})
 }
 
@@ -355,29 +298,29 @@ func TestAuditSurvivesAnyMishap(t *testing.T) {
 	}
 	t.Parallel()
 	b := setup(t)
-	audited := func() int { return b.count(`select coalesce(sum(found_total), 0) from inbound_audits`) }
-	b.everyMishap(12, func(struck *ports) {
-		recorded, stops, found := b.messaging.Recorded(), len(b.log.of(t, "onboarding.missed_stop")), audited()
-		ana, bea := b.person(), b.person()
-		first, second := b.activate(ana), b.activate(bea)
-		b.clock.Advance(time.Second)
-		b.unheard(ana, "STOP")
-		b.unheard(bea, "yes")
-		b.unheard(bea, "a second message")
-		b.clock.Advance(auditEvery)
-		b.measured(b.current()) // whose loop may come to report it
-		_, err := b.start(struck).service.AuditInbound(t.Context(), auditEvery)
-		require.True(t, struck.happened() || err == nil, "%v", err)
-		b.clock.Advance(auditEvery) // leases end
-		b.sweep()
-		b.quiet()
-		require.Equal(t, session.Stopped, b.session(first.ID).Status)
-		b.at(second.ID, session.AwaitingExplanationResponse, "")
-		require.Equal(t, []string{opening, explanation}, b.sequence(bea))
-		require.Equal(t, []string{opening}, b.sequence(ana))
-		require.Equal(t, 3, b.messaging.Recorded()-recorded)
-		require.Greater(t, len(b.log.of(t, "onboarding.missed_stop")), stops)
+	audited := func() int { return b.Count(`select coalesce(sum(found_total), 0) from inbound_audits`) }
+	b.EveryMishap(12, func(struck *onboardingtest.Ports) {
+		recorded, stops, found := b.Messaging.Recorded(), len(b.Log.Of(t, "onboarding.missed_stop")), audited()
+		ana, bea := b.Person(), b.Person()
+		first, second := b.Activate(ana), b.Activate(bea)
+		b.Clock.Advance(time.Second)
+		b.Unheard(ana, "STOP")
+		b.Unheard(bea, "yes")
+		b.Unheard(bea, "a second message")
+		b.Clock.Advance(onboardingtest.AuditEvery)
+		b.Measured(b.Current()) // whose loop may come to report it
+		_, err := b.Start(struck).Service.AuditInbound(t.Context(), onboardingtest.AuditEvery)
+		require.True(t, struck.Happened() || err == nil, "%v", err)
+		b.Clock.Advance(onboardingtest.AuditEvery) // leases end
+		b.Sweep()
+		b.Quiet()
+		require.Equal(t, session.Stopped, b.Session(first.ID).Status)
+		b.At(second.ID, session.AwaitingExplanationResponse, "")
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(bea))
+		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(ana))
+		require.Equal(t, 3, b.Messaging.Recorded()-recorded)
+		require.Greater(t, len(b.Log.Of(t, "onboarding.missed_stop")), stops)
 		require.LessOrEqual(t, audited()-found, 3)
-		require.Equal(t, 1, b.count(`select count(*) from inbound_audits where lease_token is null`))
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where lease_token is null`))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 const sqlJobsOfEachKind = `
@@ -21,30 +22,30 @@ from generate_series(1, 5) n`
 func TestOverview(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "CountsWhatThereIsAndWhatWaitsForAnOperator", setup, func(t *testing.T, b *bundle) {
-		b.person()
-		stopped, _ := b.activated()
-		b.reply(stopped, "STOP")
-		_, r := b.activated() // of its sessions only the newest counts
-		b.resets(r)
-		again, r := b.activated()
-		b.resets(r)
-		b.activate(again)
-		_, _, parked := b.parkedAtStep(messagingtest.Reject)
+	onboardingtest.Subtest(t, "CountsWhatThereIsAndWhatWaitsForAnOperator", setup, func(t *testing.T, b *bundle) {
+		b.Person()
+		stopped, _ := b.Activated()
+		b.Reply(stopped, "STOP")
+		_, r := b.Activated() // of its sessions only the newest counts
+		b.Resets(r)
+		again, r := b.Activated()
+		b.Resets(r)
+		b.Activate(again)
+		_, _, parked := b.ParkedAtStep(messagingtest.Reject)
 		require.Error(t, parked)
-		b.mute()
-		held, _ := b.inBurst(2)
-		b.hold(held)
-		_, late := b.inBurst(2)
-		b.clock.Advance(10 * time.Minute)
-		b.givesUp(late, nil)
-		_, _ = b.inBurst(2) // whose step is not due yet
-		now := b.clock.Now()
-		b.exec(sqlJobsOfEachKind, orgID, now)
-		b.exec(`insert into event_subscriptions (id, org_id, url, types, include, secret, status, paused_reason, cursor_seq, created_at, updated_at)
-			values (gen_random_uuid(), $1, 'https://example.com', '{}', '{}', decode(repeat('00', 32), 'hex'), 'paused', 'it failed', 0, $2, $2)`, orgID, now)
+		b.Mute()
+		held, _ := b.InBurst(2)
+		b.Hold(held)
+		_, late := b.InBurst(2)
+		b.Clock.Advance(10 * time.Minute)
+		b.GivesUp(late, nil)
+		_, _ = b.InBurst(2) // whose step is not due yet
+		now := b.Clock.Now()
+		b.Exec(sqlJobsOfEachKind, onboardingtest.OrgID, now)
+		b.Exec(`insert into event_subscriptions (id, org_id, url, types, include, secret, status, paused_reason, cursor_seq, created_at, updated_at)
+			values (gen_random_uuid(), $1, 'https://example.com', '{}', '{}', decode(repeat('00', 32), 'hex'), 'paused', 'it failed', 0, $2, $2)`, onboardingtest.OrgID, now)
 
-		out, err := asks(b, b.current().server.GetOverview, &onboardingv1.GetOverviewRequest{})
+		out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.GetOverview, &onboardingv1.GetOverviewRequest{})
 		require.NoError(t, err)
 		people := map[string]int32{}
 		for _, s := range out.GetPeople() {
@@ -72,12 +73,12 @@ func TestOverview(t *testing.T) {
 			needs.GetParkedSessions().GetCount(), needs.GetDeadLetters().GetCount(), needs.GetFailedJobs().GetCount(),
 			needs.GetFailedOutreach().GetCount(), needs.GetPausedSubscriptions().GetCount(), needs.GetHeldPeople().GetCount(),
 		})
-		require.Len(t, b.deadLetters(&onboardingv1.ListDeadLettersRequest{Open: true}), 1)
-		b.exec(`update dead_letters set replayed_at = $1, replays = 1`, now)
-		require.Empty(t, b.deadLetters(&onboardingv1.ListDeadLettersRequest{Open: true}))
+		require.Len(t, b.DeadLetters(&onboardingv1.ListDeadLettersRequest{Open: true}), 1)
+		b.Exec(`update dead_letters set replayed_at = $1, replays = 1`, now)
+		require.Empty(t, b.DeadLetters(&onboardingv1.ListDeadLettersRequest{Open: true}))
 	})
 
-	subtest(t, "IsOfTheCallersOrganisation", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "IsOfTheCallersOrganisation", newWorld, func(t *testing.T, w *world) {
 		t.Cleanup(w.run())
 		_, _ = w.enrolled("+5511987650001")
 		active := func(org string) int32 {
@@ -85,6 +86,6 @@ func TestOverview(t *testing.T) {
 			require.NoError(t, err)
 			return out.GetPeople()[0].GetPeople().GetCount()
 		}
-		require.Equal(t, []int32{1, 0}, []int32{active(orgID), active(newID())})
+		require.Equal(t, []int32{1, 0}, []int32{active(onboardingtest.OrgID), active(onboardingtest.NewID())})
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -18,18 +19,18 @@ const newPhone = "+5511987659999"
 
 // changes is an operator's call.
 func (b *bundle) changes(p conversation.Profile, in *onboardingv1.UpdateProfileRequest) (*onboardingv1.Profile, error) {
-	b.t.Helper()
+	b.T.Helper()
 	in.ProfileId = p.ID
-	out, err := asks(b, b.current().server.UpdateProfile, in)
+	out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.UpdateProfile, in)
 	return out.GetProfile(), err
 }
 
 // moves gives a person the new phone.
 func (b *bundle) moves(p conversation.Profile) (conversation.Profile, error) {
-	b.t.Helper()
+	b.T.Helper()
 	changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+55 (11) 98765-9999")})
 	if err == nil {
-		require.Equal(b.t, newPhone, changed.GetPhone())
+		require.Equal(b.T, newPhone, changed.GetPhone())
 		p.Phone = newPhone
 	}
 	return p, err
@@ -38,8 +39,8 @@ func (b *bundle) moves(p conversation.Profile) (conversation.Profile, error) {
 func TestUpdateProfile(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "GuessedZoneFollowsThePhoneUntilOneIsGiven", setup, func(t *testing.T, b *bundle) {
-		p, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+14155550150", FirstName: "Ana"})
+	onboardingtest.Subtest(t, "GuessedZoneFollowsThePhoneUntilOneIsGiven", setup, func(t *testing.T, b *bundle) {
+		p, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+14155550150", FirstName: "Ana"})
 		require.NoError(t, err)
 		changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+12125550150")})
 		require.NoError(t, err)
@@ -53,8 +54,8 @@ func TestUpdateProfile(t *testing.T) {
 		require.Equal(t, "America/Denver", changed.GetTimeZone())
 	})
 
-	subtest(t, "ChangesTheFieldsThatItHasAndNoOther", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
+	onboardingtest.Subtest(t, "ChangesTheFieldsThatItHasAndNoOther", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
 		changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new("  Ana   Maria "), TimeZone: new("America/Sao_Paulo")})
 		require.NoError(t, err)
 		require.Equal(t, []string{"Ana Maria", "America/Sao_Paulo", p.Locale, p.Phone}, []string{
@@ -63,15 +64,15 @@ func TestUpdateProfile(t *testing.T) {
 		changed, err = b.changes(p, &onboardingv1.UpdateProfileRequest{Locale: new("PT-br")})
 		require.NoError(t, err)
 		require.Equal(t, []string{"Ana Maria", "pt-BR"}, []string{changed.GetFirstName(), changed.GetLocale()})
-		read, err := asks(b, b.current().server.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.ID})
+		read, err := onboardingtest.Ask(b.Bundle, b.Current().Server.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.ID})
 		require.NoError(t, err)
 		require.NotNil(t, read.GetProfile().GetState())
 		read.GetProfile().State = nil // the answer of a change leaves it out
 		require.Equal(t, changed.String(), read.GetProfile().String())
 	})
 
-	subtest(t, "IsRefusedWithWhatToSend", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
+	onboardingtest.Subtest(t, "IsRefusedWithWhatToSend", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
 		for _, tt := range []struct {
 			name string
 			in   *onboardingv1.UpdateProfileRequest
@@ -85,16 +86,16 @@ func TestUpdateProfile(t *testing.T) {
 			{name: "EmptyIsNotTheDefault", in: &onboardingv1.UpdateProfileRequest{Locale: new(""), TimeZone: new("")}, want: []string{"locale must not be empty", "time_zone must not be empty"}},
 		} {
 			_, err := b.changes(p, tt.in)
-			refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 			for _, words := range tt.want {
 				require.ErrorContains(t, err, words, tt.name)
 			}
 		}
-		_, err := b.changes(conversation.Profile{ID: newID()}, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
-		refuses(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
-		other := b.person()
+		_, err := b.changes(conversation.Profile{ID: onboardingtest.NewID()}, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
+		onboardingtest.Refused(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
+		other := b.Person()
 		_, err = b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &other.Phone})
-		refuses(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN)
+		onboardingtest.Refused(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN)
 		same, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &p.Phone})
 		require.NoError(t, err)
 		require.Equal(t, p.Phone, same.GetPhone())
@@ -106,39 +107,39 @@ func TestUpdateProfile(t *testing.T) {
 		reason onboardingv1.Reason
 		says   string
 	}{
-		{name: "AnActiveSession", open: func(b *bundle) conversation.Profile { p, _ := b.activated(); return p }, says: ":reset"},
-		{name: "AParkedSession", open: func(b *bundle) conversation.Profile { p, _, _ := b.parkedAtStep(messagingtest.Reject); return p }, says: "parked as undeliverable"},
+		{name: "AnActiveSession", open: func(b *bundle) conversation.Profile { p, _ := b.Activated(); return p }, says: ":reset"},
+		{name: "AParkedSession", open: func(b *bundle) conversation.Profile { p, _, _ := b.ParkedAtStep(messagingtest.Reject); return p }, says: "parked as undeliverable"},
 		{name: "AMessageInDoubt", open: func(b *bundle) conversation.Profile {
-			p, r := b.asking(messagingtest.UnknownForever)
-			b.resets(r)
+			p, r := b.Asking(messagingtest.UnknownForever)
+			b.Resets(r)
 			return p
 		}, says: "is unknown"},
 		{name: "AMessageThatIsWorkedOn", open: func(b *bundle) conversation.Profile {
-			p := b.person()
-			b.exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'pending', $3, $3, $3)`, orgID, p.Phone, b.clock.Now())
+			p := b.Person()
+			b.Exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'pending', $3, $3, $3)`, onboardingtest.OrgID, p.Phone, b.Clock.Now())
 			return p
 		}, says: "is being worked on"},
-		{name: "QueuedOutreach", open: (*bundle).goodbyeQueued, says: "/v1/outreach/"},
-		{name: "AGoalOfTheirPhone", open: func(b *bundle) conversation.Profile { p, _ := b.reminded(johnAtNine); return p }, says: "/v1/goals/"},
+		{name: "QueuedOutreach", open: (*bundle).GoodbyeQueued, says: "/v1/outreach/"},
+		{name: "AGoalOfTheirPhone", open: func(b *bundle) conversation.Profile { p, _ := b.Reminded(onboardingtest.JohnAtNine); return p }, says: "/v1/goals/"},
 		{
 			name: "ASafetyHold", reason: onboardingv1.Reason_REASON_SAFETY_HOLD, says: "release the profile first",
-			open: func(b *bundle) conversation.Profile { p := b.person(); b.hold(p); return p },
+			open: func(b *bundle) conversation.Profile { p := b.Person(); b.Hold(p); return p },
 		},
 		{name: "WordsThatAnOperatorHasToJudge", reason: onboardingv1.Reason_REASON_AWAITS_OPERATOR, says: "opt-out", open: func(b *bundle) conversation.Profile {
-			p := b.person()
-			b.exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, error_message, created_at, updated_at)
-values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'failed', $3, $4, $3, $3)`, orgID, p.Phone, b.clock.Now(), conversation.NeedsOperator+" x")
+			p := b.Person()
+			b.Exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, error_message, created_at, updated_at)
+values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'failed', $3, $4, $3, $3)`, onboardingtest.OrgID, p.Phone, b.Clock.Now(), conversation.NeedsOperator+" x")
 			return p
 		}},
 	} {
-		subtest(t, "APhoneIsNotChangedBeside"+tt.name, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, "APhoneIsNotChangedBeside"+tt.name, setup, func(t *testing.T, b *bundle) {
 			p := tt.open(b)
 			_, err := b.moves(p)
 			if tt.reason == onboardingv1.Reason_REASON_UNSPECIFIED {
 				tt.reason = onboardingv1.Reason_REASON_PROFILE_BUSY
 			}
-			refuses(t, err, codes.FailedPrecondition, tt.reason)
+			onboardingtest.Refused(t, err, codes.FailedPrecondition, tt.reason)
 			require.ErrorContains(t, err, "phone cannot be changed now")
 			require.ErrorContains(t, err, tt.says)
 			require.NotContains(t, err.Error(), p.Phone)
@@ -147,67 +148,67 @@ values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'failed', $3, $4, $
 		})
 	}
 
-	subtest(t, "APhoneIsNotChangedWhileMessagingCannotSay", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
-		b.messaging.SetDown(true)
+	onboardingtest.Subtest(t, "APhoneIsNotChangedWhileMessagingCannotSay", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		b.Messaging.SetDown(true)
 		_, err := b.moves(p)
-		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
-		b.messaging.SetDown(false)
-		b.messaging.SetOlder(true)
+		onboardingtest.Refused(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+		b.Messaging.SetDown(false)
+		b.Messaging.SetOlder(true)
 		_, err = b.moves(p)
-		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
-		b.messaging.SetOlder(false)
+		onboardingtest.Refused(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+		b.Messaging.SetOlder(false)
 		_, err = b.moves(p)
 		require.NoError(t, err)
 	})
 
-	subtest(t, "ANameStaysWhileItIsBeingWritten", setup, func(t *testing.T, b *bundle) {
-		p, r := b.inBurst(2)
+	onboardingtest.Subtest(t, "ANameStaysWhileItIsBeingWritten", setup, func(t *testing.T, b *bundle) {
+		p, r := b.InBurst(2)
 		_, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
-		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY)
+		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY)
 		same, err := b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: &p.FirstName, Locale: &p.Locale})
 		require.NoError(t, err)
 		require.Equal(t, p.FirstName, same.GetFirstName())
-		b.unmute()
-		b.quiet()
-		b.at(r.ID, session.AwaitingInterviewStart, "")
+		b.Unmute()
+		b.Quiet()
+		b.At(r.ID, session.AwaitingInterviewStart, "")
 		_, err = b.changes(p, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
 		require.NoError(t, err, "the burst is over")
 	})
 
-	subtest(t, "ANewPhoneBeginsWithoutConsent", setup, func(t *testing.T, b *bundle) {
-		p, r := b.activated()
-		b.reply(p, "STOP")
-		require.Equal(t, session.Stopped, b.session(r.ID).Status)
-		_, err := b.activates(p, nil)
-		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
+	onboardingtest.Subtest(t, "ANewPhoneBeginsWithoutConsent", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		_, err := b.Activates(p, nil)
+		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
 		p, err = b.moves(p)
 		require.NoError(t, err)
-		require.True(t, b.engaged(p).OptedOut, "a no goes along until they are activated anew")
-		require.Empty(t, b.messaging.Taken(newPhone))
+		require.True(t, b.Engaged(p).OptedOut, "a no goes along until they are activated anew")
+		require.Empty(t, b.Messaging.Taken(newPhone))
 
-		b.exec(`insert into organisation_settings (org_id, require_consent_record, updated_at) values ($1, true, $2)
-on conflict (org_id) do update set require_consent_record = true`, orgID, b.clock.Now())
-		_, err = b.activates(p, nil)
-		refuses(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONSENT_RECORD_REQUIRED)
-		require.True(t, b.engaged(p).OptedOut)
-		b.exec(`update organisation_settings set require_consent_record = false`)
-		b.activate(p)
-		require.Equal(t, []string{opening}, b.sequence(p))
-		require.False(t, b.engaged(p).OptedOut)
-		b.reply(p, "STOP")
-		require.True(t, b.engaged(p).OptedOut)
+		b.Exec(`insert into organisation_settings (org_id, require_consent_record, updated_at) values ($1, true, $2)
+on conflict (org_id) do update set require_consent_record = true`, onboardingtest.OrgID, b.Clock.Now())
+		_, err = b.Activates(p, nil)
+		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONSENT_RECORD_REQUIRED)
+		require.True(t, b.Engaged(p).OptedOut)
+		b.Exec(`update organisation_settings set require_consent_record = false`)
+		b.Activate(p)
+		require.Equal(t, []string{onboardingtest.Opening}, b.Sequence(p))
+		require.False(t, b.Engaged(p).OptedOut)
+		b.Reply(p, "STOP")
+		require.True(t, b.Engaged(p).OptedOut)
 	})
 
-	subtest(t, "OfAnActivationAndAChangeAtOnceEachIsWholeOrRefused", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfAnActivationAndAChangeAtOnceEachIsWholeOrRefused", setup, func(t *testing.T, b *bundle) {
 		for n := range 8 {
-			p, phone := b.person(), fmt.Sprintf("+1415555%04d", 2000+n)
+			p, phone := b.Person(), fmt.Sprintf("+1415555%04d", 2000+n)
 			var moved, activated error
 			var both sync.WaitGroup
 			both.Go(func() { _, moved = b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &phone}) })
-			both.Go(func() { _, activated = b.current().service.Activate(t.Context(), orgID, p.ID, nil) })
+			both.Go(func() { _, activated = b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil) })
 			both.Wait()
-			before, after := len(b.messaging.Taken(p.Phone)), len(b.messaging.Taken(phone))
+			before, after := len(b.Messaging.Taken(p.Phone)), len(b.Messaging.Taken(phone))
 			switch {
 			case moved == nil && activated == nil: // the change came first
 				require.Equal(t, []int{0, 1}, []int{before, after})
@@ -216,14 +217,14 @@ on conflict (org_id) do update set require_consent_record = true`, orgID, b.cloc
 				require.Equal(t, []int{0, 0}, []int{before, after})
 			default:
 				require.NoError(t, activated)
-				refuses(t, moved, codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY)
+				onboardingtest.Refused(t, moved, codes.FailedPrecondition, onboardingv1.Reason_REASON_PROFILE_BUSY)
 				require.Equal(t, []int{1, 0}, []int{before, after})
 			}
 		}
 	})
 
-	subtest(t, "OfTwoChangesAtOnceToOnePhoneOneWins", setup, func(t *testing.T, b *bundle) {
-		all := []conversation.Profile{b.person(), b.person(), b.person()}
+	onboardingtest.Subtest(t, "OfTwoChangesAtOnceToOnePhoneOneWins", setup, func(t *testing.T, b *bundle) {
+		all := []conversation.Profile{b.Person(), b.Person(), b.Person()}
 		results := make(chan error, len(all))
 		for _, p := range all {
 			go func() {
@@ -237,21 +238,21 @@ on conflict (org_id) do update set require_consent_record = true`, orgID, b.cloc
 			case err == nil:
 				won++
 			default:
-				refuses(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN)
+				onboardingtest.Refused(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN)
 			}
 		}
 		require.Equal(t, 1, won)
 	})
 
-	subtest(t, "AnActivationThatReadTheOldPhoneIsTriedAgain", setup, func(t *testing.T, b *bundle) {
-		p := b.person()
+	onboardingtest.Subtest(t, "AnActivationThatReadTheOldPhoneIsTriedAgain", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
 		_, err := b.moves(p)
 		require.NoError(t, err)
-		_, err = b.store.OpenSession(t.Context(), conversation.Opening{
-			Session: session.Record{ID: newID(), OrgID: orgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse, CreatedAt: b.clock.Now()},
+		_, err = b.Store.OpenSession(t.Context(), conversation.Opening{
+			Session: session.Record{ID: onboardingtest.NewID(), OrgID: onboardingtest.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse, CreatedAt: b.Clock.Now()},
 			Phone:   p.Phone,
 		})
 		require.ErrorIs(t, err, conversation.ErrConflict)
-		require.Zero(t, b.sessions())
+		require.Zero(t, b.Sessions())
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -38,7 +39,7 @@ func TestEnrolment(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, _, err := b.current().service.Enrol(t.Context(), orgID, tt.person)
+			p, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, tt.person)
 			if tt.want != "" {
 				require.ErrorIs(t, err, conversation.ErrInvalid)
 				require.ErrorContains(t, err, tt.want)
@@ -61,20 +62,20 @@ func TestEnrolment(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			enrolled, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: tt.phone, FirstName: "Ana", TimeZone: tt.given})
+			enrolled, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: tt.phone, FirstName: "Ana", TimeZone: tt.given})
 			require.NoError(t, err)
 			require.Equal(t, tt.given == "", enrolled.TimeZoneGuessed)
-			operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: orgID})
-			_, err = b.current().server.UpdateSettings(operator, &onboardingv1.UpdateSettingsRequest{Settings: &onboardingv1.Settings{
+			operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: onboardingtest.OrgID})
+			_, err = b.Current().Server.UpdateSettings(operator, &onboardingv1.UpdateSettingsRequest{Settings: &onboardingv1.Settings{
 				QuietHours: &onboardingv1.QuietHours{Enabled: true}, TimeZone: new("Asia/Tokyo"), // after they were enrolled
 			}})
 			require.NoError(t, err)
-			found, err := b.current().server.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: enrolled.ID})
+			found, err := b.Current().Server.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: enrolled.ID})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, found.GetProfile().GetTimeZone())
-			r := b.activate(enrolled)
-			require.Equal(t, cmp.Or(tt.quiet, tt.want), b.session(r.ID).Quiet.Zone.String(), "and their conversation goes by it")
-			asked, err := b.current().server.GetQuietHours(t.Context(), &onboardingv1.GetQuietHoursRequest{OrgId: orgID, Phone: tt.phone})
+			r := b.Activate(enrolled)
+			require.Equal(t, cmp.Or(tt.quiet, tt.want), b.Session(r.ID).Quiet.Zone.String(), "and their conversation goes by it")
+			asked, err := b.Current().Server.GetQuietHours(t.Context(), &onboardingv1.GetQuietHoursRequest{OrgId: onboardingtest.OrgID, Phone: tt.phone})
 			require.NoError(t, err)
 			require.Equal(t, cmp.Or(tt.quiet, tt.want), asked.GetTimeZone(), "and what others send them")
 		})
@@ -83,21 +84,21 @@ func TestEnrolment(t *testing.T) {
 	t.Run("ATextIsInTheNameOfWhoHasThePhone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		ana, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+14155550160", FirstName: "Ana"})
+		ana, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+14155550160", FirstName: "Ana"})
 		require.NoError(t, err)
-		bia, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+14155550161", FirstName: "Bia"})
+		bia, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+14155550161", FirstName: "Bia"})
 		require.NoError(t, err)
 		for _, tt := range []struct{ org, phone, profile, refused string }{
-			{org: orgID, phone: "+1 (415) 555-0160", profile: ana.ID},
-			{org: orgID, phone: "+14155550160", profile: strings.ToUpper(ana.ID)},
-			{org: orgID, phone: bia.Phone, profile: ana.ID, refused: "to must be the phone of profile_id"},
-			{org: orgID, phone: "+14155550162", profile: ana.ID, refused: "to must be the phone of profile_id"},
-			{org: orgID, phone: ana.Phone, profile: newID(), refused: "to must be the phone of profile_id"},
-			{org: newID(), phone: ana.Phone, profile: ana.ID, refused: "to must be the phone of profile_id"},
-			{org: orgID, phone: ana.Phone, profile: "ana", refused: "profile_id must be a UUID"},
-			{org: orgID, phone: ana.Phone},
+			{org: onboardingtest.OrgID, phone: "+1 (415) 555-0160", profile: ana.ID},
+			{org: onboardingtest.OrgID, phone: "+14155550160", profile: strings.ToUpper(ana.ID)},
+			{org: onboardingtest.OrgID, phone: bia.Phone, profile: ana.ID, refused: "to must be the phone of profile_id"},
+			{org: onboardingtest.OrgID, phone: "+14155550162", profile: ana.ID, refused: "to must be the phone of profile_id"},
+			{org: onboardingtest.OrgID, phone: ana.Phone, profile: onboardingtest.NewID(), refused: "to must be the phone of profile_id"},
+			{org: onboardingtest.NewID(), phone: ana.Phone, profile: ana.ID, refused: "to must be the phone of profile_id"},
+			{org: onboardingtest.OrgID, phone: ana.Phone, profile: "ana", refused: "profile_id must be a UUID"},
+			{org: onboardingtest.OrgID, phone: ana.Phone},
 		} {
-			_, err := b.current().server.GetQuietHours(t.Context(),
+			_, err := b.Current().Server.GetQuietHours(t.Context(),
 				&onboardingv1.GetQuietHoursRequest{OrgId: tt.org, Phone: tt.phone, ProfileId: tt.profile})
 			if tt.refused == "" {
 				require.NoError(t, err)
@@ -110,7 +111,7 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
 		t.Parallel()
-		_, _, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
+		_, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
 		for _, field := range []string{"phone", "first_name", "locale", "time_zone"} {
 			require.ErrorContains(t, err, field)
 		}
@@ -118,14 +119,14 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("SamePhoneIsTheSameProfile", func(t *testing.T) {
 		t.Parallel()
-		one, created, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		one, created, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
 		require.True(t, created)
-		two, created, err := b.current().service.Enrol(t.Context(), orgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
+		two, created, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+5511987657777", FirstName: "Bia"})
 		require.NoError(t, err)
 		require.False(t, created)
 		require.Equal(t, one, two)
-		elsewhere, _, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		elsewhere, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.NewID(), conversation.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
 		require.NotEqual(t, one.ID, elsewhere.ID)
 	})
@@ -133,11 +134,11 @@ func TestEnrolment(t *testing.T) {
 
 // lists reads profiles as an operator, page by page.
 func (b *bundle) lists(in *onboardingv1.ListProfilesRequest) []string {
-	b.t.Helper()
+	b.T.Helper()
 	var names []string
 	for {
-		out, err := asks(b, b.current().server.ListProfiles, in)
-		require.NoError(b.t, err)
+		out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ListProfiles, in)
+		require.NoError(b.T, err)
 		for _, p := range out.GetProfiles() {
 			names = append(names, p.GetFirstName())
 		}
@@ -151,28 +152,28 @@ func TestListProfiles(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	called := func(p conversation.Profile, name string) conversation.Profile {
-		b.exec(`update profiles set first_name = $2 where id = $1`, p.ID, name)
+		b.Exec(`update profiles set first_name = $2 where id = $1`, p.ID, name)
 		return p
 	}
-	none := called(b.person(), "Ângela")
-	active, _ := b.activated()
+	none := called(b.Person(), "Ângela")
+	active, _ := b.Activated()
 	called(active, "Ana")
-	stopped, _ := b.activated()
-	b.reply(stopped, "STOP")
+	stopped, _ := b.Activated()
+	b.Reply(stopped, "STOP")
 	called(stopped, "ANABEL")
-	closed, r := b.activated()
-	b.resets(r)
+	closed, r := b.Activated()
+	b.Resets(r)
 	called(closed, "Bia")
-	again, r := b.activated() // its session that was closed is not the newest one
-	b.resets(r)
-	b.activate(again)
+	again, r := b.Activated() // its session that was closed is not the newest one
+	b.Resets(r)
+	b.Activate(again)
 	called(again, "Ben_%")
-	parked, _, _ := b.parkedAtStep(messagingtest.Reject)
+	parked, _, _ := b.ParkedAtStep(messagingtest.Reject)
 	called(parked, "Cid")
-	held := called(b.person(), "Dora")
-	b.hold(held)
-	b.exec(`update profiles set locale = 'pt-BR' where id = $1`, held.ID)
-	_, _, err := b.current().service.Enrol(t.Context(), newID(), conversation.Person{Phone: none.Phone, FirstName: "Eve"})
+	held := called(b.Person(), "Dora")
+	b.Hold(held)
+	b.Exec(`update profiles set locale = 'pt-BR' where id = $1`, held.ID)
+	_, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.NewID(), conversation.Person{Phone: none.Phone, FirstName: "Eve"})
 	require.NoError(t, err)
 	all := []string{"Dora", "Cid", "Ben_%", "Bia", "ANABEL", "Ana", "Ângela"}
 
@@ -211,7 +212,7 @@ func TestListProfiles(t *testing.T) {
 			name: "ByLanguageAndState", in: &onboardingv1.ListProfilesRequest{Locale: "en", State: "active", PageSize: 1},
 			want: []string{"Ben_%", "Ana"},
 		},
-		{name: "ByIDsOfWhichOneIsUnknown", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, newID(), held.ID}}, want: []string{"Dora", "Ana"}},
+		{name: "ByIDsOfWhichOneIsUnknown", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, onboardingtest.NewID(), held.ID}}, want: []string{"Dora", "Ana"}},
 		{name: "ByIDAndState", in: &onboardingv1.ListProfilesRequest{ProfileId: []string{active.ID, held.ID}, State: "active"}, want: []string{"Ana"}},
 		{name: "ByPhoneAndAnotherState", in: &onboardingv1.ListProfilesRequest{State: "stopped", Phone: active.Phone}},
 	} {
@@ -222,14 +223,14 @@ func TestListProfiles(t *testing.T) {
 	}
 	t.Run("EachSaysWhereThePersonStands", func(t *testing.T) {
 		t.Parallel()
-		out, err := asks(b, b.current().server.ListProfiles, &onboardingv1.ListProfilesRequest{})
+		out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ListProfiles, &onboardingv1.ListProfilesRequest{})
 		require.NoError(t, err)
 		stands := map[string]string{}
 		for _, p := range out.GetProfiles() {
 			stands[p.GetFirstName()] = p.GetState().GetStatus() + " " + p.GetState().GetStateToken()
 			require.Equal(t, p.GetState().GetStatus() == "none", p.GetState().GetSessionId() == "")
 			require.Equal(t, p.GetFirstName() == "ANABEL", p.GetState().GetOptedOutAt() != nil)
-			one, err := asks(b, b.current().server.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
+			one, err := onboardingtest.Ask(b.Bundle, b.Current().Server.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()})
 			require.NoError(t, err)
 			require.True(t, proto.Equal(p, one.GetProfile()))
 		}
@@ -244,7 +245,7 @@ func TestListProfiles(t *testing.T) {
 		"a name that cannot be seen": {Name: "a\x00"}, "a page too large": {PageSize: 501}, "a token that is not ours": {PageToken: "x"},
 		"an id that is none": {ProfileId: []string{"ana"}}, "too many of them": {ProfileId: slices.Repeat([]string{active.ID}, 101)},
 	} {
-		_, err := asks(b, b.current().server.ListProfiles, in)
+		_, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ListProfiles, in)
 		refusal, _ := rpc.ErrorFrom(err)
 		require.Equal(t, codes.InvalidArgument, refusal.Code, name)
 	}

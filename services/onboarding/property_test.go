@@ -11,6 +11,7 @@ import (
 	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -23,78 +24,78 @@ type history struct {
 
 // step lets one thing happen. Errors are what callers see; they change nothing about the promise.
 func (o *history) step(t *rapid.T) {
-	b, r := o.b, o.b.newest(o.p)
+	b, r := o.b, o.b.Newest(o.p)
 	switch rapid.SampledFrom([]string{"reply", "reply", "reply", "no", "trouble", "trouble", "resume", "resume", "hold", "release", "dead deadLetter", "replay", "by hand", "lose", "time", "long time"}).Draw(t, "what") {
 	case "reply":
-		b.reply(o.p, "yes")
+		b.Reply(o.p, "yes")
 	case "no":
-		b.reply(o.p, "not now")
+		b.Reply(o.p, "not now")
 	case "trouble":
-		b.messaging.Script(messagingtest.First(rapid.SampledFrom([]messagingtest.Outcome{
+		b.Messaging.Script(messagingtest.First(rapid.SampledFrom([]messagingtest.Outcome{
 			messagingtest.AcceptLost, messagingtest.UnknownTaken, messagingtest.UnknownMissed, messagingtest.UnknownForever, messagingtest.Throttle,
 			messagingtest.Reject, messagingtest.ParkTaken, messagingtest.ParkMissed,
 		}).Draw(t, "outcome")))
 	case "resume":
 		o.mend(rapid.SampledFrom([]bool{true, false}).Draw(t, "resolved"))
 	case "hold":
-		b.hold(o.p)
+		b.Hold(o.p)
 	case "release":
-		b.release(o.p)
+		b.Release(o.p)
 	case "dead deadLetter":
 		if r.NextStep != "" {
-			o.deadLetter = b.givesUp(r, nil)
+			o.deadLetter = b.GivesUp(r, nil)
 		}
 	case "replay":
 		if o.deadLetter != nil {
-			b.replay(o.deadLetter)
+			b.Replay(o.deadLetter)
 		}
 	case "by hand":
-		if r.NextStep != "" && b.messaging.Taken(o.p.Phone) != nil {
-			b.clock.Advance(8 * time.Second)
-			_, _ = b.execute(payload(r))
+		if r.NextStep != "" && b.Messaging.Taken(o.p.Phone) != nil {
+			b.Clock.Advance(8 * time.Second)
+			_, _ = b.Execute(onboardingtest.Payload(r))
 		}
 	case "lose":
 		lost := false
-		b.qstash.SetFaults(emulator.Script{OnDeliver: func(emulator.Delivery) emulator.DeliverFault {
+		b.QStash.SetFaults(emulator.Script{OnDeliver: func(emulator.Delivery) emulator.DeliverFault {
 			fault := emulator.DeliverFault{Lose: !lost}
 			lost = true
 			return fault
 		}})
 	case "time":
-		b.pass(10 * time.Second)
+		b.Pass(10 * time.Second)
 	case "long time":
-		b.messaging.Settle()
-		b.pass(2 * time.Minute)
+		b.Messaging.Settle()
+		b.Pass(2 * time.Minute)
 	}
 }
 
 // mend is an operator who resumes the session, after they have resolved every message in doubt, or not.
 func (o *history) mend(resolve bool) {
 	if resolve {
-		o.b.messaging.Settle()
-		o.b.messaging.ResolveAll()
+		o.b.Messaging.Settle()
+		o.b.Messaging.ResolveAll()
 	}
-	_, err := o.b.resume(o.b.newest(o.p))
-	require.NoError(o.b.t, err)
+	_, err := o.b.Resume(o.b.Newest(o.p))
+	require.NoError(o.b.T, err)
 }
 
 // ends brings the conversation to its end, as an operator and a person who answers do.
 func (o *history) ends(t *rapid.T) {
 	b := o.b
-	b.unmute()
-	b.messaging.Script(nil)
-	b.release(o.p)
-	b.work() // what was held has its turn
-	for try := 0; b.newest(o.p).Token != session.InterviewActivity01; try++ {
-		require.Less(t, try, 12, "it does not come to its end: %+v", b.newest(o.p))
+	b.Unmute()
+	b.Messaging.Script(nil)
+	b.Release(o.p)
+	b.Work() // what was held has its turn
+	for try := 0; b.Newest(o.p).Token != session.InterviewActivity01; try++ {
+		require.Less(t, try, 12, "it does not come to its end: %+v", b.Newest(o.p))
 		o.mend(true)
-		b.quiet()
-		if b.newest(o.p).NextStep == "" && b.newest(o.p).Status == session.Active {
-			b.reply(o.p, "yes")
-			b.quiet()
+		b.Quiet()
+		if b.Newest(o.p).NextStep == "" && b.Newest(o.p).Status == session.Active {
+			b.Reply(o.p, "yes")
+			b.Quiet()
 		}
-		b.clock.Advance(grace)
-		b.work()
+		b.Clock.Advance(onboardingtest.Grace)
+		b.Work()
 	}
 }
 
@@ -107,15 +108,15 @@ func TestAnyOrderOfEvents(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b.unmute()
-		o := &history{b: b, p: b.person()}
+		b.Unmute()
+		o := &history{b: b, p: b.Person()}
 		if rapid.Bool().Draw(t, "trouble at once") {
-			b.messaging.Script(messagingtest.First(messagingtest.ParkMissed))
+			b.Messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 		}
-		_, _ = b.current().service.Activate(b.t.Context(), orgID, o.p.ID, nil)
+		_, _ = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, o.p.ID, nil)
 		for range rapid.IntRange(2, 10).Draw(t, "steps") {
 			o.step(t)
-			if r := b.newest(o.p); r.Status.Parked() {
+			if r := b.Newest(o.p); r.Status.Parked() {
 				require.NotEmpty(t, r.Reason)
 			}
 		}
@@ -123,17 +124,17 @@ func TestAnyOrderOfEvents(t *testing.T) {
 
 		keys := map[string]int{}
 		var scheduled []string
-		for _, sent := range b.messaging.Taken(o.p.Phone) {
+		for _, sent := range b.Messaging.Taken(o.p.Phone) {
 			keys[sent.Key]++
 			require.Equal(t, 1, keys[sent.Key], "two messages for %s", sent.Key)
 		}
-		for _, key := range b.sequence(o.p) {
-			if key != opening && key != explanation && key != later {
+		for _, key := range b.Sequence(o.p) {
+			if key != onboardingtest.Opening && key != onboardingtest.Explanation && key != onboardingtest.Later {
 				scheduled = append(scheduled, key)
 			}
 		}
-		require.Equal(t, []string{first, second, third, fourth}, scheduled)
-		b.keepsPace(o.p)
-		require.Zero(t, b.count(`select count(*) from webhook_jobs where status in ('pending', 'processing') and subject = $1`, o.p.Phone))
+		require.Equal(t, []string{onboardingtest.First, onboardingtest.Second, onboardingtest.Third, onboardingtest.Fourth}, scheduled)
+		b.KeepsPace(o.p)
+		require.Zero(t, b.Count(`select count(*) from webhook_jobs where status in ('pending', 'processing') and subject = $1`, o.p.Phone))
 	})
 }

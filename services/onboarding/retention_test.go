@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 // TestRetentionOfAnOrganisation is about what it may decide; what is deleted then is TestRetention of the store.
@@ -16,7 +17,7 @@ func TestRetentionOfAnOrganisation(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	decides := func(r *onboardingv1.Retention) (*onboardingv1.Settings, error) {
-		out, err := asks(b, b.current().server.UpdateSettings, &onboardingv1.UpdateSettingsRequest{
+		out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.UpdateSettings, &onboardingv1.UpdateSettingsRequest{
 			Settings: &onboardingv1.Settings{QuietHours: &onboardingv1.QuietHours{}, Retention: r},
 		})
 		return out.GetSettings(), err
@@ -29,9 +30,9 @@ func TestRetentionOfAnOrganisation(t *testing.T) {
 	set, err = decides(nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 730, set.GetRetention().GetTimelineDays(), "a request without it leaves it as it is")
-	own, err := b.store.OwnRetention(t.Context())
+	own, err := b.Store.OwnRetention(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, map[string]time.Duration{"timeline": 730 * day, "audit": 30 * day}, own[orgID])
+	require.Equal(t, map[string]time.Duration{"timeline": 730 * onboardingtest.Day, "audit": 30 * onboardingtest.Day}, own[onboardingtest.OrgID])
 	for _, days := range []int32{-1, 29, 3661} {
 		_, err := decides(&onboardingv1.Retention{AlarmsDays: days})
 		require.Equal(t, codes.InvalidArgument, status.Code(err))

@@ -40,6 +40,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -51,7 +52,7 @@ type world struct {
 	qstash    *emulator.Emulator
 	messaging *messagingtest.Service
 	environ   map[string]string
-	log       *logbook
+	log       *onboardingtest.Logbook
 	ops       string
 	pool      *pgxpool.Pool
 	passBound time.Duration // of the loops; production's when zero
@@ -63,9 +64,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, log: &logbook{}, clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
-	t.Cleanup(func() { w.log.holdsNothingPersonal(t) })
-	w.messaging = messagingtest.New(orgID, ours, w.clock.Now)
+	w := &world{t: t, log: &onboardingtest.Logbook{}, clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
+	t.Cleanup(func() { w.log.HoldsNothingPersonal(t) })
+	w.messaging = messagingtest.New(onboardingtest.OrgID, onboardingtest.Ours, w.clock.Now)
 	w.qstash = emulator.New(emulator.Config{Clock: w.clock})
 	api := httptest.NewServer(w.qstash)
 	t.Cleanup(api.Close)
@@ -129,7 +130,7 @@ func (w *world) takeCallback(out http.ResponseWriter, r *http.Request) {
 	if err == nil && json.Unmarshal(body, &in) == nil {
 		_, err = client.ExecuteStep(r.Context(), &in)
 	}
-	answer(out, err)
+	onboardingtest.Answer(out, err)
 }
 
 // as is a context of a call on behalf of a principal.
@@ -137,7 +138,9 @@ func (w *world) as(role rpc.Role, subject, org string) context.Context {
 	return rpc.WithPrincipal(w.t.Context(), rpc.Principal{Subject: subject, Role: role, OrgID: org})
 }
 
-func (w *world) operator() context.Context { return w.as(rpc.RoleOperator, "operator-1", orgID) }
+func (w *world) operator() context.Context {
+	return w.as(rpc.RoleOperator, "operator-1", onboardingtest.OrgID)
+}
 
 // enrolled is a new person with an open session.
 func (w *world) enrolled(phone string) (*onboardingv1.Profile, *onboardingv1.Session) {
@@ -160,7 +163,7 @@ func (w *world) inBurst() (*onboardingv1.Profile, *onboardingv1.Session) {
 
 func (w *world) receives(sid, from, body string) {
 	w.t.Helper()
-	_, err := w.client.ReceiveMessage(w.t.Context(), &onboardingv1.ReceiveMessageRequest{TwilioSid: sid, From: from, To: ours, Body: body})
+	_, err := w.client.ReceiveMessage(w.t.Context(), &onboardingv1.ReceiveMessageRequest{TwilioSid: sid, From: from, To: onboardingtest.Ours, Body: body})
 	require.NoError(w.t, err)
 }
 
@@ -193,7 +196,7 @@ func keyed(key []byte, content string) []byte {
 func TestRun(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S0_01_S1_16_WholeConversationThroughTheConfiguredQStash", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "S0_01_S1_16_WholeConversationThroughTheConfiguredQStash", newWorld, func(t *testing.T, w *world) {
 		var last emulator.Message
 		w.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault {
 			last = d.Message
@@ -216,7 +219,7 @@ func TestRun(t *testing.T) {
 		require.Len(t, got.GetTimeline(), 15)
 	})
 
-	subtest(t, "LoopsFinishWhatNoCallDoes", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "LoopsFinishWhatNoCallDoes", newWorld, func(t *testing.T, w *world) {
 		defer w.run()()
 		p, s := w.enrolled("+5511987650001")
 		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: p.GetProfileId(), Reason: "under review"})
@@ -232,7 +235,7 @@ func TestRun(t *testing.T) {
 		})
 	})
 
-	subtest(t, "SweeperRunsInTheProcess", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "SweeperRunsInTheProcess", newWorld, func(t *testing.T, w *world) {
 		w.environ["ALARM_OVERDUE_GRACE"] = "1s"
 		w.qstash.SetFaults(emulator.Script{OnDeliver: func(d emulator.Delivery) emulator.DeliverFault { return emulator.DeliverFault{Lose: d.N == 0} }})
 		defer w.run()()
@@ -247,14 +250,14 @@ func TestRun(t *testing.T) {
 func TestRunAsConfigured(t *testing.T) {
 	t.Parallel()
 
-	subtest(t, "S0_01_AlarmsAreRefusedWithAnotherToken", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "S0_01_AlarmsAreRefusedWithAnotherToken", newWorld, func(t *testing.T, w *world) {
 		w.environ["QSTASH_TOKEN"] = "another"
 		defer w.run()()
 		w.inBurst()
 		require.Equal(t, 1, w.count(`select count(*) from step_alarms where published_at is null and last_error like '%401%'`))
 	})
 
-	subtest(t, "S0_58_DisabledSchedulingKeepsAlarmsUntilTheNextStart", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "S0_58_DisabledSchedulingKeepsAlarmsUntilTheNextStart", newWorld, func(t *testing.T, w *world) {
 		w.environ["ONBOARDING_SCHEDULING_DISABLED"] = "1"
 		stop := w.run()
 		p, _ := w.inBurst()
@@ -268,14 +271,14 @@ func TestRunAsConfigured(t *testing.T) {
 		require.NoError(t, w.qstash.Idle(t.Context()))
 	})
 
-	subtest(t, "S2_26_QueueIsWorkedFromTheStartWithNothingSetForTests", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "S2_26_QueueIsWorkedFromTheStartWithNothingSetForTests", newWorld, func(t *testing.T, w *world) {
 		w.environ["ONBOARDING_ADDR"], w.environ["ONBOARDING_OPS_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
 		w.environ["MESSAGING_ADDR"] = "127.0.0.1:1" // no process; the job needs none
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
 		store, past := postgres.NewStore(w.pool), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 		job, err := store.Enqueue(t.Context(), queue.New{
-			ID: uuid.NewString(), OrgID: orgID, Key: "k", Extra: []string{conversation.SourceKapso}, EventType: "kapso.phone_number.created", Payload: []byte(`{"phone_number_id":"1"}`),
+			ID: uuid.NewString(), OrgID: onboardingtest.OrgID, Key: "k", Extra: []string{conversation.SourceKapso}, EventType: "kapso.phone_number.created", Payload: []byte(`{"phone_number_id":"1"}`),
 			At: past, DueAt: past,
 		})
 		require.NoError(t, err)
@@ -283,7 +286,7 @@ func TestRunAsConfigured(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- onboarding.Run(ctx, cfg, process.Deps{}) }() // as the command does
 		w.eventually(func() bool {
-			found, err := store.Jobs().Get(t.Context(), orgID, job.ID)
+			found, err := store.Jobs().Get(t.Context(), onboardingtest.OrgID, job.ID)
 			return err == nil && found.Status == queue.StatusCompleted
 		})
 		cancel()
@@ -291,7 +294,7 @@ func TestRunAsConfigured(t *testing.T) {
 	})
 
 	// Also: R-19
-	subtest(t, "IsReadyOnlyOnTheSchemaThatItNeeds", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "IsReadyOnlyOnTheSchemaThatItNeeds", newWorld, func(t *testing.T, w *world) {
 		stop := w.run()
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
 		require.Equal(t, healthpb.HealthCheckResponse_SERVING, w.database())
@@ -314,7 +317,7 @@ func TestRunAsConfigured(t *testing.T) {
 		stop()
 	})
 
-	subtest(t, "IsReadyOnceMessagingWasReachedAndStaysSo", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "IsReadyOnceMessagingWasReachedAndStaysSo", newWorld, func(t *testing.T, w *world) {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		addr := listener.Addr().String()
@@ -341,19 +344,19 @@ func TestRunAsConfigured(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.get("/readyz"), "it takes what vendors post, which must not wait for messaging")
 	})
 
-	subtest(t, "S1_30_RedisThatIsDownRefusesFailureCallbacksAndNothingElse", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "S1_30_RedisThatIsDownRefusesFailureCallbacksAndNothingElse", newWorld, func(t *testing.T, w *world) {
 		memory := miniredis.RunT(t)
 		w.environ["REDIS_URL"] = "redis://" + memory.Addr()
 		defer w.run()()
-		failure := &recordStepFailure{SourceMessageId: "msg_1", DeliveryId: "msg_9"}
+		failure := &onboardingv1.RecordStepFailureRequest{SourceMessageId: "msg_1", DeliveryId: "msg_9"}
 		_, err := w.client.RecordStepFailure(t.Context(), failure)
 		require.NoError(t, err)
 		require.Len(t, memory.Keys(), 2)
 		require.Zero(t, w.count(`select count(*) from delivery_reservations`))
 
 		memory.Close()
-		_, err = w.client.RecordStepFailure(t.Context(), &recordStepFailure{SourceMessageId: "msg_2", DeliveryId: "msg_10"})
-		refuses(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
+		_, err = w.client.RecordStepFailure(t.Context(), &onboardingv1.RecordStepFailureRequest{SourceMessageId: "msg_2", DeliveryId: "msg_10"})
+		onboardingtest.Refused(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
 		require.Equal(t, http.StatusOK, w.get("/readyz"))
 		p, _ := w.enrolled("+5511987650001")
 		w.receives("SM1", p.GetPhone(), "yes")
@@ -365,7 +368,7 @@ func TestRunAsConfigured(t *testing.T) {
 		require.True(t, out.GetDuplicate())
 	})
 
-	subtest(t, "RefusesAPortThatIsTaken", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "RefusesAPortThatIsTaken", newWorld, func(t *testing.T, w *world) {
 		var network net.ListenConfig
 		taken, err := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -381,7 +384,7 @@ func TestRunAsConfigured(t *testing.T) {
 // TestRunForgetsGoals is about the retention of the process: by more than one batch, and of what is old enough alone.
 func TestRunForgetsGoals(t *testing.T) {
 	t.Parallel()
-	subtest(t, "ThatWereOverBeforeGOALS_RETENTION", newWorld, func(t *testing.T, w *world) {
+	onboardingtest.Subtest(t, "ThatWereOverBeforeGOALS_RETENTION", newWorld, func(t *testing.T, w *world) {
 		w.environ["GOALS_RETENTION"] = "48h"
 		_, err := w.pool.Exec(t.Context(), `
 with p as (
@@ -395,7 +398,7 @@ insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, s
     created_by, created_at, updated_at)
 select gen_random_uuid(), $1, d.profile_id, d.id, 'rest', n::text, 's', 'g', 'en', 'cancelled', at, 0, at, 'x', at, at
 from d, generate_series(1, 1203) n cross join lateral (
-    select $2::timestamptz - case when n <= 3 then interval '47 hours' else interval '49 hours' end as at) a`, orgID, w.clock.Now())
+    select $2::timestamptz - case when n <= 3 then interval '47 hours' else interval '49 hours' end as at) a`, onboardingtest.OrgID, w.clock.Now())
 		require.NoError(t, err)
 		defer w.run()()
 		w.eventually(func() bool { return w.count(`select count(*) from goals`) == 3 })
@@ -437,8 +440,8 @@ func TestWhoMayCall(t *testing.T) {
 	t.Cleanup(stop)
 	p, s := w.enrolled("+5511987650001")
 	other, hers := w.enrolled("+5511987650002")
-	asUser := w.as(rpc.RoleUser, p.GetProfileId(), orgID)
-	elsewhere := w.as(rpc.RoleOperator, "operator-2", newID())
+	asUser := w.as(rpc.RoleUser, p.GetProfileId(), onboardingtest.OrgID)
+	elsewhere := w.as(rpc.RoleOperator, "operator-2", onboardingtest.NewID())
 
 	calls := map[string]func(ctx context.Context) error{
 		"ExecuteStep":       discard(w.client.ExecuteStep, &onboardingv1.ExecuteStepRequest{}),
@@ -480,7 +483,7 @@ func TestWhoMayCall(t *testing.T) {
 				if role == rpc.RoleService {
 					subject = rpc.Gateway
 				}
-				err := call(w.as(role, subject, orgID))
+				err := call(w.as(role, subject, onboardingtest.OrgID))
 				denied := status.Code(err) == codes.PermissionDenied
 				require.Equal(t, !slices.Contains(may[role], name), denied, "%v", err)
 			})
@@ -490,10 +493,10 @@ func TestWhoMayCall(t *testing.T) {
 	t.Run("UserSeesOnlyTheirOwn", func(t *testing.T) {
 		t.Parallel()
 		_, err := w.client.GetProfile(asUser, &onboardingv1.GetProfileRequest{ProfileId: other.GetProfileId()})
-		refuses(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
-		for _, id := range []string{hers.GetSessionId(), newID()} { // whether it exists is not for them to learn
+		onboardingtest.Refused(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
+		for _, id := range []string{hers.GetSessionId(), onboardingtest.NewID()} { // whether it exists is not for them to learn
 			_, err = w.client.GetSession(asUser, &onboardingv1.GetSessionRequest{SessionId: id})
-			refuses(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
+			onboardingtest.Refused(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
 		}
 		listed, err := w.client.ListSessions(asUser, &onboardingv1.ListSessionsRequest{ProfileId: other.GetProfileId()})
 		require.NoError(t, err)
@@ -503,7 +506,7 @@ func TestWhoMayCall(t *testing.T) {
 
 	t.Run("OtherOrganisationSeesNothing", func(t *testing.T) {
 		t.Parallel()
-		key := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), step(1))
+		key := session.NewStepPayload(p.GetProfileId(), s.GetSessionId(), onboardingtest.Step(1))
 		for reason, calls := range map[onboardingv1.Reason][]func(ctx context.Context) error{
 			onboardingv1.Reason_REASON_PROFILE_NOT_FOUND: {
 				discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
@@ -521,7 +524,7 @@ func TestWhoMayCall(t *testing.T) {
 			},
 		} {
 			for _, call := range calls {
-				refuses(t, call(elsewhere), codes.NotFound, reason)
+				onboardingtest.Refused(t, call(elsewhere), codes.NotFound, reason)
 			}
 		}
 		listed, err := w.client.ListSessions(elsewhere, &onboardingv1.ListSessionsRequest{})
@@ -539,14 +542,14 @@ func TestWhoMayCall(t *testing.T) {
 		t.Parallel()
 		operator := w.operator()
 		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
-			refuses(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			onboardingtest.Refused(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		}
 		_, err := w.client.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: "1"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		_, err = w.client.GetSession(operator, &onboardingv1.GetSessionRequest{SessionId: "x"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		_, err = w.client.CreateProfile(operator, &onboardingv1.CreateProfileRequest{Phone: "x"})
-		refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 	})
 }
 
@@ -557,7 +560,7 @@ func reasonsAreForOperators(t *testing.T, w *world, other *onboardingv1.Profile,
 		t.Parallel()
 		w.receives("SM1", other.GetPhone(), "leave me alone")
 		for role, ctx := range map[rpc.Role]context.Context{
-			rpc.RoleUser: w.as(rpc.RoleUser, other.GetProfileId(), orgID), rpc.RoleApp: w.as(rpc.RoleApp, "shop", orgID), rpc.RoleOperator: w.operator(),
+			rpc.RoleUser: w.as(rpc.RoleUser, other.GetProfileId(), onboardingtest.OrgID), rpc.RoleApp: w.as(rpc.RoleApp, "shop", onboardingtest.OrgID), rpc.RoleOperator: w.operator(),
 		} {
 			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: hers.GetSessionId()})
 			require.NoError(t, err)
@@ -578,7 +581,7 @@ func reasonsAreForOperators(t *testing.T, w *world, other *onboardingv1.Profile,
 		_, err := w.client.HoldProfile(w.operator(), &onboardingv1.HoldProfileRequest{ProfileId: held.GetProfileId(), Reason: "her sister called"})
 		require.NoError(t, err)
 		for role, ctx := range map[rpc.Role]context.Context{
-			rpc.RoleUser: w.as(rpc.RoleUser, held.GetProfileId(), orgID), rpc.RoleApp: w.as(rpc.RoleApp, "shop", orgID), rpc.RoleOperator: w.operator(),
+			rpc.RoleUser: w.as(rpc.RoleUser, held.GetProfileId(), onboardingtest.OrgID), rpc.RoleApp: w.as(rpc.RoleApp, "shop", onboardingtest.OrgID), rpc.RoleOperator: w.operator(),
 		} {
 			got, err := w.client.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: theirs.GetSessionId()})
 			require.NoError(t, err)
@@ -629,7 +632,7 @@ func TestListSessions(t *testing.T) {
 		{name: "OfAStatus", in: &onboardingv1.ListSessionsRequest{Status: []string{"stuck"}}, want: ids[1:2]},
 		{name: "OfSomeStatusesPageByPage", in: &onboardingv1.ListSessionsRequest{Status: []string{"stuck", "active", "stuck"}, PageSize: 1}, want: ids},
 		{name: "OfAStatusThatNoneThatNeedsAnOperatorHas", in: &onboardingv1.ListSessionsRequest{Status: []string{"active"}, Stuck: true}},
-		{name: "OfAnUnknownProfile", in: &onboardingv1.ListSessionsRequest{ProfileId: newID()}},
+		{name: "OfAnUnknownProfile", in: &onboardingv1.ListSessionsRequest{ProfileId: onboardingtest.NewID()}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -650,7 +653,7 @@ func TestListSessions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := w.client.ListSessions(w.operator(), tt.in)
-			refuses(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		})
 	}
 }

@@ -1,0 +1,227 @@
+// Package onboardingtest starts the whole onboarding service for tests, on a real database and between emulators.
+package onboardingtest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/emulators/clock"
+	"paceline.internal/emulators/messagingtest"
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/emulators/subscriber"
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/reservation"
+	"paceline.internal/services/onboarding/server"
+	"paceline.internal/services/onboarding/session"
+)
+
+const (
+	OrgID = "00000000-0000-7000-8000-000000000001"
+	Ours  = "+14155550100"
+
+	Grace       = time.Minute
+	Generations = 3
+)
+
+// Bundle is the onboarding service of one test: on a real database, between the emulator of QStash and a fake messaging service, on one
+// clock that stands still.
+type Bundle struct {
+	T         *testing.T
+	Pool      *pgxpool.Pool
+	Store     *postgres.Store
+	Clock     *clock.Settable
+	QStash    *emulator.Emulator
+	alarms    *qstash.Publisher
+	Messaging *messagingtest.Service
+	Carrier   *messaging.Client
+	Gateway   string // where QStash calls us
+	Log       *Logbook
+	Disabled  bool // the kill switch
+	Flow      session.Flow
+	Rules     rules.Config
+	Outcome   messagingtest.Outcome // of the message that a test is about
+
+	Skew   atomic.Int64 // by how much messaging's clock is ahead of ours, a time.Duration
+	people atomic.Int64
+	owned  sync.Once
+	owner  *pgxpool.Pool // see exec
+	Serial atomic.Int64
+
+	mu      sync.Mutex
+	serving *Running // the process that answers callbacks
+}
+
+// Subtest runs a parallel subtest with a fresh setup.
+func Subtest[S any](t *testing.T, name string, setup func(t *testing.T) S, run func(t *testing.T, s S)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		run(t, setup(t))
+	})
+}
+
+// AtOnce makes n equal calls at the same time and returns their errors.
+func AtOnce(n int, call func() error) error {
+	failures := make(chan error, n)
+	for range n {
+		go func() { failures <- call() }()
+	}
+	var all []error
+	for range n {
+		all = append(all, <-failures)
+	}
+	return errors.Join(all...)
+}
+
+// New starts the service on an empty database.
+func New(t *testing.T) *Bundle {
+	t.Helper()
+	b := &Bundle{
+		T: t, Pool: pgtest.New(t, postgres.Migrations()), Log: &Logbook{}, Flow: session.DefaultFlow(), Rules: rules.DefaultConfig(),
+		Clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
+	}
+	t.Cleanup(func() { b.Log.HoldsNothingPersonal(t) })
+	subscriber.Watch(t, b.Pool, "event_outbox")
+	b.Store = postgres.NewStore(b.Pool)
+	b.Messaging = messagingtest.New(OrgID, Ours, func() time.Time { return b.Clock.Now().Add(time.Duration(b.Skew.Load())) })
+	b.Carrier = messaging.New(b.Messaging.Client(t), b.Clock.Now)
+	gateway := httptest.NewServer(http.HandlerFunc(b.takeCallback))
+	t.Cleanup(gateway.Close)
+	b.Gateway = gateway.URL
+	b.QStash = emulator.New(emulator.Config{Clock: b.Clock})
+	api := httptest.NewServer(b.QStash)
+	t.Cleanup(api.Close)
+	t.Cleanup(b.QStash.Close)
+	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
+	require.NoError(t, err)
+	b.alarms, err = qstash.NewPublisher(qstash.PublisherConfig{
+		Client: client, Origin: b.Gateway, Routes: []qstash.Route{conversation.StepRoute, goals.Route},
+		HashKey: []byte("a key of the tests with over 32 bytes"), Log: slog.New(slog.NewJSONHandler(b.Log, nil)), Now: b.Clock.Now,
+	})
+	require.NoError(t, err)
+	b.Serve(b.Start(b.Healthy()))
+	return b
+}
+
+// Running is one running service. Its ports may meet a mishap.
+type Running struct {
+	Ports    *Ports
+	Server   *server.Server
+	People   *server.Engagement
+	Goals    *goals.Service
+	Service  *conversation.Service
+	Runner   *queue.Runner
+	Outreach *queue.Runner
+	Relay    *outbox.Outbox[session.Alarm]
+	Sweeper  *outbox.Sweeper[conversation.Overdue]
+}
+
+// Start wires a process as run.go does.
+func (b *Bundle) Start(p *Ports) *Running {
+	logger, now := slog.New(slog.NewJSONHandler(b.Log, nil)), b.Clock.Now
+	follows := engagement.New(engagement.Config{
+		Store: People{Ports: p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, ErrMishap) }, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Unknown: b.Flow.UnknownSends(), Log: logger, Now: now,
+	})
+	later := goals.NewService(goals.Config{
+		Store: goalRows{p.Store.Goals(), p}, Outbox: p.Store.Goals().Alarms(), QStash: p, Messages: p, Reach: 7 * Day, RunLease: time.Minute,
+		RunLimit: time.Hour, Log: logger, Now: now, Begin: func(ctx context.Context, _ goals.Alarm) (context.Context, func()) { return ctx, func() {} },
+		Phone: &goals.TextPhone{Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Words: goals.DefaultWords(), Unknown: b.Flow.UnknownSends(), Now: now},
+	})
+	texts := &goals.Texts{
+		Goals: later, Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Words: goals.DefaultWords(), Unknown: b.Flow.UnknownSends(),
+		Log: logger, Now: now,
+	}
+	service := conversation.New(conversation.Config{
+		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Outbox: outboxRows{p}, QStash: p, Flow: b.Flow, Catalog: catalog.Default(),
+		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
+	})
+	service.Jobs = queue.NewRunner(queue.Config{
+		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Store.Jobs()}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
+	})
+	outreach := queue.NewRunner(queue.Config{
+		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Store.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
+		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,
+	})
+	failures, err := reservation.New(&postgres.Reservations{Pool: b.Pool}, reservation.Lock, logger, now)
+	require.NoError(b.T, err)
+	return &Running{
+		Ports: p, Goals: later, Service: service, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
+		Server:  &server.Server{Conversations: service, Engagement: catalog.DefaultEngagement(), Store: b.Store, Failures: failures, Notify: func() {}, Now: now},
+		People:  &server.Engagement{People: follows, Store: b.Store.Engagement(), Now: now},
+		Sweeper: service.Sweeper(outbox.Policy{Grace: Grace, MaxGenerations: Generations}),
+	}
+}
+
+// Healthy returns ports that meet no mishap.
+func (b *Bundle) Healthy() *Ports {
+	return &Ports{Store: b.Store, carrier: b.Carrier, alarms: b.alarms}
+}
+
+// Serve makes p the process that answers from now on.
+func (b *Bundle) Serve(p *Running) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serving = p
+}
+
+// Current returns the process that answers. A dead one is replaced by a healthy one first.
+func (b *Bundle) Current() *Running {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.serving.Ports.Dead() {
+		b.serving = b.Start(b.Healthy())
+	}
+	return b.serving
+}
+
+// Count returns the number of rows that a query counts.
+func (b *Bundle) Count(sql string, args ...any) int {
+	b.T.Helper()
+	var n int
+	require.NoError(b.T, b.Pool.QueryRow(b.T.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+// Exec runs a statement as the owner of the tables, because the service may not.
+func (b *Bundle) Exec(sql string, args ...any) {
+	b.T.Helper()
+	b.owned.Do(func() { b.owner = pgtest.Owner(b.T, b.Pool) })
+	_, err := b.owner.Exec(b.T.Context(), sql, args...)
+	require.NoError(b.T, err)
+}
+
+// NewID returns a new UUID.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Main runs the tests of a package that starts the service.
+func Main(m *testing.M) {
+	// A check of a property is a whole conversation here. -rapid.checks=1000 asks for more.
+	if err := flag.Set("rapid.checks", "10"); err != nil {
+		panic(err)
+	}
+	pgtest.Run(m)
+}
