@@ -53,8 +53,18 @@ const endedTimeout = 2 * time.Second
 
 // keeper keeps the calls that the rules of their methods name.
 type keeper struct {
-	rules map[string]Rule
-	keep  Keep
+	rules  map[string]Rule
+	keep   Keep
+	answer func(err error) error // of the server's config, which meets every handler here
+}
+
+// answered calls a handler, and answers its error.
+func (k *keeper) answered(handle func() error) error {
+	err := handle()
+	if err != nil && k.answer != nil {
+		return k.answer(err)
+	}
+	return err
 }
 
 // begin keeps a call after its request has been read, and returns the function that notes its end.
@@ -89,9 +99,11 @@ func (k *keeper) unary(
 	}
 	err = errInternal() // of a panic
 	defer func() { ended(response, err) }()
-	answered := seal(ctx, call.FullMethod, func(ctx context.Context) (failed error) {
-		response, failed = handle(ctx, request)
-		return failed
+	answered := seal(ctx, call.FullMethod, func(ctx context.Context) error {
+		return k.answered(func() (failed error) {
+			response, failed = handle(ctx, request)
+			return failed
+		})
 	})
 	err = answered
 	return response, err

@@ -38,7 +38,9 @@ func stream(kept *keeper, layers ...layer) grpc.StreamServerInterceptor {
 		return around(layers, call.FullMethod, func(ctx context.Context) error {
 			_, known := PrincipalFrom(ctx)
 			seen := &contextStream{ServerStream: s, ctx: ctx, known: known, kept: kept, method: call.FullMethod}
-			err := seal(ctx, call.FullMethod, func(context.Context) error { return handler(service, seen) })
+			err := seal(ctx, call.FullMethod, func(context.Context) error {
+				return kept.answered(func() error { return handler(service, seen) })
+			})
 			if seen.ended != nil {
 				seen.ended(nil, err)
 			}

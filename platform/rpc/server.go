@@ -65,6 +65,8 @@ type ServerConfig struct {
 	Scope func(ctx context.Context, caller Principal) context.Context
 	// Keep keeps the calls that their methods' protos name; CheckRules reports that it is missing.
 	Keep    Keep
+	// Answer makes of a handler's error what its caller gets, and returns an error that it does not know as it is; may be nil.
+	Answer  func(err error) error
 	Timeout time.Duration // of a call that brings no deadline; DefaultTimeout when 0
 	// Database reports why what needs the database cannot be done now; it is asked by HealthDatabase. Nil for a server without one.
 	Database func(ctx context.Context) error
@@ -103,7 +105,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	outer := []layer{count, log(cfg.Log, now), recoverPanic}
 	rules := map[string]Rule{}
 	inner := []layer{authenticate(cfg.Tokens, rules), scoped(cfg.Scope), seal}
-	kept := &keeper{rules: rules, keep: cfg.Keep}
+	kept := &keeper{rules: rules, keep: cfg.Keep, answer: cfg.Answer}
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.Creds(transport(cfg.TLS)),

@@ -346,7 +346,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	w.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
 		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest, Database: w.ready,
-		Keep: w.calls.Keep,
+		Keep: w.calls.Keep, Answer: server.Answer,
 	})
 	if err != nil {
 		return err

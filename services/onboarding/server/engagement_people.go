@@ -2,9 +2,6 @@ package server
 
 import (
 	"context"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
@@ -120,13 +117,6 @@ func (s *Engagement) GetEngagement(
 		out.Progress = append(out.Progress, shown)
 	}
 	return &onboardingv1.GetEngagementResponse{Engagement: out}, nil
-}
-
-func orAbsent(at time.Time) *timestamppb.Timestamp {
-	if at.IsZero() {
-		return nil
-	}
-	return timestamppb.New(at)
 }
 
 func tier(n int) int32 { return int32(min(max(n, 0), rules.TierCount)) }

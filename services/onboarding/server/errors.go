@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -20,15 +19,10 @@ import (
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/request"
 	"paceline.internal/services/onboarding/reservation"
 	"paceline.internal/services/onboarding/session"
 )
-
-// errNotYours hides whether what a user asks for exists.
-var errNotYours = errors.New("this belongs to another person")
-
-// domain is ErrorInfo.domain of every error.
-const domain = "paceline.onboarding.v1"
 
 // retrySoon is the wait that a caller is asked for when nothing better is known.
 const retrySoon = 2 * time.Second
@@ -113,7 +107,7 @@ var table = []struct {
 	{reservation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{rpc.ErrPageToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{errNotYours, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
+	{request.ErrNotTheirs, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
 }
 
 // waits are the reasons of a message that is not at its end yet.
@@ -124,9 +118,9 @@ var waits = map[conversation.Outcome]onboardingv1.Reason{
 	conversation.Capped:    onboardingv1.Reason_REASON_SEND_CAPPED,
 }
 
-// answer turns an error into what crosses the wire. One that is not in the table is returned as it is: the chain answers
+// Answer turns an error into what crosses the wire. One that is not in the table is returned as it is: the chain answers
 // Internal with a fixed text and logs the cause.
-func answer(err error) error {
+func Answer(err error) error {
 	var wait *conversation.Pending
 	var parked *conversation.StepParked
 	var unfinished *conversation.SessionParked
@@ -171,12 +165,4 @@ func answer(err error) error {
 		return refuse(codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE, "the database cannot be reached", retrySoon)
 	}
 	return err
-}
-
-func refuse(code codes.Code, reason onboardingv1.Reason, message string, retryAfter time.Duration) error {
-	return &rpc.Error{Code: code, Reason: reason.String(), Domain: domain, Message: message, RetryAfter: retryAfter}
-}
-
-func invalid(format string, args ...any) error {
-	return refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID, fmt.Sprintf(format, args...), 0)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/audit"
@@ -15,11 +14,6 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
-)
-
-const (
-	defaultPage = 50
-	maxPage     = 500
 )
 
 // ListSessions lists sessions of the caller's organisation, of a user only their own.
@@ -75,28 +69,6 @@ func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (p
 	return filter, err
 }
 
-// page reads which part of a list is asked for: how many, and older than which id.
-func page(in interface {
-	rpc.List
-	GetPageSize() int32
-},
-) (limit int, before string, err error) {
-	switch limit = int(in.GetPageSize()); {
-	case limit < 0 || limit > maxPage:
-		return 0, "", invalid("page_size must be 0 to %d", maxPage)
-	case limit == 0:
-		limit = defaultPage
-	}
-	last, err := rpc.PageFrom(in)
-	if err == nil && last != "" && !isID(last) {
-		err = rpc.ForeignPage()
-	}
-	if err != nil {
-		return 0, "", answer(err)
-	}
-	return limit, last, nil
-}
-
 // GetSession reads a session and its timeline.
 func (s *Server) GetSession(ctx context.Context, in *onboardingv1.GetSessionRequest) (*onboardingv1.GetSessionResponse, error) {
 	if err := validID("session_id", in.GetSessionId()); err != nil {
@@ -140,27 +112,3 @@ func actor(ctx context.Context, row *string) *auditv1.Actor {
 	}
 	return audit.Read(row)
 }
-
-// org is the caller's organisation.
-func org(ctx context.Context) string {
-	caller, _ := rpc.PrincipalFrom(ctx)
-	return caller.OrgID
-}
-
-// ownProfile refuses a user who asks for another person.
-func ownProfile(ctx context.Context, profileID string) error {
-	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role == rpc.RoleUser && caller.Subject != profileID {
-		return answer(errNotYours)
-	}
-	return validID("profile_id", profileID)
-}
-
-func validID(field, id string) error {
-	if !isID(id) {
-		return invalid("%s must be a UUID", field)
-	}
-	return nil
-}
-
-// isID takes only the form that Postgres writes: the others that the library knows are not all read there.
-func isID(id string) bool { return len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil }

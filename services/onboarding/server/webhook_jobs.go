@@ -303,11 +303,3 @@ func webhookJob(r queue.Row) *onboardingv1.WebhookJob {
 		UpdatedAt: timestamppb.New(r.UpdatedAt), Actor: audit.Read(r.Actor),
 	}
 }
-
-// moment is absent when there was none.
-func moment(t *time.Time) *timestamppb.Timestamp {
-	if t == nil {
-		return nil
-	}
-	return timestamppb.New(*t)
-}
