@@ -34,6 +34,7 @@ import (
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
+	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
 )
@@ -56,8 +57,8 @@ const (
 	stopLoops = 30 * time.Second
 )
 
-// Migrations is the schema of the onboarding database.
-func Migrations() postgres.Migrations { return store.Migrations() }
+// Migrations returns the schema of the onboarding database.
+func Migrations() postgres.Migrations { return schema.Migrations() }
 
 // Migrate brings the database to the schema that this binary needs. Any number of processes may do so at once.
 func Migrate(ctx context.Context, cfg Config) error {

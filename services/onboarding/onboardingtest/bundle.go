@@ -33,6 +33,7 @@ import (
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/reservation"
+	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
 )
@@ -99,7 +100,7 @@ func AtOnce(n int, call func() error) error {
 func New(t *testing.T) *Bundle {
 	t.Helper()
 	b := &Bundle{
-		T: t, Pool: pgtest.New(t, postgres.Migrations()), Log: &Logbook{}, Flow: session.DefaultFlow(), Rules: rules.DefaultConfig(),
+		T: t, Pool: pgtest.New(t, schema.Migrations()), Log: &Logbook{}, Flow: session.DefaultFlow(), Rules: rules.DefaultConfig(),
 		Clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	t.Cleanup(func() { b.Log.HoldsNothingPersonal(t) })

@@ -2,27 +2,16 @@
 package postgres
 
 import (
-	"embed"
-	"io/fs"
-
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/session"
 )
 
-//go:embed migrations/*.sql
-var migrations embed.FS
-
-// Migrations is the schema of the onboarding database.
-func Migrations() postgres.Migrations {
-	sub, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic(err) // the path is a constant of this file
-	}
-	return postgres.Migrations{FS: sub, Service: "onboarding"}
-}
+// Migrations is schema.Migrations.
+func Migrations() postgres.Migrations { return schema.Migrations() }
 
 // Channels on which the store notifies of work that no request does itself.
 const (
