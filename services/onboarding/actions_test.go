@@ -209,7 +209,7 @@ func TestActionsAreForgotten(t *testing.T) {
 		})
 		_, err = b.Report(kept)
 		require.NoError(t, err)
-		b.Clock.Advance(postgres.ActionsKept)
+		b.Clock.Advance(engagement.ActionsKept)
 		sweep := retention.Sweep{DB: b.Pool, Rules: postgres.Rules(postgres.Kept{}), Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now}
 		require.NoError(t, sweep.Pass(t.Context()))
 		again, err := b.Report(kept)

@@ -226,7 +226,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.erasing = &erasure.Service{Requests: w.store, People: w.store, Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
+	w.erasing = &erasure.Service{Store: erasure.NewStore(w.pool), Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	c := conversation.New(conversation.Config{
 		Erase: func(ctx context.Context, orgID, profileID, jobID string) error {
 			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
@@ -263,7 +263,7 @@ func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*enga
 	if err != nil {
 		return nil, err
 	}
-	w.outreachNotifier = queue.NewNotifier(w.pool, store.ChannelOutreach, w.wakeOutreach, w.deps.Log)
+	w.outreachNotifier = queue.NewNotifier(w.pool, engagement.ChannelOutreach, w.wakeOutreach, w.deps.Log)
 	return engagement.New(engagement.Config{
 		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachNotifier.Notify,
 		Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
@@ -282,7 +282,7 @@ func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error
 		Admit:   w.people.Admit,
 		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	ended := &queue.Retention{Queue: rows, Keep: store.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	ended := &queue.Retention{Queue: rows, Keep: engagement.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
 	w.components = append(w.components,
 		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
 		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),
@@ -354,20 +354,20 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	}
 	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
 		Conversations: w.conversations, Engagement: w.people.Texts, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify,
-		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now), Erasing: w.erasing,
+		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now), RPC: &erasure.RPC{Erasures: w.erasing, Holds: erasure.NewStore(w.pool)},
 	})
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
 		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,
 	})
-	onboardingv1.RegisterEngagementServiceServer(w.grpc, &server.Engagement{
+	onboardingv1.RegisterEngagementServiceServer(w.grpc, &engagement.RPC{
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
 	})
-	onboardingv1.RegisterEventServiceServer(w.grpc, &server.Events{
-		Store: w.store.Events(), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
+	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
+		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
-	onboardingv1.RegisterGoalServiceServer(w.grpc, &server.Goals{
-		Goals: w.later, Devices: &goals.Devices{Store: w.store.Goals(), Metrics: w.later.Metrics, Now: w.deps.Now},
-		Hub: w.hub, Store: w.store.Goals(), Now: w.deps.Now,
+	onboardingv1.RegisterGoalServiceServer(w.grpc, &goals.RPC{
+		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
+		Hub: w.hub, Store: goals.NewStore(w.pool), Pause: w.pauseOf, Now: w.deps.Now,
 	})
 	return w.grpc.CheckRules()
 }
@@ -427,7 +427,7 @@ func (s *wired) listen(ctx context.Context) error {
 	outreach := make(chan struct{})
 	go func() {
 		defer close(outreach)
-		postgres.Listen(ctx, s.pool.Direct(), store.ChannelOutreach, wake(s.wakeOutreach))
+		postgres.Listen(ctx, s.pool.Direct(), engagement.ChannelOutreach, wake(s.wakeOutreach))
 	}()
 	postgres.Listen(ctx, s.pool.Direct(), store.ChannelJobs, wake(s.wakeJobs))
 	<-done

@@ -17,7 +17,7 @@ const deliveryWorkers = 8
 
 // events wires what the host application is told: the sequencer, the readers of the log, and the deliveries.
 func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted *queue.Metrics) error {
-	rows, wake := w.store.Events(), make(chan struct{}, 1)
+	rows, wake := events.NewStore(w.pool), make(chan struct{}, 1)
 	recorded, err := w.meter.Int64Counter("events_recorded", metric.WithDescription("Events that were added to the log."))
 	gauges := func(ctx context.Context) (events.Gauges, error) {
 		return rows.Gauges(postgres.AcrossOrganisations(ctx), w.deps.Now())

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"paceline.internal/platform/audit"
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
-	store "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -27,7 +28,7 @@ func (w *wiring) goals(ctx context.Context, carrier *messaging.Client, flow sess
 	if err != nil {
 		return nil, err
 	}
-	rows, spans := w.store.Goals(), telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)}
+	rows, spans := goals.NewStore(w.pool), telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)}
 	measured, err := goals.NewMetrics(w.meter)
 	if err != nil {
 		return nil, err
@@ -82,9 +83,9 @@ const forgottenGoals = 500
 
 // forgetGoals deletes what was over long ago, a batch after the other.
 func (w *wiring) forgetGoals(ctx context.Context) error {
-	var all store.Forgotten
+	var all goals.Forgotten
 	for ctx.Err() == nil {
-		f, err := w.store.Goals().Forget(ctx, w.deps.Now().Add(-w.cfg.GoalsRetention), forgottenGoals)
+		f, err := goals.NewStore(w.pool).Forget(ctx, w.deps.Now().Add(-w.cfg.GoalsRetention), forgottenGoals)
 		if err != nil {
 			return err
 		}
@@ -94,7 +95,7 @@ func (w *wiring) forgetGoals(ctx context.Context) error {
 			break
 		}
 	}
-	if all != (store.Forgotten{}) {
+	if all != (goals.Forgotten{}) {
 		w.deps.Log.InfoContext(ctx, "goals.forgotten", "goals", all.Goals, "devices", all.Devices, "readings", all.Readings)
 	}
 	return nil
@@ -105,12 +106,21 @@ func (w *wiring) listenToGoals(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		postgres.Listen(ctx, w.pool.Direct(), store.ChannelGoalAlarms, wake(w.wakeGoals))
+		postgres.Listen(ctx, w.pool.Direct(), goals.ChannelAlarms, wake(w.wakeGoals))
 	}()
-	postgres.Listen(ctx, w.pool.Direct(), store.ChannelGoals, func() {
+	postgres.Listen(ctx, w.pool.Direct(), goals.Channel, func() {
 		w.hub.Wake()
 		w.later.Moved()
 	})
 	<-done
 	return nil
+}
+
+// pauseOf reads why scheduling of an organisation is paused; the zero value when it is not.
+func (w *wiring) pauseOf(ctx context.Context, orgID string) (conversation.Pause, error) {
+	paused, err := w.store.SchedulingPause(ctx, orgID)
+	if err != nil || paused == nil {
+		return conversation.Pause{}, err
+	}
+	return conversation.Pause{Since: paused.Since, By: audit.Read(paused.By).GetSubject(), Reason: paused.Reason}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	people "paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
@@ -106,7 +107,7 @@ func readsOfOnboarding(pool *pgxpool.Pool) []read {
 		{"Jobs", jobs(store.Jobs(), ""), 500},
 		{"DeliveriesThatFailed", jobs(store.Events().Deliveries(), queue.StatusFailed), 100},
 		{"OutreachThatFailed", func(ctx context.Context) error {
-			_, err := store.Engagement().List(ctx, people.OutreachFilter{OrgID: org, Status: queue.StatusFailed, Limit: page})
+			_, err := store.Engagement().List(ctx, engagement.OutreachFilter{OrgID: org, Status: queue.StatusFailed, Limit: page})
 			return err
 		}, 200},
 	}

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"paceline.internal/platform/process"
-	"paceline.internal/services/onboarding/conversation"
 )
 
 // What keeps a person from being erased or exported.
 var (
+	// ErrNoProfile means that the organisation has no such person.
+	ErrNoProfile = errors.New("there is no such profile in this organisation")
 	// ErrLegalHold means that an operator has said that a person's data may not be erased.
 	ErrLegalHold = errors.New("the person is on legal hold: lift it first (POST /v1/profiles/{id}:lift-legal-hold), if you may")
 	// ErrBegun means that a person is being erased.
@@ -50,6 +51,9 @@ type Erasure struct {
 	WaitsFor    string // why it is not done yet, in words; empty before the first try
 }
 
+// Person is the one to erase or to export.
+type Person struct{ OrgID, ProfileID, Phone string }
+
 // Request asks to erase a person.
 type Request struct {
 	OrgID, ProfileID string
@@ -74,34 +78,25 @@ type Consent struct {
 	SuppressedAt time.Time // of the STOP that stays in force; zero for none
 }
 
-// requests are the erasures that were asked for, in onboarding's database.
-type requests interface {
-	// RequestErasure ends what is open of a person and keeps the request, or finds it; ErrLegalHold, conversation.ErrNoProfile.
-	RequestErasure(ctx context.Context, r Request) error
-	// Erasure reads a request; ErrNoErasure.
-	Erasure(ctx context.Context, orgID, profileID string) (Erasure, error)
-	DueErasures(ctx context.Context, now time.Time, limit int) ([]Erasure, error)
-	// ErasureWaits puts the next try off.
-	ErasureWaits(ctx context.Context, profileID, waitsFor string, next time.Time) error
-}
-
-// people are what onboarding's database has of them.
-type people interface {
-	Profile(ctx context.Context, orgID, profileID string) (conversation.Profile, error)
-	// EraseProfile deletes what is theirs, and ends the erasure; not done while something of theirs is at work.
+// store is what a crash may come after; Store implements it.
+type store interface {
+	Person(ctx context.Context, orgID, profileID string) (Person, error)
+	Request(ctx context.Context, r Request) error
+	Find(ctx context.Context, orgID, profileID string) (Erasure, error)
+	Due(ctx context.Context, now time.Time, limit int) ([]Erasure, error)
+	Delay(ctx context.Context, profileID, waitsFor string, next time.Time) error
 	EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error)
-	// ExportProfile is everything that is kept about a person, as one JSON object; ErrTooLarge.
-	ExportProfile(ctx context.Context, orgID, profileID string) (json.RawMessage, error)
+	Export(ctx context.Context, orgID, profileID string) (json.RawMessage, error)
 }
 
 // carrier is messaging; messaging.Client implements it.
 type carrier interface {
 	// MayErase is under which pseudonym a person would be erased; ErrNoKey, conversation.ErrUnavailable.
-	MayErase(ctx context.Context, p conversation.Profile) (pseudonym string, err error)
+	MayErase(ctx context.Context, p Person) (pseudonym string, err error)
 	// Erase goes on with erasing a person there, and says what it waits for; empty when nothing of them is left.
 	Erase(ctx context.Context, e Erasure) (waitsFor string, err error)
 	// ExportPerson is everything that is kept about a person there; ErrTooLarge.
-	ExportPerson(ctx context.Context, p conversation.Profile) (json.RawMessage, error)
+	ExportPerson(ctx context.Context, p Person) (json.RawMessage, error)
 	ErasedConsent(ctx context.Context, orgID, pseudonym string) (Consent, error)
 }
 
@@ -109,11 +104,10 @@ type carrier interface {
 // to them from then on; and the profile goes last, because only it knows the number that messaging has to be asked for. Each part may be
 // done again, and the loop goes on where a process has died.
 type Service struct {
-	Requests requests
-	People   people
-	Carrier  carrier
-	Log      *slog.Logger
-	Now      func() time.Time
+	Store   store
+	Carrier carrier
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 const (
@@ -122,13 +116,13 @@ const (
 	longest  = 10 * time.Minute // between two tries
 )
 
-// Ask asks to erase a person, and begins. A repeat finds how far it is. ErrLegalHold, ErrNoKey, conversation.ErrNoProfile.
+// Ask asks to erase a person, and begins. A repeat finds how far it is. ErrLegalHold, ErrNoKey, ErrNoProfile.
 func (s *Service) Ask(ctx context.Context, r Request) (Erasure, error) {
-	e, err := s.Requests.Erasure(ctx, r.OrgID, r.ProfileID)
+	e, err := s.Store.Find(ctx, r.OrgID, r.ProfileID)
 	if !errors.Is(err, ErrNoErasure) {
 		return e, err
 	}
-	p, err := s.People.Profile(ctx, r.OrgID, r.ProfileID)
+	p, err := s.Store.Person(ctx, r.OrgID, r.ProfileID)
 	if err != nil {
 		return Erasure{}, err
 	}
@@ -136,16 +130,16 @@ func (s *Service) Ask(ctx context.Context, r Request) (Erasure, error) {
 		return Erasure{}, err
 	}
 	r.At = s.Now()
-	if err := s.Requests.RequestErasure(ctx, r); err != nil {
+	if err := s.Store.Request(ctx, r); err != nil {
 		return Erasure{}, err
 	}
 	s.Log.InfoContext(ctx, "onboarding.erasure_requested", "profile_id", r.ProfileID, "source", r.Source)
-	return s.Requests.Erasure(ctx, r.OrgID, r.ProfileID)
+	return s.Store.Find(ctx, r.OrgID, r.ProfileID)
 }
 
 // Get is how far the erasure of a person is, and what is left of their consent once it is done; ErrNoErasure.
 func (s *Service) Get(ctx context.Context, orgID, profileID string) (e Erasure, left Consent, err error) {
-	if e, err = s.Requests.Erasure(ctx, orgID, profileID); err != nil || e.ErasedAt == nil {
+	if e, err = s.Store.Find(ctx, orgID, profileID); err != nil || e.ErasedAt == nil {
 		return e, left, err
 	}
 	left, err = s.Carrier.ErasedConsent(ctx, orgID, e.Pseudonym)
@@ -165,7 +159,7 @@ func (s *Service) Loop(rest process.Rest) process.Repetition {
 
 // Settle goes on with the erasures that are due. One that fails delays no other.
 func (s *Service) Settle(ctx context.Context) (more bool, err error) {
-	due, err := s.Requests.DueErasures(ctx, s.Now(), batch)
+	due, err := s.Store.Due(ctx, s.Now(), batch)
 	if err != nil {
 		return false, err
 	}
@@ -183,7 +177,7 @@ func (s *Service) settle(ctx context.Context, e Erasure) error {
 	waits, err := s.Carrier.Erase(ctx, e)
 	if err == nil && waits == "" {
 		var done bool
-		if done, err = s.People.EraseProfile(ctx, e.OrgID, e.ProfileID, s.Now()); err == nil && done {
+		if done, err = s.Store.EraseProfile(ctx, e.OrgID, e.ProfileID, s.Now()); err == nil && done {
 			s.Log.InfoContext(ctx, "onboarding.person_erased", "profile_id", e.ProfileID)
 			return nil
 		}
@@ -193,5 +187,5 @@ func (s *Service) settle(ctx context.Context, e Erasure) error {
 		waits = "a dependency or a setting: see onboarding.erasure_failed in the log"
 	}
 	next := s.Now().Add(min(interval<<min(e.Tries, 10), longest))
-	return errors.Join(err, s.Requests.ErasureWaits(ctx, e.ProfileID, waits, next))
+	return errors.Join(err, s.Store.Delay(ctx, e.ProfileID, waits, next))
 }

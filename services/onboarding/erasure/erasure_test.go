@@ -20,6 +20,7 @@ import (
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -27,7 +28,7 @@ var errCrash = errors.New("the process died here")
 
 // ports is messaging and the database of a process that dies at its k-th call: before it, or after it has had its effect.
 type ports struct {
-	*postgres.Store
+	*erasure.Store
 
 	dieAt int // 0 for never
 	after bool
@@ -48,8 +49,8 @@ func (p *ports) call(do func() error) error {
 	return errCrash
 }
 
-func (p *ports) RequestErasure(ctx context.Context, r erasure.Request) error {
-	return p.call(func() error { return p.Store.RequestErasure(ctx, r) })
+func (p *ports) Request(ctx context.Context, r erasure.Request) error {
+	return p.call(func() error { return p.Store.Request(ctx, r) })
 }
 
 func (p *ports) EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error) {
@@ -57,11 +58,11 @@ func (p *ports) EraseProfile(ctx context.Context, orgID, profileID string, at ti
 	return done, err
 }
 
-func (p *ports) ErasureWaits(ctx context.Context, profileID, waitsFor string, next time.Time) error {
-	return p.call(func() error { return p.Store.ErasureWaits(ctx, profileID, waitsFor, next) })
+func (p *ports) Delay(ctx context.Context, profileID, waitsFor string, next time.Time) error {
+	return p.call(func() error { return p.Store.Delay(ctx, profileID, waitsFor, next) })
 }
 
-func (p *ports) MayErase(context.Context, conversation.Profile) (pseudonym string, err error) {
+func (p *ports) MayErase(context.Context, erasure.Person) (pseudonym string, err error) {
 	return "erased:1", p.call(func() error { return nil })
 }
 
@@ -81,7 +82,7 @@ func (p *ports) Erase(_ context.Context, e erasure.Erasure) (waitsFor string, er
 	return waitsFor, err
 }
 
-func (p *ports) ExportPerson(context.Context, conversation.Profile) (json.RawMessage, error) {
+func (p *ports) ExportPerson(context.Context, erasure.Person) (json.RawMessage, error) {
 	return json.RawMessage(`{"consent": {"events": [{"actor": {"subject": "olga", "role": "operator"}}]}, "queued_texts": [{"actor": null}]}`), nil
 }
 
@@ -92,6 +93,7 @@ func (p *ports) ErasedConsent(context.Context, string, string) (erasure.Consent,
 type bundle struct {
 	ports   *ports
 	pool    *pgxpool.Pool
+	store   *postgres.Store
 	service *erasure.Service
 	request erasure.Request
 	now     time.Time
@@ -101,11 +103,12 @@ const phone = "+15005550001"
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	pool := pgtest.New(t, postgres.Migrations())
+	pool := pgtest.New(t, schema.Migrations())
 	b := &bundle{pool: pool, now: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)}
-	b.ports = &ports{Store: postgres.NewStore(pool), erased: map[string]int{}}
+	b.store = postgres.NewStore(pool)
+	b.ports = &ports{Store: erasure.NewStore(pool), erased: map[string]int{}}
 	b.service = &erasure.Service{
-		Requests: b.ports, People: b.ports, Carrier: b.ports, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now },
+		Store: b.ports, Carrier: b.ports, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now },
 	}
 	b.request = erasure.Request{OrgID: uuid.NewString(), ProfileID: uuid.NewString(), Source: erasure.FromOperator}
 	_, err := pool.Exec(t.Context(), `
@@ -186,23 +189,23 @@ func TestErasure(t *testing.T) {
 		var status, job string
 		require.NoError(t, b.pool.QueryRow(t.Context(), `select (select status from conversation_sessions), (select status from webhook_jobs)`).Scan(&status, &job))
 		require.Equal(t, []string{"closed", "cancelled"}, []string{status, job})
-		_, err = b.ports.OpenSession(t.Context(), conversation.Opening{
+		_, err = b.store.OpenSession(t.Context(), conversation.Opening{
 			Session: session.Record{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}, Phone: phone,
 		})
 		require.ErrorIs(t, err, erasure.ErrBegun)
 		was := conversation.Profile{OrgID: b.request.OrgID, ID: b.request.ProfileID, Phone: phone}
-		_, err = b.ports.ChangeProfile(t.Context(), was, was, conversation.Unfinished{}, b.now)
+		_, err = b.store.ChangeProfile(t.Context(), was, was, conversation.Unfinished{}, b.now)
 		require.ErrorIs(t, err, erasure.ErrBegun, "what was said under the number would stay")
-		_, err = b.ports.CreateProfile(t.Context(), conversation.Profile{
+		_, err = b.store.CreateProfile(t.Context(), conversation.Profile{
 			ID: uuid.NewString(), OrgID: b.request.OrgID, Phone: phone, FirstName: "Zuleika", Locale: "en", TimeZone: "UTC", CreatedAt: b.now,
 		})
 		require.ErrorIs(t, err, erasure.ErrBegun, "they would be gone in a moment")
 		of := goals.Goal{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID, Key: "k"}
-		_, _, err = b.ports.Goals().Insert(t.Context(), of, goals.Alarm{})
+		_, _, err = b.store.Goals().Insert(t.Context(), of, goals.Alarm{})
 		require.ErrorIs(t, err, erasure.ErrBegun)
 		device := goals.Device{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}
-		require.ErrorIs(t, b.ports.Goals().RegisterDevice(t.Context(), device, nil), erasure.ErrBegun)
-		_, _, err = b.ports.QuietHours(t.Context(), b.request.OrgID, phone, b.request.ProfileID)
+		require.ErrorIs(t, b.store.Goals().RegisterDevice(t.Context(), device, nil), erasure.ErrBegun)
+		_, _, err = b.store.QuietHours(t.Context(), b.request.OrgID, phone, b.request.ProfileID)
 		require.ErrorIs(t, err, erasure.ErrBegun, "a text that is queued would be deleted")
 		require.ErrorIs(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now), erasure.ErrBegun)
 	})
@@ -213,7 +216,7 @@ func TestErasure(t *testing.T) {
 		require.NoError(t, b.ports.SetLegalHold(t.Context(), b.request.OrgID, b.request.ProfileID, "case 1", b.now))
 		_, err := b.service.Ask(t.Context(), b.request)
 		require.ErrorIs(t, err, erasure.ErrLegalHold)
-		exported, err := b.ports.ExportProfile(t.Context(), b.request.OrgID, b.request.ProfileID)
+		exported, err := b.ports.Export(t.Context(), b.request.OrgID, b.request.ProfileID)
 		require.NoError(t, err)
 		require.Contains(t, string(exported), "legal_hold_at")
 		require.NotContains(t, string(exported), "case 1", "what operators say among themselves does not go to the person")
@@ -372,6 +375,18 @@ select id, @at, 'held', 'operator', '{"subject": "olga", "role": "operator", "cl
 		b := setup(t)
 		b.request.OrgID = uuid.NewString()
 		_, err := b.service.Ask(t.Context(), b.request)
-		require.ErrorIs(t, err, conversation.ErrNoProfile)
+		require.ErrorIs(t, err, erasure.ErrNoProfile)
+	})
+}
+
+// TestExport: a table that is new is in the export of a person, or says here why not.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	const organisations, noPerson, events = "the organisation's", "no person", "a copy of what events has"
+	pgtest.CheckExport(t, schema.Migrations(), erasure.SQLExportProfile, map[string]string{
+		"erasures": "GET /v1/profiles/{id}/erasure", "event_outbox": events, "event_deliveries": events,
+		"delivery_reservations": "ids of deliveries, for minutes", "inbound_audits": organisations, "organisation_settings": organisations,
+		"scheduling_pauses": organisations, "engagement_runs": organisations, "event_subscriptions": organisations, "event_log_starts": organisations,
+		"device_nodes": noPerson, "event_feed": noPerson, "event_types": noPerson, "goose_db_version": noPerson,
 	})
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // Export is everything that both services keep about a person, as one JSON object, which goes to the person: of others
-// only the role stays. conversation.ErrNoProfile, ErrTooLarge.
+// only the role stays. ErrNoProfile, ErrTooLarge.
 func (s *Service) Export(ctx context.Context, orgID, profileID string) (map[string]json.RawMessage, error) {
-	p, err := s.People.Profile(ctx, orgID, profileID)
+	p, err := s.Store.Person(ctx, orgID, profileID)
 	if err != nil {
 		return nil, err
 	}
-	ours, err := s.People.ExportProfile(ctx, orgID, profileID)
+	ours, err := s.Store.Export(ctx, orgID, profileID)
 	if err != nil {
 		return nil, err
 	}

@@ -58,19 +58,9 @@ func Backoff(n int) time.Duration {
 	return waits[min(max(n, 1), len(waits))-1]
 }
 
-// subscriptions is what a delivery is made by.
-type subscriptions interface {
-	// Subscription reads one; ErrNoSubscription.
-	Subscription(ctx context.Context, id string) (Subscription, error)
-	// Failing notes that a try of an active subscription failed, and returns since when all do. Succeeding ends that.
-	Failing(ctx context.Context, id string, now time.Time) (since time.Time, err error)
-	Succeeding(ctx context.Context, id string) error
-	Pause(ctx context.Context, subscriptionID, reason string, now time.Time) (bool, error)
-}
-
 // CourierConfig is what a Courier needs.
 type CourierConfig struct {
-	Subscriptions subscriptions
+	Subscriptions *Store
 	Messaging     messaging
 	Networks      []netip.Prefix // that may be connected to although they are not public
 	Logger        *slog.Logger

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/onboarding/events"
-	"paceline.internal/services/onboarding/postgres"
 )
 
 func TestFeed(t *testing.T) {
@@ -216,7 +215,7 @@ var errCrash = errors.New("the process has ended")
 
 // crashing is a log whose process ends at one of its calls, before or after it has happened.
 type crashing struct {
-	*postgres.Events
+	*events.Store
 
 	calls, at int
 	after     bool
@@ -235,21 +234,21 @@ func (c *crashing) call(do func() error) error {
 }
 
 func (c *crashing) Lead(ctx context.Context, token string, now, until time.Time) (done []int64, leads bool, err error) {
-	err = c.call(func() error { done, leads, err = c.Events.Lead(ctx, token, now, until); return err })
+	err = c.call(func() error { done, leads, err = c.Store.Lead(ctx, token, now, until); return err })
 	return done, leads, err
 }
 
 func (c *crashing) Record(ctx context.Context, token string, now time.Time, limit int) (n int, err error) {
-	err = c.call(func() error { n, err = c.Events.Record(ctx, token, now, limit); return err })
+	err = c.call(func() error { n, err = c.Store.Record(ctx, token, now, limit); return err })
 	return n, err
 }
 
 func (c *crashing) RecordIncoming(ctx context.Context, token string, in []events.Incoming, now time.Time) error {
-	return c.call(func() error { return c.Events.RecordIncoming(ctx, token, in, now) })
+	return c.call(func() error { return c.Store.RecordIncoming(ctx, token, in, now) })
 }
 
 func (c *crashing) FanOut(ctx context.Context, id string, limit, open int, now time.Time) (n int, more bool, err error) {
-	err = c.call(func() error { n, more, err = c.Events.FanOut(ctx, id, limit, open, now); return err })
+	err = c.call(func() error { n, more, err = c.Store.FanOut(ctx, id, limit, open, now); return err })
 	return n, more, err
 }
 
@@ -272,12 +271,12 @@ func TestFeedCrashMatrix(t *testing.T) {
 		}
 		w.clock.Advance(time.Minute) // its lease ends
 	}
-	good := &crashing{Events: w.store}
+	good := &crashing{Store: w.store}
 	round(good)
 	require.Equal(t, 4, good.calls)
 	for at := 1; at <= good.calls; at++ {
-		round(&crashing{Events: w.store, at: at})
-		round(&crashing{Events: w.store, at: at, after: true})
+		round(&crashing{Store: w.store, at: at})
+		round(&crashing{Store: w.store, at: at, after: true})
 	}
 	w.moves(w.feed())
 	found, _ := w.reads(0)

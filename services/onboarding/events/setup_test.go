@@ -25,7 +25,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/events"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/schema"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
@@ -42,7 +42,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type world struct {
 	t         *testing.T
 	pool      *pgxpool.Pool
-	store     *postgres.Events
+	store     *events.Store
 	clock     *clock.Settable
 	messaging *outbox
 	networks  []netip.Prefix
@@ -51,10 +51,10 @@ type world struct {
 func setup(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		t: t, pool: pgtest.New(t, postgres.Migrations()), clock: clock.NewSettable(noon), messaging: &outbox{},
+		t: t, pool: pgtest.New(t, schema.Migrations()), clock: clock.NewSettable(noon), messaging: &outbox{},
 		networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	}
-	w.store = postgres.NewStore(w.pool).Events()
+	w.store = events.NewStore(w.pool)
 	return w
 }
 

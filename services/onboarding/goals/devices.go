@@ -28,19 +28,9 @@ const (
 	tokenBytes  = 32
 )
 
-// registry is where devices are kept; each method is one transaction. postgres.Goals implements it.
-type registry interface {
-	// RegisterDevice stores a device. ErrNoOwner, ErrExists, ErrInvalid for one too many.
-	RegisterDevice(ctx context.Context, d Device, tokenHash []byte) error
-	// RotateDevice replaces the token and ends the stream. ErrNoDevice, also of another person's.
-	RotateDevice(ctx context.Context, c Caller, deviceID string, tokenHash []byte, at time.Time) (Device, error)
-	// RemoveDevice ends the stream and fails the open goals, and says how many; again it changes nothing. ErrNoDevice as of RotateDevice.
-	RemoveDevice(ctx context.Context, c Caller, deviceID string, at time.Time) (failed int, err error)
-}
-
 // Devices registers the devices that goals run on.
 type Devices struct {
-	Store   registry
+	Store   *Store
 	Metrics *Metrics
 	Now     func() time.Time
 }

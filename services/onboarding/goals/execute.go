@@ -198,8 +198,8 @@ func (s *Service) publish(ctx context.Context, g Goal, a Alarm) {
 	}
 }
 
-// phone is how a phone runs a goal: by a text to the person.
-type phone interface {
+// phoneRunner is how a phone runs a goal: by a text to the person.
+type phoneRunner interface {
 	// Wait reports whether the person must not be texted now, because a burst goes on.
 	Wait(ctx context.Context, g Goal) (bool, error)
 	// Text sends the goal's text, once however often it is called. The end is not OK when the text will never be sent; an error is no end.

@@ -13,12 +13,11 @@ import (
 
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
 )
 
 // hubStore is the store of a hub, of which one call fails.
 type hubStore struct {
-	*postgres.Goals
+	*goals.Store
 
 	b *bundle
 }
@@ -28,43 +27,43 @@ func (s hubStore) Connect(ctx context.Context, node string, hello goals.Hello, h
 		s.b.beforeConnect = nil
 		before()
 	}
-	return met(s.b, func() (goals.Connection, error) { return s.Goals.Connect(ctx, node, hello, hash, opened) })
+	return met(s.b, func() (goals.Connection, error) { return s.Store.Connect(ctx, node, hello, hash, opened) })
 }
 
 func (s hubStore) Disconnect(ctx context.Context, node, device string, epoch int64, at time.Time) error {
-	return meets(s.b, func() error { return s.Goals.Disconnect(ctx, node, device, epoch, at) })
+	return meets(s.b, func() error { return s.Store.Disconnect(ctx, node, device, epoch, at) })
 }
 
 func (s hubStore) Renew(ctx context.Context, node string, until, now time.Time) error {
-	return meets(s.b, func() error { return s.Goals.Renew(ctx, node, until, now) })
+	return meets(s.b, func() error { return s.Store.Renew(ctx, node, until, now) })
 }
 
 func (s hubStore) Held(ctx context.Context, node string) (map[string]int64, error) {
-	return met(s.b, func() (map[string]int64, error) { return s.Goals.Held(ctx, node) })
+	return met(s.b, func() (map[string]int64, error) { return s.Store.Held(ctx, node) })
 }
 
 func (s hubStore) Calls(ctx context.Context, node string, now time.Time) ([]goals.Call, error) {
-	return met(s.b, func() ([]goals.Call, error) { return s.Goals.Calls(ctx, node, now) })
+	return met(s.b, func() ([]goals.Call, error) { return s.Store.Calls(ctx, node, now) })
 }
 
 func (s hubStore) Begin(ctx context.Context, node string, c goals.Call, run string, at time.Time) (goals.Offer, error) {
-	return met(s.b, func() (goals.Offer, error) { return s.Goals.Begin(ctx, node, c, run, at) })
+	return met(s.b, func() (goals.Offer, error) { return s.Store.Begin(ctx, node, c, run, at) })
 }
 
 func (s hubStore) OfferAgain(ctx context.Context, node string, c goals.Call, run string, at time.Time) (goals.Offer, error) {
-	return met(s.b, func() (goals.Offer, error) { return s.Goals.OfferAgain(ctx, node, c, run, at) })
+	return met(s.b, func() (goals.Offer, error) { return s.Store.OfferAgain(ctx, node, c, run, at) })
 }
 
 func (s hubStore) Acknowledge(ctx context.Context, device, run string, at time.Time) (bool, error) {
-	return met(s.b, func() (bool, error) { return s.Goals.Acknowledge(ctx, device, run, at) })
+	return met(s.b, func() (bool, error) { return s.Store.Acknowledge(ctx, device, run, at) })
 }
 
 func (s hubStore) Hear(ctx context.Context, device, run, progress string, at time.Time) (bool, error) {
-	return met(s.b, func() (bool, error) { return s.Goals.Hear(ctx, device, run, progress, at) })
+	return met(s.b, func() (bool, error) { return s.Store.Hear(ctx, device, run, progress, at) })
 }
 
 func (s hubStore) End(ctx context.Context, e goals.End) (bool, error) {
-	return met(s.b, func() (bool, error) { return s.Goals.End(ctx, e) })
+	return met(s.b, func() (bool, error) { return s.Store.End(ctx, e) })
 }
 
 // hub is a process that holds streams, with its first lease.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
 )
 
 type deleter struct{ b *bundle }
@@ -38,7 +37,7 @@ func (b *bundle) fails() (fails, effects bool) {
 
 // crashing is the store, of which one call fails.
 type crashing struct {
-	*postgres.Goals
+	*goals.Store
 
 	b *bundle
 }
@@ -64,7 +63,7 @@ func meets(b *bundle, call func() error) error {
 }
 
 func (c crashing) Prepare(ctx context.Context, n goals.New) (goals.Prepared, error) {
-	return met(c.b, func() (goals.Prepared, error) { return c.Goals.Prepare(ctx, n) })
+	return met(c.b, func() (goals.Prepared, error) { return c.Store.Prepare(ctx, n) })
 }
 
 func (c crashing) Insert(ctx context.Context, g goals.Goal, a goals.Alarm) (goals.Goal, bool, error) {
@@ -73,18 +72,18 @@ func (c crashing) Insert(ctx context.Context, g goals.Goal, a goals.Alarm) (goal
 		duplicate bool
 	}
 	s, err := met(c.b, func() (s stored, err error) {
-		s.goal, s.duplicate, err = c.Goals.Insert(ctx, g, a)
+		s.goal, s.duplicate, err = c.Store.Insert(ctx, g, a)
 		return s, err
 	})
 	return s.goal, s.duplicate, err
 }
 
 func (c crashing) KeepReading(ctx context.Context, n goals.New, reading json.RawMessage, at time.Time) (json.RawMessage, error) {
-	return met(c.b, func() (json.RawMessage, error) { return c.Goals.KeepReading(ctx, n, reading, at) })
+	return met(c.b, func() (json.RawMessage, error) { return c.Store.KeepReading(ctx, n, reading, at) })
 }
 
 func (c crashing) Goal(ctx context.Context, org, id string, now time.Time) (goals.Situation, error) {
-	return met(c.b, func() (goals.Situation, error) { return c.Goals.Goal(ctx, org, id, now) })
+	return met(c.b, func() (goals.Situation, error) { return c.Store.Goal(ctx, org, id, now) })
 }
 
 func (c crashing) Busy(ctx context.Context, g goals.Goal, at time.Time) error {
@@ -92,21 +91,21 @@ func (c crashing) Busy(ctx context.Context, g goals.Goal, at time.Time) error {
 		c.b.beforeBusy = nil
 		then()
 	}
-	return c.Goals.Busy(ctx, g, at)
+	return c.Store.Busy(ctx, g, at)
 }
 
 func (c crashing) BeginPhone(ctx context.Context, g goals.Goal, runID string, at time.Time) error {
-	return meets(c.b, func() error { return c.Goals.BeginPhone(ctx, g, runID, at) })
+	return meets(c.b, func() error { return c.Store.BeginPhone(ctx, g, runID, at) })
 }
 
 func (c crashing) End(ctx context.Context, e goals.End) (bool, error) {
-	return met(c.b, func() (bool, error) { return c.Goals.End(ctx, e) })
+	return met(c.b, func() (bool, error) { return c.Store.End(ctx, e) })
 }
 
 func (c crashing) PutBack(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
-	return meets(c.b, func() error { return c.Goals.PutBack(ctx, g, a, at) })
+	return meets(c.b, func() error { return c.Store.PutBack(ctx, g, a, at) })
 }
 
 func (c crashing) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
-	return meets(c.b, func() error { return c.Goals.Rearm(ctx, g, a, at) })
+	return meets(c.b, func() error { return c.Store.Rearm(ctx, g, a, at) })
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
 )
 
-func (b *bundle) forgets(before time.Time, limit int) postgres.Forgotten {
+func (b *bundle) forgets(before time.Time, limit int) goals.Forgotten {
 	b.t.Helper()
 	f, err := b.store.Forget(b.t.Context(), before, limit)
 	require.NoError(b.t, err)
@@ -54,8 +53,8 @@ func TestRetention(t *testing.T) {
 		b.plays(day)
 
 		require.Zero(t, b.forgets(begin, 100))
-		require.Equal(t, postgres.Forgotten{Goals: 1, Readings: 1}, b.forgets(begin.Add(time.Hour), 100), "the time of the other one is not over")
-		require.Equal(t, postgres.Forgotten{Goals: 1, Devices: 1}, b.forgets(begin.Add(2*time.Hour), 100))
+		require.Equal(t, goals.Forgotten{Goals: 1, Readings: 1}, b.forgets(begin.Add(time.Hour), 100), "the time of the other one is not over")
+		require.Equal(t, goals.Forgotten{Goals: 1, Devices: 1}, b.forgets(begin.Add(2*time.Hour), 100))
 		require.Zero(t, b.forgets(begin.Add(2*time.Hour), 100))
 		require.Equal(t, 1, b.count(`select count(*) from goals`))
 		require.Equal(t, 1, b.count(`select count(*) from goal_alarms where goal_id = $1`, later.ID))
@@ -88,8 +87,8 @@ func TestRetention(t *testing.T) {
 		b.clock.Advance(5 * day)
 		require.Zero(t, b.forgets(b.clock.Now(), 100))
 		b.plays(2 * day)
-		require.Equal(t, postgres.Forgotten{Goals: 1}, b.forgets(b.clock.Now(), 100))
-		require.Equal(t, postgres.Forgotten{Goals: 1}, b.forgets(b.clock.Now(), 100))
+		require.Equal(t, goals.Forgotten{Goals: 1}, b.forgets(b.clock.Now(), 100))
+		require.Equal(t, goals.Forgotten{Goals: 1}, b.forgets(b.clock.Now(), 100))
 		require.Zero(t, b.count(`select count(*) from goal_transitions`))
 	})
 
@@ -120,9 +119,9 @@ func TestRetention(t *testing.T) {
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), `select from goals where id = $1 for update`, said[0].ID)
 		require.NoError(t, err)
-		require.Equal(t, postgres.Forgotten{Goals: 2}, b.forgets(b.clock.Now(), 2))
-		require.Equal(t, postgres.Forgotten{Goals: 2}, b.forgets(b.clock.Now(), 3))
+		require.Equal(t, goals.Forgotten{Goals: 2}, b.forgets(b.clock.Now(), 2))
+		require.Equal(t, goals.Forgotten{Goals: 2}, b.forgets(b.clock.Now(), 3))
 		require.NoError(t, tx.Rollback(t.Context()))
-		require.Equal(t, postgres.Forgotten{Goals: 1}, b.forgets(b.clock.Now(), 3))
+		require.Equal(t, goals.Forgotten{Goals: 1}, b.forgets(b.clock.Now(), 3))
 	})
 }

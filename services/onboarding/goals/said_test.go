@@ -123,7 +123,7 @@ func TestPausedOrganisation(t *testing.T) {
 		require.Len(t, b.qstash.Record().Of(emulator.Published), 1)
 		require.Equal(t, 2, b.count(`select count(*) from goal_alarms where published_at is null`), "one of each goal")
 
-		held, err := b.store.SchedulingPause(t.Context(), orgID)
+		held, err := postgres.NewStore(b.pool).SchedulingPause(t.Context(), orgID)
 		require.NoError(t, err)
 		e := v.Explain(b.clock.Now(), false, conversation.Pause{Since: held.Since, By: "ada", Reason: held.Reason})
 		require.Equal(t, "Nothing: scheduling of the organisation is paused by ada: a test, since 2026-11-20T12:00:00Z.", e.Next)

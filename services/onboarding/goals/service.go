@@ -54,6 +54,12 @@ type store interface { //nolint:interfacebloat // each is one intention
 	// Goal reads a goal of an organisation; of any with an empty one. ErrNoGoal.
 	Goal(ctx context.Context, orgID, goalID string, now time.Time) (Situation, error)
 
+	// DoneBy reads the goal that a message has scheduled, moved or cancelled; ErrNoGoal.
+	DoneBy(ctx context.Context, profileID, messageID string) (Goal, error)
+	// ByText lists a person's goals by text that may be undone, or too late, newest first: the scheduled ones, and those that were said since
+	// an instant and have begun.
+	ByText(ctx context.Context, profileID string, since time.Time) ([]Goal, error)
+
 	// Offline, Busy, Waits and Call note what an alarm found, unless the goal was moved since it was read. ErrConflict then; of Busy also
 	// when the device is free by now.
 	Offline(ctx context.Context, g Goal, at time.Time) error
@@ -102,7 +108,7 @@ type Config struct {
 	// Messages withdraws what was published.
 	Messages messages
 	Reader   reader // nil reads by the rules alone
-	Phone    phone
+	Phone    phoneRunner
 	// Reach is how far ahead the scheduler's plan takes an alarm; those of later goals wait in the outbox.
 	Reach time.Duration
 	// RunLease is how long a run may be silent, and RunLimit how long one may take.

@@ -25,7 +25,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/schema"
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ const (
 type bundle struct {
 	t       *testing.T
 	pool    *pgxpool.Pool
-	store   *postgres.Goals
+	store   *goals.Store
 	clock   *clock.Settable
 	qstash  *emulator.Emulator
 	client  *qstash.Client
@@ -104,11 +104,11 @@ func (h *handset) Text(_ context.Context, g goals.Goal) (goals.End, error) {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
-		t: t, pool: pgtest.New(t, postgres.Migrations()), clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
+		t: t, pool: pgtest.New(t, schema.Migrations()), clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 		left: -1, phone: &handset{texts: map[string]int{}, end: goals.End{OK: true}},
 	}
 	subscriber.Watch(t, b.pool, "event_outbox")
-	b.store = postgres.NewStore(b.pool).Goals()
+	b.store = goals.NewStore(b.pool)
 	b.qstash = emulator.New(emulator.Config{Clock: b.clock})
 	t.Cleanup(b.qstash.Close)
 	api := httptest.NewServer(b.qstash)

@@ -36,11 +36,6 @@ type textStore interface {
 	// Conversation is the person of a phone with their open session or else the newest; without a profile when there is no such person.
 	Conversation(ctx context.Context, orgID, phone string) (conversation.View, error)
 	stepStore
-	// DoneBy is the goal that a message has scheduled, moved or cancelled; ErrNoGoal.
-	DoneBy(ctx context.Context, profileID, messageID string) (Goal, error)
-	// ByText are a person's goals by text that may be undone, or too late: the scheduled ones, and those said since an instant of which the
-	// text is on its way or was sent. Newest first.
-	ByText(ctx context.Context, profileID string, since time.Time) ([]Goal, error)
 }
 
 // carrier is messaging; messaging.Client implements it.
@@ -79,7 +74,7 @@ func (t *Texts) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
 		return false, err
 	}
 	one := heard{Heard: h, person: person}
-	switch done, err := t.Store.DoneBy(ctx, person.Session.ProfileID, h.MessageID); {
+	switch done, err := t.Goals.Store.DoneBy(ctx, person.Session.ProfileID, h.MessageID); {
 	case err == nil:
 		one.done = &done
 	case !errors.Is(err, ErrNoGoal):
@@ -213,7 +208,7 @@ func (t *Texts) confirmed(ctx context.Context, h heard) (g *Goal, ofGoals bool, 
 	var found Goal
 	switch text := parts[2]; {
 	case text == catalog.GoalScheduled, text == catalog.GoalNoted:
-		found, err = t.Store.DoneBy(ctx, profile, parts[1])
+		found, err = t.Goals.Store.DoneBy(ctx, profile, parts[1])
 	case text == catalog.GoalUnmoved && len(parts) > 3:
 		var v Situation
 		v, err = t.Goals.Find(ctx, t.caller(h), parts[3])
@@ -266,7 +261,7 @@ func (t *Texts) toUndo(ctx context.Context, h heard, back undo) (*Goal, error) {
 		g, _, err := t.confirmed(ctx, h)
 		return g, err
 	}
-	found, err := t.Store.ByText(ctx, h.person.Session.ProfileID, h.At.Add(-undoWindow))
+	found, err := t.Goals.Store.ByText(ctx, h.person.Session.ProfileID, h.At.Add(-undoWindow))
 	return meant(found, back, h.At), err
 }
 

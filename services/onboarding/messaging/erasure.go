@@ -14,8 +14,8 @@ import (
 )
 
 // MayErase is under which pseudonym a person would be erased; erasure.ErrNoKey, conversation.ErrUnavailable.
-func (c *Client) MayErase(ctx context.Context, p conversation.Profile) (string, error) {
-	answer, err := c.rpc.ErasePerson(ctx, &messagingv1.ErasePersonRequest{OrgId: p.OrgID, ProfileId: p.ID, Phone: p.Phone, OnlyAsk: true})
+func (c *Client) MayErase(ctx context.Context, p erasure.Person) (string, error) {
+	answer, err := c.rpc.ErasePerson(ctx, &messagingv1.ErasePersonRequest{OrgId: p.OrgID, ProfileId: p.ProfileID, Phone: p.Phone, OnlyAsk: true})
 	return answer.GetPseudonym(), ofErasure(err)
 }
 
@@ -29,8 +29,8 @@ func (c *Client) Erase(ctx context.Context, e erasure.Erasure) (waitsFor string,
 }
 
 // ExportPerson is everything that messaging keeps about a person; erasure.ErrTooLarge.
-func (c *Client) ExportPerson(ctx context.Context, p conversation.Profile) (json.RawMessage, error) {
-	answer, err := c.rpc.ExportPerson(ctx, &messagingv1.ExportPersonRequest{OrgId: p.OrgID, ProfileId: p.ID, Phone: p.Phone})
+func (c *Client) ExportPerson(ctx context.Context, p erasure.Person) (json.RawMessage, error) {
+	answer, err := c.rpc.ExportPerson(ctx, &messagingv1.ExportPersonRequest{OrgId: p.OrgID, ProfileId: p.ProfileID, Phone: p.Phone})
 	return answer.GetDocument(), ofErasure(err)
 }
 

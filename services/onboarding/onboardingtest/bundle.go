@@ -132,7 +132,7 @@ func New(t *testing.T) *Bundle {
 type Running struct {
 	Ports    *Ports
 	Server   *server.Server
-	People   *server.Engagement
+	People   *engagement.RPC
 	Goals    *goals.Service
 	Service  *conversation.Service
 	Runner   *queue.Runner
@@ -172,7 +172,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 	return &Running{
 		Ports: p, Goals: later, Service: service, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
 		Server:  &server.Server{Conversations: service, Engagement: catalog.DefaultEngagement(), Store: b.Store, Failures: failures, Notify: func() {}, Now: now},
-		People:  &server.Engagement{People: follows, Store: b.Store.Engagement(), Now: now},
+		People:  &engagement.RPC{People: follows, Store: b.Store.Engagement(), Now: now},
 		Sweeper: service.Sweeper(outbox.Policy{Grace: Grace, MaxGenerations: Generations}),
 	}
 }

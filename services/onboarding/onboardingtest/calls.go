@@ -15,6 +15,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/server"
 )
 
 // Day is 24 hours.
@@ -81,7 +82,11 @@ func Gauge(t *testing.T, reader *sdkmetric.ManualReader, name string, attrs ...a
 
 // Ask calls a method as an operator of our organisation.
 func Ask[In, Out any](b *Bundle, method func(context.Context, In) (Out, error), in In) (Out, error) {
-	return method(rpc.WithPrincipal(b.T.Context(), rpc.Principal{Subject: "operator-1", Role: rpc.RoleOperator, OrgID: OrgID}), in)
+	out, err := method(rpc.WithPrincipal(b.T.Context(), rpc.Principal{Subject: "operator-1", Role: rpc.RoleOperator, OrgID: OrgID}), in)
+	if err != nil {
+		err = server.Answer(err)
+	}
+	return out, err
 }
 
 // Refused asserts the code and the reason of a refused call.

@@ -8,7 +8,6 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
 )
 
 // Speaker enrols a person with this locale. It is seven in the morning in their time zone.
@@ -47,7 +46,7 @@ func (b *Bundle) SaidGoal(p conversation.Profile) goals.Goal {
 // GoalsOf lists the goals of a person, newest first.
 func (b *Bundle) GoalsOf(p conversation.Profile) []goals.Goal {
 	b.T.Helper()
-	all, err := b.Store.Goals().List(b.T.Context(), postgres.GoalFilter{ProfileID: p.ID, Limit: 200})
+	all, err := b.Store.Goals().List(b.T.Context(), goals.GoalFilter{ProfileID: p.ID, Limit: 200})
 	require.NoError(b.T, err)
 	return all
 }

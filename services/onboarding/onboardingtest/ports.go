@@ -13,7 +13,6 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
-	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
@@ -349,14 +348,6 @@ func (p *Ports) CloseSession(ctx context.Context, org, id string, at time.Time) 
 
 func (p *Ports) ConversationOf(ctx context.Context, org, profileID string) (conversation.View, error) {
 	return read(p, "ConversationOf", func() (conversation.View, error) { return p.Store.ConversationOf(ctx, org, profileID) })
-}
-
-func (p *Ports) DoneBy(ctx context.Context, profileID, messageID string) (goals.Goal, error) {
-	return read(p, "DoneBy", func() (goals.Goal, error) { return p.Store.DoneBy(ctx, profileID, messageID) })
-}
-
-func (p *Ports) ByText(ctx context.Context, profileID string, since time.Time) ([]goals.Goal, error) {
-	return read(p, "ByText", func() ([]goals.Goal, error) { return p.Store.ByText(ctx, profileID, since) })
 }
 
 // Delete withdraws an alarm of a goal. It is let be, so that every alarm of a goal that was cancelled comes all the same.

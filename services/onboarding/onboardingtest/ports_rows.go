@@ -6,56 +6,55 @@ import (
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
 
 // goalRows are the goals of a process.
 type goalRows struct {
-	*postgres.Goals
+	*goals.Store
 
 	p *Ports
 }
 
 func (g goalRows) Prepare(ctx context.Context, n goals.New) (goals.Prepared, error) {
-	return call(g.p, "Prepare", func() (goals.Prepared, error) { return g.Goals.Prepare(ctx, n) })
+	return call(g.p, "Prepare", func() (goals.Prepared, error) { return g.Store.Prepare(ctx, n) })
 }
 
 func (g goalRows) Insert(ctx context.Context, n goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
 	err = act(g.p, "Insert", func() (err error) {
-		stored, duplicate, err = g.Goals.Insert(ctx, n, a)
+		stored, duplicate, err = g.Store.Insert(ctx, n, a)
 		return err
 	})
 	return stored, duplicate, err
 }
 
 func (g goalRows) Goal(ctx context.Context, org, goalID string, now time.Time) (goals.Situation, error) {
-	return read(g.p, "Goal", func() (goals.Situation, error) { return g.Goals.Goal(ctx, org, goalID, now) })
+	return read(g.p, "Goal", func() (goals.Situation, error) { return g.Store.Goal(ctx, org, goalID, now) })
 }
 
 func (g goalRows) Busy(ctx context.Context, of goals.Goal, at time.Time) error {
-	return act(g.p, "Busy", func() error { return g.Goals.Busy(ctx, of, at) })
+	return act(g.p, "Busy", func() error { return g.Store.Busy(ctx, of, at) })
 }
 
 func (g goalRows) PutBack(ctx context.Context, of goals.Goal, a goals.Alarm, at time.Time) error {
-	return act(g.p, "PutGoalBack", func() error { return g.Goals.PutBack(ctx, of, a, at) })
+	return act(g.p, "PutGoalBack", func() error { return g.Store.PutBack(ctx, of, a, at) })
 }
 
 func (g goalRows) Rearm(ctx context.Context, of goals.Goal, a goals.Alarm, at time.Time) error {
-	return act(g.p, "RearmGoal", func() error { return g.Goals.Rearm(ctx, of, a, at) })
+	return act(g.p, "RearmGoal", func() error { return g.Store.Rearm(ctx, of, a, at) })
 }
 
 func (g goalRows) BeginPhone(ctx context.Context, of goals.Goal, runID string, at time.Time) error {
-	return act(g.p, "BeginPhone", func() error { return g.Goals.BeginPhone(ctx, of, runID, at) })
+	return act(g.p, "BeginPhone", func() error { return g.Store.BeginPhone(ctx, of, runID, at) })
 }
 
 func (g goalRows) End(ctx context.Context, e goals.End) (bool, error) {
-	return call(g.p, "EndGoal", func() (bool, error) { return g.Goals.End(ctx, e) })
+	return call(g.p, "EndGoal", func() (bool, error) { return g.Store.End(ctx, e) })
 }
 
 func (g goalRows) Cancel(ctx context.Context, goalID, actor string, at time.Time) (c goals.Goal, messageID string, err error) {
 	err = act(g.p, "Cancel", func() (err error) {
-		c, messageID, err = g.Goals.Cancel(ctx, goalID, actor, at)
+		c, messageID, err = g.Store.Cancel(ctx, goalID, actor, at)
 		return err
 	})
 	return c, messageID, err
@@ -104,4 +103,12 @@ func (o outboxRows) NotifyUnpublished(ctx context.Context, before, now time.Time
 		return err
 	})
 	return n, since, err
+}
+
+func (g goalRows) DoneBy(ctx context.Context, profileID, messageID string) (goals.Goal, error) {
+	return read(g.p, "DoneBy", func() (goals.Goal, error) { return g.Store.DoneBy(ctx, profileID, messageID) })
+}
+
+func (g goalRows) ByText(ctx context.Context, profileID string, since time.Time) ([]goals.Goal, error) {
+	return read(g.p, "ByText", func() ([]goals.Goal, error) { return g.Store.ByText(ctx, profileID, since) })
 }

@@ -10,15 +10,12 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// SQLOverdue, SQLOverdueGoals, SQLGauges and SQLPlannedNow show tests what the sweeper and a scrape ask the database, to count what it reads.
+// SQLOverdue, SQLGauges and SQLPlannedNow show tests what the sweeper and a scrape ask the database, to count what it reads.
 const (
-	SQLGauges       = sqlGauges
-	SQLOverdue      = sqlOverdue
-	SQLOverdueGoals = sqlOverdueGoals
-	SQLPlannedNow   = sqlPlannedNow
-	OverdueReach    = overdueReach
-	// SQLExportProfile shows tests which tables an export reads.
-	SQLExportProfile = sqlExportProfile
+	SQLGauges     = sqlGauges
+	SQLOverdue    = sqlOverdue
+	SQLPlannedNow = sqlPlannedNow
+	OverdueReach  = overdueReach
 )
 
 // AnsweredBehind makes a move, and behind it in the same transaction, as an execution that shares it would, answers the reply that is held in

@@ -80,14 +80,6 @@ func (s *Store) gaugesUpTo(ctx context.Context, now time.Time, most int, kept bo
 	}, nil
 }
 
-// since is how long ago an instant was; zero for none, and for one that is still to come.
-func since(at *time.Time, now time.Time) time.Duration {
-	if at == nil {
-		return 0
-	}
-	return max(0, now.Sub(*at))
-}
-
 const sqlParked = `
 select status, count(*)::int as n from conversation_sessions where status in ('stuck', 'undeliverable') group by status`
 

@@ -134,12 +134,3 @@ func answerHeldArgs(r session.Record, answers int, since, at time.Time) (postgre
 		"id": id.String(), "session": r.ID, "turn": r.Place(), "answers": answers, "since": since, "at": at, "cause": nil,
 	}, nil
 }
-
-// notify notifies the loops of every instance when the transaction commits. It serialises commits, so it stays off the
-// paths that every step takes.
-func notify(ctx context.Context, tx pgx.Tx, channel string) error {
-	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, channel); err != nil {
-		return fmt.Errorf("notify %s: %w", channel, err)
-	}
-	return nil
-}

@@ -41,11 +41,6 @@ join lateral (
 where newest.rung_at + @grace::interval * power(2, least(newest.repeats, @doublings::int)) <= @now
 order by w.sweep_at limit @limit`
 
-// sqlPlannedNow, sent ahead in the same transaction, has a statement planned for the tables as they are, and not read in a row. What that
-// forbids has a cost that would have the statement compiled first, for a second.
-const sqlPlannedNow = `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
-    set_config('jit', 'off', true)`
-
 // Overdue lists at most limit sessions that wait for a step although its newest alarm should have rung the grace ago,
 // twice that after the first alarm in a row that the sweeper set, four times after the second, and so on for that many doublings.
 func (s *Store) Overdue(

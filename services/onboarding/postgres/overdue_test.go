@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/postgres"
 )
 
@@ -169,53 +168,4 @@ func blocksOf(t *testing.T, pool *pgxpool.Pool, sql string, args pgx.NamedArgs, 
 	require.NoError(t, json.Unmarshal(explained, &plans))
 	require.Nil(t, plans[0].JIT, "compiling it takes longer than all that it reads")
 	return plans[0].Plan.Hit + plans[0].Plan.Read
-}
-
-// goalsOf are @count goals of each device that fell due at @due, with an alarm each.
-const goalsOf = `
-with g as (
-    insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, reason, scheduled_for,
-        scheduled_delay, ended_at, created_by, created_at, updated_at)
-    select gen_random_uuid(), d.org_id, d.profile_id, d.id, 'rest', @status || n || d.id, 'x', 'x', 'en', @status,
-        case @status when 'failed' then 'device_offline' else '' end, @due, 0,
-        case @status when 'failed' then @due::timestamptz end, 'x', @due, @due
-    from devices d, generate_series(1, @count::int) n returning id, org_id
-)
-insert into goal_alarms (id, org_id, goal_id, generation, cause, due_at, lease_until, published_at, qstash_message_id, created_at)
-select gen_random_uuid(), org_id, id, 1, 'due', @due, @due, @due, 'm' || id, @due from g`
-
-func TestOverdueGoals(t *testing.T) {
-	t.Parallel()
-
-	t.Run("GoalsThatHaveEndedAreNotReadForTheFewThatAreOverdue", func(t *testing.T) {
-		t.Parallel()
-		now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-		pool := pgtest.New(t, postgres.Migrations())
-		owner := pgtest.Owner(t, pool) // for the statistics
-		exec := func(sql string, args ...any) {
-			_, err := owner.Exec(t.Context(), sql, args...)
-			require.NoError(t, err)
-		}
-		exec(`alter table goals set (autovacuum_enabled = off)`)
-		exec(`alter table goal_alarms set (autovacuum_enabled = off)`)
-		exec(`insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
-values (gen_random_uuid(), $1, '+14155550001', 'Ada', 'en', 'UTC', $2, $2)`, uuid.Nil, now)
-		exec(`insert into devices (id, org_id, profile_id, name, kind, token_hash, created_at, updated_at)
-select gen_random_uuid(), org_id, id, 'door', 'stream', '\x00', created_at, created_at from profiles`)
-		exec(`analyze goals, goal_alarms`)
-		exec(goalsOf, pgx.NamedArgs{"count": 10_000, "status": "failed", "due": now.Add(-time.Hour)})
-		exec(goalsOf, pgx.NamedArgs{"count": 5, "status": "scheduled", "due": now.Add(-time.Hour)})
-		patience := goals.Patience{Grace: time.Minute, Doublings: 4, Busy: time.Hour, Lease: time.Minute, Limit: time.Hour}
-		found, err := postgres.NewStore(pool).Goals().Overdue(t.Context(), patience, 256, now)
-		require.NoError(t, err)
-		require.Len(t, found, 5)
-		args := pgx.NamedArgs{
-			"now": now, "grace": patience.Grace, "doublings": patience.Doublings, "busy": patience.Busy, "lease": patience.Lease,
-			"limit_of_run": patience.Limit, "limit": 256, "reach": 10_000,
-		}
-		planned := blocksOf(t, pool, postgres.SQLOverdueGoals, args)
-		all := blocksOf(t, pool, postgres.SQLOverdueGoals, args, `set local enable_indexscan = off`,
-			`set local enable_indexonlyscan = off`, `set local enable_bitmapscan = off`)
-		require.Less(t, 20*planned, all, "%d blocks, and %d without the indexes", planned, all)
-	})
 }

@@ -50,14 +50,6 @@ func (s *Store) ParkedSessions(ctx context.Context, c ParkedFilter) (ids []strin
 	return ids, matched, nil
 }
 
-// orNull is null for the zero time.
-func orNull(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &at
-}
-
 const sqlLockSession = sqlSession + `where s.id = $1 and s.org_id = $2 for update of s`
 
 // Resume makes a parked session active again, with all that it needs to go on, in one transaction. The alarm of a due step

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/retention"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -113,7 +114,7 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		{
 			Table: "engagement_actions", Holds: "what a person reported, such as an expense",
-			Kept: "62 days after it was reported, by when it is counted no more", For: ActionsKept, Over: &retention.Over{At: "created_at"},
+			Kept: "62 days after it was reported, by when it is counted no more", For: engagement.ActionsKept, Over: &retention.Over{At: "created_at"},
 		},
 		{
 			Table: "engagement_outreach", Holds: "messages of engagement, with their texts", Variable: "JOBS_RETENTION", For: kept.Jobs,

@@ -30,18 +30,6 @@ func TestRules(t *testing.T) {
 	pgtest.CheckRetention(t, postgres.Migrations(), postgres.Rules(retained), "../../../docs/security-and-privacy.md")
 }
 
-// TestExport: a table that is new is in the export of a person, or says here why not.
-func TestExport(t *testing.T) {
-	t.Parallel()
-	const organisations, noPerson, events = "the organisation's", "no person", "a copy of what events has"
-	pgtest.CheckExport(t, postgres.Migrations(), postgres.SQLExportProfile, map[string]string{
-		"erasures": "GET /v1/profiles/{id}/erasure", "event_outbox": events, "event_deliveries": events,
-		"delivery_reservations": "ids of deliveries, for minutes", "inbound_audits": organisations, "organisation_settings": organisations,
-		"scheduling_pauses": organisations, "engagement_runs": organisations, "event_subscriptions": organisations, "event_log_starts": organisations,
-		"device_nodes": noPerson, "event_feed": noPerson, "event_types": noPerson, "goose_db_version": noPerson,
-	})
-}
-
 // over ends all that can end of an organisation.
 var over = []string{
 	`update conversation_sessions set status = 'closed', updated_at = $2 where org_id = $1`,

@@ -9,12 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/session"
 )
-
-// sqlPausedOf begins the question whether an organisation is paused, and its id ends it: a look into the primary key of a table that has a
-// row for each pause.
-const sqlPausedOf = `exists (select from scheduling_pauses z where z.org_id = `
 
 // SchedulingPause is why the alarms of an organisation are not published.
 type SchedulingPause struct {
@@ -27,11 +24,6 @@ const sqlPause = `select paused_at, paused_by::text, reason from scheduling_paus
 
 // SchedulingPause reads the pause of an organisation; nil of one that is not paused.
 func (s *Store) SchedulingPause(ctx context.Context, orgID string) (*SchedulingPause, error) {
-	return pauseOf(ctx, s.pool, orgID)
-}
-
-// SchedulingPause is Store.SchedulingPause.
-func (s *Goals) SchedulingPause(ctx context.Context, orgID string) (*SchedulingPause, error) {
 	return pauseOf(ctx, s.pool, orgID)
 }
 
@@ -70,7 +62,7 @@ select count(*) > 0, count(pg_notify(channel, '')) from lifted cross join unnest
 // ResumeScheduling lifts the pause of an organisation, and reports whether there was one.
 func (s *Store) ResumeScheduling(ctx context.Context, orgID string) (resumed bool, err error) {
 	var notified int
-	channels := []string{ChannelAlarms, ChannelGoalAlarms}
+	channels := []string{ChannelAlarms, goals.ChannelAlarms}
 	if err := s.pool.QueryRow(ctx, sqlResumeScheduling, orgID, channels).Scan(&resumed, &notified); err != nil {
 		return false, fmt.Errorf("resume scheduling: %w", err)
 	}

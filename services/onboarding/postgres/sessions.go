@@ -98,13 +98,6 @@ func (s *Store) LoadStep(ctx context.Context, id string) (conversation.View, con
 	return view, conversation.StepDue{First: orZero(first), Now: orZero(now)}, nil
 }
 
-func orZero(at *time.Time) time.Time {
-	if at == nil {
-		return time.Time{}
-	}
-	return *at
-}
-
 const sqlConversation = `
 select u.n, v.* from unnest(@org::uuid[], @phone::text[]) with ordinality u (org, phone, n) cross join lateral (` + sqlSession + `
     where p.org_id = u.org and p.phone = u.phone order by s.status = 'active' desc, s.id desc limit 1) v`

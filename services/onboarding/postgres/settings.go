@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/hours"
-	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
@@ -118,24 +117,6 @@ func (s *Store) quietHours(decided bool, opens, closes *string, zones []*time.Lo
 	quiet.Window, quiet.Zone = quiet.Window.Common(zones)
 	return quiet
 }
-
-// zonesOf returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of
-// the organisation. A stored one that is not known any more is reported, and counts as none.
-func zonesOf(own, number, usual string) []*time.Location {
-	if own != "" {
-		if zone, known := hours.Stored(own); known {
-			return []*time.Location{zone}
-		}
-	}
-	if zones := phone.Zones(number); len(zones) > 0 {
-		return zones
-	}
-	zone, _ := hours.Stored(usual)
-	return []*time.Location{zone}
-}
-
-// usualZone is the time zone of a person, p, who has none: the organisation's.
-const usualZone = `coalesce((select o.time_zone from organisation_settings o where o.org_id = p.org_id), 'UTC')`
 
 // zoneOf is the time zone of a person, p: the one that is stored, or else the organisation's.
 const zoneOf = `coalesce(nullif(p.time_zone, ''), (select o.time_zone from organisation_settings o where o.org_id = p.org_id), 'UTC')`

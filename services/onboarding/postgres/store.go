@@ -15,11 +15,8 @@ func Migrations() postgres.Migrations { return schema.Migrations() }
 
 // Channels on which the store notifies of work that no request does itself.
 const (
-	ChannelAlarms     = "step_alarms"
-	ChannelJobs       = "webhook_jobs"
-	ChannelOutreach   = "engagement_outreach"
-	ChannelGoalAlarms = "goal_alarms"
-	ChannelGoals      = "goals" // some goal may have to begin, or has moved
+	ChannelAlarms = "step_alarms"
+	ChannelJobs   = "webhook_jobs"
 )
 
 // Store holds the pool. Every time that a statement uses is handed in.
@@ -27,12 +24,11 @@ type Store struct {
 	// QuietByDefault is when a conversation may begin with people of an organisation that has decided nothing; the zero value is always.
 	QuietByDefault hours.Window
 
-	pool     postgres.DB
-	hot      *postgres.Combiner // of what every step does
-	alarms   *outbox.Store[session.Alarm]
-	jobs     *queue.Queue
-	intake   *queue.Intake
-	outreach *queue.Queue
+	pool   postgres.DB
+	hot    *postgres.Combiner // of what every step does
+	alarms *outbox.Store[session.Alarm]
+	jobs   *queue.Queue
+	intake *queue.Intake
 }
 
 // NewStore returns a store on an open pool.
@@ -40,7 +36,6 @@ func NewStore(pool postgres.DB) *Store {
 	jobs := tableOfJobs(pool)
 	return &Store{
 		pool: pool, hot: postgres.NewCombiner(pool), alarms: stepAlarms(pool), jobs: jobs, intake: queue.NewIntake(jobs),
-		outreach: outreachQueue(pool),
 	}
 }
 

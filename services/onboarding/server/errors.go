@@ -91,6 +91,7 @@ var table = []struct {
 	{events.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_SUBSCRIPTIONS},
 	{events.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{events.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{erasure.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{erasure.ErrLegalHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_LEGAL_HOLD},
 	{erasure.ErrBegun, codes.FailedPrecondition, onboardingv1.Reason_REASON_BEING_ERASED},
 	{erasure.ErrNoKey, codes.FailedPrecondition, onboardingv1.Reason_REASON_NOT_CONFIGURED},

@@ -28,7 +28,7 @@ import (
 
 // Server serves OnboardingService.
 type Server struct {
-	onboardingv1.UnimplementedOnboardingServiceServer
+	onboardingv1.UnsafeOnboardingServiceServer // every RPC is here or in a room
 
 	Conversations *conversation.Service
 	Engagement    catalog.Engagement // the texts of engagement and of goals
@@ -38,7 +38,8 @@ type Server struct {
 	Now           func() time.Time
 	Calls         *audit.Log
 	Messaging     auditor
-	Erasing       *erasure.Service
+
+	*erasure.RPC
 }
 
 // ExecuteStep performs one due step.

@@ -1,4 +1,4 @@
-package postgres_test
+package goals_test
 
 import (
 	"context"
@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/schema"
 )
 
 // TestQueriesOfGoals asks the planner about what is asked of goals again and again, with statistics of a table in which nearly all is over.
 // The lists are an operator's, bounded by the policies.
 func TestQueriesOfGoals(t *testing.T) {
 	t.Parallel()
-	cfg, err := pgxpool.ParseConfig(pgtest.URL(t, postgres.Migrations()))
+	cfg, err := pgxpool.ParseConfig(pgtest.URL(t, schema.Migrations()))
 	require.NoError(t, err)
-	l := &listener{}
+	l := &pgtest.Listener{}
 	cfg.ConnConfig.Tracer, cfg.MaxConns = l, 1
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
@@ -55,10 +57,10 @@ func TestQueriesOfGoals(t *testing.T) {
 	var person, device string
 	require.NoError(t, pool.QueryRow(t.Context(), `select profile_id::text, device_id::text from goals where status = 'scheduled' and org_id = $1 limit 1`, org).
 		Scan(&person, &device))
-	store, operator := postgres.NewStore(pool).Goals(), asked{
-		sql: `select set_config('role', 'onboarding_tenant', true), set_config('app.current_org_id', $1, true)`, args: []any{org},
+	store, operator := goals.NewStore(pool), pgtest.Asked{
+		SQL: `select set_config('role', 'onboarding_tenant', true), set_config('app.current_org_id', $1, true)`, Args: []any{org},
 	}
-	list := func(f postgres.GoalFilter) func(context.Context) error {
+	list := func(f goals.GoalFilter) func(context.Context) error {
 		return func(ctx context.Context) error {
 			f.Limit = 21
 			found, err := store.List(ctx, f)
@@ -69,13 +71,13 @@ func TestQueriesOfGoals(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		ask        func(context.Context) error
-		first      []asked // whose rows
+		first      []pgtest.Asked // whose rows
 		want, none []string
 	}{
-		{name: "AllGoalsOfAnOrganisation", ask: list(postgres.GoalFilter{}), first: []asked{operator}, want: []string{"goals_by_org on"}, none: []string{"Sort Key: w.id"}},
-		{name: "FailedGoalsOfAnOrganisation", ask: list(postgres.GoalFilter{Status: "failed"}), first: []asked{operator}, want: []string{"goals_by_org_and_status"}},
-		{name: "GoalsOfADevice", ask: list(postgres.GoalFilter{DeviceID: device}), first: []asked{operator}, want: []string{"goals_by_device"}},
-		{name: "GoalsOfAPerson", ask: list(postgres.GoalFilter{ProfileID: person}), first: []asked{operator}, want: []string{"goals_by_profile"}},
+		{name: "AllGoalsOfAnOrganisation", ask: list(goals.GoalFilter{}), first: []pgtest.Asked{operator}, want: []string{"goals_by_org on"}, none: []string{"Sort Key: w.id"}},
+		{name: "FailedGoalsOfAnOrganisation", ask: list(goals.GoalFilter{Status: "failed"}), first: []pgtest.Asked{operator}, want: []string{"goals_by_org_and_status"}},
+		{name: "GoalsOfADevice", ask: list(goals.GoalFilter{DeviceID: device}), first: []pgtest.Asked{operator}, want: []string{"goals_by_device"}},
+		{name: "GoalsOfAPerson", ask: list(goals.GoalFilter{ProfileID: person}), first: []pgtest.Asked{operator}, want: []string{"goals_by_profile"}},
 		{
 			name: "Gauges", ask: func(ctx context.Context) error { _, err := store.Gauges(ctx, now); return err },
 			want: []string{"goals_due", "goal_alarms_unpublished"},
@@ -85,9 +87,9 @@ func TestQueriesOfGoals(t *testing.T) {
 			want: []string{"goals_over", "goals_one_undo", "goal_alarms_goal_id_generation_key", "goal_transitions_by_goal", "devices_deleted", "goals_by_device"},
 		},
 	} {
-		l.heard = nil
+		l.Heard = nil
 		require.NoError(t, tt.ask(t.Context()))
-		plan := explained(t, pool, "goal", append(tt.first, l.heard...))
+		plan := pgtest.Explain(t, pool, "goal", append(tt.first, l.Heard...))
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			require.NotContains(t, plan, "Seq Scan on goal")
@@ -99,4 +101,54 @@ func TestQueriesOfGoals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// goalsOf are @count goals of each device that fell due at @due, with an alarm each.
+const goalsOf = `
+with g as (
+    insert into goals (id, org_id, profile_id, device_id, source, idempotency_key, said, goal, locale, status, reason, scheduled_for,
+        scheduled_delay, ended_at, created_by, created_at, updated_at)
+    select gen_random_uuid(), d.org_id, d.profile_id, d.id, 'rest', @status || n || d.id, 'x', 'x', 'en', @status,
+        case @status when 'failed' then 'device_offline' else '' end, @due, 0,
+        case @status when 'failed' then @due::timestamptz end, 'x', @due, @due
+    from devices d, generate_series(1, @count::int) n returning id, org_id
+)
+insert into goal_alarms (id, org_id, goal_id, generation, cause, due_at, lease_until, published_at, qstash_message_id, created_at)
+select gen_random_uuid(), org_id, id, 1, 'due', @due, @due, @due, 'm' || id, @due from g`
+
+func TestOverdueGoals(t *testing.T) {
+	t.Parallel()
+
+	t.Run("GoalsThatHaveEndedAreNotReadForTheFewThatAreOverdue", func(t *testing.T) {
+		t.Parallel()
+		now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+		pool := pgtest.New(t, schema.Migrations())
+		cfg, l := pool.Config(), &pgtest.Listener{}
+		cfg.ConnConfig.Tracer = l
+		listened, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		require.NoError(t, err)
+		defer listened.Close()
+		owner := pgtest.Owner(t, pool) // for the statistics
+		exec := func(sql string, args ...any) {
+			_, err := owner.Exec(t.Context(), sql, args...)
+			require.NoError(t, err)
+		}
+		exec(`alter table goals set (autovacuum_enabled = off)`)
+		exec(`alter table goal_alarms set (autovacuum_enabled = off)`)
+		exec(`insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+values (gen_random_uuid(), $1, '+14155550001', 'Ada', 'en', 'UTC', $2, $2)`, uuid.Nil, now)
+		exec(`insert into devices (id, org_id, profile_id, name, kind, token_hash, created_at, updated_at)
+select gen_random_uuid(), org_id, id, 'door', 'stream', '\x00', created_at, created_at from profiles`)
+		exec(`analyze goals, goal_alarms`)
+		exec(goalsOf, pgx.NamedArgs{"count": 10_000, "status": "failed", "due": now.Add(-time.Hour)})
+		exec(goalsOf, pgx.NamedArgs{"count": 5, "status": "scheduled", "due": now.Add(-time.Hour)})
+		patience := goals.Patience{Grace: time.Minute, Doublings: 4, Busy: time.Hour, Lease: time.Minute, Limit: time.Hour}
+		found, err := goals.NewStore(listened).Overdue(t.Context(), patience, 256, now)
+		require.NoError(t, err)
+		require.Len(t, found, 5)
+		asked := l.Heard[len(l.Heard)-1]
+		planned := pgtest.Blocks(t, pool, asked)
+		all := pgtest.Blocks(t, pool, asked, `set local enable_indexscan = off`, `set local enable_indexonlyscan = off`, `set local enable_bitmapscan = off`)
+		require.Less(t, 20*planned, all, "%d blocks, and %d without the indexes", planned, all)
+	})
 }

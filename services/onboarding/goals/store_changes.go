@@ -1,4 +1,4 @@
-package postgres
+package goals
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/goals"
 )
 
 // Types of events that goals tell of.
@@ -26,7 +25,7 @@ const (
 type goalChange struct {
 	set   string // what changes
 	where string // whose, and as they must stand; d is the device, n its node
-	from  goals.Status
+	from  Status
 	event string // of the timeline
 	tells string // type of the event; empty tells nothing
 }
@@ -51,13 +50,8 @@ with moved as (
 select id::text from moved`
 }
 
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // change makes a change, and returns the ids of the goals that it was made to.
-func (c goalChange) change(ctx context.Context, db querier, at time.Time, actor, detail string, args postgres.Args) ([]string, error) {
+func (c goalChange) change(ctx context.Context, db postgres.DB, at time.Time, actor, detail string, args postgres.Args) ([]string, error) {
 	args["at"], args["now"], args["actor"], args["detail"] = at, at, actor, detail
 	rows, err := db.Query(ctx, c.sql(), args)
 	if err == nil {
@@ -69,11 +63,11 @@ func (c goalChange) change(ctx context.Context, db querier, at time.Time, actor,
 	return nil, fmt.Errorf("goal, %s: %w", c.event, err)
 }
 
-// one is change to one goal; goals.ErrConflict when it does not stand as it must.
-func (c goalChange) one(ctx context.Context, db querier, at time.Time, actor, detail string, args postgres.Args) error {
+// one is change to one goal; ErrConflict when it does not stand as it must.
+func (c goalChange) one(ctx context.Context, db postgres.DB, at time.Time, actor, detail string, args postgres.Args) error {
 	ids, err := c.change(ctx, db, at, actor, detail, args)
 	if err == nil && len(ids) != 1 {
-		return goals.ErrConflict
+		return ErrConflict
 	}
 	return err
 }
@@ -82,137 +76,130 @@ func (c goalChange) one(ctx context.Context, db querier, at time.Time, actor, de
 const asRead = `g.id = @goal and g.status = 'scheduled' and g.scheduled_for = @for`
 
 var (
-	noteOffline = goalChange{
-		set: `offline_tries = g.offline_tries + 1`, where: asRead + ` and not ` + online, from: goals.Scheduled, event: "offline",
+	toNoteOffline = goalChange{
+		set: `offline_tries = g.offline_tries + 1`, where: asRead + ` and not ` + online, from: Scheduled, event: "offline",
 	}
-	noteWaiting = goalChange{
-		set: `waiting_since = @at`, where: asRead + ` and g.waiting_since is null`, from: goals.Scheduled, event: "busy",
+	toNoteWaiting = goalChange{
+		set: `waiting_since = @at`, where: asRead + ` and g.waiting_since is null`, from: Scheduled, event: "busy",
 	}
 	// The run is locked: its end, which sets the alarm of who waits, comes after this, or there is nothing to wait for.
-	noteBusy = goalChange{
-		set: noteWaiting.set, from: goals.Scheduled, event: noteWaiting.event,
-		where: noteWaiting.where + ` and exists (
+	toNoteBusy = goalChange{
+		set: toNoteWaiting.set, from: Scheduled, event: toNoteWaiting.event,
+		where: toNoteWaiting.where + ` and exists (
         select from goals r where r.device_id = g.device_id and r.status = 'running' and r.id <> g.id for share)`,
 	}
-	callGoal  = goalChange{set: `called_at = @at`, where: asRead, from: goals.Scheduled, event: "alarm"}
-	beginGoal = goalChange{
+	toCallGoal  = goalChange{set: `called_at = @at`, where: asRead, from: Scheduled, event: "alarm"}
+	toBeginGoal = goalChange{
 		set:   `status = 'running', run_id = @run::uuid, started_at = @at, heard_at = @at, offered_at = @at`,
-		where: asRead, from: goals.Scheduled, event: "started", tells: eventGoalStarted,
+		where: asRead, from: Scheduled, event: "started", tells: eventGoalStarted,
 	}
-	failGoal = goalChange{
-		set: `status = 'failed', reason = @reason, ended_at = @at`, where: asRead, from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
+	toFailGoal = goalChange{
+		set: `status = 'failed', reason = @reason, ended_at = @at`, where: asRead, from: Scheduled, event: "failed", tells: eventGoalFailed,
 	}
-	cancelGoal = goalChange{
-		set: `status = 'cancelled', ended_at = @at`, where: `g.id = @goal and g.status = 'scheduled'`, from: goals.Scheduled,
+	toCancelGoal = goalChange{
+		set: `status = 'cancelled', ended_at = @at`, where: `g.id = @goal and g.status = 'scheduled'`, from: Scheduled,
 		event: "cancelled", tells: eventGoalCancelled,
 	}
-	moveGoal = goalChange{
+	toMoveGoal = goalChange{
 		set: `scheduled_for = @to, scheduled_delay = @delay, understood = @understood, note = @note, waiting_since = null, offline_tries = 0,
         called_at = null`,
-		where: asRead, from: goals.Scheduled, event: "rescheduled", tells: eventGoalRescheduled,
+		where: asRead, from: Scheduled, event: "rescheduled", tells: eventGoalRescheduled,
 	}
-	askStop = goalChange{
-		set: `stop_requested_at = @at`, where: `g.id = @goal and g.status = 'running' and g.stop_requested_at is null`, from: goals.Running,
+	toAskStop = goalChange{
+		set: `stop_requested_at = @at`, where: `g.id = @goal and g.status = 'running' and g.stop_requested_at is null`, from: Running,
 		event: "stop_requested",
 	}
-	completeRun = goalChange{
+	toCompleteRun = goalChange{
 		set:   `status = 'completed', ended_at = @at, heard_at = @at`,
-		where: `g.run_id = @run::uuid and g.device_id = @device and g.status = 'running'`, from: goals.Running, event: "ended",
+		where: `g.run_id = @run::uuid and g.device_id = @device and g.status = 'running'`, from: Running, event: "ended",
 		tells: eventGoalCompleted,
 	}
-	failRun = goalChange{
+	toFailRun = goalChange{
 		set:   `status = 'failed', reason = @reason, ended_at = @at, heard_at = @at`,
-		where: completeRun.where, from: goals.Running, event: "failed", tells: eventGoalFailed,
+		where: toCompleteRun.where, from: Running, event: "failed", tells: eventGoalFailed,
 	}
-	failAlarm = goalChange{
-		set: `status = 'failed', reason = '` + goals.ReasonOffline + `', ended_at = @at`,
+	toFailAlarm = goalChange{
+		set: `status = 'failed', reason = '` + ReasonOffline + `', ended_at = @at`,
 		where: `g.id = @goal and g.status = 'scheduled' and g.offline_tries > 0 and @message = (
         select a.qstash_message_id from goal_alarms a where a.goal_id = g.id order by a.generation desc limit 1)`,
-		from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
+		from: Scheduled, event: "failed", tells: eventGoalFailed,
 	}
-	failOfDevice = goalChange{
+	toFailOfDevice = goalChange{
 		set:   `status = 'failed', reason = @reason, ended_at = @at`,
-		where: `g.device_id = @device and g.status = 'scheduled'`, from: goals.Scheduled, event: "failed", tells: eventGoalFailed,
+		where: `g.device_id = @device and g.status = 'scheduled'`, from: Scheduled, event: "failed", tells: eventGoalFailed,
 	}
-	failRunOfDevice = goalChange{
-		set: failOfDevice.set, where: `g.device_id = @device and g.status = 'running'`, from: goals.Running, event: failOfDevice.event,
-		tells: failOfDevice.tells,
+	toFailRunOfDevice = goalChange{
+		set: toFailOfDevice.set, where: `g.device_id = @device and g.status = 'running'`, from: Running, event: toFailOfDevice.event,
+		tells: toFailOfDevice.tells,
 	}
 )
 
-func read(g goals.Goal) postgres.Args { return postgres.Args{"goal": g.ID, "for": g.ScheduledFor} }
+func read(g Goal) postgres.Args { return postgres.Args{"goal": g.ID, "for": g.ScheduledFor} }
 
-// Offline notes that an alarm found the device offline, which uses a try. goals.ErrConflict when the goal has moved, or the device is back.
-func (s *Goals) Offline(ctx context.Context, g goals.Goal, at time.Time) error {
-	return noteOffline.one(ctx, s.pool, at, "alarm", "", read(g))
+// Offline notes that an alarm found the device offline, which uses a try. ErrConflict when the goal has moved, or the device is back.
+func (s *Store) Offline(ctx context.Context, g Goal, at time.Time) error {
+	return toNoteOffline.one(ctx, s.pool, at, "alarm", "", read(g))
 }
 
-// Busy notes since when the goal waits for the end of the one that runs; goals.ErrConflict when none runs now, that is noted, or it has
+// Busy notes since when the goal waits for the end of the one that runs; ErrConflict when none runs now, that is noted, or it has
 // moved.
-func (s *Goals) Busy(ctx context.Context, g goals.Goal, at time.Time) error {
-	return noteBusy.one(ctx, s.pool, at, "alarm", "", read(g))
+func (s *Store) Busy(ctx context.Context, g Goal, at time.Time) error {
+	return toNoteBusy.one(ctx, s.pool, at, "alarm", "", read(g))
 }
 
-// Waits notes since when the goal waits for something else; goals.ErrConflict when that is noted, or it has moved.
-func (s *Goals) Waits(ctx context.Context, g goals.Goal, at time.Time) error {
-	return noteWaiting.one(ctx, s.pool, at, "alarm", "", read(g))
+// Waits notes since when the goal waits for something else; ErrConflict when that is noted, or it has moved.
+func (s *Store) Waits(ctx context.Context, g Goal, at time.Time) error {
+	return toNoteWaiting.one(ctx, s.pool, at, "alarm", "", read(g))
 }
 
-// Call has the node that holds the device begin the goal; goals.ErrConflict when it has moved.
-func (s *Goals) Call(ctx context.Context, g goals.Goal, at time.Time) error {
-	return s.andNotify(ctx, func(tx pgx.Tx) error { return callGoal.one(ctx, tx, at, "alarm", "", read(g)) })
+// Call has the node that holds the device begin the goal; ErrConflict when it has moved.
+func (s *Store) Call(ctx context.Context, g Goal, at time.Time) error {
+	return s.andNotify(ctx, func(tx pgx.Tx) error { return toCallGoal.one(ctx, tx, at, "alarm", "", read(g)) })
 }
 
 // andNotify does something in a transaction whose commit notifies of it the nodes, and the alarms that wait.
-func (s *Goals) andNotify(ctx context.Context, fn func(tx pgx.Tx) error) error {
+func (s *Store) andNotify(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return notifyGoals(ctx, tx)
+		return postgres.Notify(ctx, tx, Channel)
 	})
 }
 
-func notifyGoals(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, `select pg_notify($1, '')`, ChannelGoals); err != nil {
-		return fmt.Errorf("notify of goals: %w", err)
-	}
-	return nil
-}
-
-// BeginPhone begins a goal of a phone; goals.ErrConflict when another one of the phone runs, or the goal has moved.
-func (s *Goals) BeginPhone(ctx context.Context, g goals.Goal, runID string, at time.Time) error {
+// BeginPhone begins a goal of a phone; ErrConflict when another one of the phone runs, or the goal has moved.
+func (s *Store) BeginPhone(ctx context.Context, g Goal, runID string, at time.Time) error {
 	args := read(g)
 	args["run"] = runID
-	err := beginGoal.one(ctx, s.pool, at, "alarm", "", args)
+	err := toBeginGoal.one(ctx, s.pool, at, "alarm", "", args)
 	if postgres.IsUniqueViolation(err, "goals_one_running") {
-		return goals.ErrConflict
+		return ErrConflict
 	}
 	return err
 }
 
-// Fail fails a goal that has not begun; goals.ErrConflict when it has moved.
-func (s *Goals) Fail(ctx context.Context, g goals.Goal, reason, actor string, at time.Time) error {
+// Fail fails a goal that has not begun; ErrConflict when it has moved.
+func (s *Store) Fail(ctx context.Context, g Goal, reason, actor string, at time.Time) error {
 	args := read(g)
 	args["reason"] = reason
-	return s.leave(ctx, failGoal, g.ID, at, actor, reason, args)
+	return s.leave(ctx, toFailGoal, g.ID, at, actor, reason, args)
 }
 
 // FailedAlarm fails a goal that has not begun if the message is its newest alarm and found the device offline.
-func (s *Goals) FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error) {
-	err := s.leave(ctx, failAlarm, goalID, at, "alarm", goals.ReasonOffline, postgres.Args{"goal": goalID, "message": messageID})
-	if errors.Is(err, goals.ErrConflict) {
+func (s *Store) FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error) {
+	err := s.leave(ctx, toFailAlarm, goalID, at, "alarm", ReasonOffline, postgres.Args{"goal": goalID, "message": messageID})
+	if errors.Is(err, ErrConflict) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
 // End ends a run, and sets the alarm of the goal that has waited for its device longest. It reports whether it was this call that did.
-func (s *Goals) End(ctx context.Context, e goals.End) (ended bool, err error) {
+func (s *Store) End(ctx context.Context, e End) (ended bool, err error) {
 	err = s.andNotify(ctx, func(tx pgx.Tx) error {
-		change, args := completeRun, postgres.Args{"run": e.RunID, "device": e.DeviceID}
+		change, args := toCompleteRun, postgres.Args{"run": e.RunID, "device": e.DeviceID}
 		if !e.OK {
-			change, args["reason"] = failRun, e.Reason
+			change, args["reason"] = toFailRun, e.Reason
 		}
 		ids, err := change.change(ctx, tx, e.At, e.Actor, e.Detail, args)
 		if ended = len(ids) == 1; err != nil || !ended {
@@ -229,7 +216,7 @@ order by scheduled_for, id limit 1 for update skip locked`
 
 // nextOnDevice sets the alarm of the goal that waits for a device that has become free.
 func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time) error {
-	a := goals.Alarm{ID: newID(), Cause: "free", DueAt: at}
+	a := Alarm{ID: newID(), Cause: "free", DueAt: at}
 	err := tx.QueryRow(ctx, sqlNextOnDevice, deviceID).Scan(&a.GoalID, &a.OrgID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
@@ -241,7 +228,7 @@ func nextOnDevice(ctx context.Context, tx pgx.Tx, deviceID string, at time.Time)
 }
 
 // leave ends a goal that has not begun, and lets the next one have its turn.
-func (s *Goals) leave(
+func (s *Store) leave(
 	ctx context.Context, end goalChange, goalID string, at time.Time, actor, detail string, args postgres.Args,
 ) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -271,7 +258,7 @@ func passOn(ctx context.Context, tx pgx.Tx, goalID string, at time.Time) error {
 // failAll fails what is open of a device that is removed, and says how many that were: also what runs, for the device cannot say any more
 // how that ends.
 func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at time.Time) (failed int, err error) {
-	for _, change := range []goalChange{failOfDevice, failRunOfDevice} {
+	for _, change := range []goalChange{toFailOfDevice, toFailRunOfDevice} {
 		ids, err := change.change(ctx, tx, at, actor, reason, postgres.Args{"device": deviceID, "reason": reason})
 		if err != nil {
 			return 0, err
@@ -282,25 +269,25 @@ func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at 
 }
 
 // stands is why a goal could not be changed: as it stands, or it is gone.
-func stands(ctx context.Context, db postgres.DB, goalID string) (goals.Goal, error) {
+func stands(ctx context.Context, db postgres.DB, goalID string) (Goal, error) {
 	g, err := oneGoal(ctx, db, `g.id = @goal`, postgres.Args{"goal": goalID})
 	if err != nil {
-		return goals.Goal{}, err
+		return Goal{}, err
 	}
-	return g, &goals.StatusError{Status: g.Status, StartedAt: g.StartedAt}
+	return g, &StatusError{Status: g.Status, StartedAt: g.StartedAt}
 }
 
 // Cancel cancels a goal that has not begun, and returns it with the message of its alarm; one that is cancelled is returned as it is.
-// A *goals.StatusError of one that has begun or ended.
-func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, messageID string, err error) {
-	err = s.leave(ctx, cancelGoal, goalID, at, actor, "", postgres.Args{"goal": goalID})
-	if err != nil && !errors.Is(err, goals.ErrConflict) {
-		return goals.Goal{}, "", err
+// A *StatusError of one that has begun or ended.
+func (s *Store) Cancel(ctx context.Context, goalID, actor string, at time.Time) (g Goal, messageID string, err error) {
+	err = s.leave(ctx, toCancelGoal, goalID, at, actor, "", postgres.Args{"goal": goalID})
+	if err != nil && !errors.Is(err, ErrConflict) {
+		return Goal{}, "", err
 	}
 	cancelled := err == nil
 	g, err = stands(ctx, s.pool, goalID)
-	if g.Status != goals.Cancelled {
-		return goals.Goal{}, "", err
+	if g.Status != Cancelled {
+		return Goal{}, "", err
 	}
 	if cancelled {
 		messageID, err = newestMessage(ctx, s.pool, goalID)
@@ -309,14 +296,14 @@ func (s *Goals) Cancel(ctx context.Context, goalID, actor string, at time.Time) 
 	return g, "", nil
 }
 
-// AskStop notes that a run is to end; a *goals.StatusError of a goal that does not run.
-func (s *Goals) AskStop(ctx context.Context, goalID, actor string, at time.Time) (g goals.Goal, err error) {
-	err = s.andNotify(ctx, func(tx pgx.Tx) error { return askStop.one(ctx, tx, at, actor, "", postgres.Args{"goal": goalID}) })
-	if err != nil && !errors.Is(err, goals.ErrConflict) {
-		return goals.Goal{}, err
+// AskStop notes that a run is to end; a *StatusError of a goal that does not run.
+func (s *Store) AskStop(ctx context.Context, goalID, actor string, at time.Time) (g Goal, err error) {
+	err = s.andNotify(ctx, func(tx pgx.Tx) error { return toAskStop.one(ctx, tx, at, actor, "", postgres.Args{"goal": goalID}) })
+	if err != nil && !errors.Is(err, ErrConflict) {
+		return Goal{}, err
 	}
-	if g, err = stands(ctx, s.pool, goalID); g.Status == goals.Running {
+	if g, err = stands(ctx, s.pool, goalID); g.Status == Running {
 		return g, nil
 	}
-	return goals.Goal{}, err
+	return Goal{}, err
 }

@@ -1,4 +1,4 @@
-package server_test
+package goals_test
 
 import (
 	"strings"

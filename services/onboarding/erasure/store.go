@@ -1,4 +1,4 @@
-package postgres
+package erasure
 
 import (
 	"context"
@@ -10,9 +10,28 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/erasure"
 )
+
+// Store keeps the requests to erase people, and erases, exports and holds what this database has of them.
+type Store struct{ pool postgres.DB }
+
+// NewStore returns a store on an open pool.
+func NewStore(pool postgres.DB) *Store { return &Store{pool: pool} }
+
+const sqlPerson = `select phone from profiles where org_id = $1 and id = $2`
+
+// Person reads a person; ErrNoProfile.
+func (s *Store) Person(ctx context.Context, orgID, profileID string) (Person, error) {
+	p := Person{OrgID: orgID, ProfileID: profileID}
+	err := s.pool.QueryRow(ctx, sqlPerson, orgID, profileID).Scan(&p.Phone)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Person{}, ErrNoProfile
+	}
+	if err != nil {
+		return Person{}, fmt.Errorf("read a person: %w", err)
+	}
+	return p, nil
+}
 
 const (
 	sqlLockPerson = `select phone, legal_hold_at is not null from profiles where org_id = @org and id = @profile for update`
@@ -42,9 +61,9 @@ where org_id = @org and (profile_id = @profile or member_id = @profile) and stat
 	sqlBlankRequest = `update webhook_jobs set payload = '{}' where org_id = @org and id = nullif(@job, '')::uuid`
 )
 
-// RequestErasure ends what is open of a person and keeps the request, in one transaction; a repeat changes nothing.
-// erasure.ErrLegalHold, conversation.ErrNoProfile.
-func (s *Store) RequestErasure(ctx context.Context, r erasure.Request) error {
+// Request ends what is open of a person and keeps the request, in one transaction; a repeat changes nothing.
+// ErrLegalHold, ErrNoProfile.
+func (s *Store) Request(ctx context.Context, r Request) error {
 	args := postgres.Args{
 		"org": r.OrgID, "profile": r.ProfileID, "pseudonym": r.Pseudonym, "source": r.Source, "at": r.At, "job": r.JobID,
 	}
@@ -54,11 +73,11 @@ func (s *Store) RequestErasure(ctx context.Context, r erasure.Request) error {
 		err := tx.QueryRow(ctx, sqlLockPerson, args).Scan(&phone, &held)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return conversation.ErrNoProfile
+			return ErrNoProfile
 		case err != nil:
 			return fmt.Errorf("lock a person: %w", err)
 		case held:
-			return erasure.ErrLegalHold
+			return ErrLegalHold
 		}
 		args["phone"] = phone
 		for _, sql := range []string{sqlKeepErasure, sqlCloseSessions, sqlCancelJobs, sqlCancelOutreach, sqlBlankRequest} {
@@ -76,31 +95,31 @@ select e.profile_id::text, e.org_id::text, coalesce(p.phone, '') as phone, e.pse
 from erasures e left join profiles p on p.id = e.profile_id
 `
 
-// Erasure reads a request; erasure.ErrNoErasure.
-func (s *Store) Erasure(ctx context.Context, orgID, profileID string) (erasure.Erasure, error) {
+// Find reads a request; ErrNoErasure.
+func (s *Store) Find(ctx context.Context, orgID, profileID string) (Erasure, error) {
 	found, err := s.erasures(ctx, sqlErasures+`where e.org_id = @org and e.profile_id = @profile`,
 		postgres.Args{"org": orgID, "profile": profileID})
 	if err == nil && len(found) == 0 {
-		err = erasure.ErrNoErasure
+		err = ErrNoErasure
 	}
 	if err != nil {
-		return erasure.Erasure{}, err
+		return Erasure{}, err
 	}
 	return found[0], nil
 }
 
-// DueErasures are those to go on with.
-func (s *Store) DueErasures(ctx context.Context, now time.Time, limit int) ([]erasure.Erasure, error) {
+// Due are those to go on with.
+func (s *Store) Due(ctx context.Context, now time.Time, limit int) ([]Erasure, error) {
 	return s.erasures(ctx, sqlErasures+`where e.next_try_at <= @now order by e.next_try_at limit @limit`,
 		postgres.Args{"now": now, "limit": limit})
 }
 
-func (s *Store) erasures(ctx context.Context, sql string, args postgres.Args) ([]erasure.Erasure, error) {
+func (s *Store) erasures(ctx context.Context, sql string, args postgres.Args) ([]Erasure, error) {
 	rows, err := s.pool.Query(ctx, sql, args)
 	if err != nil {
 		return nil, fmt.Errorf("read erasures: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[erasure.Erasure])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Erasure])
 	if err != nil {
 		return nil, fmt.Errorf("read erasures: %w", err)
 	}
@@ -110,8 +129,8 @@ func (s *Store) erasures(ctx context.Context, sql string, args postgres.Args) ([
 const sqlErasureWaits = `
 update erasures set waits_for = @waits, next_try_at = @next, tries = tries + 1 where profile_id = @profile and erased_at is null`
 
-// ErasureWaits puts the next try off.
-func (s *Store) ErasureWaits(ctx context.Context, profileID, waitsFor string, next time.Time) error {
+// Delay puts the next try off.
+func (s *Store) Delay(ctx context.Context, profileID, waitsFor string, next time.Time) error {
 	if _, err := s.pool.Exec(ctx, sqlErasureWaits, postgres.Args{"profile": profileID, "waits": waitsFor, "next": next}); err != nil {
 		return fmt.Errorf("put an erasure off: %w", err)
 	}
@@ -139,19 +158,19 @@ update profiles set legal_hold_at = null, legal_hold_reason = '', updated_at = @
 	sqlBeingErased = `select exists (select from erasures where profile_id = @profile)`
 )
 
-// notBegun refuses what is new of a person who is being erased: it would go with them, or never be sent. erasure.ErrBegun.
-func notBegun(ctx context.Context, db postgres.DB, profileID string) error {
+// NotBegun refuses what is new of a person who is being erased: it would go with them, or never be sent. ErrBegun.
+func NotBegun(ctx context.Context, db postgres.DB, profileID string) error {
 	var begun bool
 	if err := db.QueryRow(ctx, sqlBeingErased, postgres.Args{"profile": profileID}).Scan(&begun); err != nil {
 		return fmt.Errorf("read an erasure: %w", err)
 	}
 	if begun {
-		return erasure.ErrBegun
+		return ErrBegun
 	}
 	return nil
 }
 
-// SetLegalHold keeps a person's data, for a reason, or lifts that with an empty one. conversation.ErrNoProfile, erasure.ErrBegun.
+// SetLegalHold keeps a person's data, for a reason, or lifts that with an empty one. ErrNoProfile, ErrBegun.
 func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason string, at time.Time) error {
 	args := postgres.Args{"org": orgID, "profile": profileID, "reason": reason, "at": at}
 	sql := sqlLegalHold
@@ -163,12 +182,12 @@ func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason strin
 		var held bool
 		err := tx.QueryRow(ctx, sqlLockPerson, args).Scan(&phone, &held)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return conversation.ErrNoProfile
+			return ErrNoProfile
 		}
 		if err != nil {
 			return fmt.Errorf("lock a person: %w", err)
 		}
-		if err := notBegun(ctx, tx, profileID); err != nil {
+		if err := NotBegun(ctx, tx, profileID); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, sql, args); err != nil {
@@ -232,8 +251,8 @@ select coalesce(max(cardinality(lines)), 0),
     (jsonb_object_agg(kind, to_jsonb(lines)) || jsonb_build_object('profile', (select p.line from p)))::text
 from kinds`
 
-// ExportProfile is everything that is kept here about a person, as one JSON object; erasure.ErrTooLarge.
-func (s *Store) ExportProfile(ctx context.Context, orgID, profileID string) (json.RawMessage, error) {
+// Export is everything that is kept here about a person, as one JSON object; ErrTooLarge.
+func (s *Store) Export(ctx context.Context, orgID, profileID string) (json.RawMessage, error) {
 	var rows int
 	var document string
 	err := s.pool.QueryRow(ctx, sqlExportProfile, postgres.Args{"org": orgID, "profile": profileID, "most": maxExport}).Scan(&rows, &document)
@@ -241,7 +260,7 @@ func (s *Store) ExportProfile(ctx context.Context, orgID, profileID string) (jso
 		return nil, fmt.Errorf("export a profile: %w", err)
 	}
 	if rows > maxExport || len(document) > maxExportBytes {
-		return nil, fmt.Errorf("%w (at most %d rows of a kind, and %d bytes)", erasure.ErrTooLarge, maxExport, maxExportBytes)
+		return nil, fmt.Errorf("%w (at most %d rows of a kind, and %d bytes)", ErrTooLarge, maxExport, maxExportBytes)
 	}
 	return json.RawMessage(document), nil
 }

@@ -1,4 +1,4 @@
-package server_test
+package goals_test
 
 import (
 	"context"
@@ -39,9 +39,9 @@ func listen(t *testing.T) *node {
 	b := setup(t)
 	n := &node{bundle: b, person: uuid.NewString()}
 	_, err := b.pool.Exec(t.Context(), `insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
-values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, b.orgID, b.clock.Now())
+values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, orgID, b.clock.Now())
 	require.NoError(t, err)
-	rows, log := b.store.Goals(), slog.New(slog.DiscardHandler)
+	rows, log := b.store, slog.New(slog.DiscardHandler)
 	service := goals.NewService(goals.Config{
 		Store: rows, Outbox: rows.Alarms(), Reach: time.Hour, RunLease: time.Minute, RunLimit: time.Hour, Disabled: true, Log: log, Now: b.clock.Now,
 	})
@@ -50,9 +50,9 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, b.orgID,
 	now := time.Now // tokens are on the machine's clock
 	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("0123456789abcdef0123456789abcdef")}, now)
 	require.NoError(t, err)
-	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep})
+	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep, Answer: server.Answer})
 	require.NoError(t, err)
-	onboardingv1.RegisterGoalServiceServer(served, &server.Goals{
+	onboardingv1.RegisterGoalServiceServer(served, &goals.RPC{
 		Goals: service, Devices: &goals.Devices{Store: rows, Now: b.clock.Now}, Hub: n.hub, Store: rows, Now: b.clock.Now,
 	})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -71,7 +71,11 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, b.orgID,
 
 // user is the context of the person's own calls.
 func (n *node) user() context.Context {
-	return rpc.WithPrincipal(n.t.Context(), rpc.Principal{Subject: n.person, Role: rpc.RoleUser, OrgID: n.orgID})
+	return rpc.WithPrincipal(n.t.Context(), rpc.Principal{Subject: n.person, Role: rpc.RoleUser, OrgID: orgID})
+}
+
+func (n *node) as(role rpc.Role, org string) context.Context {
+	return rpc.WithPrincipal(n.t.Context(), rpc.Principal{Subject: "ada", Role: role, OrgID: org})
 }
 
 func (n *node) register(name string) *onboardingv1.RegisterDeviceResponse {
@@ -301,7 +305,7 @@ func TestDevices(t *testing.T) {
 	refused(n.user(), &onboardingv1.RegisterDeviceRequest{Name: " "}, codes.InvalidArgument)
 	refused(n.user(), &onboardingv1.RegisterDeviceRequest{Name: "p", Kind: "phone"}, codes.InvalidArgument)
 	refused(n.user(), &onboardingv1.RegisterDeviceRequest{Name: "x", ProfileId: uuid.NewString()}, codes.PermissionDenied)
-	refused(n.as(rpc.RoleOperator, n.orgID), &onboardingv1.RegisterDeviceRequest{Name: "x", ProfileId: uuid.NewString()}, codes.NotFound)
+	refused(n.as(rpc.RoleOperator, orgID), &onboardingv1.RegisterDeviceRequest{Name: "x", ProfileId: uuid.NewString()}, codes.NotFound)
 	refused(n.as(rpc.RoleOperator, uuid.NewString()), &onboardingv1.RegisterDeviceRequest{Name: "x", ProfileId: n.person}, codes.NotFound)
 	large, err := structpb.NewStruct(map[string]any{"much": strings.Repeat("x", 4<<10)})
 	require.NoError(t, err)
@@ -320,7 +324,7 @@ func TestDevices(t *testing.T) {
 	id := d.GetDevice().GetDeviceId()
 	_, err = n.client.DeleteDevice(n.as(rpc.RoleOperator, uuid.NewString()), &onboardingv1.DeleteDeviceRequest{DeviceId: id})
 	require.Equal(t, codes.NotFound, status.Code(err), "of another organisation")
-	stranger := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: uuid.NewString(), Role: rpc.RoleUser, OrgID: n.orgID})
+	stranger := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: uuid.NewString(), Role: rpc.RoleUser, OrgID: orgID})
 	_, err = n.client.RotateDevice(stranger, &onboardingv1.RotateDeviceRequest{DeviceId: id})
 	require.Equal(t, codes.NotFound, status.Code(err), "of another person")
 	for range 2 {

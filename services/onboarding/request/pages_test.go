@@ -1,4 +1,4 @@
-package server_test
+package request_test
 
 import (
 	"encoding/base64"

@@ -1,21 +1,31 @@
-package server
+package engagement
 
 import (
 	"context"
+	"time"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/request"
 )
 
+// RPC serves EngagementService.
+type RPC struct {
+	onboardingv1.UnimplementedEngagementServiceServer
+
+	People *Service
+	Store  *Store
+	Now    func() time.Time
+}
+
 // ReportAction counts something that a person did.
-func (s *Engagement) ReportAction(
+func (s *RPC) ReportAction(
 	ctx context.Context, in *onboardingv1.ReportActionRequest,
 ) (*onboardingv1.ReportActionResponse, error) {
-	if err := validID("profile_id", in.GetProfileId()); err != nil {
+	if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
 	a := rules.Action{
@@ -26,16 +36,16 @@ func (s *Engagement) ReportAction(
 		a.Confidence = 1
 	}
 	if at := in.GetOccurredAt(); at != nil {
-		if err := meant("occurred_at", at); err != nil {
+		if err := request.Time("occurred_at", at); err != nil {
 			return nil, err
 		}
 		a.OccurredAt = at.AsTime()
 	}
-	done, duplicate, err := s.People.Report(ctx, engagement.Report{
-		OrgID: org(ctx), ProfileID: in.GetProfileId(), Key: in.GetIdempotencyKey(), Action: a, Attributes: in.GetAttributes(),
+	done, duplicate, err := s.People.Report(ctx, Report{
+		OrgID: request.Org(ctx), ProfileID: in.GetProfileId(), Key: in.GetIdempotencyKey(), Action: a, Attributes: in.GetAttributes(),
 	})
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.ReportActionResponse{
 		Tier: tier(done.Tier), Hint: done.Hint, MagicMoment: done.MagicMoment, Duplicate: duplicate,
@@ -48,69 +58,69 @@ func (s *Engagement) ReportAction(
 
 // SetPreferences changes what a person wants to get. A user's own call has been checked to be about themselves; what follows from it, such
 // as the withdrawal of what is queued, is their organisation's.
-func (s *Engagement) SetPreferences(
+func (s *RPC) SetPreferences(
 	ctx context.Context, in *onboardingv1.SetPreferencesRequest,
 ) (*onboardingv1.SetPreferencesResponse, error) {
-	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
+	if err := request.OwnProfile(ctx, in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	w := engagement.Wishes{
+	w := Wishes{
 		Reminders: in.GetReminders(), Tips: in.GetTips(), Destination: rules.Destination(in.GetDestination()), Source: "web",
-		By: engagement.ByPerson, Cause: "request:" + telemetry.RequestID(ctx),
+		By: ByPerson, Cause: "request:" + telemetry.RequestID(ctx),
 	}
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleUser {
-		w.Source, w.By = string(caller.Role), engagement.ByOperator
+		w.Source, w.By = string(caller.Role), ByOperator
 	}
-	v, err := s.People.SetPreferences(postgres.ForOrganisation(ctx, org(ctx)), org(ctx), in.GetProfileId(), w)
+	v, err := s.People.SetPreferences(postgres.ForOrganisation(ctx, request.Org(ctx)), request.Org(ctx), in.GetProfileId(), w)
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	return &onboardingv1.SetPreferencesResponse{Preferences: preferences(v)}, nil
 }
 
-func preferences(v engagement.View) *onboardingv1.Preferences {
+func preferences(v View) *onboardingv1.Preferences {
 	on := map[bool]string{false: "on", true: "off"}
 	return &onboardingv1.Preferences{Reminders: on[v.RemindersOff], Tips: on[v.TipsOff], Destination: string(v.Destination)}
 }
 
 // SetHousehold puts a person into a household.
-func (s *Engagement) SetHousehold(
+func (s *RPC) SetHousehold(
 	ctx context.Context, in *onboardingv1.SetHouseholdRequest,
 ) (*onboardingv1.SetHouseholdResponse, error) {
-	if err := validID("profile_id", in.GetProfileId()); err != nil {
+	if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
 	if in.GetHouseholdId() != "" {
-		if err := validID("household_id", in.GetHouseholdId()); err != nil {
+		if err := request.ID("household_id", in.GetHouseholdId()); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.Store.JoinHousehold(ctx, org(ctx), in.GetProfileId(), in.GetHouseholdId(), s.Now()); err != nil {
-		return nil, answer(err)
+	if err := s.Store.JoinHousehold(ctx, request.Org(ctx), in.GetProfileId(), in.GetHouseholdId(), s.Now()); err != nil {
+		return nil, err
 	}
 	return &onboardingv1.SetHouseholdResponse{}, nil
 }
 
 // GetEngagement reads where a person stands.
-func (s *Engagement) GetEngagement(
+func (s *RPC) GetEngagement(
 	ctx context.Context, in *onboardingv1.GetEngagementRequest,
 ) (*onboardingv1.GetEngagementResponse, error) {
-	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
+	if err := request.OwnProfile(ctx, in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	v, skip, err := s.People.Stands(postgres.ForOrganisation(ctx, org(ctx)), org(ctx), in.GetProfileId())
+	v, skip, err := s.People.Stands(postgres.ForOrganisation(ctx, request.Org(ctx)), request.Org(ctx), in.GetProfileId())
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.Engagement{
-		ProfileId: v.ProfileID, State: string(v.Person.State), LastActivityAt: orAbsent(v.Person.LastActivityAt),
-		GoodbyeSentAt: orAbsent(v.Person.GoodbyeSentAt), GoodbyeExpiresAt: orAbsent(v.Person.GoodbyeExpiresAt),
-		RemindAt: orAbsent(v.Person.RemindAt), Preferences: preferences(v), Tier: tier(v.Progress.Highest()),
-		MagicMomentAt: orAbsent(v.MagicAt), HouseholdId: v.HouseholdID, Skip: string(skip),
+		ProfileId: v.ProfileID, State: string(v.Person.State), LastActivityAt: request.Stamp(v.Person.LastActivityAt),
+		GoodbyeSentAt: request.Stamp(v.Person.GoodbyeSentAt), GoodbyeExpiresAt: request.Stamp(v.Person.GoodbyeExpiresAt),
+		RemindAt: request.Stamp(v.Person.RemindAt), Preferences: preferences(v), Tier: tier(v.Progress.Highest()),
+		MagicMomentAt: request.Stamp(v.MagicAt), HouseholdId: v.HouseholdID, Skip: string(skip),
 	}
 	for number := 1; number <= rules.TierCount; number++ {
 		done := v.Progress.Tier(number)
-		shown := &onboardingv1.TierProgress{Tier: tier(number), CompletedAt: orAbsent(done.CompletedAt)}
+		shown := &onboardingv1.TierProgress{Tier: tier(number), CompletedAt: request.Stamp(done.CompletedAt)}
 		for _, action := range s.People.Rules.Tiers[number-1] {
 			shown.Actions = append(shown.Actions, &onboardingv1.TierAction{Action: action, Done: done.Done[action]})
 		}

@@ -1,4 +1,4 @@
-package server
+package goals
 
 import (
 	"context"
@@ -10,24 +10,24 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"paceline.internal/platform/audit"
 	"paceline.internal/platform/hours"
-	platform "paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
+	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/request"
 )
 
-// Goals serves GoalService.
-type Goals struct {
+// RPC serves GoalService.
+type RPC struct {
 	onboardingv1.UnimplementedGoalServiceServer
 
-	Goals   *goals.Service
-	Devices *goals.Devices
-	Hub     *goals.Hub
-	Store   *postgres.Goals
+	Goals   *Service
+	Devices *Devices
+	Hub     *Hub
+	Store   *Store
+	Pause   func(ctx context.Context, orgID string) (conversation.Pause, error) // reads the pause of an organisation
 	Now     func() time.Time
 }
 
@@ -36,48 +36,48 @@ const (
 )
 
 // CreateGoal schedules a goal.
-func (s *Goals) CreateGoal(ctx context.Context, in *onboardingv1.CreateGoalRequest) (*onboardingv1.CreateGoalResponse, error) {
+func (s *RPC) CreateGoal(ctx context.Context, in *onboardingv1.CreateGoalRequest) (*onboardingv1.CreateGoalResponse, error) {
 	ctx, c := s.caller(ctx)
-	n := goals.New{
+	n := New{
 		OrgID: c.OrgID, ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Said: in.GetGoal(),
-		Source: goals.SourceREST,
+		Source: SourceREST,
 		Key:    "api:" + in.GetIdempotencyKey(), UndoOf: in.GetUndoOf(), By: c.Actor,
 	}
 	if c.ProfileID != "" && n.ProfileID == "" {
 		n.ProfileID = c.ProfileID
 	}
 	if c.ProfileID != "" && n.ProfileID != c.ProfileID {
-		return nil, answer(errNotYours)
+		return nil, request.ErrNotTheirs
 	}
 	if err := checkGoal(in, &n); err != nil {
 		return nil, err
 	}
 	g, duplicate, err := s.Goals.Create(ctx, n)
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	return &onboardingv1.CreateGoalResponse{Goal: s.goal(g), Duplicate: duplicate}, nil
 }
 
 // checkGoal checks the fields of a new goal, each by its name, and takes over what has to be parsed.
-func checkGoal(in *onboardingv1.CreateGoalRequest, n *goals.New) error {
-	if err := validID("profile_id", n.ProfileID); err != nil {
+func checkGoal(in *onboardingv1.CreateGoalRequest, n *New) error {
+	if err := request.ID("profile_id", n.ProfileID); err != nil {
 		return err
 	}
 	for field, id := range map[string]string{"device_id": n.DeviceID, "undo_of": n.UndoOf} {
-		if id != "" && !isID(id) {
-			return invalid("%s must be a UUID", field)
+		if id != "" && !request.IsID(id) {
+			return request.Invalid("%s must be a UUID", field)
 		}
 	}
 	if key := in.GetIdempotencyKey(); key == "" || utf8.RuneCountInString(key) > maxGoalKey {
-		return invalid("idempotency_key must have 1 to %d characters", maxGoalKey)
+		return request.Invalid("idempotency_key must have 1 to %d characters", maxGoalKey)
 	}
 	switch in.GetSource() {
-	case "", string(goals.SourceREST):
-	case string(goals.SourceVoice):
-		n.Source = goals.SourceVoice
+	case "", string(SourceREST):
+	case string(SourceVoice):
+		n.Source = SourceVoice
 	default:
-		return invalid("source must be rest or voice")
+		return request.Invalid("source must be rest or voice")
 	}
 	if at := in.GetScheduledFor(); at != nil {
 		if err := wholeSecond(at); err != nil {
@@ -88,7 +88,7 @@ func checkGoal(in *onboardingv1.CreateGoalRequest, n *goals.New) error {
 	if name := in.GetTimeZone(); name != "" {
 		_, zone, err := hours.ParsePlace(name)
 		if err != nil {
-			return invalid("%s", err)
+			return request.Invalid("%s", err)
 		}
 		n.Zone = zone
 	}
@@ -97,30 +97,30 @@ func checkGoal(in *onboardingv1.CreateGoalRequest, n *goals.New) error {
 
 func wholeSecond(at *timestamppb.Timestamp) error {
 	if at.GetNanos() != 0 {
-		return invalid("scheduled_for must be a time in whole seconds")
+		return request.Invalid("scheduled_for must be a time in whole seconds")
 	}
-	return meant("scheduled_for", at)
+	return request.Time("scheduled_for", at)
 }
 
 // caller is who calls, in the scope of their organisation: what a user may do to a goal is checked against its row.
-func (s *Goals) caller(ctx context.Context) (context.Context, goals.Caller) {
+func (s *RPC) caller(ctx context.Context) (context.Context, Caller) {
 	p, _ := rpc.PrincipalFrom(ctx)
-	c := goals.Caller{OrgID: p.OrgID, Actor: string(p.Role) + ":" + p.Subject}
+	c := Caller{OrgID: p.OrgID, Actor: string(p.Role) + ":" + p.Subject}
 	if p.Role == rpc.RoleUser {
 		c.ProfileID = p.Subject
 	}
-	return platform.ForOrganisation(ctx, p.OrgID), c
+	return postgres.ForOrganisation(ctx, p.OrgID), c
 }
 
 // GetGoal reads a goal with its timeline.
-func (s *Goals) GetGoal(ctx context.Context, in *onboardingv1.GetGoalRequest) (*onboardingv1.GetGoalResponse, error) {
+func (s *RPC) GetGoal(ctx context.Context, in *onboardingv1.GetGoalRequest) (*onboardingv1.GetGoalResponse, error) {
 	ctx, v, err := s.find(ctx, in.GetGoalId())
 	if err != nil {
 		return nil, err
 	}
 	timeline, err := s.Store.Timeline(ctx, v.ID)
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	out := &onboardingv1.GetGoalResponse{Goal: s.goal(v.Goal)}
 	for _, t := range timeline {
@@ -132,45 +132,45 @@ func (s *Goals) GetGoal(ctx context.Context, in *onboardingv1.GetGoalRequest) (*
 }
 
 // find reads a goal that the caller may see.
-func (s *Goals) find(ctx context.Context, goalID string) (context.Context, goals.Situation, error) {
-	if err := validID("goal_id", goalID); err != nil {
-		return ctx, goals.Situation{}, err
+func (s *RPC) find(ctx context.Context, goalID string) (context.Context, Situation, error) {
+	if err := request.ID("goal_id", goalID); err != nil {
+		return ctx, Situation{}, err
 	}
 	ctx, c := s.caller(ctx)
 	v, err := s.Goals.Find(ctx, c, goalID)
 	if err != nil {
-		return ctx, v, answerGoal(err)
+		return ctx, v, goalError(err)
 	}
 	return ctx, v, nil
 }
 
 // ListGoals lists goals that the caller may see.
-func (s *Goals) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest) (*onboardingv1.ListGoalsResponse, error) {
-	wanted, before, err := page(in)
+func (s *RPC) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest) (*onboardingv1.ListGoalsResponse, error) {
+	wanted, before, err := request.Page(in)
 	if err != nil {
 		return nil, err
 	}
 	ctx, c := s.caller(ctx)
-	f := postgres.GoalFilter{
+	f := GoalFilter{
 		ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Status: in.GetStatus(), Before: before, Limit: wanted + 1,
 	}
 	if c.ProfileID != "" {
 		if f.ProfileID != "" && f.ProfileID != c.ProfileID {
-			return nil, answer(errNotYours)
+			return nil, request.ErrNotTheirs
 		}
 		f.ProfileID = c.ProfileID
 	}
 	for field, id := range map[string]string{"profile_id": f.ProfileID, "device_id": f.DeviceID} {
-		if id != "" && !isID(id) {
-			return nil, invalid("%s must be a UUID", field)
+		if id != "" && !request.IsID(id) {
+			return nil, request.Invalid("%s must be a UUID", field)
 		}
 	}
-	if f.Status != "" && !slices.Contains(goals.Statuses(), goals.Status(f.Status)) {
-		return nil, invalid("status must be scheduled, running, completed, failed or cancelled")
+	if f.Status != "" && !slices.Contains(Statuses(), Status(f.Status)) {
+		return nil, request.Invalid("status must be scheduled, running, completed, failed or cancelled")
 	}
 	found, err := s.Store.List(ctx, f)
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	out := &onboardingv1.ListGoalsResponse{}
 	if len(found) > wanted {
@@ -184,31 +184,31 @@ func (s *Goals) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest
 }
 
 // ExplainGoal says where a goal stands, and why.
-func (s *Goals) ExplainGoal(ctx context.Context, in *onboardingv1.ExplainGoalRequest) (*onboardingv1.ExplainGoalResponse, error) {
+func (s *RPC) ExplainGoal(ctx context.Context, in *onboardingv1.ExplainGoalRequest) (*onboardingv1.ExplainGoalResponse, error) {
 	_, v, err := s.find(ctx, in.GetGoalId())
 	if err != nil {
 		return nil, err
 	}
-	paused, err := s.Store.SchedulingPause(ctx, v.OrgID)
+	held, err := s.Pause(ctx, v.OrgID)
 	if err != nil {
-		return nil, answerGoal(err)
-	}
-	var held conversation.Pause
-	if paused != nil {
-		held = conversation.Pause{Since: paused.Since, By: audit.Read(paused.By).GetSubject(), Reason: paused.Reason}
+		return nil, err
 	}
 	e := v.Explain(s.Now(), s.Goals.Disabled, held)
 	out := &onboardingv1.ExplainGoalResponse{Summary: e.Summary, Next: e.Next, Advice: e.Advice}
 	gates, outcome := v.Gates(s.Now(), held)
 	for _, g := range gates {
-		out.Gates = append(out.Gates, gate(conversation.Gate(g)))
+		out.Gates = append(out.Gates, gate(g))
 	}
 	out.Outcome = outcome
 	return out, nil
 }
 
+func gate(g Gate) *explainv1.Gate {
+	return &explainv1.Gate{Name: g.Name, Passed: g.Passed, Fact: g.Fact, Change: g.Change, Since: request.Stamp(g.Since)}
+}
+
 // CancelGoal cancels a goal that has not begun.
-func (s *Goals) CancelGoal(ctx context.Context, in *onboardingv1.CancelGoalRequest) (*onboardingv1.CancelGoalResponse, error) {
+func (s *RPC) CancelGoal(ctx context.Context, in *onboardingv1.CancelGoalRequest) (*onboardingv1.CancelGoalResponse, error) {
 	g, err := s.change(ctx, in.GetGoalId(), s.Goals.Cancel)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (s *Goals) CancelGoal(ctx context.Context, in *onboardingv1.CancelGoalReque
 }
 
 // StopGoal asks the device to end a goal.
-func (s *Goals) StopGoal(ctx context.Context, in *onboardingv1.StopGoalRequest) (*onboardingv1.StopGoalResponse, error) {
+func (s *RPC) StopGoal(ctx context.Context, in *onboardingv1.StopGoalRequest) (*onboardingv1.StopGoalResponse, error) {
 	g, err := s.change(ctx, in.GetGoalId(), s.Goals.Stop)
 	if err != nil {
 		return nil, err
@@ -226,17 +226,17 @@ func (s *Goals) StopGoal(ctx context.Context, in *onboardingv1.StopGoalRequest) 
 }
 
 // RescheduleGoal moves a goal that has not begun.
-func (s *Goals) RescheduleGoal(
+func (s *RPC) RescheduleGoal(
 	ctx context.Context, in *onboardingv1.RescheduleGoalRequest,
 ) (*onboardingv1.RescheduleGoalResponse, error) {
-	to := goals.Moment{Words: in.GetWhen()}
+	to := Moment{Words: in.GetWhen()}
 	if at := in.GetScheduledFor(); at != nil {
 		if err := wholeSecond(at); err != nil {
 			return nil, err
 		}
 		to.At = at.AsTime()
 	}
-	g, err := s.change(ctx, in.GetGoalId(), func(ctx context.Context, c goals.Caller, goalID string) (goals.Goal, error) {
+	g, err := s.change(ctx, in.GetGoalId(), func(ctx context.Context, c Caller, goalID string) (Goal, error) {
 		return s.Goals.Reschedule(ctx, c, goalID, to)
 	})
 	if err != nil {
@@ -245,57 +245,57 @@ func (s *Goals) RescheduleGoal(
 	return &onboardingv1.RescheduleGoalResponse{Goal: g}, nil
 }
 
-func (s *Goals) change(
-	ctx context.Context, goalID string, do func(ctx context.Context, c goals.Caller, goalID string) (goals.Goal, error),
+func (s *RPC) change(
+	ctx context.Context, goalID string, do func(ctx context.Context, c Caller, goalID string) (Goal, error),
 ) (*onboardingv1.Goal, error) {
-	if err := validID("goal_id", goalID); err != nil {
+	if err := request.ID("goal_id", goalID); err != nil {
 		return nil, err
 	}
 	ctx, c := s.caller(ctx)
 	g, err := do(ctx, c, goalID)
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	return s.goal(g), nil
 }
 
 // ExecuteGoal is the alarm of a goal.
-func (s *Goals) ExecuteGoal(ctx context.Context, in *onboardingv1.ExecuteGoalRequest) (*onboardingv1.ExecuteGoalResponse, error) {
-	if err := validID("goal_id", in.GetGoalId()); err != nil {
+func (s *RPC) ExecuteGoal(ctx context.Context, in *onboardingv1.ExecuteGoalRequest) (*onboardingv1.ExecuteGoalResponse, error) {
+	if err := request.ID("goal_id", in.GetGoalId()); err != nil {
 		return nil, err
 	}
 	outcome, err := s.Goals.Execute(ctx, in.GetGoalId())
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	return &onboardingv1.ExecuteGoalResponse{Outcome: outcome}, nil
 }
 
 // RecordGoalFailure takes QStash's word that an alarm failed with every retry.
-func (s *Goals) RecordGoalFailure(
+func (s *RPC) RecordGoalFailure(
 	ctx context.Context, in *onboardingv1.RecordGoalFailureRequest,
 ) (*onboardingv1.RecordGoalFailureResponse, error) {
 	if in.GetSourceMessageId() == "" {
-		return nil, invalid("source_message_id must not be empty")
+		return nil, request.Invalid("source_message_id must not be empty")
 	}
-	if !isID(in.GetGoalId()) { // its body was not one of ours, or cannot be read
+	if !request.IsID(in.GetGoalId()) { // its body was not one of ours, or cannot be read
 		return &onboardingv1.RecordGoalFailureResponse{}, nil
 	}
 	failed, err := s.Goals.AlarmFailed(ctx, in.GetGoalId(), in.GetSourceMessageId())
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	return &onboardingv1.RecordGoalFailureResponse{Failed: failed}, nil
 }
 
-func (s *Goals) goal(g goals.Goal) *onboardingv1.Goal {
+func (s *RPC) goal(g Goal) *onboardingv1.Goal {
 	return &onboardingv1.Goal{
 		GoalId: g.ID, OrgId: g.OrgID, ProfileId: g.ProfileID, DeviceId: g.DeviceID, DeviceKind: string(g.Kind), Goal: g.Goal, Said: g.Said,
 		Source: string(g.Source), Status: string(g.Status), Reason: g.Reason, ScheduledFor: timestamppb.New(g.ScheduledFor),
 		ScheduledDelay: int64(g.Delay.Seconds()), Understood: g.Understood, Note: g.Note,
-		SchedulingPaused: (s.Goals.Disabled || g.SchedulingPaused) && g.Status == goals.Scheduled, WaitingSince: orAbsent(g.WaitingSince),
+		SchedulingPaused: (s.Goals.Disabled || g.SchedulingPaused) && g.Status == Scheduled, WaitingSince: request.Stamp(g.WaitingSince),
 		OfflineTries: int32(min(g.OfflineTries, maxTries)), //nolint:gosec // bounded
-		StartedAt:    orAbsent(g.StartedAt), EndedAt: orAbsent(g.EndedAt), Progress: g.Progress, StopRequestedAt: orAbsent(g.StopAskedAt),
+		StartedAt:    request.Stamp(g.StartedAt), EndedAt: request.Stamp(g.EndedAt), Progress: g.Progress, StopRequestedAt: request.Stamp(g.StopAskedAt),
 		UndoOf: g.UndoOf, CreatedAt: timestamppb.New(g.CreatedAt),
 	}
 }
@@ -303,28 +303,28 @@ func (s *Goals) goal(g goals.Goal) *onboardingv1.Goal {
 // maxTries is far beyond what any policy of retries has.
 const maxTries = 1 << 20
 
-// answerGoal is answer for the errors of goals that carry something.
-func answerGoal(err error) error {
-	var unclear *goals.UnclearError
-	var far *goals.TooFarError
-	var status *goals.StatusError
+// goalError is answer for the errors of goals that carry something.
+func goalError(err error) error {
+	var unclear *UnclearError
+	var far *TooFarError
+	var status *StatusError
 	switch {
 	case errors.As(err, &unclear):
 		return &rpc.Error{
-			Code: codes.InvalidArgument, Reason: onboardingv1.Reason_REASON_TIME_UNCLEAR.String(), Domain: domain, Message: unclear.Error(),
+			Code: codes.InvalidArgument, Reason: onboardingv1.Reason_REASON_TIME_UNCLEAR.String(), Domain: request.Domain, Message: unclear.Error(),
 			Meta: map[string]string{"goal": "say it as in \"in 20 minutes\" or \"tomorrow at 9am\"", "understood": unclear.Understood},
 		}
 	case errors.As(err, &far):
-		return refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_TOO_FAR, far.Error(), 0)
+		return request.Refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_TOO_FAR, far.Error(), 0)
 	case errors.As(err, &status):
 		meta := map[string]string{"status": string(status.Status)}
 		if !status.StartedAt.IsZero() {
 			meta["started_at"] = status.StartedAt.UTC().Format(time.RFC3339Nano)
 		}
 		return &rpc.Error{
-			Code: codes.FailedPrecondition, Reason: onboardingv1.Reason_REASON_GOAL_STATUS.String(), Domain: domain, Message: status.Error(),
+			Code: codes.FailedPrecondition, Reason: onboardingv1.Reason_REASON_GOAL_STATUS.String(), Domain: request.Domain, Message: status.Error(),
 			Meta: meta,
 		}
 	}
-	return answer(err)
+	return err
 }

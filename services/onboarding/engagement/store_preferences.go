@@ -1,4 +1,4 @@
-package postgres
+package engagement
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/engagement"
 )
 
 // Each of these changes one preference, tells of it if that changed anything, and withdraws what it forbids.
@@ -45,18 +44,18 @@ select @event, @org, @type, @profile, @said, @cause, @data from changed, was whe
 
 // Prefer writes one preference, with its event if it differs from what was preferred. Each has the time of its change, so that a message
 // that is worked late does not undo a later one; repeating it changes nothing.
-func (s *Engagement) Prefer(ctx context.Context, p engagement.Preference) error {
+func (s *Store) Prefer(ctx context.Context, p Preference) error {
 	data, err := json.Marshal(map[string]any{"preference": p.Name, "value": p.Value, "source": p.Source})
 	if err != nil {
 		return fmt.Errorf("encode an event: %w", err)
 	}
-	sql := map[engagement.PreferenceName]string{
-		engagement.Reminders: sqlPreferReminders, engagement.Tips: sqlPreferTips, engagement.Destination: sqlPreferDestination,
+	sql := map[PreferenceName]string{
+		Reminders: sqlPreferReminders, Tips: sqlPreferTips, Destination: sqlPreferDestination,
 	}[p.Name]
 	if _, err := s.pool.Exec(ctx, sql, postgres.Args{
 		"org": p.OrgID, "profile": p.ProfileID, "name": string(p.Name), "value": p.Value, "said": p.Said, "at": p.Now,
 		"event": newID(),
-		"type":  engagement.EventPreferenceChanged, "cause": p.Cause, "data": data,
+		"type":  EventPreferenceChanged, "cause": p.Cause, "data": data,
 	}); err != nil {
 		return fmt.Errorf("write a preference: %w", err)
 	}
@@ -68,7 +67,7 @@ update profiles set opted_out_at = case when @out then @said::timestamptz end, c
 where org_id = @org and id = @profile and (consent_changed_at is null or consent_changed_at < @said)`
 
 // NoteConsent copies a change of consent, unless a later one is known.
-func (s *Engagement) NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error {
+func (s *Store) NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error {
 	_, err := s.pool.Exec(ctx, sqlNoteConsent, postgres.Args{"org": orgID, "profile": profileID, "out": optedOut, "said": said, "at": now})
 	if err != nil {
 		return fmt.Errorf("copy a change of consent: %w", err)
@@ -96,16 +95,16 @@ const sqlLeaveHousehold = `delete from household_members where org_id = $1 and p
 
 const sqlProfileExists = `select exists (select from profiles where org_id = $1 and id = $2)`
 
-// JoinHousehold puts a person into a household, or takes them out of theirs if it is empty; engagement.ErrNoPerson,
-// engagement.ErrHouseholdFull.
-func (s *Engagement) JoinHousehold(ctx context.Context, orgID, profileID, householdID string, now time.Time) error {
+// JoinHousehold puts a person into a household, or takes them out of theirs if it is empty; ErrNoPerson,
+// ErrHouseholdFull.
+func (s *Store) JoinHousehold(ctx context.Context, orgID, profileID, householdID string, now time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var known bool
 		if err := tx.QueryRow(ctx, sqlProfileExists, orgID, profileID).Scan(&known); err != nil {
 			return fmt.Errorf("read a profile: %w", err)
 		}
 		if !known {
-			return engagement.ErrNoPerson
+			return ErrNoPerson
 		}
 		sql, args := sqlLeaveHousehold, []any{orgID, profileID}
 		if householdID != "" {
@@ -118,7 +117,7 @@ func (s *Engagement) JoinHousehold(ctx context.Context, orgID, profileID, househ
 			return fmt.Errorf("change a household: %w", err)
 		}
 		if householdID != "" && tag.RowsAffected() == 0 {
-			return engagement.ErrHouseholdFull
+			return ErrHouseholdFull
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package server
+package engagement
 
 import (
 	"context"
@@ -12,33 +12,37 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/engagement/rules"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/request"
 )
 
+var statuses = []string{
+	queue.StatusPending, queue.StatusProcessing, queue.StatusCompleted, queue.StatusFailed, queue.StatusCancelled,
+}
+
 // ListOutreach lists outreach of the caller's organisation.
-func (s *Engagement) ListOutreach(
+func (s *RPC) ListOutreach(
 	ctx context.Context, in *onboardingv1.ListOutreachRequest,
 ) (*onboardingv1.ListOutreachResponse, error) {
-	wanted, before, err := page(in)
+	wanted, before, err := request.Page(in)
 	if err != nil {
 		return nil, err
 	}
 	if in.GetProfileId() != "" {
-		if err := validID("profile_id", in.GetProfileId()); err != nil {
+		if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 			return nil, err
 		}
 	}
 	if in.GetStatus() != "" && !slices.Contains(statuses, in.GetStatus()) {
-		return nil, invalid("status must be pending, processing, completed, failed or cancelled")
+		return nil, request.Invalid("status must be pending, processing, completed, failed or cancelled")
 	}
 	if in.GetType() != "" && !slices.Contains(rules.MessageTypes(), rules.MessageType(in.GetType())) {
-		return nil, invalid("type must be help_restart, welcome, tier_unlock, goodbye, reminder or weekly_review")
+		return nil, request.Invalid("type must be help_restart, welcome, tier_unlock, goodbye, reminder or weekly_review")
 	}
-	found, err := s.Store.List(ctx, postgres.OutreachFilter{
-		OrgID: org(ctx), ProfileID: in.GetProfileId(), Status: in.GetStatus(), Type: in.GetType(), Before: before, Limit: wanted + 1,
+	found, err := s.Store.List(ctx, OutreachFilter{
+		OrgID: request.Org(ctx), ProfileID: in.GetProfileId(), Status: in.GetStatus(), Type: in.GetType(), Before: before, Limit: wanted + 1,
 	})
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.ListOutreachResponse{}
 	if len(found) > wanted {
@@ -52,35 +56,35 @@ func (s *Engagement) ListOutreach(
 }
 
 // CancelOutreach ends a row that was not sent.
-func (s *Engagement) CancelOutreach(
+func (s *RPC) CancelOutreach(
 	ctx context.Context, in *onboardingv1.CancelOutreachRequest,
 ) (*onboardingv1.CancelOutreachResponse, error) {
-	if err := validID("outreach_id", in.GetOutreachId()); err != nil {
+	if err := request.ID("outreach_id", in.GetOutreachId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Store.CancelOutreach(ctx, org(ctx), in.GetOutreachId(), s.Now())
+	r, err := s.Store.CancelOutreach(ctx, request.Org(ctx), in.GetOutreachId(), s.Now())
 	if err != nil {
-		return nil, refusedOutreach(err)
+		return nil, outreachError(err)
 	}
 	return &onboardingv1.CancelOutreachResponse{Outreach: outreach(r)}, nil
 }
 
 // RetryOutreach makes a failed row due again.
-func (s *Engagement) RetryOutreach(
+func (s *RPC) RetryOutreach(
 	ctx context.Context, in *onboardingv1.RetryOutreachRequest,
 ) (*onboardingv1.RetryOutreachResponse, error) {
-	if err := validID("outreach_id", in.GetOutreachId()); err != nil {
+	if err := request.ID("outreach_id", in.GetOutreachId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Store.RetryOutreach(ctx, org(ctx), in.GetOutreachId(), s.Now())
+	r, err := s.Store.RetryOutreach(ctx, request.Org(ctx), in.GetOutreachId(), s.Now())
 	if err != nil {
-		return nil, refusedOutreach(err)
+		return nil, outreachError(err)
 	}
 	s.People.Notify()
 	return &onboardingv1.RetryOutreachResponse{Outreach: outreach(r)}, nil
 }
 
-func outreach(r postgres.OutreachRow) *onboardingv1.Outreach {
+func outreach(r OutreachRow) *onboardingv1.Outreach {
 	out := &onboardingv1.Outreach{
 		OutreachId: r.ID, ProfileId: r.ProfileID, MemberId: r.MemberID, Type: r.Type, MessageKey: r.MessageKey, Status: r.Status,
 		Outcome: r.Outcome, Destination: r.Destination, IdempotencyKey: r.Key, MessageId: r.MessageID, Error: r.Error,
@@ -93,10 +97,10 @@ func outreach(r postgres.OutreachRow) *onboardingv1.Outreach {
 	return out
 }
 
-func refusedOutreach(err error) error {
+func outreachError(err error) error {
 	if status, found := errors.AsType[*queue.StatusError](err); found {
-		return refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_OUTREACH_STATUS,
+		return request.Refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_OUTREACH_STATUS,
 			"the outreach is "+status.Status+"; only one that is "+status.Want+" can be changed so", 0)
 	}
-	return answer(err)
+	return err
 }

@@ -1,4 +1,4 @@
-package server
+package events
 
 import (
 	"context"
@@ -17,43 +17,42 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/events"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/request"
 )
 
-// Events serves EventService.
-type Events struct {
+// RPC serves EventService.
+type RPC struct {
 	onboardingv1.UnimplementedEventServiceServer
 
-	Store   *postgres.Events
-	Hub     *events.Hub
-	Courier *events.Courier
+	Store   *Store
+	Hub     *Hub
+	Courier *Courier
 	Wake    func() // of deliveries
 	Now     func() time.Time
 }
 
 // ListEvents reads the log.
-func (s *Events) ListEvents(ctx context.Context, in *onboardingv1.ListEventsRequest) (*onboardingv1.ListEventsResponse, error) {
+func (s *RPC) ListEvents(ctx context.Context, in *onboardingv1.ListEventsRequest) (*onboardingv1.ListEventsResponse, error) {
 	types, err := wantedTypes(in.GetAfter(), in.GetTypes())
 	if err != nil {
 		return nil, err
 	}
 	limit := int(in.GetPageSize())
 	switch {
-	case limit < 0 || limit > maxPage:
-		return nil, invalid("page_size must be 0 to %d", maxPage)
+	case limit < 0 || limit > request.MaxPage:
+		return nil, request.Invalid("page_size must be 0 to %d", request.MaxPage)
 	case limit == 0:
-		limit = defaultPage
+		limit = request.DefaultPage
 	}
-	found, next, err := s.Store.Read(ctx, org(ctx), in.GetAfter(), types, limit)
+	found, next, err := s.Store.Read(ctx, request.Org(ctx), in.GetAfter(), types, limit)
 	if err != nil {
-		return nil, answerEvents(err)
+		return nil, logError(err)
 	}
 	out := &onboardingv1.ListEventsResponse{NextAfter: next}
 	for _, e := range found {
 		shown, err := logged(e)
 		if err != nil {
-			return nil, answer(err)
+			return nil, err
 		}
 		out.Events = append(out.Events, shown)
 	}
@@ -61,7 +60,7 @@ func (s *Events) ListEvents(ctx context.Context, in *onboardingv1.ListEventsRequ
 }
 
 // StreamEvents follows the log.
-func (s *Events) StreamEvents(
+func (s *RPC) StreamEvents(
 	in *onboardingv1.StreamEventsRequest, stream grpc.ServerStreamingServer[onboardingv1.StreamEventsResponse],
 ) error {
 	ctx := stream.Context()
@@ -69,28 +68,28 @@ func (s *Events) StreamEvents(
 	if err != nil {
 		return err
 	}
-	leave, err := s.Hub.Open(org(ctx))
+	leave, err := s.Hub.Open(request.Org(ctx))
 	if err != nil {
-		return answer(err)
+		return err
 	}
 	defer leave()
 	after := in.GetAfter()
 	if in.After == nil {
 		if err := s.Hub.Read(ctx, func() (err error) { after, err = s.Store.LastSeq(ctx); return err }); err != nil {
-			return answer(err)
+			return err
 		}
 	}
 	first := &onboardingv1.StreamEventsResponse{}
 	for {
 		changed := s.Hub.Changed()
-		var found []events.Event
+		var found []Event
 		next := after
 		err := s.Hub.Read(ctx, func() (err error) {
-			found, next, err = s.Store.Read(ctx, org(ctx), after, types, maxPage)
+			found, next, err = s.Store.Read(ctx, request.Org(ctx), after, types, request.MaxPage)
 			return err
 		})
 		if err != nil {
-			return answerEvents(err)
+			return logError(err)
 		}
 		if first != nil { // the caller's after is good
 			if err := stream.Send(first); err != nil {
@@ -101,7 +100,7 @@ func (s *Events) StreamEvents(
 		for _, e := range found {
 			shown, err := logged(e)
 			if err != nil {
-				return answer(err)
+				return err
 			}
 			if err := stream.Send(&onboardingv1.StreamEventsResponse{Event: shown}); err != nil {
 				return err
@@ -114,7 +113,7 @@ func (s *Events) StreamEvents(
 			}
 		}
 		if err := s.Hub.Wait(ctx, changed); err != nil {
-			return answer(err)
+			return err
 		}
 	}
 }
@@ -122,7 +121,7 @@ func (s *Events) StreamEvents(
 // wantedTypes reads which part of the log is asked for. In a query, types may be parted by commas, too.
 func wantedTypes(after int64, types []string) ([]string, error) {
 	if after < 0 {
-		return nil, invalid("after must be 0 or a seq")
+		return nil, request.Invalid("after must be 0 or a seq")
 	}
 	if len(types) == 0 {
 		return []string{}, nil
@@ -133,8 +132,8 @@ func wantedTypes(after int64, types []string) ([]string, error) {
 
 func checkTypes(types []string) error {
 	for _, t := range types {
-		if !slices.Contains(events.Types(), t) {
-			return invalid("types: there is no %q; the types are %s", shorten(t), strings.Join(events.Types(), ", "))
+		if !slices.Contains(Types(), t) {
+			return request.Invalid("types: there is no %q; the types are %s", shorten(t), strings.Join(Types(), ", "))
 		}
 	}
 	return nil
@@ -154,7 +153,7 @@ func once(types []string) []string {
 	return kept
 }
 
-func logged(e events.Event) (*onboardingv1.Event, error) {
+func logged(e Event) (*onboardingv1.Event, error) {
 	data := &structpb.Struct{}
 	if err := data.UnmarshalJSON(e.Data); err != nil {
 		return nil, fmt.Errorf("read an event: %w", err)
@@ -165,20 +164,20 @@ func logged(e events.Event) (*onboardingv1.Event, error) {
 	}, nil
 }
 
-// answerEvents says of a log that does not go back so far where to go on.
-func answerEvents(err error) error {
-	if deleted, ok := errors.AsType[*events.DeletedError](err); ok {
-		return refuse(codes.OutOfRange, onboardingv1.Reason_REASON_EVENTS_DELETED,
+// logError says of a log that does not go back so far where to go on.
+func logError(err error) error {
+	if deleted, ok := errors.AsType[*DeletedError](err); ok {
+		return request.Refuse(codes.OutOfRange, onboardingv1.Reason_REASON_EVENTS_DELETED,
 			fmt.Sprintf("events up to %[1]d are not kept any more: read the state of people anew, then go on with after=%[1]d", deleted.UpTo), 0)
 	}
-	if errors.Is(err, events.ErrAhead) {
-		return invalid("%s", err.Error())
+	if errors.Is(err, ErrAhead) {
+		return request.Invalid("%s", err.Error())
 	}
-	return answer(err)
+	return err
 }
 
 // CreateEventSubscription begins a subscription.
-func (s *Events) CreateEventSubscription(
+func (s *RPC) CreateEventSubscription(
 	ctx context.Context, in *onboardingv1.CreateEventSubscriptionRequest,
 ) (*onboardingv1.CreateEventSubscriptionResponse, error) {
 	if err := s.checkSubscriber(in.GetUrl(), in.GetTypes()); err != nil {
@@ -186,33 +185,33 @@ func (s *Events) CreateEventSubscription(
 	}
 	for _, word := range in.GetInclude() {
 		if word != "body" {
-			return nil, invalid("include may hold body")
+			return nil, request.Invalid("include may hold body")
 		}
 	}
-	made, err := s.Store.Subscribe(ctx, events.Subscription{
-		OrgID: org(ctx), URL: in.GetUrl(), Types: once(in.GetTypes()), Body: len(in.GetInclude()) > 0,
-		Secret: events.NewSecret(), CreatedAt: s.Now(),
+	made, err := s.Store.Subscribe(ctx, Subscription{
+		OrgID: request.Org(ctx), URL: in.GetUrl(), Types: once(in.GetTypes()), Body: len(in.GetInclude()) > 0,
+		Secret: NewSecret(), CreatedAt: s.Now(),
 	})
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
-	return &onboardingv1.CreateEventSubscriptionResponse{Subscription: subscription(made), Secret: events.ShowSecret(made.Secret)}, nil
+	return &onboardingv1.CreateEventSubscriptionResponse{Subscription: subscription(made), Secret: ShowSecret(made.Secret)}, nil
 }
 
-func (s *Events) checkSubscriber(url string, types []string) error {
+func (s *RPC) checkSubscriber(url string, types []string) error {
 	if err := s.Courier.CheckURL(url); err != nil {
-		return invalid("%v", err)
+		return request.Invalid("%v", err)
 	}
 	return checkTypes(types)
 }
 
 // ListEventSubscriptions lists the organisation's subscriptions.
-func (s *Events) ListEventSubscriptions(
+func (s *RPC) ListEventSubscriptions(
 	ctx context.Context, _ *onboardingv1.ListEventSubscriptionsRequest,
 ) (*onboardingv1.ListEventSubscriptionsResponse, error) {
-	found, err := s.Store.Subscriptions(ctx, org(ctx))
+	found, err := s.Store.Subscriptions(ctx, request.Org(ctx))
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.ListEventSubscriptionsResponse{}
 	for _, f := range found {
@@ -222,22 +221,22 @@ func (s *Events) ListEventSubscriptions(
 }
 
 // find reads a subscription of the caller's organisation.
-func (s *Events) find(ctx context.Context, id string) (events.Subscription, error) {
-	if err := validID("subscription_id", id); err != nil {
-		return events.Subscription{}, err
+func (s *RPC) find(ctx context.Context, id string) (Subscription, error) {
+	if err := request.ID("subscription_id", id); err != nil {
+		return Subscription{}, err
 	}
 	found, err := s.Store.Subscription(ctx, id)
-	if err == nil && found.OrgID != org(ctx) {
-		err = events.ErrNoSubscription
+	if err == nil && found.OrgID != request.Org(ctx) {
+		err = ErrNoSubscription
 	}
 	if err != nil {
-		return found, answer(err)
+		return found, err
 	}
 	return found, nil
 }
 
 // GetEventSubscription reads a subscription.
-func (s *Events) GetEventSubscription(
+func (s *RPC) GetEventSubscription(
 	ctx context.Context, in *onboardingv1.GetEventSubscriptionRequest,
 ) (*onboardingv1.GetEventSubscriptionResponse, error) {
 	found, err := s.find(ctx, in.GetSubscriptionId())
@@ -248,14 +247,14 @@ func (s *Events) GetEventSubscription(
 }
 
 // UpdateEventSubscription sets fields anew.
-func (s *Events) UpdateEventSubscription(
+func (s *RPC) UpdateEventSubscription(
 	ctx context.Context, in *onboardingv1.UpdateEventSubscriptionRequest,
 ) (*onboardingv1.UpdateEventSubscriptionResponse, error) {
 	found, err := s.find(ctx, in.GetSubscriptionId())
 	if err != nil {
 		return nil, err
 	}
-	change := postgres.SubscriptionChange{URL: in.Url, Body: in.IncludeBody}
+	change := SubscriptionChange{URL: in.Url, Body: in.IncludeBody}
 	if in.GetTypes() != nil {
 		change.Types = once(in.GetTypes().GetTypes())
 	}
@@ -266,35 +265,35 @@ func (s *Events) UpdateEventSubscription(
 	if err := s.checkSubscriber(url, change.Types); err != nil {
 		return nil, err
 	}
-	if found, err = s.Store.Change(ctx, org(ctx), found.ID, change, s.Now()); err != nil {
-		return nil, answer(err)
+	if found, err = s.Store.Change(ctx, request.Org(ctx), found.ID, change, s.Now()); err != nil {
+		return nil, err
 	}
 	return &onboardingv1.UpdateEventSubscriptionResponse{Subscription: subscription(found)}, nil
 }
 
 // DeleteEventSubscription ends a subscription.
-func (s *Events) DeleteEventSubscription(
+func (s *RPC) DeleteEventSubscription(
 	ctx context.Context, in *onboardingv1.DeleteEventSubscriptionRequest,
 ) (*onboardingv1.DeleteEventSubscriptionResponse, error) {
-	if err := validID("subscription_id", in.GetSubscriptionId()); err != nil {
+	if err := request.ID("subscription_id", in.GetSubscriptionId()); err != nil {
 		return nil, err
 	}
-	if err := s.Store.Unsubscribe(ctx, org(ctx), in.GetSubscriptionId()); err != nil {
-		return nil, answer(err)
+	if err := s.Store.Unsubscribe(ctx, request.Org(ctx), in.GetSubscriptionId()); err != nil {
+		return nil, err
 	}
 	return &onboardingv1.DeleteEventSubscriptionResponse{}, nil
 }
 
 // PauseEventSubscription pauses a subscription; one that is paused stays so, with its reason.
-func (s *Events) PauseEventSubscription(
+func (s *RPC) PauseEventSubscription(
 	ctx context.Context, in *onboardingv1.PauseEventSubscriptionRequest,
 ) (*onboardingv1.PauseEventSubscriptionResponse, error) {
 	found, err := s.find(ctx, in.GetSubscriptionId())
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Store.Pause(ctx, found.ID, events.PausedByHand, s.Now()); err != nil {
-		return nil, answer(err)
+	if _, err := s.Store.Pause(ctx, found.ID, PausedByHand, s.Now()); err != nil {
+		return nil, err
 	}
 	if found, err = s.find(ctx, found.ID); err != nil {
 		return nil, err
@@ -303,38 +302,38 @@ func (s *Events) PauseEventSubscription(
 }
 
 // ResumeEventSubscription goes on with a subscription.
-func (s *Events) ResumeEventSubscription(
+func (s *RPC) ResumeEventSubscription(
 	ctx context.Context, in *onboardingv1.ResumeEventSubscriptionRequest,
 ) (*onboardingv1.ResumeEventSubscriptionResponse, error) {
 	found, err := s.find(ctx, in.GetSubscriptionId())
 	if err != nil {
 		return nil, err
 	}
-	resumed, missed, err := s.Store.Resume(ctx, org(ctx), found.ID, s.Now())
+	resumed, missed, err := s.Store.Resume(ctx, request.Org(ctx), found.ID, s.Now())
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	return &onboardingv1.ResumeEventSubscriptionResponse{Subscription: subscription(resumed), Missed: missed}, nil
 }
 
 // RotateEventSubscriptionSecret makes a new secret.
-func (s *Events) RotateEventSubscriptionSecret(
+func (s *RPC) RotateEventSubscriptionSecret(
 	ctx context.Context, in *onboardingv1.RotateEventSubscriptionSecretRequest,
 ) (*onboardingv1.RotateEventSubscriptionSecretResponse, error) {
-	if err := validID("subscription_id", in.GetSubscriptionId()); err != nil {
+	if err := request.ID("subscription_id", in.GetSubscriptionId()); err != nil {
 		return nil, err
 	}
-	secret, now := events.NewSecret(), s.Now()
-	if err := s.Store.Rotate(ctx, org(ctx), in.GetSubscriptionId(), secret, now.Add(events.OldSecretLife), now); err != nil {
-		return nil, answer(err)
+	secret, now := NewSecret(), s.Now()
+	if err := s.Store.Rotate(ctx, request.Org(ctx), in.GetSubscriptionId(), secret, now.Add(OldSecretLife), now); err != nil {
+		return nil, err
 	}
-	return &onboardingv1.RotateEventSubscriptionSecretResponse{Secret: events.ShowSecret(secret)}, nil
+	return &onboardingv1.RotateEventSubscriptionSecretResponse{Secret: ShowSecret(secret)}, nil
 }
 
-func subscription(s events.Subscription) *onboardingv1.EventSubscription {
+func subscription(s Subscription) *onboardingv1.EventSubscription {
 	out := &onboardingv1.EventSubscription{
 		SubscriptionId: s.ID, Url: s.URL, Types: s.Types, Status: string(s.Status), PausedReason: s.PausedReason, CursorSeq: s.Cursor,
-		FailingSince: orAbsent(s.FailingSince), CreatedAt: timestamppb.New(s.CreatedAt), UpdatedAt: timestamppb.New(s.UpdatedAt),
+		FailingSince: request.Stamp(s.FailingSince), CreatedAt: timestamppb.New(s.CreatedAt), UpdatedAt: timestamppb.New(s.UpdatedAt),
 	}
 	if s.Body {
 		out.Include = []string{"body"}
@@ -343,20 +342,20 @@ func subscription(s events.Subscription) *onboardingv1.EventSubscription {
 }
 
 // ListEventDeliveries lists deliveries.
-func (s *Events) ListEventDeliveries(
+func (s *RPC) ListEventDeliveries(
 	ctx context.Context, in *onboardingv1.ListEventDeliveriesRequest,
 ) (*onboardingv1.ListEventDeliveriesResponse, error) {
 	of := []string{"", queue.StatusPending, queue.StatusProcessing, queue.StatusCompleted, queue.StatusFailed}
 	if !slices.Contains(of, in.GetStatus()) {
-		return nil, invalid("status must be pending, processing, completed or failed")
+		return nil, request.Invalid("status must be pending, processing, completed or failed")
 	}
-	wanted, before, err := page(in)
+	wanted, before, err := request.Page(in)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.Deliveries().List(ctx, queue.Filter{OrgID: org(ctx), Status: in.GetStatus(), Before: before, Limit: wanted + 1})
+	found, err := s.Store.Deliveries().List(ctx, queue.Filter{OrgID: request.Org(ctx), Status: in.GetStatus(), Before: before, Limit: wanted + 1})
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.ListEventDeliveriesResponse{}
 	if len(found) > wanted {
@@ -370,18 +369,18 @@ func (s *Events) ListEventDeliveries(
 }
 
 // ReplayEventDelivery makes a failed delivery due again.
-func (s *Events) ReplayEventDelivery(
+func (s *RPC) ReplayEventDelivery(
 	ctx context.Context, in *onboardingv1.ReplayEventDeliveryRequest,
 ) (*onboardingv1.ReplayEventDeliveryResponse, error) {
-	if err := validID("delivery_id", in.GetDeliveryId()); err != nil {
+	if err := request.ID("delivery_id", in.GetDeliveryId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Store.ReplayDelivery(ctx, org(ctx), in.GetDeliveryId(), s.Now())
+	r, err := s.Store.ReplayDelivery(ctx, request.Org(ctx), in.GetDeliveryId(), s.Now())
 	if status, ok := errors.AsType[*queue.StatusError](err); ok {
-		return nil, refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_DELIVERY_STATUS, status.Error(), 0)
+		return nil, request.Refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_DELIVERY_STATUS, status.Error(), 0)
 	}
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	s.Wake()
 	return &onboardingv1.ReplayEventDeliveryResponse{Delivery: delivery(r)}, nil
@@ -393,6 +392,6 @@ func delivery(r queue.Row) *onboardingv1.EventDelivery {
 	return &onboardingv1.EventDelivery{
 		DeliveryId: r.ID, SubscriptionId: r.Extra[0], EventId: eventID, Type: r.Extra[2], Seq: seq, Status: r.Status,
 		Attempts: int32(r.Attempts), MaxAttempts: int32(r.MaxAttempts), //nolint:gosec // both are integers of Postgres
-		NextAttemptAt: moment(r.DueAt), ErrorMessage: r.ErrorMessage, CreatedAt: timestamppb.New(r.CreatedAt), ProcessedAt: moment(r.ProcessedAt),
+		NextAttemptAt: request.StampOf(r.DueAt), ErrorMessage: r.ErrorMessage, CreatedAt: timestamppb.New(r.CreatedAt), ProcessedAt: request.StampOf(r.ProcessedAt),
 	}
 }

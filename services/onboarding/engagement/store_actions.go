@@ -1,4 +1,4 @@
-package postgres
+package engagement
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
@@ -20,7 +19,7 @@ values (@id, @org, @profile, @cause, @action, @category, @source, @happened, @an
 on conflict on constraint engagement_actions_once do nothing`
 
 // keepAction queues the first statement of its transaction: of two of one cause the second waits for the first, and is a conflict then.
-func keepAction(batch *pgx.Batch, c engagement.Change) error {
+func keepAction(batch *pgx.Batch, c Change) error {
 	answer, err := json.Marshal(c.Act.Answer)
 	if err != nil {
 		return fmt.Errorf("encode an answer: %w", err)
@@ -45,7 +44,7 @@ where p.org_id = @org and p.id = @profile and p.onboarding_tier_progress = @was_
   and p.onboarding_tips_enabled <> @was_tips_off and (p.magic_moment_at is null or not @magic)`
 
 // advance queues what an action changes of its person, if anything.
-func advance(batch *pgx.Batch, c engagement.Change) error {
+func advance(batch *pgx.Batch, c Change) error {
 	expenses := 0
 	if c.Act.Expense() {
 		expenses = 1
@@ -70,7 +69,7 @@ select count(*) from engagement_actions
 where org_id = $1 and profile_id = $2 and action = $3 and category = $4 and occurred_at >= $5 and occurred_at < $6`
 
 // ExpensesIn counts the expenses of a person in a category, in any case, from an instant until another.
-func (s *Engagement) ExpensesIn(ctx context.Context, v engagement.View, category string, from, until time.Time) (n int, err error) {
+func (s *Store) ExpensesIn(ctx context.Context, v View, category string, from, until time.Time) (n int, err error) {
 	row := s.pool.QueryRow(ctx, sqlExpensesIn, v.OrgID, v.ProfileID, rules.AddExpense, strings.ToLower(category), from, until)
 	if err := row.Scan(&n); err != nil {
 		return 0, fmt.Errorf("count expenses: %w", err)

@@ -1,4 +1,4 @@
-package postgres
+package goals
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/goals"
 )
 
 // sqlGoalGauges looks for what waits for us among the goals that are due for longest, as many as one listing of overdue ones reads: a
@@ -22,11 +21,11 @@ select
      where a.published_at is null and a.lease_until <= @now and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
 
 // Gauges are how the goals of all organisations stand that ctx may see.
-func (s *Goals) Gauges(ctx context.Context, now time.Time) (goals.Gauges, error) {
+func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
 	var dueAt, writtenAt *time.Time
 	err := s.pool.QueryRow(ctx, sqlGoalGauges, postgres.Args{"now": now, "reach": goalReach}).Scan(&dueAt, &writtenAt)
 	if err != nil {
-		return goals.Gauges{}, fmt.Errorf("see how the goals stand: %w", err)
+		return Gauges{}, fmt.Errorf("see how the goals stand: %w", err)
 	}
-	return goals.Gauges{Lag: since(dueAt, now), OldestAlarm: since(writtenAt, now)}, nil
+	return Gauges{Lag: postgres.Age(dueAt, now), OldestAlarm: postgres.Age(writtenAt, now)}, nil
 }

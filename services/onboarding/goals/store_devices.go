@@ -1,4 +1,4 @@
-package postgres
+package goals
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/erasure"
 )
 
 const sqlDevices = `
@@ -25,16 +25,16 @@ type deviceRow struct {
 	CreatedAt   time.Time
 }
 
-func devicesWhere(ctx context.Context, db postgres.DB, where string, args postgres.Args) ([]goals.Device, error) {
+func devicesWhere(ctx context.Context, db postgres.DB, where string, args postgres.Args) ([]Device, error) {
 	rows, err := db.Query(ctx, sqlDevices+where, args)
 	if err != nil {
 		return nil, fmt.Errorf("read devices: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (goals.Device, error) {
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Device, error) {
 		r, err := pgx.RowToStructByName[deviceRow](row)
-		return goals.Device{
-			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Name: r.Name, Kind: goals.Kind(r.Kind), Epoch: r.Epoch, Online: r.Online,
-			ConnectedAt: orZero(r.ConnectedAt), CreatedAt: r.CreatedAt,
+		return Device{
+			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Name: r.Name, Kind: Kind(r.Kind), Epoch: r.Epoch, Online: r.Online,
+			ConnectedAt: postgres.TimeOf(r.ConnectedAt), CreatedAt: r.CreatedAt,
 		}, err
 	})
 	if err != nil {
@@ -44,7 +44,7 @@ func devicesWhere(ctx context.Context, db postgres.DB, where string, args postgr
 }
 
 // Devices lists the devices of a person, or of all that ctx may see, newest first, without their configurations.
-func (s *Goals) Devices(ctx context.Context, profileID, before string, limit int, now time.Time) ([]goals.Device, error) {
+func (s *Store) Devices(ctx context.Context, profileID, before string, limit int, now time.Time) ([]Device, error) {
 	return devicesWhere(ctx, s.pool, `(@profile = '' or d.profile_id = nullif(@profile, '')::uuid)
   and (@before = '' or d.id < nullif(@before, '')::uuid) order by d.id desc limit @limit`,
 		postgres.Args{"profile": profileID, "before": before, "limit": limit, "now": now})
@@ -58,8 +58,8 @@ insert into devices (id, org_id, profile_id, name, kind, token_hash, configurati
 values (@device, @org, @profile, @name, 'stream', @hash, @configuration, @at, @at)`
 )
 
-// RegisterDevice stores a device. goals.ErrNoOwner, erasure.ErrBegun, goals.ErrExists, and goals.ErrInvalid for one too many.
-func (s *Goals) RegisterDevice(ctx context.Context, d goals.Device, tokenHash []byte) error {
+// RegisterDevice stores a device. ErrNoOwner, erasure.ErrBegun, ErrExists, and ErrInvalid for one too many.
+func (s *Store) RegisterDevice(ctx context.Context, d Device, tokenHash []byte) error {
 	args := postgres.Args{
 		"device": d.ID, "org": d.OrgID, "profile": d.ProfileID, "name": d.Name, "hash": tokenHash, "configuration": []byte(d.Configuration),
 		"at": d.CreatedAt,
@@ -70,23 +70,23 @@ func (s *Goals) RegisterDevice(ctx context.Context, d goals.Device, tokenHash []
 		case err != nil:
 			return fmt.Errorf("lock a device's owner: %w", err)
 		case tag.RowsAffected() == 0:
-			return goals.ErrNoOwner
+			return ErrNoOwner
 		}
-		if err := notBegun(ctx, tx, d.ProfileID); err != nil {
+		if err := erasure.NotBegun(ctx, tx, d.ProfileID); err != nil {
 			return err
 		}
 		var count int
 		if err := tx.QueryRow(ctx, sqlCountDevices, args).Scan(&count); err != nil {
 			return fmt.Errorf("count devices: %w", err)
 		}
-		if count >= goals.MaxDevices {
-			return fmt.Errorf("%w: the person has %d devices, which is as many as there may be", goals.ErrInvalid, goals.MaxDevices)
+		if count >= MaxDevices {
+			return fmt.Errorf("%w: the person has %d devices, which is as many as there may be", ErrInvalid, MaxDevices)
 		}
 		_, err = tx.Exec(ctx, sqlRegisterDevice, args)
 		return err
 	})
 	if postgres.IsUniqueViolation(err, "devices_one_name") {
-		return goals.ErrExists
+		return ErrExists
 	}
 	return err
 }
@@ -103,10 +103,10 @@ update devices set token_hash = @hash, epoch = epoch + 1, node_id = null, update
 update devices set deleted_at = coalesce(deleted_at, @at), epoch = epoch + 1, node_id = null, updated_at = @at where ` + ofCaller
 )
 
-// RotateDevice replaces a device's token, and ends its stream on whatever node it is. goals.ErrNoDevice.
-func (s *Goals) RotateDevice(
-	ctx context.Context, c goals.Caller, deviceID string, tokenHash []byte, at time.Time,
-) (d goals.Device, err error) {
+// RotateDevice replaces a device's token, and ends its stream on whatever node it is. ErrNoDevice.
+func (s *Store) RotateDevice(
+	ctx context.Context, c Caller, deviceID string, tokenHash []byte, at time.Time,
+) (d Device, err error) {
 	args := postgres.Args{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "hash": tokenHash, "at": at, "now": at}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, sqlRotateDevice, args)
@@ -114,7 +114,7 @@ func (s *Goals) RotateDevice(
 		case err != nil:
 			return fmt.Errorf("rotate a device: %w", err)
 		case tag.RowsAffected() == 0:
-			return goals.ErrNoDevice
+			return ErrNoDevice
 		}
 		found, err := devicesWhere(ctx, tx, `d.id = @device`, args)
 		if err != nil {
@@ -126,8 +126,8 @@ func (s *Goals) RotateDevice(
 	return d, err
 }
 
-// RemoveDevice deletes a device, ends its stream and fails its open goals, and says how many; again it changes nothing. goals.ErrNoDevice.
-func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID string, at time.Time) (failed int, err error) {
+// RemoveDevice deletes a device, ends its stream and fails its open goals, and says how many; again it changes nothing. ErrNoDevice.
+func (s *Store) RemoveDevice(ctx context.Context, c Caller, deviceID string, at time.Time) (failed int, err error) {
 	args := postgres.Args{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "at": at}
 	err = s.andNotify(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, sqlRemoveDevice, args)
@@ -135,9 +135,9 @@ func (s *Goals) RemoveDevice(ctx context.Context, c goals.Caller, deviceID strin
 		case err != nil:
 			return fmt.Errorf("remove a device: %w", err)
 		case tag.RowsAffected() == 0:
-			return goals.ErrNoDevice
+			return ErrNoDevice
 		}
-		failed, err = failAll(ctx, tx, deviceID, goals.ReasonRemoved, c.Actor, at)
+		failed, err = failAll(ctx, tx, deviceID, ReasonRemoved, c.Actor, at)
 		return err
 	})
 	return failed, err
@@ -158,14 +158,14 @@ returning org_id::text, profile_id::text, epoch`
 	sqlOpenRuns = `select run_id::text from goals where device_id = @device and status = 'running'`
 )
 
-// Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. goals.ErrToken; goals.ErrOvertaken when a
+// Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. ErrToken; ErrOvertaken when a
 // stream has it that was opened later.
-func (s *Goals) Connect(
-	ctx context.Context, nodeID string, hello goals.Hello, tokenHash []byte, opened time.Time,
-) (c goals.Connection, err error) {
+func (s *Store) Connect(
+	ctx context.Context, nodeID string, hello Hello, tokenHash []byte, opened time.Time,
+) (c Connection, err error) {
 	args := postgres.Args{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": opened}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		c = goals.Connection{DeviceID: hello.DeviceID}
+		c = Connection{DeviceID: hello.DeviceID}
 		err := tx.QueryRow(ctx, sqlConnectDevice, args).Scan(&c.OrgID, &c.ProfileID, &c.Epoch)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
@@ -190,15 +190,15 @@ func notConnected(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
 		return fmt.Errorf("check a device's token: %w", err)
 	}
 	if overtaken {
-		return goals.ErrOvertaken
+		return ErrOvertaken
 	}
-	return goals.ErrToken
+	return ErrToken
 }
 
 const sqlDisconnectDevice = `update devices set node_id = null, updated_at = @at where id = @device and node_id = @node and epoch = @epoch`
 
 // Disconnect takes a device from a node, unless a newer stream has it.
-func (s *Goals) Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error {
+func (s *Store) Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error {
 	_, err := s.pool.Exec(ctx, sqlDisconnectDevice, postgres.Args{"node": nodeID, "device": deviceID, "epoch": epoch, "at": at})
 	if err != nil {
 		return fmt.Errorf("disconnect a device: %w", err)
@@ -218,7 +218,7 @@ delete from device_nodes where id in (
 )
 
 // Renew extends the lease of a node, and deletes what nodes have left that are long gone.
-func (s *Goals) Renew(ctx context.Context, nodeID string, until, now time.Time) error {
+func (s *Store) Renew(ctx context.Context, nodeID string, until, now time.Time) error {
 	args := postgres.Args{"node": nodeID, "until": until, "now": now}
 	if _, err := s.pool.Exec(ctx, sqlRenewNode, args); err != nil {
 		return fmt.Errorf("renew a node: %w", err)
@@ -230,7 +230,7 @@ func (s *Goals) Renew(ctx context.Context, nodeID string, until, now time.Time) 
 }
 
 // Retire takes all devices from a node that ends, and its lease.
-func (s *Goals) Retire(ctx context.Context, nodeID string, at time.Time) error {
+func (s *Store) Retire(ctx context.Context, nodeID string, at time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		args := postgres.Args{"node": nodeID, "at": at}
 		for _, sql := range []string{
@@ -247,7 +247,7 @@ func (s *Goals) Retire(ctx context.Context, nodeID string, at time.Time) error {
 const sqlHeldDevices = `select id::text as device_id, epoch from devices where node_id = @node`
 
 // Held are the devices that a node has by their rows.
-func (s *Goals) Held(ctx context.Context, nodeID string) (map[string]int64, error) {
+func (s *Store) Held(ctx context.Context, nodeID string) (map[string]int64, error) {
 	rows, err := s.pool.Query(ctx, sqlHeldDevices, postgres.Args{"node": nodeID})
 	if err != nil {
 		return nil, fmt.Errorf("read held devices: %w", err)
@@ -278,12 +278,12 @@ join devices d on d.id = g.device_id
 where d.node_id = @node`
 
 // Calls are what a node is to do for its devices, for each at most one goal to begin or one run to stop.
-func (s *Goals) Calls(ctx context.Context, nodeID string, now time.Time) ([]goals.Call, error) {
-	rows, err := s.pool.Query(ctx, sqlCalls, postgres.Args{"node": nodeID, "window": now.Add(-goals.CallWindow)})
+func (s *Store) Calls(ctx context.Context, nodeID string, now time.Time) ([]Call, error) {
+	rows, err := s.pool.Query(ctx, sqlCalls, postgres.Args{"node": nodeID, "window": now.Add(-CallWindow)})
 	if err != nil {
 		return nil, fmt.Errorf("read calls: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[goals.Call])
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Call])
 	if err != nil {
 		return nil, fmt.Errorf("read calls: %w", err)
 	}
@@ -303,43 +303,43 @@ var (
 		set: `status = 'running', run_id = @run::uuid, started_at = @at, heard_at = @at, offered_at = @at`,
 		where: `g.id = @goal and g.device_id = @device and g.status = 'scheduled' and g.called_at >= @window and n.lease_until > @now
         and not exists (select from goals r where r.device_id = g.device_id and r.status = 'running')`,
-		from: goals.Scheduled, event: "offered", tells: eventGoalStarted,
+		from: Scheduled, event: "offered", tells: eventGoalStarted,
 	}
 	offerAgain = goalChange{
-		set: `offered_at = @at, heard_at = @at`, where: ofRun + ` and g.acknowledged_at is null`, from: goals.Running, event: "offered",
+		set: `offered_at = @at, heard_at = @at`, where: ofRun + ` and g.acknowledged_at is null`, from: Running, event: "offered",
 	}
 	acknowledgeRun = goalChange{
-		set: `acknowledged_at = @at, heard_at = @at`, where: ofRun + ` and g.acknowledged_at is null`, from: goals.Running, event: "acknowledged",
+		set: `acknowledged_at = @at, heard_at = @at`, where: ofRun + ` and g.acknowledged_at is null`, from: Running, event: "acknowledged",
 	}
 )
 
-// Begin begins a goal that was called, on the device of a stream that still has it. goals.ErrReplaced when it does not, goals.ErrConflict
+// Begin begins a goal that was called, on the device of a stream that still has it. ErrReplaced when it does not, ErrConflict
 // when the goal has moved, or another one runs.
-func (s *Goals) Begin(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (o goals.Offer, err error) {
-	args := postgres.Args{"goal": c.GoalID, "window": at.Add(-goals.CallWindow)}
+func (s *Store) Begin(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (o Offer, err error) {
+	args := postgres.Args{"goal": c.GoalID, "window": at.Add(-CallWindow)}
 	err = s.andNotify(ctx, func(tx pgx.Tx) (err error) {
 		o, err = offer(ctx, tx, offerGoal, nodeID, c, runID, at, args)
 		return err
 	})
 	if postgres.IsUniqueViolation(err, "goals_one_running") {
-		return goals.Offer{}, goals.ErrConflict
+		return Offer{}, ErrConflict
 	}
 	return o, err
 }
 
-// OfferAgain returns the offer of a run that the device has never seen. goals.ErrReplaced as of Begin; goals.ErrForgotten when the device
-// has acknowledged it, goals.ErrConflict when it has ended.
-func (s *Goals) OfferAgain(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (o goals.Offer, err error) {
+// OfferAgain returns the offer of a run that the device has never seen. ErrReplaced as of Begin; ErrForgotten when the device
+// has acknowledged it, ErrConflict when it has ended.
+func (s *Store) OfferAgain(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (o Offer, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		o, err = offer(ctx, tx, offerAgain, nodeID, c, runID, at, postgres.Args{})
-		if !errors.Is(err, goals.ErrConflict) {
+		if !errors.Is(err, ErrConflict) {
 			return err
 		}
 		_, open := oneGoal(ctx, tx, ofRun, postgres.Args{"run": runID, "device": c.DeviceID})
 		switch {
 		case open == nil:
-			return goals.ErrForgotten
-		case errors.Is(open, goals.ErrNoGoal):
+			return ErrForgotten
+		case errors.Is(open, ErrNoGoal):
 			return err
 		}
 		return open
@@ -348,14 +348,14 @@ func (s *Goals) OfferAgain(ctx context.Context, nodeID string, c goals.Call, run
 }
 
 func offer(
-	ctx context.Context, tx pgx.Tx, change goalChange, nodeID string, c goals.Call, runID string, at time.Time, args postgres.Args,
-) (o goals.Offer, err error) {
+	ctx context.Context, tx pgx.Tx, change goalChange, nodeID string, c Call, runID string, at time.Time, args postgres.Args,
+) (o Offer, err error) {
 	args["device"], args["node"], args["epoch"], args["run"] = c.DeviceID, nodeID, c.Epoch, runID
 	o.RunID = runID
 	err = tx.QueryRow(ctx, sqlHoldDevice, args).Scan(&o.Configuration)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return o, goals.ErrReplaced
+		return o, ErrReplaced
 	case err != nil:
 		return o, fmt.Errorf("hold a device: %w", err)
 	}
@@ -374,16 +374,16 @@ update goals g set acknowledged_at = coalesce(g.acknowledged_at, @at), heard_at 
 where ` + ofRun
 
 // Acknowledge notes that the device has noted a run; it reports whether it was this call that did.
-func (s *Goals) Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error) {
+func (s *Store) Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error) {
 	err := acknowledgeRun.one(ctx, s.pool, at, "device:"+deviceID, "", postgres.Args{"device": deviceID, "run": runID})
-	if errors.Is(err, goals.ErrConflict) {
+	if errors.Is(err, ErrConflict) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
 // Hear notes that the device has spoken of a run that is open on it, which is as good as an acknowledgement, and reports whether it is.
-func (s *Goals) Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error) {
+func (s *Store) Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error) {
 	tag, err := s.pool.Exec(ctx, sqlHearRun, postgres.Args{"device": deviceID, "run": runID, "progress": progress, "at": at})
 	if err != nil {
 		return false, fmt.Errorf("hear of a run: %w", err)

@@ -1,4 +1,4 @@
-package server
+package goals
 
 import (
 	"context"
@@ -13,39 +13,39 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/request"
 )
 
 // RegisterDevice makes a device known.
-func (s *Goals) RegisterDevice(ctx context.Context, in *onboardingv1.RegisterDeviceRequest) (*onboardingv1.RegisterDeviceResponse, error) {
+func (s *RPC) RegisterDevice(ctx context.Context, in *onboardingv1.RegisterDeviceRequest) (*onboardingv1.RegisterDeviceResponse, error) {
 	ctx, c := s.caller(ctx)
-	d := goals.Device{OrgID: c.OrgID, ProfileID: in.GetProfileId(), Name: in.GetName(), Kind: goals.Kind(in.GetKind())}
+	d := Device{OrgID: c.OrgID, ProfileID: in.GetProfileId(), Name: in.GetName(), Kind: Kind(in.GetKind())}
 	if c.ProfileID != "" && d.ProfileID == "" {
 		d.ProfileID = c.ProfileID
 	}
 	if c.ProfileID != "" && d.ProfileID != c.ProfileID {
-		return nil, answer(errNotYours)
+		return nil, request.ErrNotTheirs
 	}
-	if err := validID("profile_id", d.ProfileID); err != nil {
+	if err := request.ID("profile_id", d.ProfileID); err != nil {
 		return nil, err
 	}
 	if given := in.GetConfiguration(); given != nil {
 		encoded, err := protojson.Marshal(given)
 		if err != nil {
-			return nil, invalid("configuration must be JSON")
+			return nil, request.Invalid("configuration must be JSON")
 		}
 		d.Configuration = encoded
 	}
 	registered, token, err := s.Devices.Register(ctx, d)
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	return &onboardingv1.RegisterDeviceResponse{Device: device(registered), Token: token}, nil
 }
 
 // ListDevices lists devices that the caller may see.
-func (s *Goals) ListDevices(ctx context.Context, in *onboardingv1.ListDevicesRequest) (*onboardingv1.ListDevicesResponse, error) {
-	wanted, before, err := page(in)
+func (s *RPC) ListDevices(ctx context.Context, in *onboardingv1.ListDevicesRequest) (*onboardingv1.ListDevicesResponse, error) {
+	wanted, before, err := request.Page(in)
 	if err != nil {
 		return nil, err
 	}
@@ -53,16 +53,16 @@ func (s *Goals) ListDevices(ctx context.Context, in *onboardingv1.ListDevicesReq
 	profile := in.GetProfileId()
 	if c.ProfileID != "" {
 		if profile != "" && profile != c.ProfileID {
-			return nil, answer(errNotYours)
+			return nil, request.ErrNotTheirs
 		}
 		profile = c.ProfileID
 	}
-	if profile != "" && !isID(profile) {
-		return nil, invalid("profile_id must be a UUID")
+	if profile != "" && !request.IsID(profile) {
+		return nil, request.Invalid("profile_id must be a UUID")
 	}
 	found, err := s.Store.Devices(ctx, profile, before, wanted+1, s.Now())
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	out := &onboardingv1.ListDevicesResponse{}
 	if len(found) > wanted {
@@ -76,54 +76,54 @@ func (s *Goals) ListDevices(ctx context.Context, in *onboardingv1.ListDevicesReq
 }
 
 // RotateDevice replaces the token of a device.
-func (s *Goals) RotateDevice(ctx context.Context, in *onboardingv1.RotateDeviceRequest) (*onboardingv1.RotateDeviceResponse, error) {
-	if err := validID("device_id", in.GetDeviceId()); err != nil {
+func (s *RPC) RotateDevice(ctx context.Context, in *onboardingv1.RotateDeviceRequest) (*onboardingv1.RotateDeviceResponse, error) {
+	if err := request.ID("device_id", in.GetDeviceId()); err != nil {
 		return nil, err
 	}
 	ctx, c := s.caller(ctx)
 	d, token, err := s.Devices.Rotate(ctx, c, in.GetDeviceId())
 	if err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	return &onboardingv1.RotateDeviceResponse{Device: device(d), Token: token}, nil
 }
 
 // DeleteDevice removes a device.
-func (s *Goals) DeleteDevice(ctx context.Context, in *onboardingv1.DeleteDeviceRequest) (*onboardingv1.DeleteDeviceResponse, error) {
-	if err := validID("device_id", in.GetDeviceId()); err != nil {
+func (s *RPC) DeleteDevice(ctx context.Context, in *onboardingv1.DeleteDeviceRequest) (*onboardingv1.DeleteDeviceResponse, error) {
+	if err := request.ID("device_id", in.GetDeviceId()); err != nil {
 		return nil, err
 	}
 	ctx, c := s.caller(ctx)
 	if err := s.Devices.Remove(ctx, c, in.GetDeviceId()); err != nil {
-		return nil, answerGoal(err)
+		return nil, goalError(err)
 	}
 	return &onboardingv1.DeleteDeviceResponse{}, nil
 }
 
-func device(d goals.Device) *onboardingv1.Device {
+func device(d Device) *onboardingv1.Device {
 	return &onboardingv1.Device{
 		DeviceId: d.ID, OrgId: d.OrgID, ProfileId: d.ProfileID, Name: d.Name, Kind: string(d.Kind), Online: d.Online,
-		ConnectedAt: orAbsent(d.ConnectedAt), CreatedAt: timestamppb.New(d.CreatedAt),
+		ConnectedAt: request.Stamp(d.ConnectedAt), CreatedAt: timestamppb.New(d.CreatedAt),
 	}
 }
 
 // ConnectDevice is the stream of one device.
-func (s *Goals) ConnectDevice(stream onboardingv1.GoalService_ConnectDeviceServer) error {
+func (s *RPC) ConnectDevice(stream onboardingv1.GoalService_ConnectDeviceServer) error {
 	if err := s.Hub.Connect(stream.Context(), deviceStream{s, stream}); err != nil {
-		return answerGoal(err)
+		return goalError(err)
 	}
 	return nil
 }
 
 // deviceStream is a stream of gRPC as the hub sees it.
 type deviceStream struct {
-	*Goals
+	*RPC
 
 	grpc onboardingv1.GoalService_ConnectDeviceServer
 }
 
 // Receive waits for the next frame; nil is one that is not known here.
-func (d deviceStream) Receive() (goals.Frame, error) {
+func (d deviceStream) Receive() (Frame, error) {
 	in, err := d.grpc.Recv()
 	if err != nil {
 		return nil, err
@@ -132,43 +132,43 @@ func (d deviceStream) Receive() (goals.Frame, error) {
 	case in.GetHello() != nil:
 		f := in.GetHello()
 		rpc.Annotate(d.grpc.Context(), slog.String("device_id", f.GetDeviceId()))
-		return goals.Hello{DeviceID: f.GetDeviceId(), Token: f.GetToken(), Client: f.GetClient()}, nil
+		return Hello{DeviceID: f.GetDeviceId(), Token: f.GetToken(), Client: f.GetClient()}, nil
 	case in.GetReport() != nil:
 		f := in.GetReport()
-		return goals.Report{RunID: f.GetRunId(), State: goals.RunState(f.GetState()), OK: f.GetOk(), Detail: f.GetDetail()}, nil
+		return Report{RunID: f.GetRunId(), State: RunState(f.GetState()), OK: f.GetOk(), Detail: f.GetDetail()}, nil
 	case in.GetAcknowledge() != nil:
-		return goals.Acknowledge{RunID: in.GetAcknowledge().GetRunId()}, nil
+		return Acknowledge{RunID: in.GetAcknowledge().GetRunId()}, nil
 	case in.GetProgress() != nil:
-		return goals.Progress{RunID: in.GetProgress().GetRunId(), Text: in.GetProgress().GetText()}, nil
+		return Progress{RunID: in.GetProgress().GetRunId(), Text: in.GetProgress().GetText()}, nil
 	case in.GetEnd() != nil:
 		f := in.GetEnd()
-		return goals.Ended{RunID: f.GetRunId(), OK: f.GetOk(), Detail: f.GetDetail()}, nil
+		return Ended{RunID: f.GetRunId(), OK: f.GetOk(), Detail: f.GetDetail()}, nil
 	case in.GetGoal() != nil:
 		f := in.GetGoal()
-		return goals.Said{Key: f.GetKey(), Goal: f.GetGoal(), Source: f.GetSource(), Zone: f.GetTimeZone()}, nil
+		return Said{Key: f.GetKey(), Goal: f.GetGoal(), Source: f.GetSource(), Zone: f.GetTimeZone()}, nil
 	}
 	return nil, nil //nolint:nilnil // the hub refuses it
 }
 
 // Send sends a command.
-func (d deviceStream) Send(c goals.Command) error { return d.grpc.Send(d.command(c)) }
+func (d deviceStream) Send(c Command) error { return d.grpc.Send(d.command(c)) }
 
-func (d deviceStream) command(c goals.Command) *onboardingv1.ConnectDeviceResponse {
+func (d deviceStream) command(c Command) *onboardingv1.ConnectDeviceResponse {
 	out := &onboardingv1.ConnectDeviceResponse{}
 	switch c := c.(type) {
-	case goals.Welcome:
+	case Welcome:
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Welcome{Welcome: &onboardingv1.DeviceWelcome{
 			Epoch: c.Epoch, Runs: c.Runs, RunLeaseSeconds: int64(c.RunLease.Seconds()),
 		}}
-	case goals.Offer:
+	case Offer:
 		configuration := &structpb.Struct{}
 		_ = protojson.Unmarshal(c.Configuration, configuration) // it was encoded from one
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Offer{Offer: &onboardingv1.DeviceOffer{
 			RunId: c.RunID, GoalId: c.GoalID, Goal: c.Goal, ScheduledFor: timestamppb.New(c.ScheduledFor), Configuration: configuration,
 		}}
-	case goals.StopRun:
+	case StopRun:
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Stop{Stop: &onboardingv1.DeviceStop{RunId: c.RunID}}
-	case goals.Answer:
+	case Answer:
 		given := &onboardingv1.DeviceGoalAnswer{Key: c.Key}
 		if c.Err == nil {
 			given.Goal = d.goal(c.Goal)
@@ -176,9 +176,9 @@ func (d deviceStream) command(c goals.Command) *onboardingv1.ConnectDeviceRespon
 			given.Reason, given.Message = inWords(c.Err)
 		}
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Goal{Goal: given}
-	case goals.Reconnect:
+	case Reconnect:
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Reconnect{Reconnect: &onboardingv1.DeviceReconnect{AfterMs: c.After.Milliseconds()}}
-	case goals.Refusal:
+	case Refusal:
 		reason, message := inWords(c.Err)
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Error{Error: &onboardingv1.DeviceError{Reason: reason, Message: message}}
 	}
@@ -188,7 +188,7 @@ func (d deviceStream) command(c goals.Command) *onboardingv1.ConnectDeviceRespon
 // inWords is an error for a device. One that is not for callers is ours, and may pass.
 func inWords(err error) (reason, message string) {
 	refusal := (*rpc.Error)(nil)
-	if !errors.As(answerGoal(err), &refusal) {
+	if !errors.As(goalError(err), &refusal) {
 		refusal = &rpc.Error{Code: codes.Unavailable, Reason: onboardingv1.Reason_REASON_UNAVAILABLE.String(), Message: "try again"}
 	}
 	return strings.TrimPrefix(refusal.Reason, "REASON_"), refusal.Message

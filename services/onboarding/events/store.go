@@ -1,4 +1,4 @@
-package postgres
+package events
 
 import (
 	"context"
@@ -12,24 +12,23 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/onboarding/events"
 )
 
-// Events is the log of what happened, its subscriptions and their deliveries.
-type Events struct {
+// Store keeps the log, its subscriptions and their deliveries.
+type Store struct {
 	pool       postgres.DB
 	deliveries *queue.Queue
 }
 
-// Events is the part of the store that tells the host application.
-func (s *Store) Events() *Events {
-	return &Events{pool: s.pool, deliveries: queue.NewQueue(s.pool, queue.Table{
-		Name: events.DeliveriesTable, Extra: []string{"subscription_id", "seq", "type"},
+// NewStore returns a store on an open pool.
+func NewStore(pool postgres.DB) *Store {
+	return &Store{pool: pool, deliveries: queue.NewQueue(pool, queue.Table{
+		Name: DeliveriesTable, Extra: []string{"subscription_id", "seq", "type"},
 	})}
 }
 
 // Deliveries is the queue of deliveries.
-func (s *Events) Deliveries() *queue.Queue { return s.deliveries }
+func (s *Store) Deliveries() *queue.Queue { return s.deliveries }
 
 const (
 	sqlLead = `
@@ -89,7 +88,7 @@ from (select max(seq) as seq, max(recorded_at) as at from numbered) n where exis
 )
 
 // Lead implements the lease of the sequencer.
-func (s *Events) Lead(ctx context.Context, token string, now, until time.Time) (done []int64, leads bool, err error) {
+func (s *Store) Lead(ctx context.Context, token string, now, until time.Time) (done []int64, leads bool, err error) {
 	err = s.pool.QueryRow(ctx, sqlLead, postgres.Args{"token": token, "now": now, "until": until}).Scan(&done)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, false, nil
@@ -98,7 +97,7 @@ func (s *Events) Lead(ctx context.Context, token string, now, until time.Time) (
 }
 
 // Want has the types be written that are kept or subscribed to, and no others of those that are known.
-func (s *Events) Want(ctx context.Context, known []string, keepAll bool) (wanted []string, err error) {
+func (s *Store) Want(ctx context.Context, known []string, keepAll bool) (wanted []string, err error) {
 	rows, err := s.pool.Query(ctx, sqlWant, postgres.Args{"known": known, "all": keepAll})
 	if err == nil {
 		wanted, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -106,18 +105,18 @@ func (s *Events) Want(ctx context.Context, known []string, keepAll bool) (wanted
 	return wanted, wrap("choose the types of events", err)
 }
 
-// Record moves committed rows of the outbox to the log; events.ErrLost.
-func (s *Events) Record(ctx context.Context, token string, now time.Time, limit int) (n int, err error) {
+// Record moves committed rows of the outbox to the log; ErrLost.
+func (s *Store) Record(ctx context.Context, token string, now time.Time, limit int) (n int, err error) {
 	var leads int
 	err = s.pool.QueryRow(ctx, sqlRecord, postgres.Args{"token": token, "now": now, "limit": limit}).Scan(&leads, &n)
 	if err == nil && leads == 0 {
-		return 0, events.ErrLost
+		return 0, ErrLost
 	}
 	return n, wrap("record events", err)
 }
 
-// RecordIncoming adds messaging's events to the log, and notes their rows, so that messaging is told to forget them; events.ErrLost.
-func (s *Events) RecordIncoming(ctx context.Context, token string, incoming []events.Incoming, now time.Time) error {
+// RecordIncoming adds messaging's events to the log, and notes their rows, so that messaging is told to forget them; ErrLost.
+func (s *Store) RecordIncoming(ctx context.Context, token string, incoming []Incoming, now time.Time) error {
 	n := len(incoming)
 	rows, at, data := make([]int64, n), make([]time.Time, n), make([]string, n)
 	ids, orgs, types, profiles, phones, causes := texts(n), texts(n), texts(n), texts(n), texts(n), texts(n)
@@ -130,7 +129,7 @@ func (s *Events) RecordIncoming(ctx context.Context, token string, incoming []ev
 		"at": at, "causes": causes, "data": data,
 	})
 	if err == nil && tag.RowsAffected() == 0 {
-		return events.ErrLost
+		return ErrLost
 	}
 	return wrap("record events of messaging", err)
 }
@@ -138,7 +137,7 @@ func (s *Events) RecordIncoming(ctx context.Context, token string, incoming []ev
 func texts(n int) []string { return make([]string, n) }
 
 // LastSeq is the last number of the log.
-func (s *Events) LastSeq(ctx context.Context) (seq int64, err error) {
+func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	return seq, wrap("read the log of events", s.pool.QueryRow(ctx, sqlLastSeq).Scan(&seq))
 }
 
@@ -161,10 +160,10 @@ from (select count(*) as n, max(seq) as last from looked) l left join (chosen jo
 order by e.seq`
 )
 
-// Read reads the log of an organisation behind a number, and returns up to where it has looked. A *events.DeletedError when it misses some,
-// events.ErrAhead when the log does not go so far; 0 begins with the oldest there is.
-func (s *Events) Read(ctx context.Context, orgID string, after int64, types []string, limit int) (
-	found []events.Event, next int64, err error,
+// Read reads the log of an organisation behind a number, and returns up to where it has looked. A *DeletedError when it misses some,
+// ErrAhead when the log does not go so far; 0 begins with the oldest there is.
+func (s *Store) Read(ctx context.Context, orgID string, after int64, types []string, limit int) (
+	found []Event, next int64, err error,
 ) {
 	args := postgres.Args{"org": orgID, "after": after, "types": types, "limit": limit, "looked": maxLooked}
 	var last, deleted int64
@@ -172,10 +171,10 @@ func (s *Events) Read(ctx context.Context, orgID string, after int64, types []st
 		return nil, 0, fmt.Errorf("read the log of events: %w", err)
 	}
 	if after > last {
-		return nil, 0, events.ErrAhead
+		return nil, 0, ErrAhead
 	}
 	if after > 0 && after < deleted {
-		return nil, 0, &events.DeletedError{UpTo: deleted}
+		return nil, 0, &DeletedError{UpTo: deleted}
 	}
 	rows, err := s.pool.Query(ctx, sqlLog, args)
 	if err != nil {
@@ -183,10 +182,10 @@ func (s *Events) Read(ctx context.Context, orgID string, after int64, types []st
 	}
 	var looked int
 	var lookedTo int64
-	found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e events.Event, err error) {
+	found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
 		var at *time.Time
 		err = row.Scan(&looked, &lookedTo, &e.Seq, &e.ID, &e.Type, &e.Subject, &at, &e.CausationID, &e.Data)
-		e.OrgID, e.Time = orgID, orZero(at)
+		e.OrgID, e.Time = orgID, postgres.TimeOf(at)
 		return e, err
 	})
 	switch {
@@ -221,7 +220,7 @@ from events where org_id = @org and seq > @after order by seq limit @limit`
 	sqlDeliveries = `
 insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, max_attempts, next_retry_at, created_at,
     updated_at, status, subscription_id, seq, type)
-select u.id, @org, u.key, '` + events.DeliveryType + `', u.subject, u.payload, @tries, @at, @at, @at, 'pending', @subscription,
+select u.id, @org, u.key, '` + DeliveryType + `', u.subject, u.payload, @tries, @at, @at, @at, 'pending', @subscription,
     u.seq, u.type
 from unnest(@ids::uuid[], @keys::text[], @subjects::text[], @payloads::jsonb[], @seqs::bigint[], @types::text[])
     u (id, key, subject, payload, seq, type)
@@ -231,7 +230,7 @@ on conflict (org_id, idempotency_key) do nothing`
 )
 
 // Behind are the active subscriptions for which there is something in the log.
-func (s *Events) Behind(ctx context.Context) (ids []string, err error) {
+func (s *Store) Behind(ctx context.Context) (ids []string, err error) {
 	rows, err := s.pool.Query(ctx, sqlBehind)
 	if err == nil {
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -241,9 +240,9 @@ func (s *Events) Behind(ctx context.Context) (ids []string, err error) {
 
 // FanOut makes deliveries of what is next for a subscription, and moves its cursor with them; more says that there is room and reason for
 // others.
-func (s *Events) FanOut(ctx context.Context, id string, limit, open int, now time.Time) (made int, more bool, err error) {
+func (s *Store) FanOut(ctx context.Context, id string, limit, open int, now time.Time) (made int, more bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		sub, waiting := events.Subscription{ID: id}, 0
+		sub, waiting := Subscription{ID: id}, 0
 		err := tx.QueryRow(ctx, sqlTakeSubscription, postgres.Args{"id": id, "open": open}).Scan(&sub.OrgID, &sub.Cursor, &sub.Types, &waiting)
 		if errors.Is(err, pgx.ErrNoRows) || err == nil && waiting >= open {
 			return nil // it is paused or gone, or has enough to do
@@ -256,7 +255,7 @@ func (s *Events) FanOut(ctx context.Context, id string, limit, open int, now tim
 		if err != nil {
 			return err
 		}
-		next, err := pgx.CollectRows(rows, pgx.RowToStructByPos[events.Event])
+		next, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Event])
 		if err != nil || len(next) == 0 {
 			return err
 		}
@@ -276,7 +275,7 @@ func (s *Events) FanOut(ctx context.Context, id string, limit, open int, now tim
 }
 
 // deliveryArgs are the deliveries of those events that the subscription wants.
-func deliveryArgs(sub events.Subscription, next []events.Event, now time.Time) (postgres.Args, error) {
+func deliveryArgs(sub Subscription, next []Event, now time.Time) (postgres.Args, error) {
 	var ids, keys, subjects, payloads, types []string
 	var seqs []int64
 	for _, e := range next {
@@ -292,13 +291,13 @@ func deliveryArgs(sub events.Subscription, next []events.Event, now time.Time) (
 	}
 	return postgres.Args{
 		"org": sub.OrgID, "subscription": sub.ID, "ids": ids, "keys": keys, "subjects": subjects, "payloads": payloads, "types": types,
-		"seqs": seqs, "tries": events.Tries, "at": now,
+		"seqs": seqs, "tries": Tries, "at": now,
 	}, nil
 }
 
 // deliveryID is a UUIDv7 that sorts as the log does: the queue keeps the order of a subject by it, whichever process made the delivery, and
 // also when it is made again. It counts up within the millisecond of the event's record (RFC 9562, 6.2, method 1).
-func deliveryID(e events.Event) string {
+func deliveryID(e Event) string {
 	id := uuid.New()                                                                                 // for its random end
 	at, seq, end := uint64(e.RecordedAt.UnixMilli()), uint64(e.Seq), binary.BigEndian.Uint32(id[8:]) //nolint:gosec // neither is negative
 	binary.BigEndian.PutUint64(id[:8], at<<16|0x7000|seq>>20&0xfff)
@@ -338,7 +337,7 @@ select case when count(*) = @limit and bool_and(recorded_at < @before) then max(
 )
 
 // Pause pauses an active subscription, and puts what waits for it back to the log; it reports whether it was active.
-func (s *Events) Pause(ctx context.Context, id, reason string, now time.Time) (paused bool, err error) {
+func (s *Store) Pause(ctx context.Context, id, reason string, now time.Time) (paused bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		args := postgres.Args{"id": id, "reason": reason, "at": now}
 		tag, err := tx.Exec(ctx, sqlLockActive, args)
@@ -353,7 +352,7 @@ func (s *Events) Pause(ctx context.Context, id, reason string, now time.Time) (p
 }
 
 // Late are the active subscriptions for which there are events that were recorded before an instant.
-func (s *Events) Late(ctx context.Context, before time.Time) (ids []string, err error) {
+func (s *Store) Late(ctx context.Context, before time.Time) (ids []string, err error) {
 	rows, err := s.pool.Query(ctx, sqlLate, postgres.Args{"before": before})
 	if err == nil {
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -362,7 +361,7 @@ func (s *Events) Late(ctx context.Context, before time.Time) (ids []string, err 
 }
 
 // Forget deletes a batch of old events, notes up to where, and says where the next batch begins; 0 when there is none.
-func (s *Events) Forget(ctx context.Context, before, forSubscribers time.Time, after int64, limit int) (next int64, n int, err error) {
+func (s *Store) Forget(ctx context.Context, before, forSubscribers time.Time, after int64, limit int) (next int64, n int, err error) {
 	err = s.pool.QueryRow(ctx, sqlForgetEvents, postgres.Args{
 		"before": before, "before_for_subscribers": forSubscribers, "after": after, "limit": limit,
 	}).Scan(&next, &n)
@@ -378,14 +377,14 @@ select (select time from event_outbox order by id limit 1), (select count(*) fro
         where s.status = 'active')`
 
 // Gauges are how the log stands.
-func (s *Events) Gauges(ctx context.Context, now time.Time) (events.Gauges, error) {
+func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
 	var oldest, behind *time.Time
 	var active, paused int64
 	if err := s.pool.QueryRow(ctx, sqlEventGauges).Scan(&oldest, &active, &paused, &behind); err != nil {
-		return events.Gauges{}, fmt.Errorf("see how the events stand: %w", err)
+		return Gauges{}, fmt.Errorf("see how the events stand: %w", err)
 	}
-	return events.Gauges{
-		Oldest: since(oldest, now), Behind: since(behind, now), ByStatus: map[events.Status]int64{events.Active: active, events.Paused: paused},
+	return Gauges{
+		Oldest: postgres.Age(oldest, now), Behind: postgres.Age(behind, now), ByStatus: map[Status]int64{Active: active, Paused: paused},
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-package postgres
+package goals
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type Forgotten struct{ Goals, Devices, Readings int64 }
 
 // Forget deletes one batch, of at most limit rows of each kind, of goals that were over before an instant, devices that were deleted, and
 // readings that no repeat asks for any more.
-func (s *Goals) Forget(ctx context.Context, before time.Time, limit int) (f Forgotten, err error) {
+func (s *Store) Forget(ctx context.Context, before time.Time, limit int) (f Forgotten, err error) {
 	for _, one := range []struct {
 		sql     string
 		deleted *int64

@@ -1,4 +1,4 @@
-package postgres
+package engagement
 
 import (
 	"context"
@@ -17,28 +17,31 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
-// Engagement is the store of engagement: people's states, what they prefer, and what follows from a change.
-type Engagement struct {
+// ChannelOutreach is the channel of notifications that there is outreach to send.
+const ChannelOutreach = "engagement_outreach"
+
+// Store keeps people's states, what they prefer, and what follows from a change.
+type Store struct {
 	pool     postgres.DB
 	hot      *postgres.Combiner
 	outreach *queue.Queue
 }
 
-// Engagement is the part of the store that engagement works on.
-func (s *Store) Engagement() *Engagement {
-	return &Engagement{pool: s.pool, hot: s.hot, outreach: s.outreach}
+// NewStore returns a store on an open pool; hot combines the statements that every text of a person makes.
+func NewStore(pool postgres.DB, hot *postgres.Combiner) *Store {
+	return &Store{pool: pool, hot: hot, outreach: outreachQueue(pool)}
 }
 
 // sqlPerson is of a k, which has the org, the cause and the job. The goodbye of the person's episode is every row of the newest goodbye,
 // one for each phone that it goes to: never claimed is one that has no text yet, and ended one that is final and was not accepted. Without
 // a row it offered nothing.
 const sqlPerson = `
-select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + usualZone + ` as usual_zone, p.hold, p.hold_version,
+select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUsualZone + ` as usual_zone, p.hold, p.hold_version,
        p.reengagement_opt_out, p.onboarding_tips_enabled, p.opted_out_at is not null as opted_out, p.preferred_destination,
        p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
        p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,
@@ -118,19 +121,19 @@ type personRow struct {
 }
 
 // Person reads a person by their phone, with what a cause has done already, in one statement. jobID is the job that asks; other open jobs
-// of the phone are messages that wait. engagement.ErrNoPerson.
-func (s *Engagement) Person(ctx context.Context, orgID, phone, cause, jobID string) (engagement.View, error) {
+// of the phone are messages that wait. ErrNoPerson.
+func (s *Store) Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error) {
 	return s.person(ctx, sqlPersonByPhone, postgres.Args{"org": orgID, "phone": phone, "cause": cause, "job": jobID, "profile": nil})
 }
 
 // PersonByID is Person of a profile, asked by no job.
-func (s *Engagement) PersonByID(ctx context.Context, orgID, profileID, cause string) (engagement.View, error) {
+func (s *Store) PersonByID(ctx context.Context, orgID, profileID, cause string) (View, error) {
 	return s.person(ctx, sqlPersonByID, postgres.Args{
 		"org": orgID, "profile": profileID, "cause": cause, "job": uuid.Nil.String(), "phone": nil,
 	})
 }
 
-func (s *Engagement) person(ctx context.Context, sql string, args postgres.Args) (engagement.View, error) {
+func (s *Store) person(ctx context.Context, sql string, args postgres.Args) (View, error) {
 	var found int
 	var r personRow
 	of, _ := args["profile"].(string)
@@ -142,51 +145,51 @@ func (s *Engagement) person(ctx context.Context, sql string, args postgres.Args)
 		return err
 	}})
 	if err != nil {
-		return engagement.View{}, fmt.Errorf("read a person's engagement: %w", err)
+		return View{}, fmt.Errorf("read a person's engagement: %w", err)
 	}
 	if found == 0 {
-		return engagement.View{}, engagement.ErrNoPerson
+		return View{}, ErrNoPerson
 	}
 	orgID, _ := args["org"].(string)
 	return r.view(orgID)
 }
 
-func (r personRow) view(orgID string) (engagement.View, error) {
+func (r personRow) view(orgID string) (View, error) {
 	var newest rules.Metadata
 	if err := json.Unmarshal(r.NewestMetadata, &newest); err != nil {
-		return engagement.View{}, fmt.Errorf("read the metadata of a transition: %w", err)
+		return View{}, fmt.Errorf("read the metadata of a transition: %w", err)
 	}
 	var progress rules.Progress
 	if err := json.Unmarshal([]byte(r.Progress), &progress); err != nil {
-		return engagement.View{}, fmt.Errorf("read a person's progress: %w", err)
+		return View{}, fmt.Errorf("read a person's progress: %w", err)
 	}
-	var acted *engagement.Acted
+	var acted *Acted
 	if r.Acted != "" {
-		acted = &engagement.Acted{Action: r.Acted}
+		acted = &Acted{Action: r.Acted}
 		if err := json.Unmarshal(r.Answer, &acted.Answer); err != nil {
-			return engagement.View{}, fmt.Errorf("read the answer to an action: %w", err)
+			return View{}, fmt.Errorf("read the answer to an action: %w", err)
 		}
 	}
-	zones := zonesOf(r.TimeZone, r.Phone, r.UsualZone)
+	zones := people.Zones(r.TimeZone, r.Phone, r.UsualZone)
 	zone := zones[0]
 	if r.TimeZone == "" && len(zones) > 1 { // days are counted by the organisation's clock
 		zone, _ = hours.Stored(r.UsualZone)
 	}
-	v := engagement.View{
+	v := View{
 		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone, Zones: zones,
 		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
 		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
-		MagicAt: orZero(r.MagicMomentAt), Acted: acted,
+		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted,
 		Known: r.State != "", TransitionID: r.TransitionID,
 		Person: rules.Person{
-			State: rules.State(r.State), LastActivityAt: orZero(r.LastActivityAt), GoodbyeSentAt: orZero(r.GoodbyeSentAt),
-			GoodbyeExpiresAt: orZero(r.GoodbyeExpiresAt), RemindAt: orZero(r.RemindAt),
+			State: rules.State(r.State), LastActivityAt: postgres.TimeOf(r.LastActivityAt), GoodbyeSentAt: postgres.TimeOf(r.GoodbyeSentAt),
+			GoodbyeExpiresAt: postgres.TimeOf(r.GoodbyeExpiresAt), RemindAt: postgres.TimeOf(r.RemindAt),
 		},
 		Situation: rules.Situation{
 			Newest: rules.Past{
-				Trigger: rules.Trigger(r.NewestTrigger), At: orZero(r.NewestAt), GoodbyeSentAt: orZero(newest.GoodbyeSentAt),
-				GoodbyeExpiresAt: orZero(newest.GoodbyeExpiresAt),
+				Trigger: rules.Trigger(r.NewestTrigger), At: postgres.TimeOf(r.NewestAt), GoodbyeSentAt: postgres.TimeOf(newest.GoodbyeSentAt),
+				GoodbyeExpiresAt: postgres.TimeOf(newest.GoodbyeExpiresAt),
 			},
 			OpenJob: r.OpenJob, GoodbyeUnsent: r.GoodbyeUnsent, GoodbyeEnded: r.GoodbyeEnded,
 		},
@@ -263,17 +266,17 @@ values (@id, @org, @type, @profile, @happened, @cause, @data)`
 
 // Apply writes a change whole: the person's row, guarded by what was read, the audit of its transitions, what is withdrawn and queued, and
 // the events. conversation.ErrConflict when the person has moved or the cause has made a transition already; then nothing has happened.
-func (s *Engagement) Apply(ctx context.Context, c engagement.Change) error {
+func (s *Store) Apply(ctx context.Context, c Change) error {
 	var last rules.Move
 	if len(c.Moves) > 0 {
 		last = c.Moves[len(c.Moves)-1]
 	}
 	args := postgres.Args{
 		"org": c.View.OrgID, "profile": c.View.ProfileID, "newest": c.View.TransitionID, "was": string(c.View.Person.State),
-		"was_activity": orNull(c.View.Person.LastActivityAt), "was_sent": orNull(c.View.Person.GoodbyeSentAt),
-		"was_expires": orNull(c.View.Person.GoodbyeExpiresAt), "was_remind": orNull(c.View.Person.RemindAt), "to": string(last.Person.State),
-		"activity": last.Person.LastActivityAt, "sent": orNull(last.Person.GoodbyeSentAt), "expires": orNull(last.Person.GoodbyeExpiresAt),
-		"remind": orNull(last.Person.RemindAt), "at": c.At, "withdraw": withdrawn(c.Moves), "cause": c.Cause,
+		"was_activity": postgres.NullIfZero(c.View.Person.LastActivityAt), "was_sent": postgres.NullIfZero(c.View.Person.GoodbyeSentAt),
+		"was_expires": postgres.NullIfZero(c.View.Person.GoodbyeExpiresAt), "was_remind": postgres.NullIfZero(c.View.Person.RemindAt), "to": string(last.Person.State),
+		"activity": last.Person.LastActivityAt, "sent": postgres.NullIfZero(last.Person.GoodbyeSentAt), "expires": postgres.NullIfZero(last.Person.GoodbyeExpiresAt),
+		"remind": postgres.NullIfZero(last.Person.RemindAt), "at": c.At, "withdraw": withdrawn(c.Moves), "cause": c.Cause,
 	}
 	switch {
 	case last.Audit == nil && c.Act == nil:
@@ -315,7 +318,7 @@ with asked as (
 select u.n from begun join asked u using (id)`
 
 // onlyBegins reports whether a change is the first that is known of a person, and nothing but its events follows.
-func onlyBegins(c engagement.Change) bool {
+func onlyBegins(c Change) bool {
 	if c.View.Known || len(c.Moves) != 1 || c.Act != nil || c.Destination != "" || len(c.Outreach) > 0 {
 		return false
 	}
@@ -324,7 +327,7 @@ func onlyBegins(c engagement.Change) bool {
 }
 
 // begin is Apply of a change that onlyBegins, which is what the first message of a person comes to, in a transaction that others may share.
-func (s *Engagement) begin(ctx context.Context, c engagement.Change, args postgres.Args) error {
+func (s *Store) begin(ctx context.Context, c Change, args postgres.Args) error {
 	if err := auditIn(args, c.View, c.Moves[0], true); err != nil {
 		return err
 	}
@@ -355,7 +358,7 @@ func wrapUnlessConflict(doing string, err error) error {
 }
 
 // queueChange queues all of a change for one round trip. The first guard that does not hold is the error of the batch, and undoes it.
-func queueChange(batch *pgx.Batch, c engagement.Change, args postgres.Args) (err error) {
+func queueChange(batch *pgx.Batch, c Change, args postgres.Args) (err error) {
 	if c.Act != nil {
 		if err := keepAction(batch, c); err != nil {
 			return err
@@ -409,7 +412,7 @@ func withdrawn(moves []rules.Move) []string {
 }
 
 // transit writes the transitions of a change, and returns the first. They come before the person's row, which names the newest of them.
-func transit(batch *pgx.Batch, c engagement.Change, args postgres.Args) (first string, err error) {
+func transit(batch *pgx.Batch, c Change, args postgres.Args) (first string, err error) {
 	for i, m := range c.Moves {
 		if err := auditIn(args, c.View, m, i == 0); err != nil {
 			return "", err
@@ -435,7 +438,7 @@ func guard(batch *pgx.Batch, sql string, args postgres.Args) {
 
 // auditIn sets the arguments of one audit row. A choice is judged as if the goodbye were open; the row says where the person really was,
 // and which timeout it overrules.
-func auditIn(args postgres.Args, v engagement.View, m rules.Move, first bool) error {
+func auditIn(args postgres.Args, v View, m rules.Move, first bool) error {
 	metadata, err := json.Marshal(m.Audit.Metadata)
 	if err != nil {
 		return fmt.Errorf("encode metadata: %w", err)
@@ -453,7 +456,7 @@ func auditIn(args postgres.Args, v engagement.View, m rules.Move, first bool) er
 }
 
 // follow queues what follows. asked is the transition that asks for the outreach of a move; empty for none.
-func follow(batch *pgx.Batch, c engagement.Change, args postgres.Args, asked string) error {
+func follow(batch *pgx.Batch, c Change, args postgres.Args, asked string) error {
 	for _, m := range c.Moves {
 		if m.ResetProgress {
 			batch.Queue(sqlResetProgress, args)

@@ -1,4 +1,4 @@
-package postgres
+package engagement
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
@@ -28,7 +27,7 @@ with recursive org as (
 select org_id::text from org where org_id is not null`
 
 // Organisations are those that have people.
-func (s *Engagement) Organisations(ctx context.Context) ([]string, error) {
+func (s *Store) Organisations(ctx context.Context) ([]string, error) {
 	rows, err := s.pool.Query(ctx, sqlOrganisations)
 	if err != nil {
 		return nil, fmt.Errorf("read the organisations: %w", err)
@@ -41,7 +40,7 @@ func (s *Engagement) Organisations(ctx context.Context) ([]string, error) {
 }
 
 // NewestRun is the newest recorded period of a job. Names sort as their periods do.
-func (s *Engagement) NewestRun(ctx context.Context, orgID string, job rules.Job) (name string, err error) {
+func (s *Store) NewestRun(ctx context.Context, orgID string, job rules.Job) (name string, err error) {
 	const sql = `select coalesce(max(period), '') from engagement_runs where org_id = $1 and job = $2`
 	if err := s.pool.QueryRow(ctx, sql, orgID, string(job)).Scan(&name); err != nil {
 		return "", fmt.Errorf("read the newest run: %w", err)
@@ -60,7 +59,7 @@ update engagement_runs set status = 'superseded', finished_at = @at, lease_token
 where org_id = @org and job = @job and period < @period and status = 'running' and (lease_until is null or lease_until < @at)`
 
 // RecordRuns records periods, each once.
-func (s *Engagement) RecordRuns(
+func (s *Store) RecordRuns(
 	ctx context.Context, orgID string, run *rules.Period, superseded []rules.Period, config string, now time.Time,
 ) error {
 	var batch pgx.Batch
@@ -70,10 +69,10 @@ func (s *Engagement) RecordRuns(
 		})
 	}
 	for _, p := range superseded {
-		record(p, engagement.RunSuperseded)
+		record(p, RunSuperseded)
 	}
 	if run != nil {
-		record(*run, engagement.RunRunning)
+		record(*run, RunRunning)
 		batch.Queue(sqlSupersede, postgres.Args{"org": orgID, "job": string(run.Job), "period": run.Name, "at": now})
 	}
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
@@ -94,30 +93,30 @@ where id = (
 returning ` + runColumns
 
 // ClaimRun leases the oldest open run of an organisation.
-func (s *Engagement) ClaimRun(ctx context.Context, orgID string, now, until time.Time) (engagement.Run, bool, error) {
+func (s *Store) ClaimRun(ctx context.Context, orgID string, now, until time.Time) (Run, bool, error) {
 	token := uuid.Must(uuid.NewRandom()).String()
 	found, err := s.runs(ctx, orgID, sqlClaimRun, postgres.Args{"org": orgID, "token": token, "until": until, "at": now})
 	if err != nil || len(found) == 0 {
-		return engagement.Run{}, false, err
+		return Run{}, false, err
 	}
 	r := found[0]
 	r.Token = token
 	return r, true, nil
 }
 
-func (s *Engagement) runs(ctx context.Context, orgID, sql string, args postgres.Args) ([]engagement.Run, error) {
+func (s *Store) runs(ctx context.Context, orgID, sql string, args postgres.Args) ([]Run, error) {
 	rows, err := s.pool.Query(ctx, sql, args)
 	if err != nil {
 		return nil, fmt.Errorf("read runs: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (engagement.Run, error) { return toRun(row, orgID) })
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Run, error) { return toRun(row, orgID) })
 	if err != nil {
 		return nil, fmt.Errorf("read runs: %w", err)
 	}
 	return found, nil
 }
 
-func toRun(row pgx.CollectableRow, orgID string) (r engagement.Run, err error) {
+func toRun(row pgx.CollectableRow, orgID string) (r Run, err error) {
 	var job, stage, cursor string
 	var skipped []byte
 	var worked int64
@@ -127,7 +126,7 @@ func toRun(row pgx.CollectableRow, orgID string) (r engagement.Run, err error) {
 		&r.Counts.Failed, &skipped, &worked, &ended, &r.Started); err != nil {
 		return r, err
 	}
-	r.Period.Job, r.Stage, r.Ended = rules.Job(job), engagement.Stage(stage), orZero(ended)
+	r.Period.Job, r.Stage, r.Ended = rules.Job(job), Stage(stage), postgres.TimeOf(ended)
 	r.Counts.Worked = time.Duration(worked) * time.Millisecond
 	if cursor != "" {
 		err = json.Unmarshal([]byte(cursor), &r.Cursor)
@@ -139,7 +138,7 @@ const sqlReleaseRun = `
 update engagement_runs set lease_token = null, lease_until = null where org_id = @org and id = @id and lease_token = @token`
 
 // ReleaseRun gives a run back, if it is still had.
-func (s *Engagement) ReleaseRun(ctx context.Context, r engagement.Run) error {
+func (s *Store) ReleaseRun(ctx context.Context, r Run) error {
 	if _, err := s.pool.Exec(ctx, sqlReleaseRun, postgres.Args{"org": r.OrgID, "id": r.ID, "token": r.Token}); err != nil {
 		return fmt.Errorf("release a run: %w", err)
 	}
@@ -152,7 +151,7 @@ update engagement_runs set stage = @stage, cursor = @cursor, processed = @proces
     skipped = @skipped, worked_ms = @worked, lease_until = @until, updated_at = @at
 where org_id = @org and id = @id`
 
-func writeRun(ctx context.Context, tx pgx.Tx, r engagement.Run, now, until time.Time) error {
+func writeRun(ctx context.Context, tx pgx.Tx, r Run, now, until time.Time) error {
 	cursor, cursorErr := json.Marshal(r.Cursor)
 	skipped, skippedErr := json.Marshal(r.Counts.Skipped)
 	if err := errors.Join(cursorErr, skippedErr); err != nil {
@@ -171,8 +170,8 @@ update engagement_runs set status = 'completed', finished_at = @at, lease_token 
     updated_at = @at
 where org_id = @org and id = @id and lease_token = @token`
 
-// EndRun ends a run; engagement.ErrRunLost.
-func (s *Engagement) EndRun(ctx context.Context, r engagement.Run, now time.Time) error {
+// EndRun ends a run; ErrRunLost.
+func (s *Store) EndRun(ctx context.Context, r Run, now time.Time) error {
 	tag, err := s.pool.Exec(ctx, sqlEndRun, postgres.Args{
 		"org": r.OrgID, "id": r.ID, "token": r.Token, "at": now, "worked": r.Counts.Worked.Milliseconds(),
 	})
@@ -180,7 +179,7 @@ func (s *Engagement) EndRun(ctx context.Context, r engagement.Run, now time.Time
 		return fmt.Errorf("end a run: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return engagement.ErrRunLost
+		return ErrRunLost
 	}
 	return nil
 }
@@ -190,26 +189,26 @@ where org_id = @org and (@job = '' or job = @job) and (@before = '' or id < null
 order by id desc limit @limit`
 
 // Runs lists the runs of an organisation, newest first; an empty job is all.
-func (s *Engagement) Runs(ctx context.Context, orgID, job, before string, limit int) ([]engagement.Run, error) {
+func (s *Store) Runs(ctx context.Context, orgID, job, before string, limit int) ([]Run, error) {
 	return s.runs(ctx, orgID, sqlListRuns, postgres.Args{"org": orgID, "job": job, "before": before, "limit": limit})
 }
 
 // sqlStages choose the people of a stage, in the order of an index.
-var sqlStages = map[engagement.Stage]string{
-	engagement.StageReminders: `
+var sqlStages = map[Stage]string{
+	StageReminders: `
 select u.profile_id::text, u.remind_at from user_engagement_states u
 where u.org_id = @org and u.remind_at is not null and u.remind_at <= @nominal and (u.remind_at, u.profile_id) > (@at, @after)
 order by u.remind_at, u.profile_id limit @limit`,
-	engagement.StageTimeouts: `
+	StageTimeouts: `
 select u.profile_id::text, '0001-01-01'::timestamptz from user_engagement_states u
 where u.org_id = @org and u.state = 'goodbye_sent' and u.profile_id > @after
 order by u.profile_id limit @limit`,
-	engagement.StageInactivity: `
+	StageInactivity: `
 select u.profile_id::text, u.last_activity_at from user_engagement_states u
 where u.org_id = @org and u.state in ('active', 'help_flow') and u.state = 'active' and u.last_activity_at <= @idle
   and (u.last_activity_at, u.profile_id) > (@at, @after)
 order by u.last_activity_at, u.profile_id limit @limit`,
-	engagement.StageReviews: `
+	StageReviews: `
 select u.profile_id::text, u.last_activity_at from user_engagement_states u
 where u.org_id = @org and u.state in ('active', 'help_flow') and u.last_activity_at >= @since and u.created_at <= @nominal
   and (u.last_activity_at, u.profile_id) > (@at, @after)
@@ -225,9 +224,9 @@ where org_id = @org and profile_id = any(@profiles::uuid[]) and occurred_at >= @
 group by profile_id`
 
 // Candidates are the next people of a stage: who they are in one statement, and all that decides in another.
-func (s *Engagement) Candidates(
-	ctx context.Context, of engagement.Run, times engagement.RunTimes, limit int,
-) ([]engagement.Candidate, error) {
+func (s *Store) Candidates(
+	ctx context.Context, of Run, times RunTimes, limit int,
+) ([]Candidate, error) {
 	after := of.Cursor.ProfileID
 	if after == "" {
 		after = uuid.Nil.String()
@@ -240,7 +239,7 @@ func (s *Engagement) Candidates(
 	if err != nil {
 		return nil, fmt.Errorf("read people for a run: %w", err)
 	}
-	cursors, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c engagement.Cursor, err error) {
+	cursors, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Cursor, err error) {
 		err = row.Scan(&c.ProfileID, &c.At)
 		return c, err
 	})
@@ -257,12 +256,12 @@ func (s *Engagement) Candidates(
 		return nil, err
 	}
 	acted := map[string]int{}
-	if of.Stage == engagement.StageReviews {
+	if of.Stage == StageReviews {
 		if acted, err = s.acted(ctx, args); err != nil {
 			return nil, err
 		}
 	}
-	found := make([]engagement.Candidate, len(cursors))
+	found := make([]Candidate, len(cursors))
 	for i, c := range cursors {
 		found[i] = views[c.ProfileID]
 		found[i].Cursor, found[i].Actions = c, acted[c.ProfileID]
@@ -270,7 +269,7 @@ func (s *Engagement) Candidates(
 	return found, nil
 }
 
-func (s *Engagement) people(ctx context.Context, args postgres.Args) (map[string]engagement.Candidate, error) {
+func (s *Store) people(ctx context.Context, args postgres.Args) (map[string]Candidate, error) {
 	rows, err := s.pool.Query(ctx, sqlPeopleOfRun, args)
 	if err != nil {
 		return nil, fmt.Errorf("read people for a run: %w", err)
@@ -280,15 +279,15 @@ func (s *Engagement) people(ctx context.Context, args postgres.Args) (map[string
 		return nil, fmt.Errorf("read people for a run: %w", err)
 	}
 	orgID, _ := args["org"].(string)
-	views := make(map[string]engagement.Candidate, len(found))
+	views := make(map[string]Candidate, len(found))
 	for _, r := range found {
 		v, err := r.view(orgID)
-		views[r.ProfileID] = engagement.Candidate{View: v, Unreadable: err}
+		views[r.ProfileID] = Candidate{View: v, Unreadable: err}
 	}
 	return views, nil
 }
 
-func (s *Engagement) acted(ctx context.Context, args postgres.Args) (map[string]int, error) {
+func (s *Store) acted(ctx context.Context, args postgres.Args) (map[string]int, error) {
 	rows, err := s.pool.Query(ctx, sqlActed, args)
 	if err != nil {
 		return nil, fmt.Errorf("count actions: %w", err)
@@ -356,7 +355,7 @@ const sqlByIndexes = `set local enable_seqscan = off`
 const sqlHoldRun = `select from engagement_runs where org_id = @org and id = @id and lease_token = @token for update`
 
 // WriteBatch writes a batch of a run: the transitions whose people stand where they were read, with their outreach and events.
-func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until time.Time) (counts engagement.Counts, err error) {
+func (s *Store) WriteBatch(ctx context.Context, b Batch, until time.Time) (counts Counts, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlByIndexes); err != nil {
 			return err
@@ -366,7 +365,7 @@ func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until t
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return engagement.ErrRunLost
+			return ErrRunLost
 		}
 		decided := len(b.Changes)
 		if b.Changes, err = notQueued(ctx, tx, b); err != nil {
@@ -380,7 +379,7 @@ func (s *Engagement) WriteBatch(ctx context.Context, b engagement.Batch, until t
 		return writeRun(ctx, tx, b.Run, b.Now, until)
 	})
 	if err != nil {
-		return engagement.Counts{}, fmt.Errorf("write a batch of a run: %w", err)
+		return Counts{}, fmt.Errorf("write a batch of a run: %w", err)
 	}
 	return b.Run.Counts, nil
 }
@@ -389,7 +388,7 @@ const sqlQueuedKeys = `select idempotency_key from engagement_outreach where org
 
 // notQueued leaves out the changes whose message has been queued before, by an earlier run of the day. Without a message to answer, the
 // person must not move. A promised reminder is left in: who was reminded is dormant.
-func notQueued(ctx context.Context, tx pgx.Tx, b engagement.Batch) ([]engagement.Change, error) {
+func notQueued(ctx context.Context, tx pgx.Tx, b Batch) ([]Change, error) {
 	keys := []string{}
 	for _, c := range b.Changes {
 		for _, o := range c.Outreach {
@@ -409,16 +408,16 @@ func notQueued(ctx context.Context, tx pgx.Tx, b engagement.Batch) ([]engagement
 	if err != nil {
 		return nil, err
 	}
-	left := []engagement.Change{}
+	left := []Change{}
 	for _, c := range b.Changes {
-		if !slices.ContainsFunc(c.Outreach, func(o engagement.Outreach) bool { return slices.Contains(queued, o.Key) }) {
+		if !slices.ContainsFunc(c.Outreach, func(o Outreach) bool { return slices.Contains(queued, o.Key) }) {
 			left = append(left, c)
 		}
 	}
 	return left, nil
 }
 
-func writeChanges(ctx context.Context, tx pgx.Tx, b engagement.Batch) (changed int, err error) {
+func writeChanges(ctx context.Context, tx pgx.Tx, b Batch) (changed int, err error) {
 	if len(b.Changes) == 0 {
 		return 0, nil
 	}
@@ -435,8 +434,8 @@ func writeChanges(ctx context.Context, tx pgx.Tx, b engagement.Batch) (changed i
 		transitions[c.View.ProfileID] = id
 		was := c.View.Person
 		moves.add("profiles", c.View.ProfileID, "ids", id, "was", string(was.State), "newest", orNoID(c.View.TransitionID),
-			"was_activity", was.LastActivityAt, "was_expires", orNull(was.GoodbyeExpiresAt), "to", string(m.Person.State),
-			"sent", orNull(m.Person.GoodbyeSentAt), "triggers", string(m.Audit.Trigger), "metadata", string(metadata), "happened", m.Audit.At)
+			"was_activity", was.LastActivityAt, "was_expires", postgres.NullIfZero(was.GoodbyeExpiresAt), "to", string(m.Person.State),
+			"sent", postgres.NullIfZero(m.Person.GoodbyeSentAt), "triggers", string(m.Audit.Trigger), "metadata", string(metadata), "happened", m.Audit.At)
 	}
 	moved := map[string]bool{}
 	if len(transitions) > 0 {
@@ -453,7 +452,7 @@ func writeChanges(ctx context.Context, tx pgx.Tx, b engagement.Batch) (changed i
 }
 
 // followAll writes what follows from the transitions of a batch, and what has no transition.
-func followAll(ctx context.Context, tx pgx.Tx, b engagement.Batch, transitions map[string]string, moved map[string]bool) (int, error) {
+func followAll(ctx context.Context, tx pgx.Tx, b Batch, transitions map[string]string, moved map[string]bool) (int, error) {
 	queued, told := columns{}, columns{}
 	for _, c := range b.Changes {
 		if len(c.Moves) > 0 && !moved[c.View.ProfileID] {
@@ -495,7 +494,7 @@ func followAll(ctx context.Context, tx pgx.Tx, b engagement.Batch, transitions m
 }
 
 // queueAll queues outreach, sets the ids of the rows in the batch, and returns how many there are.
-func queueAll(ctx context.Context, tx pgx.Tx, b engagement.Batch, queued columns) (int, error) {
+func queueAll(ctx context.Context, tx pgx.Tx, b Batch, queued columns) (int, error) {
 	rows, err := tx.Query(ctx, sqlQueueAll, queued.args(b))
 	if err != nil {
 		return 0, err
@@ -524,7 +523,7 @@ func (c columns) add(row ...any) {
 	}
 }
 
-func (c columns) args(b engagement.Batch) postgres.Args {
+func (c columns) args(b Batch) postgres.Args {
 	args := postgres.Args{"org": b.Run.OrgID, "at": b.Now, "cause": "run:" + b.Run.ID}
 	for name, values := range c {
 		args[name] = values

@@ -1,4 +1,4 @@
-package postgres
+package engagement
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
@@ -18,7 +17,7 @@ select id, coalesce(from_state, ''), to_state, trigger, cause, coalesce(supersed
 from engagement_state_transitions where org_id = $1 and profile_id = $2 and id < $3 order by id desc limit $4`
 
 // History is the newest transitions of a person, newest first; of those that are older than one, unless its id is empty.
-func (s *Engagement) History(ctx context.Context, orgID, profileID, before string, limit int) ([]engagement.Transition, error) {
+func (s *Store) History(ctx context.Context, orgID, profileID, before string, limit int) ([]Transition, error) {
 	if before == "" {
 		before = uuid.Max.String()
 	}
@@ -26,7 +25,7 @@ func (s *Engagement) History(ctx context.Context, orgID, profileID, before strin
 	if err != nil {
 		return nil, fmt.Errorf("read transitions: %w", err)
 	}
-	history, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t engagement.Transition, err error) {
+	history, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t Transition, err error) {
 		var metadata []byte
 		if err := r.Scan(&t.ID, &t.From, &t.To, &t.Trigger, &t.Cause, &t.Supersedes, &metadata, &t.At); err != nil {
 			return t, err
@@ -50,8 +49,8 @@ from engagement_outreach where org_id = $1 and created_at >= $2 and created_at <
 )
 
 // Stats counts the people of an organisation by state as they are now, and what there was from an instant until another.
-func (s *Engagement) Stats(ctx context.Context, orgID string, from, until time.Time) (engagement.Stats, error) {
-	found := engagement.Stats{
+func (s *Store) Stats(ctx context.Context, orgID string, from, until time.Time) (Stats, error) {
+	found := Stats{
 		People: map[rules.State]int{}, Transitions: map[rules.Trigger]int{}, Outreach: map[rules.MessageType]map[string]int{},
 	}
 	var of, what string
@@ -79,7 +78,7 @@ func (s *Engagement) Stats(ctx context.Context, orgID string, from, until time.T
 			})
 		}
 		if err != nil {
-			return engagement.Stats{}, fmt.Errorf("count engagement: %w", err)
+			return Stats{}, fmt.Errorf("count engagement: %w", err)
 		}
 	}
 	return found, nil
@@ -104,7 +103,7 @@ from unnest($1::text[]) as s (state)`
 const peopleLimit = 100_000
 
 // People counts the people of all organisations that ctx may see by state, up to a limit for each.
-func (s *Engagement) People(ctx context.Context) (map[rules.State]int, error) {
+func (s *Store) People(ctx context.Context) (map[rules.State]int, error) {
 	rows, err := s.pool.Query(ctx, sqlPeople, rules.States(), peopleLimit)
 	counts := map[rules.State]int{}
 	if err == nil {
@@ -126,7 +125,7 @@ select exists (select from orgs o where not exists (
     select from engagement_runs r where r.org_id = o.org_id and r.job = $1 and r.period = $2 and r.status <> 'running'))`
 
 // RunMissing reports whether any organisation with people, of those that ctx may see, has not come to the end of a period.
-func (s *Engagement) RunMissing(ctx context.Context, p rules.Period) (missing bool, err error) {
+func (s *Store) RunMissing(ctx context.Context, p rules.Period) (missing bool, err error) {
 	if err := s.pool.QueryRow(ctx, sqlRunMissing, p.Job, p.Name).Scan(&missing); err != nil {
 		return false, fmt.Errorf("look for runs that are missing: %w", err)
 	}

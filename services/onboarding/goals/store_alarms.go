@@ -1,4 +1,4 @@
-package postgres
+package goals
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/erasure"
 )
 
 // inGoalOutbox writes alarms in transactions that exist already.
@@ -20,7 +20,7 @@ select coalesce(max(generation), 0), coalesce((array_agg(coalesce(qstash_message
 from goal_alarms where goal_id = $1`
 
 // addGoalAlarm writes the next alarm of a goal, whose row the transaction has locked.
-func addGoalAlarm(ctx context.Context, tx pgx.Tx, a *goals.Alarm, at time.Time) error {
+func addGoalAlarm(ctx context.Context, tx pgx.Tx, a *Alarm, at time.Time) error {
 	var before string
 	if err := tx.QueryRow(ctx, sqlNewestAlarm, a.GoalID).Scan(&a.Generation, &before); err != nil {
 		return fmt.Errorf("read a goal's alarms: %w", err)
@@ -68,19 +68,19 @@ var goalCreated = goalChange{
 }
 
 // Insert stores a goal with its alarm, its line of the timeline and its event. A goal that the key has meanwhile is returned, and nothing
-// stored. goals.ErrNoOwner, erasure.ErrBegun, goals.ErrNoDevice, goals.ErrTooMany, goals.ErrUndone.
-func (s *Goals) Insert(ctx context.Context, g goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
+// stored. ErrNoOwner, erasure.ErrBegun, ErrNoDevice, ErrTooMany, ErrUndone.
+func (s *Store) Insert(ctx context.Context, g Goal, a Alarm) (stored Goal, duplicate bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		stored, duplicate, err = insertGoal(ctx, tx, g, a)
 		return err
 	})
 	if postgres.IsUniqueViolation(err, "goals_one_undo") {
-		return goals.Goal{}, false, goals.ErrUndone
+		return Goal{}, false, ErrUndone
 	}
 	return stored, duplicate, err
 }
 
-func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (stored goals.Goal, duplicate bool, err error) {
+func insertGoal(ctx context.Context, tx pgx.Tx, g Goal, a Alarm) (stored Goal, duplicate bool, err error) {
 	args := postgres.Args{
 		"id": g.ID, "org": g.OrgID, "profile": g.ProfileID, "device": g.DeviceID, "source": string(g.Source), "key": g.Key, "said": g.Said,
 		"goal": g.Goal, "locale": g.Locale, "understood": g.Understood, "note": g.Note, "for": g.ScheduledFor,
@@ -91,21 +91,21 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (st
 	case err != nil:
 		return g, false, fmt.Errorf("lock a goal's owner: %w", err)
 	case tag.RowsAffected() == 0:
-		return g, false, goals.ErrNoOwner
+		return g, false, ErrNoOwner
 	}
-	if err := notBegun(ctx, tx, g.ProfileID); err != nil {
+	if err := erasure.NotBegun(ctx, tx, g.ProfileID); err != nil {
 		return g, false, err
 	}
 	stored, err = oneGoal(ctx, tx, `g.profile_id = @profile and g.idempotency_key = @key`, args)
-	if !errors.Is(err, goals.ErrNoGoal) {
+	if !errors.Is(err, ErrNoGoal) {
 		return stored, err == nil, err
 	}
 	var open, today int
 	if err := tx.QueryRow(ctx, sqlCounts, args).Scan(&open, &today); err != nil {
 		return g, false, fmt.Errorf("count goals: %w", err)
 	}
-	if open >= goals.MaxOpen || g.Source == goals.SourceText && today >= goals.MaxTextDaily {
-		return g, false, goals.ErrTooMany
+	if open >= MaxOpen || g.Source == SourceText && today >= MaxTextDaily {
+		return g, false, ErrTooMany
 	}
 	if g.DeviceID == "" {
 		if err := ensurePhone(ctx, tx, args); err != nil {
@@ -117,7 +117,7 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g goals.Goal, a goals.Alarm) (st
 	case err != nil:
 		return g, false, fmt.Errorf("store a goal: %w", err)
 	case tag.RowsAffected() == 0:
-		return g, false, goals.ErrNoDevice
+		return g, false, ErrNoDevice
 	}
 	if err := goalCreated.one(ctx, tx, g.CreatedAt, g.CreatedBy, "", postgres.Args{"goal": g.ID}); err != nil {
 		return g, false, err
@@ -143,20 +143,20 @@ func ensurePhone(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
 	return nil
 }
 
-// Reschedule moves a goal that stands as it was read, sets its next alarm, and returns the message of the one before. A *goals.StatusError
-// of one that has begun or ended, goals.ErrConflict of one that was moved.
-func (s *Goals) Reschedule(
-	ctx context.Context, g goals.Goal, a goals.Alarm, actor string, at time.Time,
-) (stored goals.Goal, set goals.Alarm, messageID string, err error) {
+// Reschedule moves a goal that stands as it was read, sets its next alarm, and returns the message of the one before. A *StatusError
+// of one that has begun or ended, ErrConflict of one that was moved.
+func (s *Store) Reschedule(
+	ctx context.Context, g Goal, a Alarm, actor string, at time.Time,
+) (stored Goal, set Alarm, messageID string, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		before, err := oneGoal(ctx, tx, `g.id = @goal for update of g`, postgres.Args{"goal": g.ID})
 		if err != nil {
 			return err
 		}
-		if before.Status != goals.Scheduled {
-			return &goals.StatusError{Status: before.Status, StartedAt: before.StartedAt}
+		if before.Status != Scheduled {
+			return &StatusError{Status: before.Status, StartedAt: before.StartedAt}
 		}
-		if err := moveGoal.one(ctx, tx, at, actor, "", postgres.Args{
+		if err := toMoveGoal.one(ctx, tx, at, actor, "", postgres.Args{
 			"goal": g.ID, "for": before.ScheduledFor, "to": g.ScheduledFor, "delay": int64(g.Delay.Seconds()),
 			"understood": g.Understood, "note": g.Note,
 		}); err != nil {
@@ -184,12 +184,12 @@ const sqlAlarmAhead = `
 select exists (select from goal_alarms where goal_id = $1 and (generation >= $2 and $2 > 0 or due_at > $3))`
 
 // Rearm sets the next alarm of a goal that has not moved, unless it has one of that generation already, or one that is still to come.
-// goals.ErrConflict; postgres.ErrLocked when another transaction has the goal.
-func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
+// ErrConflict; postgres.ErrLocked when another transaction has the goal.
+func (s *Store) Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error {
 	return postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := oneGoal(ctx, tx, asRead+` for update of g`, read(g))
-		if errors.Is(err, goals.ErrNoGoal) {
-			return goals.ErrConflict
+		if errors.Is(err, ErrNoGoal) {
+			return ErrConflict
 		}
 		if err != nil {
 			return err
@@ -199,18 +199,18 @@ func (s *Goals) Rearm(ctx context.Context, g goals.Goal, a goals.Alarm, at time.
 			return fmt.Errorf("read a goal's alarms: %w", err)
 		}
 		if ahead {
-			return goals.ErrConflict
+			return ErrConflict
 		}
 		return addGoalAlarm(ctx, tx, &a, at)
 	})
 }
 
-// PutBack sets the next alarm of a goal that has not moved, unless QStash does not have the newest one yet. goals.ErrConflict.
-func (s *Goals) PutBack(ctx context.Context, g goals.Goal, a goals.Alarm, at time.Time) error {
+// PutBack sets the next alarm of a goal that has not moved, unless QStash does not have the newest one yet. ErrConflict.
+func (s *Store) PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		_, err := oneGoal(ctx, tx, asRead+` for update of g`, read(g))
-		if errors.Is(err, goals.ErrNoGoal) {
-			return goals.ErrConflict
+		if errors.Is(err, ErrNoGoal) {
+			return ErrConflict
 		}
 		if err != nil {
 			return err
@@ -258,16 +258,16 @@ type overdueRow struct {
 }
 
 // Overdue lists goals that wait in vain, at most limit.
-func (s *Goals) Overdue(ctx context.Context, p goals.Patience, limit int, now time.Time) (found []goals.Overdue, err error) {
+func (s *Store) Overdue(ctx context.Context, p Patience, limit int, now time.Time) (found []Overdue, err error) {
 	var batch pgx.Batch
-	batch.Queue(sqlPlannedNow)
+	batch.Queue(postgres.PlanNow)
 	batch.Queue(sqlOverdueGoals, postgres.Args{
 		"now": now, "grace": p.Grace, "doublings": p.Doublings, "busy": p.Busy, "lease": p.Lease, "limit_of_run": p.Limit, "limit": limit,
 		"reach": goalReach,
 	}).Query(func(rows pgx.Rows) (err error) {
-		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o goals.Overdue, err error) {
+		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o Overdue, err error) {
 			r, err := pgx.RowToStructByName[overdueRow](row)
-			o.Situation = goals.Situation{Goal: r.goal(), Online: r.Online, Removed: r.Removed, Busy: r.Busy}
+			o.Situation = Situation{Goal: r.goal(), Online: r.Online, Removed: r.Removed, Busy: r.Busy}
 			o.Generation, o.Repeats = r.Generation, r.Repeats
 			return o, err
 		})

@@ -1,4 +1,4 @@
-package server
+package engagement
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/request"
 )
 
 const (
@@ -21,19 +22,19 @@ const (
 )
 
 // ListEngagementTransitions lists the changes of a person's state.
-func (s *Engagement) ListEngagementTransitions(
+func (s *RPC) ListEngagementTransitions(
 	ctx context.Context, in *onboardingv1.ListEngagementTransitionsRequest,
 ) (*onboardingv1.ListEngagementTransitionsResponse, error) {
-	if err := ownProfile(ctx, in.GetProfileId()); err != nil {
+	if err := request.OwnProfile(ctx, in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	wanted, before, err := page(in)
+	wanted, before, err := request.Page(in)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.History(ctx, org(ctx), in.GetProfileId(), before, wanted+1) // one more shows whether there is a next page
+	found, err := s.Store.History(ctx, request.Org(ctx), in.GetProfileId(), before, wanted+1) // one more shows whether there is a next page
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.ListEngagementTransitionsResponse{}
 	if len(found) > wanted {
@@ -71,29 +72,29 @@ func metadata(m rules.Metadata) (map[string]string, error) {
 }
 
 // GetEngagementStats counts what there is and what there was in a span of time.
-func (s *Engagement) GetEngagementStats(
+func (s *RPC) GetEngagementStats(
 	ctx context.Context, in *onboardingv1.GetEngagementStatsRequest,
 ) (*onboardingv1.GetEngagementStatsResponse, error) {
 	until := s.Now()
 	if at := in.GetUntil(); at != nil {
 		if err := at.CheckValid(); err != nil {
-			return nil, invalid("until must be a time, in RFC 3339 such as 2026-11-20T12:00:00Z")
+			return nil, request.Invalid("until must be a time, in RFC 3339 such as 2026-11-20T12:00:00Z")
 		}
 		until = at.AsTime()
 	}
 	since := until.Add(-statsSpan)
 	if at := in.GetSince(); at != nil {
 		if err := at.CheckValid(); err != nil {
-			return nil, invalid("since must be a time, in RFC 3339 such as 2026-11-20T12:00:00Z")
+			return nil, request.Invalid("since must be a time, in RFC 3339 such as 2026-11-20T12:00:00Z")
 		}
 		since = at.AsTime()
 	}
 	if !since.Before(until) || until.Sub(since) > maxStatsSpan {
-		return nil, invalid("since must be before until, by at most %d days", maxStatsSpan/(24*time.Hour))
+		return nil, request.Invalid("since must be before until, by at most %d days", maxStatsSpan/(24*time.Hour))
 	}
-	found, err := s.Store.Stats(ctx, org(ctx), since, until)
+	found, err := s.Store.Stats(ctx, request.Org(ctx), since, until)
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.GetEngagementStatsResponse{
 		People: counts(found.People), Transitions: counts(found.Transitions), Outreach: map[string]*onboardingv1.OutreachCounts{},

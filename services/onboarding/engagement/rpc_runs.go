@@ -1,4 +1,4 @@
-package server
+package engagement
 
 import (
 	"cmp"
@@ -12,33 +12,33 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/request"
 )
 
 // runNow is how long a call works on a run. What is left is the loop's.
 const runNow = 5 * time.Second
 
 // RunEngagement runs the newest period of a job now, or says what it would do.
-func (s *Engagement) RunEngagement(
+func (s *RPC) RunEngagement(
 	ctx context.Context, in *onboardingv1.RunEngagementRequest,
 ) (*onboardingv1.RunEngagementResponse, error) {
 	job := rules.Job(cmp.Or(in.GetJob(), string(rules.Daily)))
 	if !slices.Contains(rules.Jobs(), job) {
-		return nil, invalid("job must be daily or weekly")
+		return nil, request.Invalid("job must be daily or weekly")
 	}
 	if in.GetDryRun() {
 		return s.dryRun(ctx, job, in)
 	}
 	if in.GetPageSize() != 0 || in.GetPageToken() != "" {
-		return nil, invalid("page_size and page_token are of a dry_run")
+		return nil, request.Invalid("page_size and page_token are of a dry_run")
 	}
-	if _, err := s.People.WorkRuns(ctx, org(ctx), runNow); err != nil {
-		return nil, answer(err)
+	if _, err := s.People.WorkRuns(ctx, request.Org(ctx), runNow); err != nil {
+		return nil, err
 	}
-	found, err := s.Store.Runs(ctx, org(ctx), string(job), "", 1)
+	found, err := s.Store.Runs(ctx, request.Org(ctx), string(job), "", 1)
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.RunEngagementResponse{}
 	if len(found) > 0 {
@@ -47,25 +47,25 @@ func (s *Engagement) RunEngagement(
 	return out, nil
 }
 
-func (s *Engagement) dryRun(
+func (s *RPC) dryRun(
 	ctx context.Context, job rules.Job, in *onboardingv1.RunEngagementRequest,
 ) (*onboardingv1.RunEngagementResponse, error) {
-	size, from := int(cmp.Or(in.GetPageSize(), defaultPage)), 0
-	if size < 1 || size > maxPage {
-		return nil, invalid("page_size must be 0 to %d", maxPage)
+	size, from := int(cmp.Or(in.GetPageSize(), request.DefaultPage)), 0
+	if size < 1 || size > request.MaxPage {
+		return nil, request.Invalid("page_size must be 0 to %d", request.MaxPage)
 	}
 	place, err := rpc.PageFrom(in)
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	if place != "" {
 		if from, err = strconv.Atoi(place); err != nil || from < 1 {
-			return nil, answer(rpc.ForeignPage())
+			return nil, rpc.ForeignPage()
 		}
 	}
-	would, planned, err := s.People.DryRun(ctx, org(ctx), job, from, size)
+	would, planned, err := s.People.DryRun(ctx, request.Org(ctx), job, from, size)
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.RunEngagementResponse{Run: run(would)}
 	out.Run.RunId = ""
@@ -86,19 +86,19 @@ func (s *Engagement) dryRun(
 }
 
 // ListEngagementRuns lists the runs of the caller's organisation.
-func (s *Engagement) ListEngagementRuns(
+func (s *RPC) ListEngagementRuns(
 	ctx context.Context, in *onboardingv1.ListEngagementRunsRequest,
 ) (*onboardingv1.ListEngagementRunsResponse, error) {
-	wanted, before, err := page(in)
+	wanted, before, err := request.Page(in)
 	if err != nil {
 		return nil, err
 	}
 	if in.GetJob() != "" && !slices.Contains(rules.Jobs(), rules.Job(in.GetJob())) {
-		return nil, invalid("job must be daily or weekly")
+		return nil, request.Invalid("job must be daily or weekly")
 	}
-	found, err := s.Store.Runs(ctx, org(ctx), in.GetJob(), before, wanted+1)
+	found, err := s.Store.Runs(ctx, request.Org(ctx), in.GetJob(), before, wanted+1)
 	if err != nil {
-		return nil, answer(err)
+		return nil, err
 	}
 	out := &onboardingv1.ListEngagementRunsResponse{}
 	if len(found) > wanted {
@@ -111,7 +111,7 @@ func (s *Engagement) ListEngagementRuns(
 	return out, nil
 }
 
-func run(r engagement.Run) *onboardingv1.EngagementRun {
+func run(r Run) *onboardingv1.EngagementRun {
 	out := &onboardingv1.EngagementRun{
 		RunId: r.ID, Job: string(r.Period.Job), Period: r.Period.Name, NominalAt: timestamppb.New(r.Period.Nominal), Status: r.Status,
 		Processed: int64(r.Counts.Processed), Succeeded: int64(r.Counts.Succeeded), Failed: int64(r.Counts.Failed),

@@ -1,4 +1,4 @@
-package postgres
+package events
 
 import (
 	"cmp"
@@ -6,22 +6,22 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/onboarding/events"
 )
 
 const columnsOfSubscription = `id::text, org_id::text, url, types, include, secret, old_secret, old_secret_until, status, paused_reason,
     cursor_seq, failing_since, created_at, updated_at`
 
-func readSubscription(row pgx.CollectableRow) (s events.Subscription, err error) {
+func readSubscription(row pgx.CollectableRow) (s Subscription, err error) {
 	var include []string
 	var oldUntil, failing *time.Time
 	err = row.Scan(&s.ID, &s.OrgID, &s.URL, &s.Types, &include, &s.Secret, &s.OldSecret, &oldUntil, &s.Status, &s.PausedReason, &s.Cursor,
 		&failing, &s.CreatedAt, &s.UpdatedAt)
-	s.Body, s.OldSecretUntil, s.FailingSince = len(include) > 0, orZero(oldUntil), orZero(failing)
+	s.Body, s.OldSecretUntil, s.FailingSince = len(include) > 0, postgres.TimeOf(oldUntil), postgres.TimeOf(failing)
 	return s, err
 }
 
@@ -74,43 +74,43 @@ select coalesce((select failing_since from marked), (select failing_since from e
 	sqlSucceeding = `update event_subscriptions set failing_since = null where id = @id and failing_since is not null`
 )
 
-// Subscribe begins a subscription where the log ends; events.ErrTooMany.
-func (s *Events) Subscribe(ctx context.Context, n events.Subscription) (made events.Subscription, err error) {
+// Subscribe begins a subscription where the log ends; ErrTooMany.
+func (s *Store) Subscribe(ctx context.Context, n Subscription) (made Subscription, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlLockSubscriptions, postgres.Args{"org": n.OrgID}); err != nil {
 			return err
 		}
 		made, err = oneSubscription(ctx, tx, sqlSubscribe, postgres.Args{
-			"id": newID(), "org": n.OrgID, "url": n.URL, "types": n.Types, "include": included(n.Body), "secret": n.Secret, "at": n.CreatedAt,
-			"most": events.MaxSubscriptions,
+			"id": uuid.Must(uuid.NewV7()), "org": n.OrgID, "url": n.URL, "types": n.Types, "include": included(n.Body), "secret": n.Secret, "at": n.CreatedAt,
+			"most": MaxSubscriptions,
 		})
-		if errors.Is(err, events.ErrNoSubscription) {
-			return events.ErrTooMany
+		if errors.Is(err, ErrNoSubscription) {
+			return ErrTooMany
 		}
 		return err
 	})
 	return made, err
 }
 
-func oneSubscription(ctx context.Context, db querier, sql string, args postgres.Args) (events.Subscription, error) {
+func oneSubscription(ctx context.Context, db postgres.DB, sql string, args postgres.Args) (Subscription, error) {
 	rows, err := db.Query(ctx, sql, args)
 	if err != nil {
-		return events.Subscription{}, wrap("read a subscription", err)
+		return Subscription{}, wrap("read a subscription", err)
 	}
 	found, err := pgx.CollectExactlyOneRow(rows, readSubscription)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return found, events.ErrNoSubscription
+		return found, ErrNoSubscription
 	}
 	return found, wrap("read a subscription", err)
 }
 
-// Subscription reads one that ctx may see; events.ErrNoSubscription.
-func (s *Events) Subscription(ctx context.Context, id string) (events.Subscription, error) {
+// Subscription reads one that ctx may see; ErrNoSubscription.
+func (s *Store) Subscription(ctx context.Context, id string) (Subscription, error) {
 	return oneSubscription(ctx, s.pool, sqlSubscription, postgres.Args{"id": id})
 }
 
 // Subscriptions lists those of an organisation, newest first.
-func (s *Events) Subscriptions(ctx context.Context, orgID string) (found []events.Subscription, err error) {
+func (s *Store) Subscriptions(ctx context.Context, orgID string) (found []Subscription, err error) {
 	rows, err := s.pool.Query(ctx, sqlSubscriptions, postgres.Args{"org": orgID})
 	if err == nil {
 		found, err = pgx.CollectRows(rows, readSubscription)
@@ -125,8 +125,8 @@ type SubscriptionChange struct {
 	Body  *bool
 }
 
-// Change sets fields of a subscription; events.ErrNoSubscription.
-func (s *Events) Change(ctx context.Context, orgID, id string, c SubscriptionChange, now time.Time) (events.Subscription, error) {
+// Change sets fields of a subscription; ErrNoSubscription.
+func (s *Store) Change(ctx context.Context, orgID, id string, c SubscriptionChange, now time.Time) (Subscription, error) {
 	var include []string
 	if c.Body != nil {
 		include = included(*c.Body)
@@ -136,22 +136,22 @@ func (s *Events) Change(ctx context.Context, orgID, id string, c SubscriptionCha
 	})
 }
 
-// Unsubscribe deletes a subscription with its deliveries; events.ErrNoSubscription.
-func (s *Events) Unsubscribe(ctx context.Context, orgID, id string) error {
+// Unsubscribe deletes a subscription with its deliveries; ErrNoSubscription.
+func (s *Store) Unsubscribe(ctx context.Context, orgID, id string) error {
 	return s.must(ctx, sqlUnsubscribe, postgres.Args{"org": orgID, "id": id})
 }
 
-// must runs a statement on one subscription; events.ErrNoSubscription when there is none.
-func (s *Events) must(ctx context.Context, sql string, args postgres.Args) error {
+// must runs a statement on one subscription; ErrNoSubscription when there is none.
+func (s *Store) must(ctx context.Context, sql string, args postgres.Args) error {
 	tag, err := s.pool.Exec(ctx, sql, args)
 	if err == nil && tag.RowsAffected() == 0 {
-		return events.ErrNoSubscription
+		return ErrNoSubscription
 	}
 	return wrap("change a subscription", err)
 }
 
 // Resume makes a paused subscription active, behind what the log does not have any more; it reports whether that was something.
-func (s *Events) Resume(ctx context.Context, orgID, id string, now time.Time) (resumed events.Subscription, missed bool, err error) {
+func (s *Store) Resume(ctx context.Context, orgID, id string, now time.Time) (resumed Subscription, missed bool, err error) {
 	was, err := s.Subscription(ctx, id)
 	if err != nil {
 		return was, false, err
@@ -160,39 +160,39 @@ func (s *Events) Resume(ctx context.Context, orgID, id string, now time.Time) (r
 		return was, false, wrap("resume a subscription", err)
 	}
 	resumed, err = s.Subscription(ctx, id)
-	return resumed, was.Status == events.Paused && resumed.Cursor > was.Cursor, err
+	return resumed, was.Status == Paused && resumed.Cursor > was.Cursor, err
 }
 
-// Rotate gives a subscription a new secret; events.ErrNoSubscription, events.ErrRotating.
-func (s *Events) Rotate(ctx context.Context, orgID, id string, secret []byte, until, now time.Time) error {
+// Rotate gives a subscription a new secret; ErrNoSubscription, ErrRotating.
+func (s *Store) Rotate(ctx context.Context, orgID, id string, secret []byte, until, now time.Time) error {
 	err := s.must(ctx, sqlRotate, postgres.Args{"org": orgID, "id": id, "secret": secret, "until": until, "at": now})
-	if !errors.Is(err, events.ErrNoSubscription) {
+	if !errors.Is(err, ErrNoSubscription) {
 		return err
 	}
 	found, err := s.Subscription(ctx, id)
 	if err == nil && found.OrgID == orgID {
-		return events.ErrRotating
+		return ErrRotating
 	}
-	return cmp.Or(err, events.ErrNoSubscription)
+	return cmp.Or(err, ErrNoSubscription)
 }
 
 // Failing notes that a try failed, and returns since when all do.
-func (s *Events) Failing(ctx context.Context, id string, now time.Time) (since time.Time, err error) {
+func (s *Store) Failing(ctx context.Context, id string, now time.Time) (since time.Time, err error) {
 	err = s.pool.QueryRow(ctx, sqlFailing, postgres.Args{"id": id, "at": now}).Scan(&since)
 	return since, wrap("note a failed delivery", err)
 }
 
 // Succeeding notes that a try succeeded.
-func (s *Events) Succeeding(ctx context.Context, id string) error {
+func (s *Store) Succeeding(ctx context.Context, id string) error {
 	_, err := s.pool.Exec(ctx, sqlSucceeding, postgres.Args{"id": id})
 	return wrap("note a delivery", err)
 }
 
-// ReplayDelivery gives a failed delivery of the organisation all of its tries again. Errors: events.ErrNoDelivery, a *queue.StatusError.
-func (s *Events) ReplayDelivery(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
+// ReplayDelivery gives a failed delivery of the organisation all of its tries again. Errors: ErrNoDelivery, a *queue.StatusError.
+func (s *Store) ReplayDelivery(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
 	r, err := s.deliveries.Retry(ctx, s.pool, orgID, id, now)
 	if errors.Is(err, queue.ErrNoJob) {
-		return r, events.ErrNoDelivery
+		return r, ErrNoDelivery
 	}
 	return r, err
 }

@@ -1,4 +1,4 @@
-package postgres
+package engagement
 
 import (
 	"context"
@@ -13,17 +13,16 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
 // outreachQueue is engagement_outreach as platform/queue has it.
 func outreachQueue(pool postgres.DB) *queue.Queue {
-	return queue.NewQueue(pool, queue.Table{Name: engagement.OutreachTable, Priorities: 2})
+	return queue.NewQueue(pool, queue.Table{Name: OutreachTable, Priorities: 2})
 }
 
 // Queue is the queue of outreach, to claim from.
-func (s *Engagement) Queue() *queue.Queue { return s.outreach }
+func (s *Store) Queue() *queue.Queue { return s.outreach }
 
 // KeptOutreach is the condition of queue.Retention on ended outreach that stays: the goodbye of the person's episode.
 const KeptOutreach = `j.event_type = 'goodbye' and exists (
@@ -58,17 +57,17 @@ type outreachRow struct {
 }
 
 // Outreach reads a claimed row.
-func (s *Engagement) Outreach(ctx context.Context, j queue.Job, now time.Time) (engagement.Due, error) {
+func (s *Store) Outreach(ctx context.Context, j queue.Job, now time.Time) (Due, error) {
 	rows, err := s.pool.Query(ctx, sqlOutreach, postgres.Args{"org": j.OrgID, "id": j.ID, "since": now.Add(-capsReach)})
 	if err != nil {
-		return engagement.Due{}, fmt.Errorf("read outreach: %w", err)
+		return Due{}, fmt.Errorf("read outreach: %w", err)
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[outreachRow])
 	if err != nil {
-		return engagement.Due{}, fmt.Errorf("read outreach: %w", err)
+		return Due{}, fmt.Errorf("read outreach: %w", err)
 	}
 	params, err := catalog.ParseParams(r.Payload)
-	return engagement.Due{
+	return Due{
 		Unreadable: err,
 		Job:        j, Type: rules.MessageType(r.EventType), Key: r.IdempotencyKey, ProfileID: r.ProfileID, MemberID: r.MemberID,
 		TransitionID: r.TransitionID, MessageKey: r.MessageKey, Params: params, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, Begun: r.Begun,
@@ -104,9 +103,9 @@ from engagement_outreach o where o.org_id = @org and o.id = @id
 on conflict (org_id, idempotency_key) do nothing`
 
 // Begin claims a row for sending, and queues it for the other members of the household when it goes to the group.
-func (s *Engagement) Begin(
-	ctx context.Context, d engagement.Due, rendered engagement.Rendered, group bool, at time.Time,
-) (begun engagement.Rendered, err error) {
+func (s *Store) Begin(
+	ctx context.Context, d Due, rendered Rendered, group bool, at time.Time,
+) (begun Rendered, err error) {
 	args := postgres.Args{
 		"org": d.Job.OrgID, "id": d.Job.ID, "token": d.Job.LeaseToken, "phone": rendered.Phone, "locale": rendered.Locale,
 		"body": rendered.Body, "at": at, "profile": d.ProfileID, "destination": string(rules.Individual),
@@ -126,7 +125,7 @@ func (s *Engagement) Begin(
 		return err
 	})
 	if err != nil {
-		return engagement.Rendered{}, fmt.Errorf("begin outreach: %w", err)
+		return Rendered{}, fmt.Errorf("begin outreach: %w", err)
 	}
 	return begun, nil
 }
@@ -163,7 +162,7 @@ update engagement_outreach set recipient = null, locale = null, body = null, upd
 where org_id = @org and id = @id and lease_token = @token`
 
 // Unbegin takes the claim for sending back.
-func (s *Engagement) Unbegin(ctx context.Context, d engagement.Due, at time.Time) error {
+func (s *Store) Unbegin(ctx context.Context, d Due, at time.Time) error {
 	tag, err := s.pool.Exec(ctx, sqlUnbegin, postgres.Args{"org": d.Job.OrgID, "id": d.Job.ID, "token": d.Job.LeaseToken, "at": at})
 	if err != nil {
 		return fmt.Errorf("unbegin outreach: %w", err)
@@ -193,14 +192,14 @@ where u.org_id = @org and u.profile_id = @profile and u.state = 'active' and u.g
     and o.created_at = @decided and (o.status in ('pending', 'processing') or o.outcome = 'sent'))`
 
 // End ends a row with its job.
-func (s *Engagement) End(ctx context.Context, e engagement.End) error {
+func (s *Store) End(ctx context.Context, e End) error {
 	d := e.Due
 	finish := queue.Finish{Job: d.Job, Status: e.Status, Attempts: d.Job.Attempts, Message: e.Why, At: e.At}
 	if e.Status == queue.StatusFailed {
 		finish.Attempts++
 	}
 	args := postgres.Args{
-		"org": d.Job.OrgID, "id": d.Job.ID, "outcome": e.Outcome, "message": e.MessageID, "accepted": orNull(e.AcceptedAt), "at": e.At,
+		"org": d.Job.OrgID, "id": d.Job.ID, "outcome": e.Outcome, "message": e.MessageID, "accepted": postgres.NullIfZero(e.AcceptedAt), "at": e.At,
 		"profile": d.ProfileID, "decided": d.CreatedAt, "until": e.OpenUntil,
 	}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -251,8 +250,8 @@ const sqlListOutreach = outreachColumns + `
 order by o.id desc limit @limit`
 
 // List lists outreach of an organisation, newest first.
-func (s *Engagement) List(ctx context.Context, f OutreachFilter) ([]OutreachRow, error) {
-	found, err := allInOrder(ctx, s.pool, sqlListOutreach, postgres.Args{
+func (s *Store) List(ctx context.Context, f OutreachFilter) ([]OutreachRow, error) {
+	found, err := postgres.AllInOrder(ctx, s.pool, sqlListOutreach, postgres.Args{
 		"org": f.OrgID, "profile": f.ProfileID, "status": f.Status, "type": f.Type, "before": f.Before, "limit": f.Limit,
 	}, readOutreachRow)
 	if err != nil {
@@ -267,14 +266,14 @@ func readOutreachRow(row pgx.CollectableRow) (r OutreachRow, err error) {
 	return r, err
 }
 
-func (s *Engagement) outreachByID(ctx context.Context, orgID, id string) (OutreachRow, error) {
+func (s *Store) outreachByID(ctx context.Context, orgID, id string) (OutreachRow, error) {
 	rows, err := s.pool.Query(ctx, outreachColumns+` and o.id = @id`, postgres.Args{"org": orgID, "id": id})
 	if err != nil {
 		return OutreachRow{}, fmt.Errorf("read outreach: %w", err)
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, readOutreachRow)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return OutreachRow{}, engagement.ErrNoOutreach
+		return OutreachRow{}, ErrNoOutreach
 	}
 	if err != nil {
 		return OutreachRow{}, fmt.Errorf("read outreach: %w", err)
@@ -282,9 +281,9 @@ func (s *Engagement) outreachByID(ctx context.Context, orgID, id string) (Outrea
 	return r, nil
 }
 
-// CancelOutreach ends a row that was not sent, for an operator: one that was never begun, or that failed. Errors: engagement.ErrNoOutreach,
-// *queue.StatusError, engagement.ErrBegun.
-func (s *Engagement) CancelOutreach(ctx context.Context, orgID, id string, now time.Time) (OutreachRow, error) {
+// CancelOutreach ends a row that was not sent, for an operator: one that was never begun, or that failed. Errors: ErrNoOutreach,
+// *queue.StatusError, ErrBegun.
+func (s *Store) CancelOutreach(ctx context.Context, orgID, id string, now time.Time) (OutreachRow, error) {
 	return s.operate(ctx, orgID, id, func(tx pgx.Tx, r OutreachRow) error {
 		if r.Status == queue.StatusFailed {
 			_, err := s.outreach.Dismiss(ctx, tx, orgID, id, now)
@@ -302,19 +301,19 @@ func (s *Engagement) CancelOutreach(ctx context.Context, orgID, id string, now t
 			return err
 		}
 		if begun {
-			return engagement.ErrBegun
+			return ErrBegun
 		}
 		_, err := tx.Exec(ctx, sqlGoodbyeEnded, postgres.Args{"org": orgID, "profile": r.ProfileID, "decided": r.CreatedAt, "at": now})
 		return err
 	})
 }
 
-// RetryOutreach gives a failed row all of its tries again, while its time is not over. Errors: engagement.ErrNoOutreach,
-// *queue.StatusError, engagement.ErrOver.
-func (s *Engagement) RetryOutreach(ctx context.Context, orgID, id string, now time.Time) (OutreachRow, error) {
+// RetryOutreach gives a failed row all of its tries again, while its time is not over. Errors: ErrNoOutreach,
+// *queue.StatusError, ErrOver.
+func (s *Store) RetryOutreach(ctx context.Context, orgID, id string, now time.Time) (OutreachRow, error) {
 	return s.operate(ctx, orgID, id, func(tx pgx.Tx, r OutreachRow) error {
 		if r.Status == queue.StatusFailed && !now.Before(r.ExpiresAt) {
-			return engagement.ErrOver
+			return ErrOver
 		}
 		if _, err := s.outreach.Retry(ctx, tx, orgID, id, now); err != nil {
 			return err
@@ -324,7 +323,7 @@ func (s *Engagement) RetryOutreach(ctx context.Context, orgID, id string, now ti
 	})
 }
 
-func (s *Engagement) operate(
+func (s *Store) operate(
 	ctx context.Context, orgID, id string, do func(tx pgx.Tx, r OutreachRow) error,
 ) (OutreachRow, error) {
 	r, err := s.outreachByID(ctx, orgID, id)

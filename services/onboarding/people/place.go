@@ -1,0 +1,31 @@
+// Package people has who is written to, and what an organisation has decided about them.
+package people
+
+import (
+	"time"
+
+	"paceline.internal/platform/hours"
+	"paceline.internal/platform/phone"
+)
+
+// SQLUsualZone selects the time zone of a person, p, who has none: the organisation's.
+const SQLUsualZone = `coalesce((select o.time_zone from organisation_settings o where o.org_id = p.org_id), 'UTC')`
+
+// SQLPaused begins the question whether scheduling of an organisation is paused, and its id ends it: a look into the primary key of a table
+// that has a row for each pause.
+const SQLPaused = `exists (select from scheduling_pauses z where z.org_id = `
+
+// Zones returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of the
+// organisation. A stored one that is not known any more is reported, and counts as none.
+func Zones(own, number, usual string) []*time.Location {
+	if own != "" {
+		if zone, known := hours.Stored(own); known {
+			return []*time.Location{zone}
+		}
+	}
+	if zones := phone.Zones(number); len(zones) > 0 {
+		return zones
+	}
+	zone, _ := hours.Stored(usual)
+	return []*time.Location{zone}
+}
