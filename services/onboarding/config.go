@@ -19,7 +19,8 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/goals"
 	store "paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -145,7 +146,7 @@ func (c *Config) Validate() error {
 		})
 	}
 	problems = append(problems, c.keys().CheckSigning(), c.keys().CheckPublic())
-	if _, err := reservation.RedisOptions(c.RedisURL.Reveal()); err != nil && !c.RedisURL.IsZero() {
+	if _, err := dedup.RedisOptions(c.RedisURL.Reveal()); err != nil && !c.RedisURL.IsZero() {
 		problems = append(problems, &config.Problem{
 			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",
 			Help: "redis://user:password@host:port/database, or none for Postgres",

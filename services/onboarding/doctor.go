@@ -15,7 +15,8 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 )
 
 // Doctor checks everything that this service needs. It changes nothing.
@@ -253,12 +254,12 @@ func lookAtQStash(ctx context.Context, cfg Config) (string, error) {
 
 // lookAtRedis runs a script that changes nothing.
 func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
-	store, err := reservation.OpenRedis(cfg.RedisURL.Reveal())
+	store, err := dedup.OpenRedis(cfg.RedisURL.Reveal())
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := store.Finish(ctx, reservation.Claim{Key: "not reserved", Owner: name}, false); !errors.Is(err, reservation.ErrLost) {
+	if err := store.Finish(ctx, dedup.Claim{Key: "not reserved", Owner: name}, false); !errors.Is(err, dedup.ErrLost) {
 		return "", err
 	}
 	return "reservations of deliveries are kept there", nil

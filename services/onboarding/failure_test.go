@@ -19,8 +19,8 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/onboardingtest"
-	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/server"
 )
 
@@ -29,13 +29,13 @@ type failures struct {
 	*bundle
 
 	server *server.Server
-	guard  *reservation.Guard
+	guard  *dedup.Guard
 	breaks func() // takes the store of reservations out of service
 	mends  func()
 }
 
 // serving has the server take failure callbacks with this store.
-func (d *failures) serving(guard func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error)) {
+func (d *failures) serving(guard func(log *slog.Logger, now func() time.Time) (*dedup.Guard, error)) {
 	d.T.Helper()
 	var err error
 	d.guard, err = guard(slog.New(slog.NewJSONHandler(d.Log, nil)), d.Clock.Now)
@@ -48,8 +48,8 @@ func inPostgres(t *testing.T) *failures {
 	d := &failures{bundle: setup(t)}
 	d.breaks = func() { d.Exec(`alter table delivery_reservations rename to elsewhere`) }
 	d.mends = func() { d.Exec(`alter table elsewhere rename to delivery_reservations`) }
-	d.serving(func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error) {
-		return reservation.New(&postgres.Reservations{Pool: d.Pool}, reservation.Lock, log, now)
+	d.serving(func(log *slog.Logger, now func() time.Time) (*dedup.Guard, error) {
+		return dedup.New(&dedup.Postgres{Pool: d.Pool}, dedup.Lock, log, now)
 	})
 	return d
 }
@@ -57,13 +57,13 @@ func inPostgres(t *testing.T) *failures {
 func inRedis(t *testing.T) *failures {
 	t.Helper()
 	memory := miniredis.RunT(t)
-	store, err := reservation.OpenRedis("redis://" + memory.Addr())
+	store, err := dedup.OpenRedis("redis://" + memory.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	d := &failures{bundle: setup(t), breaks: func() { memory.SetError("LOADING Redis is loading the dataset in memory") }}
 	d.mends = func() { memory.SetError("") }
-	d.serving(func(log *slog.Logger, now func() time.Time) (*reservation.Guard, error) {
-		return reservation.New(store, reservation.Lock, log, now)
+	d.serving(func(log *slog.Logger, now func() time.Time) (*dedup.Guard, error) {
+		return dedup.New(store, dedup.Lock, log, now)
 	})
 	return d
 }
@@ -106,7 +106,7 @@ func TestRecordStepFailure(t *testing.T) {
 			require.Equal(t, 2, d.stored())
 		}},
 		{name: "S1_05_S1_26_DeliveryInFlightIsAskedToRetryWhenItsLeaseIsOver", run: func(t *testing.T, d *failures) {
-			duplicate, err := d.guard.Do(t.Context(), reservation.Delivery{MessageID: "msg_9", Key: "step-failed:msg_1"}, func(context.Context) error {
+			duplicate, err := d.guard.Do(t.Context(), dedup.Delivery{MessageID: "msg_9", Key: "step-failed:msg_1"}, func(context.Context) error {
 				d.Clock.Advance(time.Minute)
 				for delivery, wait := range map[string]time.Duration{"msg_9": 180 * time.Second, "msg_10": 240 * time.Second} {
 					_, err := d.records(failureOf("msg_1", delivery))
@@ -175,8 +175,8 @@ func TestRecordStepFailure(t *testing.T) {
 				require.NoError(t, err)
 				callback, source = d.Message.ID, failure.SourceMessageID
 				for key, lease := range map[string]time.Duration{"message:" + callback: 240 * time.Second, "work:step-failed:" + source: 300 * time.Second} {
-					claim := reservation.Claim{Key: key, Owner: "another process", Now: b.Clock.Now(), Until: b.Clock.Now().Add(lease)}
-					_, err := (&postgres.Reservations{Pool: b.Pool}).Reserve(context.WithoutCancel(t.Context()), claim)
+					claim := dedup.Claim{Key: key, Owner: "another process", Now: b.Clock.Now(), Until: b.Clock.Now().Add(lease)}
+					_, err := (&dedup.Postgres{Pool: b.Pool}).Reserve(context.WithoutCancel(t.Context()), claim)
 					require.NoError(t, err)
 				}
 			}

@@ -33,7 +33,8 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	store "paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
@@ -129,7 +130,7 @@ type wired struct {
 	pool             *postgres.Pool
 	store            *store.Store
 	messaging        *grpc.ClientConn
-	redis            *reservation.Redis // nil without REDIS_URL
+	redis            *dedup.Redis // nil without REDIS_URL
 	conversations    *conversation.Service
 	people           *engagement.Service
 	erasing          *erasure.Service
@@ -143,7 +144,7 @@ type wired struct {
 	notifier         *queue.Notifier
 	outreach         *queue.Runner
 	outreachNotifier *queue.Notifier
-	failures         *reservation.Guard
+	failures         *dedup.Guard
 	grpc             *rpc.Server
 	calls            *audit.Log
 	wakeJobs         chan struct{}
@@ -332,13 +333,13 @@ func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 // guard keeps the reservations of failure callbacks in the database, or in Redis when there is one.
 func (w *wiring) guard() (err error) {
 	if w.cfg.RedisURL.IsZero() {
-		w.failures, err = reservation.New(&store.Reservations{Pool: w.pool}, reservation.Lock, w.deps.Log, w.deps.Now)
+		w.failures, err = dedup.New(&dedup.Postgres{Pool: w.pool}, dedup.Lock, w.deps.Log, w.deps.Now)
 		return err
 	}
-	if w.redis, err = reservation.OpenRedis(w.cfg.RedisURL.Reveal()); err != nil {
+	if w.redis, err = dedup.OpenRedis(w.cfg.RedisURL.Reveal()); err != nil {
 		return err
 	}
-	w.failures, err = reservation.New(w.redis, reservation.Lock, w.deps.Log, w.deps.Now)
+	w.failures, err = dedup.New(w.redis, dedup.Lock, w.deps.Log, w.deps.Now)
 	return err
 }
 

@@ -32,7 +32,8 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
@@ -167,7 +168,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Store.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
 		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,
 	})
-	failures, err := reservation.New(&postgres.Reservations{Pool: b.Pool}, reservation.Lock, logger, now)
+	failures, err := dedup.New(&dedup.Postgres{Pool: b.Pool}, dedup.Lock, logger, now)
 	require.NoError(b.T, err)
 	return &Running{
 		Ports: p, Goals: later, Service: service, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,

@@ -20,7 +20,8 @@ import (
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/request"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -105,7 +106,7 @@ var table = []struct {
 	{conversation.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
 	{conversation.ErrHoldNotForwarded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{conversation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
-	{reservation.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{dedup.ErrUnavailable, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{context.DeadlineExceeded, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{rpc.ErrPageToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{request.ErrNotTheirs, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED},
@@ -125,7 +126,7 @@ func Answer(err error) error {
 	var wait *conversation.Pending
 	var parked *conversation.StepParked
 	var unfinished *conversation.SessionParked
-	var inProgress *reservation.InProgress
+	var inProgress *dedup.InProgress
 	var notDue *conversation.NotDue
 	var busy *conversation.ProfileBusy
 	var often *conversation.TooManyActivations

@@ -22,7 +22,8 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -33,8 +34,8 @@ type Server struct {
 	Conversations *conversation.Service
 	Engagement    catalog.Engagement // the texts of engagement and of goals
 	Store         *postgres.Store
-	Failures      *reservation.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
-	Notify        func()             // wakes the loops for a message that was left to them
+	Failures      *dedup.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
+	Notify        func()       // wakes the loops for a message that was left to them
 	Now           func() time.Time
 	Calls         *audit.Log
 	Messaging     auditor
@@ -111,7 +112,7 @@ func (s *Server) RecordStepFailure(
 	if step, issues := payload.DecodeStep(in.GetSourceBody()); issues == nil && stepPayload(step).Validate() == nil {
 		failed.SessionID, failed.StepID = step.GetSessionId(), step.GetStepId()
 	}
-	delivery := reservation.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + failed.SourceMessageID}
+	delivery := dedup.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + failed.SourceMessageID}
 	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Store.AddDeadLetter(ctx, failed) })
 	if err != nil {
 		return nil, answer(err)

@@ -1,4 +1,4 @@
-package reservation_test
+package dedup_test
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/clock"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 )
 
 // mishap is what happens at one call of a process: of its store, or of the work's own effect.
@@ -51,7 +52,7 @@ func (p *process) call(do func() error) error {
 	return errMishap
 }
 
-func (p *process) Reserve(ctx context.Context, c reservation.Claim) (v reservation.Value, err error) {
+func (p *process) Reserve(ctx context.Context, c dedup.Claim) (v dedup.Value, err error) {
 	err = p.call(func() error {
 		v, err = p.store.Reserve(ctx, c)
 		return err
@@ -59,7 +60,7 @@ func (p *process) Reserve(ctx context.Context, c reservation.Claim) (v reservati
 	return v, err
 }
 
-func (p *process) Finish(ctx context.Context, c reservation.Claim, done bool) error {
+func (p *process) Finish(ctx context.Context, c dedup.Claim, done bool) error {
 	return p.call(func() error { return p.store.Finish(ctx, c, done) })
 }
 
@@ -76,9 +77,9 @@ type scene struct {
 }
 
 // deliver is one attempt by a process. The answer of a dead one is lost.
-func (s *scene) deliver(p *process, d reservation.Delivery) (answered bool, retryAfter time.Duration) {
+func (s *scene) deliver(p *process, d dedup.Delivery) (answered bool, retryAfter time.Duration) {
 	s.t.Helper()
-	g, err := reservation.New(p, reservation.Lock, slog.New(slog.DiscardHandler), s.clock.Now)
+	g, err := dedup.New(p, dedup.Lock, slog.New(slog.DiscardHandler), s.clock.Now)
 	require.NoError(s.t, err)
 	duplicate, err := g.Do(s.t.Context(), d, func(context.Context) error {
 		return p.call(func() error {
@@ -92,14 +93,14 @@ func (s *scene) deliver(p *process, d reservation.Delivery) (answered bool, retr
 	if duplicate || err == nil {
 		require.True(s.t, s.effects[d.Key], "work that was not done was reported as done, duplicate: %t", duplicate)
 	}
-	if inProgress, ok := errors.AsType[*reservation.InProgress](err); ok {
+	if inProgress, ok := errors.AsType[*dedup.InProgress](err); ok {
 		return false, inProgress.RetryAfter
 	}
 	return err == nil, 0
 }
 
 // play delivers as QStash does, and reports whether the process came to its mishap.
-func (s *scene) play(p *process, d reservation.Delivery) (happened bool) {
+func (s *scene) play(p *process, d dedup.Delivery) (happened bool) {
 	s.t.Helper()
 	serving := p
 	for attempt := 0; ; attempt++ {
@@ -135,7 +136,7 @@ func TestCrash(t *testing.T) {
 					t.Parallel()
 					s := &scene{t: t, store: k.open(t), clock: clock.NewSettable(start), effects: map[string]bool{}}
 					for at := 1; ; at++ {
-						d := reservation.Delivery{MessageID: newKey(), Key: fmt.Sprint("at ", at, newKey())}
+						d := dedup.Delivery{MessageID: newKey(), Key: fmt.Sprint("at ", at, newKey())}
 						happened := s.play(&process{store: s.store, at: at, mishap: m}, d)
 						s.remembers(d)
 						if !happened {
@@ -150,11 +151,11 @@ func TestCrash(t *testing.T) {
 }
 
 // remembers lets every lease run out and delivers once more. At the second time at the latest the work is known as done.
-func (s *scene) remembers(d reservation.Delivery) {
+func (s *scene) remembers(d dedup.Delivery) {
 	s.t.Helper()
 	s.clock.Advance(5 * time.Minute)
 	require.False(s.t, s.play(&process{store: s.store}, d))
-	g, err := reservation.New(s.store, reservation.Lock, slog.New(slog.DiscardHandler), s.clock.Now)
+	g, err := dedup.New(s.store, dedup.Lock, slog.New(slog.DiscardHandler), s.clock.Now)
 	require.NoError(s.t, err)
 	duplicate, err := g.Do(s.t.Context(), d, func(context.Context) error { return errWork })
 	require.NoError(s.t, err)

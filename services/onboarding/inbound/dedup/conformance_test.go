@@ -1,4 +1,4 @@
-package reservation_test
+package dedup_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"paceline.internal/services/onboarding/reservation"
+	"paceline.internal/services/onboarding/inbound/dedup"
 )
 
 const (
@@ -45,20 +45,20 @@ var conformance = []struct {
 	{name: "S1_26_HeldKeyIsInFlightUntilItsLeaseEnds", run: func(t *testing.T, s store, key string) {
 		wins(t, s, claim(key, "a", start))
 		for _, later := range []time.Duration{0, 30 * time.Second, minute - tick} {
-			finds(t, s, claim(key, "b", start.Add(later)), reservation.Value{Owner: "a", Until: start.Add(minute)})
+			finds(t, s, claim(key, "b", start.Add(later)), dedup.Value{Owner: "a", Until: start.Add(minute)})
 		}
 	}},
 	{name: "S1_36_LeaseThatRanOutIsAbsent", run: func(t *testing.T, s store, key string) {
 		wins(t, s, claim(key, "a", start))
 		wins(t, s, claim(key, "b", start.Add(minute)))
-		finds(t, s, claim(key, "a", start.Add(minute)), reservation.Value{Owner: "b", Until: start.Add(2 * minute)})
+		finds(t, s, claim(key, "a", start.Add(minute)), dedup.Value{Owner: "b", Until: start.Add(2 * minute)})
 	}},
 	{name: "S1_27_DoneKeyIsDoneUntilItsMemoryEnds", run: func(t *testing.T, s store, key string) {
 		wins(t, s, claim(key, "a", start))
 		memory := start.Add(24 * time.Hour)
-		require.NoError(t, s.Finish(t.Context(), reservation.Claim{Key: key, Owner: "a", Now: start, Until: memory}, true))
+		require.NoError(t, s.Finish(t.Context(), dedup.Claim{Key: key, Owner: "a", Now: start, Until: memory}, true))
 		for _, owner := range []string{"a", "b"} {
-			finds(t, s, claim(key, owner, memory.Add(-tick)), reservation.Value{Done: true, Owner: "a", Until: memory})
+			finds(t, s, claim(key, owner, memory.Add(-tick)), dedup.Value{Done: true, Owner: "a", Until: memory})
 		}
 		wins(t, s, claim(key, "b", memory))
 	}},
@@ -69,7 +69,7 @@ var conformance = []struct {
 	}},
 	{name: "CallWhoseAnswerWasLostMayBeRepeated", run: func(t *testing.T, s store, key string) {
 		wins(t, s, claim(key, "a", start))
-		finds(t, s, claim(key, "a", start.Add(tick)), reservation.Value{Owner: "a", Until: start.Add(minute)})
+		finds(t, s, claim(key, "a", start.Add(tick)), dedup.Value{Owner: "a", Until: start.Add(minute)})
 		require.NoError(t, s.Finish(t.Context(), claim(key, "a", start), true))
 		require.NoError(t, s.Finish(t.Context(), claim(key, "a", start), true))
 	}},
@@ -77,29 +77,29 @@ var conformance = []struct {
 		wins(t, s, claim(key, "a", start))
 		now := start.Add(minute)
 		wins(t, s, claim(key, "b", now))
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", now), true), reservation.ErrLost)
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", now), false), reservation.ErrLost)
-		finds(t, s, claim(key, "c", now), reservation.Value{Owner: "b", Until: now.Add(minute)})
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", now), true), dedup.ErrLost)
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", now), false), dedup.ErrLost)
+		finds(t, s, claim(key, "c", now), dedup.Value{Owner: "b", Until: now.Add(minute)})
 		require.NoError(t, s.Finish(t.Context(), claim(key, "b", now), true))
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", now), false), reservation.ErrLost)
-		require.ErrorIs(t, s.Finish(t.Context(), reservation.Claim{Key: key, Owner: "a", Now: now, Until: now.Add(time.Hour)}, true), reservation.ErrLost)
-		finds(t, s, claim(key, "c", now), reservation.Value{Done: true, Owner: "b", Until: now.Add(minute)})
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", now), false), dedup.ErrLost)
+		require.ErrorIs(t, s.Finish(t.Context(), dedup.Claim{Key: key, Owner: "a", Now: now, Until: now.Add(time.Hour)}, true), dedup.ErrLost)
+		finds(t, s, claim(key, "c", now), dedup.Value{Done: true, Owner: "b", Until: now.Add(minute)})
 	}},
 	{name: "S1_35_LeaseThatRanOutIsLostEvenIfNobodyTookIt", run: func(t *testing.T, s store, key string) {
 		wins(t, s, claim(key, "a", start))
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start.Add(minute)), true), reservation.ErrLost)
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start.Add(minute)), false), reservation.ErrLost)
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start.Add(minute)), true), dedup.ErrLost)
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start.Add(minute)), false), dedup.ErrLost)
 		require.NoError(t, s.Finish(t.Context(), claim(key, "a", start.Add(minute-tick)), true))
 	}},
 	{name: "WhatIsDoneCannotBeReleased", run: func(t *testing.T, s store, key string) {
 		wins(t, s, claim(key, "a", start))
 		require.NoError(t, s.Finish(t.Context(), claim(key, "a", start), true))
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), false), reservation.ErrLost)
-		finds(t, s, claim(key, "b", start), reservation.Value{Done: true, Owner: "a", Until: start.Add(minute)})
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), false), dedup.ErrLost)
+		finds(t, s, claim(key, "b", start), dedup.Value{Done: true, Owner: "a", Until: start.Add(minute)})
 	}},
 	{name: "KeyThatIsNotReservedIsLost", run: func(t *testing.T, s store, key string) {
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), true), reservation.ErrLost)
-		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), false), reservation.ErrLost)
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), true), dedup.ErrLost)
+		require.ErrorIs(t, s.Finish(t.Context(), claim(key, "a", start), false), dedup.ErrLost)
 		wins(t, s, claim(key, "a", start))
 	}},
 	{name: "S1_37_KeysDoNotTouchEachOther", run: func(t *testing.T, s store, key string) {
@@ -110,7 +110,7 @@ var conformance = []struct {
 			wins(t, s, claim(other, "a", start))
 		}
 		require.NoError(t, s.Finish(t.Context(), claim(others[0], "a", start), false))
-		finds(t, s, claim(key, "b", start), reservation.Value{Done: true, Owner: "a", Until: start.Add(minute)})
+		finds(t, s, claim(key, "b", start), dedup.Value{Done: true, Owner: "a", Until: start.Add(minute)})
 	}},
 	{name: "CallerWhoHasGivenUpIsAnError", run: func(t *testing.T, s store, key string) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -119,7 +119,7 @@ var conformance = []struct {
 		require.Error(t, err)
 		for _, err := range []error{s.Finish(ctx, claim(key, "a", start), true), s.Finish(ctx, claim(key, "a", start), false)} {
 			require.Error(t, err)
-			require.NotErrorIs(t, err, reservation.ErrLost)
+			require.NotErrorIs(t, err, dedup.ErrLost)
 		}
 	}},
 	{name: "S1_25_OfManyAtOnceOneWins", run: func(t *testing.T, s store, key string) {
@@ -136,10 +136,10 @@ var conformance = []struct {
 }
 
 // race has 32 owners ask for a key at once, and returns the one value that all of them got.
-func race(t *testing.T, s store, key string, now time.Time, name string) reservation.Value {
+func race(t *testing.T, s store, key string, now time.Time, name string) dedup.Value {
 	t.Helper()
 	type answer struct {
-		value reservation.Value
+		value dedup.Value
 		err   error
 	}
 	begin, answers := make(chan struct{}), make(chan answer, 32)
@@ -160,21 +160,21 @@ func race(t *testing.T, s store, key string, now time.Time, name string) reserva
 }
 
 // model is a store in ten lines.
-type model map[string]reservation.Value
+type model map[string]dedup.Value
 
-func (m model) reserve(c reservation.Claim) reservation.Value {
+func (m model) reserve(c dedup.Claim) dedup.Value {
 	if v, found := m[c.Key]; !found || !v.Until.After(c.Now) {
-		m[c.Key] = reservation.Value{Owner: c.Owner, Until: c.Until}
+		m[c.Key] = dedup.Value{Owner: c.Owner, Until: c.Until}
 	}
 	return m[c.Key]
 }
 
-func (m model) finish(c reservation.Claim, done bool) (held bool) {
+func (m model) finish(c dedup.Claim, done bool) (held bool) {
 	v, found := m[c.Key]
 	if !found || !v.Until.After(c.Now) || v.Owner != c.Owner || v.Done && !done {
 		return false
 	}
-	m[c.Key] = reservation.Value{Done: true, Owner: c.Owner, Until: c.Until}
+	m[c.Key] = dedup.Value{Done: true, Owner: c.Owner, Until: c.Until}
 	if !done {
 		delete(m, c.Key)
 	}
@@ -190,8 +190,8 @@ func TestModel(t *testing.T) {
 			s := k.open(t)
 			rapid.Check(t, func(rt *rapid.T) {
 				m, now, run := model{}, start, newKey()
-				draw := func(rt *rapid.T) reservation.Claim {
-					return reservation.Claim{
+				draw := func(rt *rapid.T) dedup.Claim {
+					return dedup.Claim{
 						Key: run + rapid.SampledFrom([]string{"k", "l"}).Draw(rt, "key"), Owner: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "owner"),
 						Now: now, Until: now.Add(time.Duration(rapid.IntRange(1, 5).Draw(rt, "for")) * time.Second),
 					}
@@ -204,7 +204,7 @@ func TestModel(t *testing.T) {
 							require.NoError(rt, err)
 							return
 						}
-						require.ErrorIs(rt, err, reservation.ErrLost)
+						require.ErrorIs(rt, err, dedup.ErrLost)
 					}
 				}
 				rt.Repeat(map[string]func(rt *rapid.T){

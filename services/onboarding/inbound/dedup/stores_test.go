@@ -1,4 +1,4 @@
-package reservation_test
+package dedup_test
 
 import (
 	"bytes"
@@ -15,15 +15,16 @@ import (
 
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
 // store is what both adapters have in common.
 type store interface {
-	Reserve(ctx context.Context, c reservation.Claim) (reservation.Value, error)
-	Finish(ctx context.Context, c reservation.Claim, done bool) error
+	Reserve(ctx context.Context, c dedup.Claim) (dedup.Value, error)
+	Finish(ctx context.Context, c dedup.Claim, done bool) error
 }
 
 // kind is one way to keep reservations. Stores of one kind may share a server, so every test takes keys of its own.
@@ -41,7 +42,7 @@ func kinds(t *testing.T) []kind {
 	}}
 	all := []kind{{name: "Postgres", open: func(t *testing.T) store {
 		t.Helper()
-		return &postgres.Reservations{Pool: pgtest.New(t, postgres.Migrations())}
+		return &dedup.Postgres{Pool: pgtest.New(t, postgres.Migrations())}
 	}}, memory}
 	if url, found := redisServer(t); found {
 		all = append(all, kind{name: "Redis", open: func(t *testing.T) store {
@@ -52,9 +53,9 @@ func kinds(t *testing.T) []kind {
 	return all
 }
 
-func connected(t *testing.T, url string) *reservation.Redis {
+func connected(t *testing.T, url string) *dedup.Redis {
 	t.Helper()
-	opened, err := reservation.OpenRedis(url)
+	opened, err := dedup.OpenRedis(url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	return opened
@@ -85,14 +86,14 @@ func redisServer(t *testing.T) (url string, found bool) {
 
 func awaitRedis(t *testing.T, url string, log *bytes.Buffer) {
 	t.Helper()
-	opened, err := reservation.OpenRedis(url)
+	opened, err := dedup.OpenRedis(url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, opened.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for !errors.Is(opened.Finish(ctx, reservation.Claim{Key: "not reserved"}, false), reservation.ErrLost) {
+	for !errors.Is(opened.Finish(ctx, dedup.Claim{Key: "not reserved"}, false), dedup.ErrLost) {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
@@ -105,18 +106,18 @@ func awaitRedis(t *testing.T, url string, log *bytes.Buffer) {
 var start = time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 
 // claim is a claim at a time, for a minute.
-func claim(key, owner string, now time.Time) reservation.Claim {
-	return reservation.Claim{Key: key, Owner: owner, Now: now, Until: now.Add(time.Minute)}
+func claim(key, owner string, now time.Time) dedup.Claim {
+	return dedup.Claim{Key: key, Owner: owner, Now: now, Until: now.Add(time.Minute)}
 }
 
 // wins reserves a key and insists on it.
-func wins(t *testing.T, s store, c reservation.Claim) {
+func wins(t *testing.T, s store, c dedup.Claim) {
 	t.Helper()
-	finds(t, s, c, reservation.Value{Owner: c.Owner, Until: c.Until})
+	finds(t, s, c, dedup.Value{Owner: c.Owner, Until: c.Until})
 }
 
 // finds asks for a key and compares what stands under it.
-func finds(t *testing.T, s store, c reservation.Claim, want reservation.Value) {
+func finds(t *testing.T, s store, c dedup.Claim, want dedup.Value) {
 	t.Helper()
 	got, err := s.Reserve(t.Context(), c)
 	require.NoError(t, err)

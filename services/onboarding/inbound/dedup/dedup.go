@@ -1,8 +1,8 @@
-// Package reservation runs the work of one delivery at most once at a time, and remembers that it was done.
+// Package dedup runs the work of one delivery at most once at a time, and remembers that it was done.
 //
 // A key is absent, in flight, or done, as of a given time; a value that has ended is absent. With fewer values, a worker that died before
 // its work could not be distinguished from one that did it.
-package reservation
+package dedup
 
 import (
 	"context"

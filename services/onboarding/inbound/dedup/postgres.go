@@ -1,4 +1,4 @@
-package postgres
+package dedup
 
 import (
 	"context"
@@ -6,11 +6,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/reservation"
 )
 
-// Reservations is the store of package reservation in the database.
-type Reservations struct{ Pool postgres.DB }
+// Postgres keeps reservations in the database.
+type Postgres struct{ Pool postgres.DB }
 
 // sqlReserve always updates, so that it returns the value under the key after it. A statement that did nothing on a conflict would
 // have to be followed by a read, and the row might be gone by then.
@@ -23,12 +22,12 @@ on conflict (key) do update set
 returning state = 'done' as done, owner, expires_at as until`
 
 // Reserve gives the key to the claim's owner if it is absent, and returns its value.
-func (s *Reservations) Reserve(ctx context.Context, c reservation.Claim) (reservation.Value, error) {
+func (s *Postgres) Reserve(ctx context.Context, c Claim) (Value, error) {
 	rows, err := s.Pool.Query(ctx, sqlReserve, postgres.Args{"key": c.Key, "owner": c.Owner, "now": c.Now, "until": c.Until})
 	if err != nil {
-		return reservation.Value{}, err
+		return Value{}, err
 	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[reservation.Value])
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Value])
 }
 
 // sweepLimit is how many expired rows one completion deletes: more than it adds, so that a backlog shrinks.
@@ -51,13 +50,13 @@ select from completed`
 const sqlRelease = `delete from delivery_reservations where key = @key and owner = @owner and state = 'in_flight' and expires_at > @now`
 
 // Finish turns the owner's lease into done, and deletes some rows that have long expired, or makes it absent; reservation.ErrLost.
-func (s *Reservations) Finish(ctx context.Context, c reservation.Claim, done bool) error {
+func (s *Postgres) Finish(ctx context.Context, c Claim, done bool) error {
 	sql := map[bool]string{false: sqlRelease, true: sqlComplete}[done]
 	tag, err := s.Pool.Exec(ctx, sql, postgres.Args{
-		"key": c.Key, "owner": c.Owner, "now": c.Now, "until": c.Until, "expired": c.Now.Add(-reservation.Slack), "sweep": sweepLimit,
+		"key": c.Key, "owner": c.Owner, "now": c.Now, "until": c.Until, "expired": c.Now.Add(-Slack), "sweep": sweepLimit,
 	})
 	if err == nil && tag.RowsAffected() == 0 {
-		err = reservation.ErrLost
+		err = ErrLost
 	}
 	return err
 }

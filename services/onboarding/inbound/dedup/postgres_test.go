@@ -1,4 +1,4 @@
-package postgres_test
+package dedup_test
 
 import (
 	"errors"
@@ -10,21 +10,22 @@ import (
 
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding/postgres"
-	"paceline.internal/services/onboarding/reservation"
+
+	"paceline.internal/services/onboarding/inbound/dedup"
 )
 
-// TestReservations is about the table; what a store of reservations has to do is in package reservation.
+// TestReservations is about the table; TestConformance has the contract of a store.
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	claim := func(key string, now time.Time, lease time.Duration) reservation.Claim {
-		return reservation.Claim{Key: key, Owner: "owner of " + key, Now: now, Until: now.Add(lease)}
+	claim := func(key string, now time.Time, lease time.Duration) dedup.Claim {
+		return dedup.Claim{Key: key, Owner: "owner of " + key, Now: now, Until: now.Add(lease)}
 	}
 
 	t.Run("TableHoldsADayOfDeliveriesAndNotMore", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations())
-		store := &postgres.Reservations{Pool: pool}
+		store := &dedup.Postgres{Pool: pool}
 		const perDay = 48
 		most := 0
 		for i := range 4 * perDay {
@@ -45,7 +46,7 @@ func TestReservations(t *testing.T) {
 	t.Run("CompletionSweepsOnlySomeAndOnlyWhatHasLongExpired", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t, postgres.Migrations())
-		store := &postgres.Reservations{Pool: pool}
+		store := &dedup.Postgres{Pool: pool}
 		_, err := pool.Exec(t.Context(), `insert into delivery_reservations
 			select 'old ' || n, 'done', 'x', $1::timestamptz - interval '1 hour' from generate_series(1, 40) n
 			union all select 'late ' || n, 'in_flight', 'x', $1::timestamptz - interval '59 minutes' from generate_series(1, 40) n`, start)
@@ -63,7 +64,7 @@ func TestReservations(t *testing.T) {
 
 	t.Run("CompletionsAndReservationsAtOnceNeverDeadlock", func(t *testing.T) {
 		t.Parallel()
-		store := &postgres.Reservations{Pool: pgtest.New(t, postgres.Migrations())}
+		store := &dedup.Postgres{Pool: pgtest.New(t, postgres.Migrations())}
 		const workers, keys = 8, 6
 		failures := make(chan error, workers)
 		for w := range workers {
@@ -77,7 +78,7 @@ func TestReservations(t *testing.T) {
 							return err
 						}
 						if !got.Done && got.Owner == c.Owner {
-							if err := store.Finish(t.Context(), c, true); err != nil && !errors.Is(err, reservation.ErrLost) {
+							if err := store.Finish(t.Context(), c, true); err != nil && !errors.Is(err, dedup.ErrLost) {
 								return err
 							}
 						}
