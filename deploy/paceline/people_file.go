@@ -16,7 +16,7 @@ import (
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/norm"
 
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 )
 
 // maxRow bounds what is read for one row: a quote that is never closed would make a row of all that follows.
@@ -46,8 +46,8 @@ type peopleFile struct {
 // row is one person, or what is wrong with the row.
 type row struct {
 	line   int
-	person conversation.Person // in its stored form; of a column that is empty or not there, its default
-	given  []string            // the columns that say something
+	person people.Person // in its stored form; of a column that is empty or not there, its default
+	given  []string      // the columns that say something
 	wrong  []refusal
 }
 
@@ -268,7 +268,7 @@ func (f *peopleFile) read(fields []string) row {
 		return r
 	}
 	var err error
-	r.person, err = conversation.Normalise(conversation.Person{
+	r.person, err = people.Normalise(people.Person{
 		Phone: said[columnPhone], FirstName: said[columnFirstName], Locale: said[columnLocale], TimeZone: said[columnTimeZone],
 	})
 	if err != nil {
@@ -278,7 +278,7 @@ func (f *peopleFile) read(fields []string) row {
 }
 
 func withoutPrefix(problems string) string {
-	return strings.TrimPrefix(problems, conversation.ErrInvalid.Error()+": ")
+	return strings.TrimPrefix(problems, people.ErrInvalid.Error()+": ")
 }
 
 // refusalsOf are the problems that onboarding names, each of which begins with its field.

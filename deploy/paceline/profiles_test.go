@@ -19,11 +19,12 @@ import (
 	"time"
 	"unicode/utf16"
 
+	profiles "paceline.internal/services/onboarding/people"
+
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/hours"
-	"paceline.internal/services/onboarding/conversation"
 )
 
 // write puts a file of people into a folder of the test's own.
@@ -256,7 +257,7 @@ func TestImport(t *testing.T) {
 		people = func(rows int) func(func(row) error) error {
 			return func(do func(row) error) error {
 				for n := range rows {
-					if err := do(row{line: n + 2, person: conversation.Person{Phone: fmt.Sprint("+1202555", n)}}); err != nil {
+					if err := do(row{line: n + 2, person: profiles.Person{Phone: fmt.Sprint("+1202555", n)}}); err != nil {
 						return err
 					}
 				}

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 )
 
 // TestTermination sends a real SIGTERM to a real onboarding process while a job of it waits for an answer of messaging.
@@ -31,7 +31,7 @@ func TestTermination(t *testing.T) {
 		pool, err := platform.Open(t.Context(), platform.Config{URL: database, MaxConns: 2})
 		require.NoError(t, err)
 		defer pool.Close()
-		store, now, org := postgres.NewStore(pool), time.Now(), uuid.NewString()
+		store, now, org := conversation.NewStore(pool, people.NewStore(pool)), time.Now(), uuid.NewString()
 		enqueue := func(at time.Time) string {
 			id := uuid.Must(uuid.NewV7()).String()
 			_, err := store.Enqueue(t.Context(), queue.New{

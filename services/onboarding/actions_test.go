@@ -18,11 +18,11 @@ import (
 	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 )
 
 func silently(in *onboardingv1.ReportActionRequest) {
@@ -31,7 +31,7 @@ func silently(in *onboardingv1.ReportActionRequest) {
 }
 
 // celebrated asserts which tiers of a person are queued to be celebrated.
-func (b *bundle) celebrated(p conversation.Profile, tiers ...int) {
+func (b *bundle) celebrated(p people.Profile, tiers ...int) {
 	b.T.Helper()
 	want := []string{}
 	for _, tier := range tiers {
@@ -47,7 +47,7 @@ func (b *bundle) refused(in *onboardingv1.ReportActionRequest, code codes.Code, 
 	const all = `select (select count(*) from engagement_actions) + (select count(*) from user_engagement_states) + (select count(*) from event_outbox)`
 	before := b.Count(all)
 	_, err := b.Report(in)
-	refusal, known := rpc.ErrorFrom(err)
+	refusal, known := rpc.ErrorFrom(onboarding.Answer(err))
 	require.True(b.T, known, "%v", err)
 	require.Equal(b.T, code, refusal.Code)
 	for _, words := range says {
@@ -210,7 +210,7 @@ func TestActionsAreForgotten(t *testing.T) {
 		_, err = b.Report(kept)
 		require.NoError(t, err)
 		b.Clock.Advance(engagement.ActionsKept)
-		sweep := retention.Sweep{DB: b.Pool, Rules: postgres.Rules(postgres.Kept{}), Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now}
+		sweep := retention.Sweep{DB: b.Pool, Rules: onboarding.Rules(onboarding.Kept{}), Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now}
 		require.NoError(t, sweep.Pass(t.Context()))
 		again, err := b.Report(kept)
 		require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestHints(t *testing.T) {
 		p, brazilian := b.Person(), b.Person()
 		b.Exec(`update profiles set locale = 'pt-BR' where id = $1`, brazilian.ID)
 		b.Clock.Advance(time.Hour)
-		hints := func(p conversation.Profile) (all []string) {
+		hints := func(p people.Profile) (all []string) {
 			for _, category := range []string{"Food", "food", "rent", " FOOD "} {
 				all = append(all, b.Reports(p, "add_expense", onboardingtest.InCategory(category)).GetHint())
 			}
@@ -351,7 +351,7 @@ func TestReportIsChecked(t *testing.T) {
 	onboardingtest.Subtest(t, "S4_67_NamesAllProblemsAndRefusesAnUnknownPerson", setup, func(_ *testing.T, b *bundle) {
 		p := b.Person()
 		b.refused(b.Did(p, "dance", func(in *onboardingv1.ReportActionRequest) { in.Source, in.IdempotencyKey = "fax", "" }), codes.InvalidArgument, "action", "source", "idempotency_key")
-		b.refused(b.Did(conversation.Profile{ID: onboardingtest.NewID()}, "add_expense"), codes.NotFound)
+		b.refused(b.Did(people.Profile{ID: onboardingtest.NewID()}, "add_expense"), codes.NotFound)
 	})
 }
 
@@ -452,7 +452,7 @@ func TestActionIsDecidedAgain(t *testing.T) {
 func (b *bundle) reportsAtLast(in *onboardingv1.ReportActionRequest) *onboardingv1.ReportActionResponse {
 	for {
 		out, err := b.Report(in)
-		refusal, known := rpc.ErrorFrom(err)
+		refusal, known := rpc.ErrorFrom(onboarding.Answer(err))
 		if err == nil || !known || refusal.Code != codes.Unavailable {
 			if err != nil {
 				b.T.Error(err) // require would end the wrong goroutine

@@ -15,6 +15,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -23,19 +24,19 @@ func TestActivationIsRefused(t *testing.T) {
 
 	for _, tt := range []struct {
 		name string
-		park func(b *bundle) (conversation.Profile, session.Record)
+		park func(b *bundle) (people.Profile, session.Record)
 		why  string
 	}{
-		{"Stuck", func(b *bundle) (conversation.Profile, session.Record) {
+		{"Stuck", func(b *bundle) (people.Profile, session.Record) {
 			p, r, _ := b.ParkedAtStep(messagingtest.ParkMissed)
 			return p, r
 		}, ":resolve"},
-		{"Undeliverable", func(b *bundle) (conversation.Profile, session.Record) {
+		{"Undeliverable", func(b *bundle) (people.Profile, session.Record) {
 			p := b.Person()
 			b.Messaging.Script(messagingtest.First(messagingtest.Reject))
 			return p, b.Activate(p)
 		}, "this is no phone number"},
-		{"WithWordsThatMayBeAnOptOut", func(b *bundle) (conversation.Profile, session.Record) {
+		{"WithWordsThatMayBeAnOptOut", func(b *bundle) (people.Profile, session.Record) {
 			p, r := b.Activated()
 			b.Reply(p, "leave me alone")
 			return p, r
@@ -56,7 +57,7 @@ func TestActivationIsRefused(t *testing.T) {
 			require.Len(t, b.Messaging.Attempts(), attempts)
 
 			b.Resets(r)
-			_, err = b.Current().Service.Release(t.Context(), onboardingtest.OrgID, p.ID) // a reset judges no words
+			_, err = b.Current().Persons.Release(t.Context(), onboardingtest.OrgID, p.ID) // a reset judges no words
 			require.NoError(t, err)
 			b.Messaging.Script(nil)
 			require.NotEqual(t, r.ID, b.Activate(p).ID)
@@ -218,9 +219,9 @@ func TestActivation(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "S0_69_RefusesWhoSaidSTOPBeforeTheyWereEnrolled", setup, func(t *testing.T, b *bundle) {
-		p := conversation.Profile{Phone: "+5511987651234"}
+		p := people.Profile{Phone: "+5511987651234"}
 		b.Reply(p, "STOP")
-		p, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: p.Phone, FirstName: "Ana"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: p.Phone, FirstName: "Ana"})
 		require.NoError(t, err)
 		_, err = b.Activates(p, nil)
 		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
@@ -231,7 +232,7 @@ func TestActivation(t *testing.T) {
 
 	onboardingtest.Subtest(t, "RefusesAnOrganisationWithoutASender", setup, func(t *testing.T, b *bundle) {
 		other := onboardingtest.NewID()
-		p, _, err := b.Current().Service.Enrol(t.Context(), other, conversation.Person{Phone: "+5511987651234", FirstName: "Bia"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), other, people.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
 		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "operator-2", Role: rpc.RoleOperator, OrgID: other})
 		_, err = b.Current().Server.ActivateProfile(operator, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})

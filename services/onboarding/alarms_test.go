@@ -20,7 +20,7 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -274,7 +274,7 @@ func TestSweeperAndRelay(t *testing.T) {
 		heard, err := b.Pool.Acquire(t.Context())
 		require.NoError(t, err)
 		defer heard.Release()
-		_, err = heard.Exec(t.Context(), `listen `+postgres.ChannelAlarms)
+		_, err = heard.Exec(t.Context(), `listen `+conversation.ChannelAlarms)
 		require.NoError(t, err)
 		b.Clock.Advance(onboardingtest.Grace - time.Millisecond)
 		b.Sweeps()
@@ -334,7 +334,7 @@ func TestOutageOfMessaging(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "R_11_NinetyMinutesParkNoSessionAndEveryBurstIsCompletedInOrder", setup, func(t *testing.T, b *bundle) {
-		var people []conversation.Profile
+		var people []people.Profile
 		var sessions []string
 		for range 3 { // each is at another place of the burst when it begins
 			p, r := b.Explained()

@@ -10,8 +10,9 @@ import (
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -67,7 +68,7 @@ func TestActivationsOfADay(t *testing.T) {
 	}
 	_, err := b.Activates(p, nil)
 	onboardingtest.Refused(t, err, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS)
-	refused, _ := rpc.ErrorFrom(err)
+	refused, _ := rpc.ErrorFrom(onboarding.Answer(err))
 	require.Equal(t, 21*time.Hour, refused.RetryAfter)
 	require.Equal(t, 3, b.Sessions())
 	b.Activated() // another person
@@ -83,14 +84,14 @@ func TestActivationsOfADay(t *testing.T) {
 func TestNumbersThatAreNotTexted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	people := b.Current().Service
-	_, _, err := people.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+1 900 234 5678", FirstName: "Ana"})
+	persons := b.Current().Persons
+	_, _, err := persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+1 900 234 5678", FirstName: "Ana"})
 	require.ErrorIs(t, err, phone.ErrRefused)
 	p := b.Person()
 	satellite := "+881612345678"
-	_, err = people.ChangeProfile(t.Context(), onboardingtest.OrgID, p.ID, conversation.Change{Phone: &satellite})
+	_, err = persons.ChangeProfile(t.Context(), onboardingtest.OrgID, p.ID, people.Change{Phone: &satellite})
 	require.ErrorIs(t, err, phone.ErrRefused)
-	people.Numbers = phone.Policy{Countries: phone.Countries{"US"}} // and theirs is Brazil's
+	b.Current().Service.Numbers = phone.Policy{Countries: phone.Countries{"US"}} // and theirs is Brazil's
 	_, err = b.Activates(p, nil)
 	onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED)
 	require.Empty(t, b.Messaging.Taken(p.Phone))

@@ -18,8 +18,6 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/goals"
-	store "paceline.internal/services/onboarding/postgres"
-
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/session"
 )
@@ -118,8 +116,8 @@ func (c *Config) database() postgres.Config {
 }
 
 // kept is how long rows are kept that are over.
-func (c *Config) kept() store.Kept {
-	return store.Kept{
+func (c *Config) kept() Kept {
+	return Kept{
 		Timeline: c.TimelineRetention, Alarms: c.AlarmsRetention, Engagement: c.EngagementRetention, Goals: c.GoalsRetention,
 		Jobs: c.JobsRetention, Events: c.EventsRetention.Every(), Audit: c.AuditRetention,
 	}

@@ -12,8 +12,8 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 )
 
 func TestConsentRecord(t *testing.T) {
@@ -53,7 +53,7 @@ func TestConsentRecord(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "TheAnswerSaysWhatTheLedgerIsTold", setup, func(t *testing.T, b *bundle) {
-		records := func(p conversation.Profile, consent *onboardingv1.ConsentRecord) string {
+		records := func(p people.Profile, consent *onboardingv1.ConsentRecord) string {
 			out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ActivateProfile, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID, Consent: consent})
 			require.NoError(t, err)
 			return out.GetConsentRecorded()

@@ -14,6 +14,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -70,7 +71,7 @@ func TestAmbiguousWords(t *testing.T) {
 		p, r := b.Activated()
 		b.Reply(p, "leave me alone")
 		service := b.Current().Service
-		_, err := service.Release(t.Context(), onboardingtest.OrgID, p.ID)
+		_, err := b.Current().Persons.Release(t.Context(), onboardingtest.OrgID, p.ID)
 		require.NoError(t, err)
 		require.True(t, b.Messaging.Held(p.Phone), "a release of the profile is no judgement while the session waits for one")
 		b.Messaging.SetDown(true)
@@ -100,7 +101,7 @@ func TestAmbiguousWords(t *testing.T) {
 		b.Resets(r)
 		onboardingtest.Refused(t, release(), codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR)
 		require.True(t, b.Messaging.Held(p.Phone))
-		_, err = b.Current().Service.Release(t.Context(), onboardingtest.OrgID, p.ID)
+		_, err = b.Current().Persons.Release(t.Context(), onboardingtest.OrgID, p.ID)
 		require.NoError(t, err)
 		require.NoError(t, release(), "they are judged")
 	})
@@ -112,7 +113,7 @@ func TestAmbiguousWords(t *testing.T) {
 		_, err := b.Activates(p, nil)
 		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR)
 		require.ErrorContains(t, err, ":release")
-		_, err = b.Current().Service.Release(t.Context(), onboardingtest.OrgID, p.ID)
+		_, err = b.Current().Persons.Release(t.Context(), onboardingtest.OrgID, p.ID)
 		require.NoError(t, err)
 		b.Activate(p)
 	})
@@ -130,7 +131,7 @@ func TestAmbiguousWordsWithoutASession(t *testing.T) {
 	}
 
 	onboardingtest.Subtest(t, "AStrangerIsOneQuestion", setup, func(t *testing.T, b *bundle) {
-		stranger := conversation.Profile{Phone: "+5511987651234"}
+		stranger := people.Profile{Phone: "+5511987651234"}
 		for range 4 {
 			b.Reply(stranger, "leave me alone")
 		}
@@ -148,7 +149,7 @@ func TestAmbiguousWordsWithoutASession(t *testing.T) {
 
 	for _, word := range []string{"yes", "STOP"} {
 		onboardingtest.Subtest(t, "TheirAnswerLeavesNothingToAsk_"+word, setup, func(t *testing.T, b *bundle) {
-			stranger := conversation.Profile{Phone: "+5511987651234"}
+			stranger := people.Profile{Phone: "+5511987651234"}
 			b.Reply(stranger, "leave me alone")
 			b.Quiet()
 			asked(b)
@@ -171,7 +172,7 @@ func TestAmbiguousWordsWithoutASession(t *testing.T) {
 }
 
 // leave stores a message of a person as a job that no process works yet, with its words about consent applied, and returns its id.
-func (b *bundle) leave(p conversation.Profile, body string) string {
+func (b *bundle) leave(p people.Profile, body string) string {
 	b.T.Helper()
 	in := b.Message(p, body)
 	m := conversation.Inbound{SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(), Segments: 1}
@@ -192,7 +193,7 @@ func TestConsentThatIsWorkedLate(t *testing.T) {
 	t.Parallel()
 
 	// again closes a session and opens the next one, whose opening waits its turn behind what the person wrote.
-	again := func(b *bundle, p conversation.Profile, r session.Record) session.Record {
+	again := func(b *bundle, p people.Profile, r session.Record) session.Record {
 		b.T.Helper()
 		b.Resets(r)
 		b.Clock.Advance(time.Second)

@@ -11,8 +11,8 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -21,17 +21,17 @@ import (
 type phase struct {
 	name string
 	// begin brings a new person to where the phase begins, while all is well.
-	begin func(b *bundle) conversation.Profile
+	begin func(b *bundle) people.Profile
 	// cause is what the outside world does. Like Twilio and an operator it is repeated until it is answered without an
 	// error, and once more after that.
-	cause func(b *bundle, p conversation.Profile) func() error
+	cause func(b *bundle, p people.Profile) func() error
 	want  []string
 	token session.Token
 }
 
 // writes is a message of a person that Twilio posts.
-func writes(body string) func(b *bundle, p conversation.Profile) func() error {
-	return func(b *bundle, p conversation.Profile) func() error {
+func writes(body string) func(b *bundle, p people.Profile) func() error {
+	return func(b *bundle, p people.Profile) func() error {
 		m := b.Message(p, body)
 		return func() error {
 			_, err := b.Current().Server.ReceiveMessage(b.T.Context(), m)
@@ -40,22 +40,22 @@ func writes(body string) func(b *bundle, p conversation.Profile) func() error {
 	}
 }
 
-func activates(b *bundle, p conversation.Profile) func() error {
+func activates(b *bundle, p people.Profile) func() error {
 	return func() error {
 		_, err := b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, p.ID, nil)
 		return err
 	}
 }
 
-func releases(b *bundle, p conversation.Profile) func() error {
+func releases(b *bundle, p people.Profile) func() error {
 	return func() error {
-		_, err := b.Current().Service.Release(b.T.Context(), onboardingtest.OrgID, p.ID)
+		_, err := b.Current().Persons.Release(b.T.Context(), onboardingtest.OrgID, p.ID)
 		return err
 	}
 }
 
 // resumes is an operator who resumes the person's session.
-func resumes(b *bundle, p conversation.Profile) func() error {
+func resumes(b *bundle, p people.Profile) func() error {
 	r := b.Newest(p)
 	return func() error {
 		_, err := b.Current().Service.Resume(b.T.Context(), onboardingtest.OrgID, r.ID)
@@ -64,7 +64,7 @@ func resumes(b *bundle, p conversation.Profile) func() error {
 }
 
 // replays is an operator who replays the newest dead deadLetter.
-func replays(b *bundle, _ conversation.Profile) func() error {
+func replays(b *bundle, _ people.Profile) func() error {
 	deadLetter := b.DeadLetters(&onboardingv1.ListDeadLettersRequest{})[0].GetDeadLetterId()
 	return func() error {
 		_, err := b.Current().Service.Replay(b.T.Context(), onboardingtest.OrgID, deadLetter)
@@ -73,41 +73,41 @@ func replays(b *bundle, _ conversation.Profile) func() error {
 }
 
 // nothing happens but what the service does on its own.
-func nothing(*bundle, conversation.Profile) func() error { return func() error { return nil } }
+func nothing(*bundle, people.Profile) func() error { return func() error { return nil } }
 
-func enrolled(b *bundle) conversation.Profile { return b.Person() }
+func enrolled(b *bundle) people.Profile { return b.Person() }
 
-func activated(b *bundle) conversation.Profile {
+func activated(b *bundle) people.Profile {
 	p, _ := b.Activated()
 	return p
 }
 
 // doubted is a person whose words may be an opt-out, in answer to the opening.
-func doubted(b *bundle) conversation.Profile {
+func doubted(b *bundle) people.Profile {
 	p := activated(b)
 	b.Reply(p, "leave me alone")
 	return p
 }
 
-func informed(b *bundle) conversation.Profile {
+func informed(b *bundle) people.Profile {
 	p, _ := b.Explained()
 	return p
 }
 
 // lastAnswerLost is a person who has the last message, which we do not know yet.
-func lastAnswerLost(b *bundle) conversation.Profile {
+func lastAnswerLost(b *bundle) people.Profile {
 	p, _ := b.FailedAtLast(messagingtest.AcceptLost)
 	b.Unmute()
 	b.Clock.Advance(onboardingtest.Grace)
 	return p
 }
 
-func wentThrough(b *bundle) conversation.Profile {
+func wentThrough(b *bundle) people.Profile {
 	p, _ := b.Finished()
 	return p
 }
 
-func heldInBurst(b *bundle) conversation.Profile {
+func heldInBurst(b *bundle) people.Profile {
 	p, _ := b.InBurst(2)
 	b.Unmute()
 	b.Hold(p)
@@ -115,14 +115,14 @@ func heldInBurst(b *bundle) conversation.Profile {
 	return p
 }
 
-func muteInBurst(b *bundle) conversation.Profile {
+func muteInBurst(b *bundle) people.Profile {
 	p, _ := b.InBurst(2)
 	b.Unmute()
 	return p
 }
 
 // stuckAtLast is a person whose last message was in doubt until an operator resolved it.
-func stuckAtLast(b *bundle) conversation.Profile {
+func stuckAtLast(b *bundle) people.Profile {
 	p, r := b.FailedAtLast(messagingtest.ParkTaken)
 	require.True(b.T, b.Messaging.Resolve(onboardingtest.StepKey(r, 4), onboardingtest.WasSent))
 	b.Unmute()
@@ -132,7 +132,7 @@ func stuckAtLast(b *bundle) conversation.Profile {
 }
 
 // stuckAndGivenUp is a person whose last message was not sent, and whose alarm QStash gave up.
-func stuckAndGivenUp(b *bundle) conversation.Profile {
+func stuckAndGivenUp(b *bundle) people.Profile {
 	p, r := b.FailedAtLast(messagingtest.ParkMissed)
 	b.GivesUp(r, nil)
 	require.True(b.T, b.Messaging.Resolve(onboardingtest.StepKey(r, 4), onboardingtest.WasNotSent))
@@ -141,7 +141,7 @@ func stuckAndGivenUp(b *bundle) conversation.Profile {
 }
 
 // stuckExplanation is a person whose explanation was sent, which an operator has found out, and who has answered it since.
-func stuckExplanation(b *bundle) conversation.Profile {
+func stuckExplanation(b *bundle) people.Profile {
 	p, r := b.Activated()
 	b.Messaging.Script(messagingtest.First(messagingtest.ParkTaken))
 	b.Reply(p, onboardingtest.SecretWords)
@@ -153,7 +153,7 @@ func stuckExplanation(b *bundle) conversation.Profile {
 }
 
 // stuckOpening is a person whose opening was not sent.
-func stuckOpening(b *bundle) conversation.Profile {
+func stuckOpening(b *bundle) people.Profile {
 	p := b.Person()
 	b.Messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 	r := b.Activate(p)
@@ -163,7 +163,7 @@ func stuckOpening(b *bundle) conversation.Profile {
 }
 
 // awaitsReceipt is a person whose last message waits for the receipt of the one before, which never comes.
-func awaitsReceipt(b *bundle) conversation.Profile {
+func awaitsReceipt(b *bundle) people.Profile {
 	p, r := b.beforeLast()
 	b.Unmute()
 	b.Clock.Advance(19 * time.Second) // a second is left to wait
@@ -200,7 +200,7 @@ func (ph phase) play(b *bundle, p *onboardingtest.Ports) []session.Kind {
 
 // effects is the person's timeline without their own messages, whose entries may stand before or after what happens meanwhile. A replay
 // whose answer was lost has an entry for every request, and a wait that a crash has used up has none.
-func (b *bundle) effects(p conversation.Profile) []session.Kind {
+func (b *bundle) effects(p people.Profile) []session.Kind {
 	b.T.Helper()
 	return slices.DeleteFunc(b.Story(b.Newest(p).ID), func(k session.Kind) bool {
 		return k == session.KindReplied || k == session.KindHeld || k == session.KindReplayed || k == session.KindWaiting
@@ -271,10 +271,10 @@ func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.QStash.SetFaults(emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Copies: 3, Repeats: 2, RepeatAfter: 9 * time.Second})})
-	const people = 6
-	done := make(chan error, people)
-	var all []conversation.Profile
-	for range people {
+	const crowd = 6
+	done := make(chan error, crowd)
+	var all []people.Profile
+	for range crowd {
 		p, _ := b.Activated()
 		all = append(all, p)
 	}
@@ -299,8 +299,8 @@ func TestConcurrentDuplicates(t *testing.T) {
 		b.KeepsPace(p)
 		require.Equal(t, session.AwaitingInterviewStart, b.Newest(p).Token)
 	}
-	require.Equal(t, 4*people, b.Count(`select count(*) from step_alarms`))
-	require.Equal(t, 2*people, b.Count(`select count(*) from session_transitions where kind = 'replied'`))
-	require.Equal(t, 2*people, b.Count(`select count(*) from webhook_jobs where source = 'twilio' and idempotency_key like 'SM%'`))
-	require.Equal(t, 2*people, b.Messaging.Recorded())
+	require.Equal(t, 4*crowd, b.Count(`select count(*) from step_alarms`))
+	require.Equal(t, 2*crowd, b.Count(`select count(*) from session_transitions where kind = 'replied'`))
+	require.Equal(t, 2*crowd, b.Count(`select count(*) from webhook_jobs where source = 'twilio' and idempotency_key like 'SM%'`))
+	require.Equal(t, 2*crowd, b.Messaging.Recorded())
 }

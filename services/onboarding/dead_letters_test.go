@@ -15,8 +15,8 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -38,17 +38,17 @@ func TestDeadLetterIsHandled(t *testing.T) {
 
 	for _, tt := range []struct {
 		name string
-		ends func(b *bundle, p conversation.Profile, r session.Record)
+		ends func(b *bundle, p people.Profile, r session.Record)
 	}{
-		{name: "WhenItsStepIsSentAnotherWay", ends: func(b *bundle, _ conversation.Profile, r session.Record) {
+		{name: "WhenItsStepIsSentAnotherWay", ends: func(b *bundle, _ people.Profile, r session.Record) {
 			b.Clock.Advance(10 * time.Second)
 			b.Executes(r)
 		}},
-		{name: "WhenThePersonStops", ends: func(b *bundle, p conversation.Profile, _ session.Record) {
+		{name: "WhenThePersonStops", ends: func(b *bundle, p people.Profile, _ session.Record) {
 			b.Reply(p, "STOP")
 			b.Work()
 		}},
-		{name: "WhenItsSessionIsReset", ends: func(b *bundle, _ conversation.Profile, r session.Record) { b.Resets(r) }},
+		{name: "WhenItsSessionIsReset", ends: func(b *bundle, _ people.Profile, r session.Record) { b.Resets(r) }},
 	} {
 		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
 			p, r := b.InBurst(2)
@@ -204,7 +204,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			b.Fails(r, messagingtest.Reject)
 		}, want: session.SkipSessionInactive, open: true},
 		{name: "S1_39_OfAPersonOnHold", bend: func(b *bundle, r session.Record) {
-			_, err := b.Current().Service.Hold(b.T.Context(), onboardingtest.OrgID, r.ProfileID, "")
+			_, err := b.Current().Persons.Hold(b.T.Context(), onboardingtest.OrgID, r.ProfileID, "")
 			require.NoError(b.T, err)
 		}, want: session.SkipSafetyHold, open: true},
 	} {

@@ -14,9 +14,8 @@ import (
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
-
 	"paceline.internal/services/onboarding/inbound/dedup"
+	"paceline.internal/services/onboarding/people"
 )
 
 // Doctor checks everything that this service needs. It changes nothing.
@@ -102,7 +101,7 @@ func lookAtScript(_ context.Context, cfg Config) (string, error) {
 func unspoken(variable string, locales []string) error {
 	var unused []string
 	for _, locale := range locales {
-		if stored, err := conversation.ParseLocale(locale); err != nil || stored != locale {
+		if stored, err := people.ParseLocale(locale); err != nil || stored != locale {
 			unused = append(unused, locale)
 		}
 	}
@@ -110,7 +109,7 @@ func unspoken(variable string, locales []string) error {
 		return nil
 	}
 	return process.Warn("%s has texts in %v, which are sent to nobody: the locale of a profile is one of %v; remove them, or name the "+
-		"file of a language by one of these", variable, unused, conversation.Locales())
+		"file of a language by one of these", variable, unused, people.Locales())
 }
 
 func lookAtEngagement(_ context.Context, cfg Config) (string, error) {

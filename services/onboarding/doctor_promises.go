@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/catalog"
-	store "paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -173,7 +173,7 @@ func lookAtKept(ctx context.Context, cfg Config) (string, error) {
 	}
 	var organisations []string
 	for _, o := range all {
-		for _, what := range []string{store.KeepsTimeline, store.KeepsAudit} {
+		for _, what := range []string{people.KeepsTimeline, people.KeepsAudit} {
 			if days, decided := o.Retention[what]; decided && time.Duration(days)*24*time.Hour < shownFor {
 				organisations = append(organisations, fmt.Sprintf("%s (%s_days %d)", o.OrgID, what, days))
 			}

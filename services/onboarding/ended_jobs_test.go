@@ -11,11 +11,12 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // unsent is a person whose opening is a job that waits: for messaging, which is down.
-func (b *bundle) unsent() (conversation.Profile, session.Record) {
+func (b *bundle) unsent() (people.Profile, session.Record) {
 	b.T.Helper()
 	b.Messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return messagingtest.Unavailable })
 	p, r := b.Activated()
@@ -24,7 +25,7 @@ func (b *bundle) unsent() (conversation.Profile, session.Record) {
 }
 
 // asleep is a person whose opening is a job that waits for the end of quiet hours, under a subject of its own.
-func (b *bundle) asleep() (conversation.Profile, session.Record) {
+func (b *bundle) asleep() (people.Profile, session.Record) {
 	b.T.Helper()
 	b.SleepsAtNight()
 	b.Turns(22, 30)
@@ -47,7 +48,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 
 	for _, tt := range []struct {
 		name   string
-		waits  func(b *bundle) (conversation.Profile, session.Record)
+		waits  func(b *bundle) (people.Profile, session.Record)
 		ends   func(b *bundle)
 		reason string
 	}{
@@ -66,7 +67,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 			waits: (*bundle).asleep,
 			ends: func(b *bundle) {
 				p := b.Current()
-				p.Runner = queue.NewRunner(queue.Config{Name: conversation.JobsTable, Store: onboardingtest.Jobs{Ports: p.Ports, Queue: p.Ports.Store.Jobs()}, Log: p.Service.Log, Now: b.Clock.Now, GiveUp: p.Service.GiveUp})
+				p.Runner = queue.NewRunner(queue.Config{Name: conversation.JobsTable, Store: onboardingtest.Jobs{Ports: p.Ports, Queue: p.Ports.Stores.Jobs()}, Log: p.Service.Log, Now: b.Clock.Now, GiveUp: p.Service.GiveUp})
 			},
 		},
 		{
@@ -173,7 +174,7 @@ func TestCancelledJobThatParksNoSession(t *testing.T) {
 }
 
 // finishedWithAnAnswerHeld is a person whose answer to message 4 was held, and is a job of its own now that no process has begun.
-func (b *bundle) finishedWithAnAnswerHeld() (conversation.Profile, session.Record) {
+func (b *bundle) finishedWithAnAnswerHeld() (people.Profile, session.Record) {
 	b.T.Helper()
 	p, r := b.InBurst(4)
 	b.Clock.Advance(time.Second)

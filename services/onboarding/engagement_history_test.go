@@ -14,11 +14,11 @@ import (
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
-	store "paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 )
 
 func (b *bundle) transitionsAs(caller rpc.Principal, in *onboardingv1.ListEngagementTransitionsRequest) (*onboardingv1.ListEngagementTransitionsResponse, error) {
@@ -33,7 +33,7 @@ func host(org string) rpc.Principal {
 	return rpc.Principal{Subject: "shop", Role: rpc.RoleApp, OrgID: org}
 }
 
-func user(p conversation.Profile) rpc.Principal {
+func user(p people.Profile) rpc.Principal {
 	return rpc.Principal{Subject: p.ID, Role: rpc.RoleUser, OrgID: onboardingtest.OrgID}
 }
 
@@ -80,7 +80,7 @@ func TestHistory(t *testing.T) {
 		pool, err := postgres.OpenFor(t.Context(), "onboarding", postgres.Config{URL: b.Pool.Config().ConnString()})
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
-		bounded := store.NewStore(pool).Engagement()
+		bounded := onboarding.NewStores(pool).Engagement()
 		for caller, want := range map[rpc.Principal]int{user(p): 2, user(other): 0, host(onboardingtest.OrgID): 2, host(onboardingtest.NewID()): 0} {
 			seen, err := bounded.History(process.Scope(t.Context(), caller), onboardingtest.OrgID, p.ID, "", 10)
 			require.NoError(t, err)

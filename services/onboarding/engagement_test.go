@@ -16,11 +16,12 @@ import (
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // accepts is Twilio taking the goodbye.
-func (b *bundle) accepts(p conversation.Profile) {
+func (b *bundle) accepts(p people.Profile) {
 	b.T.Helper()
 	now := b.Clock.Now()
 	b.Exec(`update engagement_outreach set status = 'completed', next_retry_at = null, processed_at = $2, message_id = gen_random_uuid(), sent_at = $2,
@@ -29,7 +30,7 @@ func (b *bundle) accepts(p conversation.Profile) {
 }
 
 // asked is a person who has got the goodbye an hour ago.
-func (b *bundle) asked() conversation.Profile {
+func (b *bundle) asked() people.Profile {
 	b.T.Helper()
 	p := b.GoodbyeQueued()
 	b.Clock.Advance(time.Minute)
@@ -39,7 +40,7 @@ func (b *bundle) asked() conversation.Profile {
 }
 
 // metadata is that of a person's newest transition.
-func (b *bundle) metadata(p conversation.Profile) rules.Metadata {
+func (b *bundle) metadata(p people.Profile) rules.Metadata {
 	b.T.Helper()
 	var stored []byte
 	require.NoError(b.T, b.Pool.QueryRow(b.T.Context(),
@@ -50,7 +51,7 @@ func (b *bundle) metadata(p conversation.Profile) rules.Metadata {
 }
 
 // answered asserts which texts of engagement a person has got, and no other.
-func (b *bundle) answered(p conversation.Profile, keys ...string) {
+func (b *bundle) answered(p people.Profile, keys ...string) {
 	b.T.Helper()
 	texts, want := catalog.DefaultEngagement(), []string{}
 	for _, key := range keys {
@@ -538,9 +539,9 @@ func TestConcurrentTransitions(t *testing.T) {
 // asking is one thing that engagement is asked about a person, by them, the host application or an operator, whatever fails.
 type asking struct {
 	name  string
-	begin func(b *bundle) conversation.Profile
-	cause func(b *bundle, p conversation.Profile) func() error
-	want  func(b *bundle, p conversation.Profile)
+	begin func(b *bundle) people.Profile
+	cause func(b *bundle, p people.Profile) func() error
+	want  func(b *bundle, p people.Profile)
 }
 
 func (s asking) play(b *bundle, p *onboardingtest.Ports) {
@@ -561,7 +562,7 @@ func (s asking) play(b *bundle, p *onboardingtest.Ports) {
 }
 
 // oneShort is a person with one action to go until tier 1, whose goodbye waits.
-func oneShort(b *bundle) conversation.Profile {
+func oneShort(b *bundle) people.Profile {
 	p := b.Known()
 	for _, action := range []string{"edit_category", "delete_expense", "add_category"} {
 		b.Reports(p, action)
@@ -576,10 +577,10 @@ func TestCrashOfEngagement(t *testing.T) {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
-	asked := func(b *bundle) conversation.Profile { return b.asked() }
-	known := func(b *bundle) conversation.Profile { return b.Known() }
+	asked := func(b *bundle) people.Profile { return b.asked() }
+	known := func(b *bundle) people.Profile { return b.Known() }
 	for _, s := range []asking{
-		{name: "S4_48_BeginAgain", begin: asked, cause: writes("1"), want: func(b *bundle, p conversation.Profile) {
+		{name: "S4_48_BeginAgain", begin: asked, cause: writes("1"), want: func(b *bundle, p people.Profile) {
 			b.In(p, rules.Active)
 			b.answered(p, catalog.GoodbyeConfused)
 			require.Equal(b.T, 1, b.Outreach(p, rules.HelpRestart, "pending", ""))
@@ -587,17 +588,17 @@ func TestCrashOfEngagement(t *testing.T) {
 			require.Equal(b.T, 1, b.Count(`select celebration_epoch from profiles where id = $1`, p.ID))
 			b.Tells(p, engagement.EventGoodbyeResponse, "response_type", "confused")
 		}},
-		{name: "S4_42_Return", begin: asked, cause: writes("coffee 5"), want: func(b *bundle, p conversation.Profile) {
+		{name: "S4_42_Return", begin: asked, cause: writes("coffee 5"), want: func(b *bundle, p people.Profile) {
 			b.In(p, rules.Active)
 			b.answered(p)
 			require.Len(b.T, b.Triggers(p), 3)
 		}},
-		{name: "S4_72_RemindersOff", begin: known, cause: writes("stop reminders"), want: func(b *bundle, p conversation.Profile) {
+		{name: "S4_72_RemindersOff", begin: known, cause: writes("stop reminders"), want: func(b *bundle, p people.Profile) {
 			require.True(b.T, b.In(p, rules.Active).RemindersOff)
 			b.answered(p, catalog.RemindersOff)
 			b.Tells(p, engagement.EventPreferenceChanged, "value", "off")
 		}},
-		{name: "S4_75_ReportAction", begin: oneShort, cause: func(b *bundle, p conversation.Profile) func() error {
+		{name: "S4_75_ReportAction", begin: oneShort, cause: func(b *bundle, p people.Profile) func() error {
 			in := b.Did(p, "add_expense", onboardingtest.NLP, onboardingtest.InCategory("food"))
 			return func() error {
 				out, err := b.Report(in)
@@ -607,7 +608,7 @@ func TestCrashOfEngagement(t *testing.T) {
 				}
 				return err
 			}
-		}, want: func(b *bundle, p conversation.Profile) {
+		}, want: func(b *bundle, p people.Profile) {
 			require.Equal(b.T, 1, b.In(p, rules.Active).Expenses)
 			b.celebrated(p, 1)
 			b.Tells(p, engagement.EventTierCompleted, "tier", "1")
@@ -615,25 +616,25 @@ func TestCrashOfEngagement(t *testing.T) {
 			require.Equal(b.T, []rules.Trigger{rules.UserMessage, rules.Inactivity14d, rules.UserMessage}, b.Triggers(p))
 			require.Equal(b.T, 1, b.Outreach(p, rules.Goodbye, "cancelled", "returned"))
 		}},
-		{name: "S4_63_FirstMessageIsAnExpense", begin: func(b *bundle) conversation.Profile {
+		{name: "S4_63_FirstMessageIsAnExpense", begin: func(b *bundle) people.Profile {
 			b.Rules.Recogniser = true
 			return b.Person()
-		}, cause: writes("gastei 50 no mercado"), want: func(b *bundle, p conversation.Profile) {
+		}, cause: writes("gastei 50 no mercado"), want: func(b *bundle, p people.Profile) {
 			require.Equal(b.T, 1, b.In(p, rules.Active).Expenses)
 			b.Tells(p, engagement.EventMagicMoment, "action", "add_expense")
 			require.Equal(b.T, 1, b.Outreach(p, rules.Welcome, "pending", ""))
 			require.Len(b.T, b.Triggers(p), 1)
 		}},
-		{name: "S4_72_SetPreferences", begin: func(b *bundle) conversation.Profile {
+		{name: "S4_72_SetPreferences", begin: func(b *bundle) people.Profile {
 			p := b.GoodbyeQueued()
 			b.Together(p, b.Person())
 			return p
-		}, cause: func(b *bundle, p conversation.Profile) func() error {
+		}, cause: func(b *bundle, p people.Profile) func() error {
 			return func() error {
 				_, err := b.Prefers(rpc.RoleUser, p, &onboardingv1.SetPreferencesRequest{Reminders: "off", Tips: "off", Destination: "group"})
 				return err
 			}
-		}, want: func(b *bundle, p conversation.Profile) {
+		}, want: func(b *bundle, p people.Profile) {
 			require.Equal(b.T, []string{"t f group reminders=off tips=off destination=group goodbye cancelled reminders_off"}, b.wished(p))
 			require.True(b.T, b.Messaging.RemindersOff(p.Phone))
 		}},

@@ -15,10 +15,10 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -35,7 +35,7 @@ func (e event) shape() string {
 }
 
 // told are the events of a person, oldest first.
-func (b *bundle) told(p conversation.Profile) []event {
+func (b *bundle) told(p people.Profile) []event {
 	b.T.Helper()
 	rows, err := b.Pool.Query(b.T.Context(),
 		`select type, causation_id, time, data from event_outbox where org_id = $1 and subject = $2 and type like 'engagement.%' order by id`, onboardingtest.OrgID, p.ID)
@@ -132,7 +132,7 @@ func TestEvents(t *testing.T) {
 }
 
 // drifts lets a person be silent until the daily run, and what it queues be sent.
-func (b *bundle) drifts(p conversation.Profile, to rules.State) {
+func (b *bundle) drifts(p people.Profile, to rules.State) {
 	b.T.Helper()
 	b.OnDay(15, 7)
 	b.Works()

@@ -18,17 +18,16 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/onboardingtest"
-
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
-	"paceline.internal/services/onboarding/server"
+	"paceline.internal/services/onboarding/onboardingtest"
 )
 
 // failures takes failure callbacks, with reservations in Postgres or in Redis, on a real database.
 type failures struct {
 	*bundle
 
-	server *server.Server
+	server *inbound.RPC
 	guard  *dedup.Guard
 	breaks func() // takes the store of reservations out of service
 	mends  func()
@@ -40,7 +39,7 @@ func (d *failures) serving(guard func(log *slog.Logger, now func() time.Time) (*
 	var err error
 	d.guard, err = guard(slog.New(slog.NewJSONHandler(d.Log, nil)), d.Clock.Now)
 	require.NoError(d.T, err)
-	d.server = &server.Server{Store: d.Store, Failures: d.guard, Now: d.Clock.Now}
+	d.server = &inbound.RPC{Store: d.Store.Conversations(), Failures: d.guard, Now: d.Clock.Now}
 }
 
 func inPostgres(t *testing.T) *failures {

@@ -9,9 +9,9 @@ import (
 
 	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -31,7 +31,7 @@ func (b *bundle) comes(g goals.Goal) {
 }
 
 // texted are the texts that a person got.
-func (b *bundle) texted(p conversation.Profile) []string {
+func (b *bundle) texted(p people.Profile) []string {
 	b.T.Helper()
 	texts := []string{}
 	for _, sent := range b.Messaging.Taken(p.Phone) {
@@ -200,7 +200,7 @@ func TestGoalsByTextAreAskedBack(t *testing.T) {
 
 func TestUndoByText(t *testing.T) {
 	t.Parallel()
-	cancelled := func(b *bundle, p conversation.Profile, of string) string {
+	cancelled := func(b *bundle, p people.Profile, of string) string {
 		return b.Says(p, catalog.GoalCancelled, catalog.Params{Goal: of})
 	}
 
@@ -477,38 +477,38 @@ func TestCrashOfGoalsByText(t *testing.T) {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
-	asked := func(b *bundle) conversation.Profile {
+	asked := func(b *bundle) people.Profile {
 		p, _ := b.Reminded(onboardingtest.JohnAtNine)
 		b.Reply(p, "remind me to call Mary tomorrow at 10am")
 		return p
 	}
 	for _, s := range []asking{
-		{name: "Said", begin: american, cause: writes(onboardingtest.JohnAtNine), want: func(b *bundle, p conversation.Profile) {
+		{name: "Said", begin: american, cause: writes(onboardingtest.JohnAtNine), want: func(b *bundle, p people.Profile) {
 			require.Len(b.T, b.GoalsOf(p), 1)
 			g := b.SaidGoal(p)
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: g.Understood})}, b.texted(p))
 			require.Equal(b.T, 1, b.Count(`select count(*) from goal_alarms where goal_id = $1 and published_at is not null`, g.ID))
 		}},
-		{name: "AskedBack", begin: american, cause: writes("remind me to call John"), want: func(b *bundle, p conversation.Profile) {
+		{name: "AskedBack", begin: american, cause: writes("remind me to call John"), want: func(b *bundle, p people.Profile) {
 			require.Empty(b.T, b.GoalsOf(p))
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalAskWhen, catalog.Params{})}, b.texted(p))
 		}},
-		{name: "Moved", begin: func(b *bundle) conversation.Profile {
+		{name: "Moved", begin: func(b *bundle) people.Profile {
 			p := asked(b)
 			b.Clock.Advance(time.Minute)
 			return p
-		}, cause: writes("make it 11am"), want: func(b *bundle, p conversation.Profile) {
+		}, cause: writes("make it 11am"), want: func(b *bundle, p people.Profile) {
 			g := b.SaidGoal(p)
 			require.Equal(b.T, 1, b.Count(`select count(*) from goal_transitions where goal_id = $1 and event = 'rescheduled'`, g.ID))
 			require.Equal(b.T, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call Mary", When: g.Understood})}, b.texted(p)[2:])
 		}},
-		{name: "Undone", begin: asked, cause: writes("undo"), want: func(b *bundle, p conversation.Profile) {
+		{name: "Undone", begin: asked, cause: writes("undo"), want: func(b *bundle, p people.Profile) {
 			all := b.GoalsOf(p)
 			require.Equal(b.T, []string{"cancelled", "scheduled"}, []string{b.nowIs(all[0]), b.nowIs(all[1])})
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalCancelled, catalog.Params{Goal: "call Mary"})}, b.texted(p)[2:])
 		}},
-		{name: "Texted", begin: american, cause: func(b *bundle, p conversation.Profile) func() error {
+		{name: "Texted", begin: american, cause: func(b *bundle, p people.Profile) func() error {
 			g, _, err := b.Start(b.Healthy()).Goals.Create(b.T.Context(), goals.New{
 				OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "call John", At: b.Clock.Now().Add(time.Minute), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
 			})
@@ -518,7 +518,7 @@ func TestCrashOfGoalsByText(t *testing.T) {
 				_, err := b.Current().Goals.Execute(b.T.Context(), g.ID)
 				return err
 			}
-		}, want: func(b *bundle, p conversation.Profile) {
+		}, want: func(b *bundle, p people.Profile) {
 			require.Equal(b.T, "completed", b.nowIs(b.SaidGoal(p)))
 			require.Equal(b.T, []string{"Reminder: call John"}, b.texted(p))
 			require.Equal(b.T, 1, b.Count(`select count(*) from event_outbox where subject = $1 and type = 'goal.completed'`, p.ID))
@@ -532,4 +532,4 @@ func TestCrashOfGoalsByText(t *testing.T) {
 	}
 }
 
-func american(b *bundle) conversation.Profile { return b.Speaker("en") }
+func american(b *bundle) people.Profile { return b.Speaker("en") }

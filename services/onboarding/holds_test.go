@@ -14,13 +14,14 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // forwards is one pass of the loop that forwards holds.
 func (b *bundle) forwards() {
 	b.T.Helper()
-	_, err := b.Current().Service.ForwardHolds(b.T.Context())
+	_, err := b.Current().Persons.ForwardHolds(b.T.Context())
 	require.NoError(b.T, err)
 }
 
@@ -161,13 +162,13 @@ func TestHoldAtMessaging(t *testing.T) {
 		require.Zero(t, b.Count(`select count(*) from profiles where hold_told <> hold_version`))
 	})
 
-	verbs := map[string]func(b *bundle, p conversation.Profile) error{
-		"Hold": func(b *bundle, p conversation.Profile) error {
-			_, err := b.Current().Service.Hold(b.T.Context(), onboardingtest.OrgID, p.ID, "under review")
+	verbs := map[string]func(b *bundle, p people.Profile) error{
+		"Hold": func(b *bundle, p people.Profile) error {
+			_, err := b.Current().Persons.Hold(b.T.Context(), onboardingtest.OrgID, p.ID, "under review")
 			return err
 		},
-		"Release": func(b *bundle, p conversation.Profile) error {
-			_, err := b.Current().Service.Release(b.T.Context(), onboardingtest.OrgID, p.ID)
+		"Release": func(b *bundle, p people.Profile) error {
+			_, err := b.Current().Persons.Release(b.T.Context(), onboardingtest.OrgID, p.ID)
 			return err
 		},
 	}
@@ -207,8 +208,8 @@ func TestHoldAtMessaging(t *testing.T) {
 				b.Hold(p)
 			}
 			b.Messaging.SetDown(true)
-			require.ErrorIs(t, do(b, p), conversation.ErrHoldNotForwarded)
-			_, err := b.Current().Service.ForwardHolds(t.Context())
+			require.ErrorIs(t, do(b, p), people.ErrHoldNotForwarded)
+			_, err := b.Current().Persons.ForwardHolds(t.Context())
 			require.ErrorIs(t, err, conversation.ErrUnavailable)
 			b.Messaging.SetDown(false)
 			require.NoError(t, do(b, p))
@@ -222,7 +223,7 @@ func TestHoldAtMessaging(t *testing.T) {
 		ports := b.Healthy()
 		ports.At, ports.Mishap = 2, onboardingtest.DieBefore
 		b.Serve(b.Start(ports))
-		_, err := b.Current().Service.Release(t.Context(), onboardingtest.OrgID, p.ID)
+		_, err := b.Current().Persons.Release(t.Context(), onboardingtest.OrgID, p.ID)
 		require.Error(t, err)
 		require.True(t, b.Messaging.Held(p.Phone))
 		b.Serve(b.Start(b.Healthy()))
@@ -261,8 +262,8 @@ func TestForwardHolds(t *testing.T) {
 		p := b.Person()
 		b.Messaging.SetOlder(true)
 		b.Hold(p)
-		_, err := b.Current().Service.ForwardHolds(t.Context())
-		require.ErrorIs(t, err, conversation.ErrKeepsNoHolds)
+		_, err := b.Current().Persons.ForwardHolds(t.Context())
+		require.ErrorIs(t, err, people.ErrKeepsNoHolds)
 		b.Messaging.SetOlder(false)
 		b.forwards()
 		require.True(t, b.Messaging.Held(p.Phone))

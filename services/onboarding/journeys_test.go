@@ -6,28 +6,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/rpc"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 )
 
 // journey is what a person does on the days after their first message, and where it leads them in thirty.
 type journey struct {
 	name  string
-	does  map[int]func(b *bundle, p conversation.Profile)
+	does  map[int]func(b *bundle, p people.Profile)
 	ends  rules.State
 	moves []rules.Trigger     // after the first message
 	gets  []rules.MessageType // in their order
 }
 
-func says(words string) func(b *bundle, p conversation.Profile) {
-	return func(b *bundle, p conversation.Profile) { b.Reply(p, words) }
+func says(words string) func(b *bundle, p people.Profile) {
+	return func(b *bundle, p people.Profile) { b.Reply(p, words) }
 }
 
 // TestJourneys plays thirty days, with the runs of each and all that they send.
 func TestJourneys(t *testing.T) {
 	t.Parallel()
-	always := map[int]func(b *bundle, p conversation.Profile){}
+	always := map[int]func(b *bundle, p people.Profile){}
 	for day := 2; day <= 30; day += 2 {
 		always[day] = says("coffee 5")
 	}
@@ -40,12 +40,12 @@ func TestJourneys(t *testing.T) {
 		// Also: S4-09, S4-14, S4-17.
 		{
 			name: "S4_78_WhoAsksForHelpBeginsAgain", ends: rules.Active,
-			does:  map[int]func(b *bundle, p conversation.Profile){15: says("1"), 20: says("lunch 12")},
+			does:  map[int]func(b *bundle, p people.Profile){15: says("1"), 20: says("lunch 12")},
 			moves: []rules.Trigger{rules.Inactivity14d, rules.GoodbyeResponse1, rules.UserMessage},
 			gets:  []rules.MessageType{welcome, weekly, rules.Goodbye, rules.HelpRestart, weekly, weekly},
 		},
 		{
-			name: "S4_78_WhoIsBusyIsRemindedOnceAndThenLeftAlone", does: map[int]func(b *bundle, p conversation.Profile){15: says("2")}, ends: rules.Dormant,
+			name: "S4_78_WhoIsBusyIsRemindedOnceAndThenLeftAlone", does: map[int]func(b *bundle, p people.Profile){15: says("2")}, ends: rules.Dormant,
 			moves: []rules.Trigger{rules.Inactivity14d, rules.GoodbyeResponse2, rules.ReminderDue},
 			gets:  []rules.MessageType{welcome, weekly, rules.Goodbye, rules.Reminder},
 		},
@@ -57,7 +57,7 @@ func TestJourneys(t *testing.T) {
 		},
 		{
 			name: "S4_78_WhoWantsNoRemindersGetsNone", ends: rules.Active,
-			does: map[int]func(b *bundle, p conversation.Profile){0: func(b *bundle, p conversation.Profile) {
+			does: map[int]func(b *bundle, p people.Profile){0: func(b *bundle, p people.Profile) {
 				require.NoError(b.T, b.Switches(rpc.RoleUser, p, "off"))
 			}},
 			gets: []rules.MessageType{welcome},

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -59,7 +59,7 @@ func TestOpeningWhoseSessionIsParked(t *testing.T) {
 func TestOpeningInQuietHours(t *testing.T) {
 	t.Parallel()
 	// asleep is a person who was activated at 23:00.
-	asleep := func(t *testing.T) (*bundle, conversation.Profile, session.Record) {
+	asleep := func(t *testing.T) (*bundle, people.Profile, session.Record) {
 		b := setup(t)
 		b.SleepsAtNight()
 		b.Turns(23, 0)

@@ -15,10 +15,10 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 )
 
 // later lets time pass, and works the outreach that is due then.
@@ -29,7 +29,7 @@ func (b *bundle) later(d time.Duration) {
 }
 
 // away is a person who was here for a while and is silent now: what welcomed them has been sent.
-func (b *bundle) away() conversation.Profile {
+func (b *bundle) away() people.Profile {
 	b.T.Helper()
 	p := b.Known()
 	b.Sends()
@@ -39,7 +39,7 @@ func (b *bundle) away() conversation.Profile {
 }
 
 // got is what reached a person's phone but for the welcome.
-func (b *bundle) got(p conversation.Profile) []string {
+func (b *bundle) got(p people.Profile) []string {
 	b.T.Helper()
 	welcome, err := catalog.DefaultEngagement().Render(p.Locale, catalog.Welcome, p.FirstName, catalog.Params{})
 	require.NoError(b.T, err)
@@ -52,7 +52,7 @@ func (b *bundle) got(p conversation.Profile) []string {
 	return texts
 }
 
-func goodbyeFor(t *testing.T, p conversation.Profile) string {
+func goodbyeFor(t *testing.T, p people.Profile) string {
 	t.Helper()
 	text, err := catalog.DefaultEngagement().Render(p.Locale, catalog.Goodbye, p.FirstName, catalog.Params{})
 	require.NoError(t, err)
@@ -196,27 +196,27 @@ func TestOutreachThatIsNotWanted(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, outcome string
-		meanwhile     func(b *bundle, p conversation.Profile)
+		meanwhile     func(b *bundle, p people.Profile)
 	}{
-		{"S4_82_PersonWhoReturned", "returned", func(b *bundle, p conversation.Profile) { b.Reply(p, "coffee 5") }},
-		{"S4_83_PersonWhoOptedOut", "opted_out", func(b *bundle, p conversation.Profile) {
+		{"S4_82_PersonWhoReturned", "returned", func(b *bundle, p people.Profile) { b.Reply(p, "coffee 5") }},
+		{"S4_83_PersonWhoOptedOut", "opted_out", func(b *bundle, p people.Profile) {
 			b.Exec(`update profiles set opted_out_at = $2 where id = $1`, p.ID, b.Clock.Now())
 		}},
-		{"S4_73_PersonWithoutReminders", "reminders_off", func(b *bundle, p conversation.Profile) {
+		{"S4_73_PersonWithoutReminders", "reminders_off", func(b *bundle, p people.Profile) {
 			require.NoError(b.T, b.Switches(rpc.RoleOperator, p, "off"))
 		}},
-		{"S4_83_RemindersThatOnlyMessagingKnowsToBeOff", "reminders_off", func(b *bundle, p conversation.Profile) {
+		{"S4_83_RemindersThatOnlyMessagingKnowsToBeOff", "reminders_off", func(b *bundle, p people.Profile) {
 			_, err := b.Messaging.SetReminders(b.T.Context(), &messagingv1.SetRemindersRequest{
 				OrgId: onboardingtest.OrgID, Phone: p.Phone, Reminders: messagingv1.Switch_SWITCH_OFF, Source: "person", SaidAt: timestamppb.New(b.Clock.Now()),
 			})
 			require.NoError(b.T, err)
 		}},
-		{"S4_83_OptOutThatOnlyMessagingKnows", "opted_out", func(b *bundle, p conversation.Profile) {
+		{"S4_83_OptOutThatOnlyMessagingKnows", "opted_out", func(b *bundle, p people.Profile) {
 			b.Reply(p, "STOP")
 			b.Exec(`update profiles set opted_out_at = null where id = $1`, p.ID)
 		}},
-		{"PersonWhoBeganOnboarding", "ineligible", func(b *bundle, p conversation.Profile) { b.Activate(p) }},
-		{"OneThatExpired", "expired", func(b *bundle, p conversation.Profile) {
+		{"PersonWhoBeganOnboarding", "ineligible", func(b *bundle, p people.Profile) { b.Activate(p) }},
+		{"OneThatExpired", "expired", func(b *bundle, p people.Profile) {
 			b.Hold(p)
 			b.later(8 * onboardingtest.Day)
 		}},
@@ -355,8 +355,8 @@ func TestQueueOfOutreach(t *testing.T) {
 func TestTurnsOfOutreach(t *testing.T) {
 	t.Parallel()
 	// queued are goodbyes that are due at these times from now on, in the order of their ids.
-	queued := func(b *bundle, due ...time.Duration) []conversation.Profile {
-		people := make([]conversation.Profile, len(due))
+	queued := func(b *bundle, due ...time.Duration) []people.Profile {
+		people := make([]people.Profile, len(due))
 		for i := range due {
 			people[i] = b.Known()
 		}
@@ -468,7 +468,7 @@ func TestRestart(t *testing.T) {
 
 func TestCapsOfOutreach(t *testing.T) {
 	t.Parallel()
-	queued := func(b *bundle, p conversation.Profile, kind rules.MessageType) {
+	queued := func(b *bundle, p people.Profile, kind rules.MessageType) {
 		o := rules.Outreach{Type: kind, At: b.Clock.Now()}
 		b.Exec(`insert into engagement_outreach (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, profile_id,
 			message_key, local_day, scheduled_for, expires_at, created_at, updated_at)
@@ -508,7 +508,7 @@ func TestWorkersOfOutreach(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "S4_80_TwoWorkersNeverSendOneRowTwice", setup, func(t *testing.T, b *bundle) {
-		people := make([]conversation.Profile, 12)
+		people := make([]people.Profile, 12)
 		for i := range people {
 			people[i] = b.Known()
 		}

@@ -11,15 +11,15 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // stands is what is shown of a person.
-func (b *bundle) stands(p conversation.Profile) *onboardingv1.Engagement {
+func (b *bundle) stands(p people.Profile) *onboardingv1.Engagement {
 	b.T.Helper()
 	ctx := rpc.WithPrincipal(b.T.Context(), rpc.Principal{Subject: p.ID, Role: rpc.RoleUser, OrgID: onboardingtest.OrgID})
 	out, err := b.Current().People.GetEngagement(ctx, &onboardingv1.GetEngagementRequest{ProfileId: p.ID})
@@ -28,7 +28,7 @@ func (b *bundle) stands(p conversation.Profile) *onboardingv1.Engagement {
 }
 
 // wished is what a wish leaves behind, but for where it was said.
-func (b *bundle) wished(p conversation.Profile) []string {
+func (b *bundle) wished(p people.Profile) []string {
 	b.T.Helper()
 	return onboardingtest.List[string](b.Bundle, `select concat_ws(' ', p.reengagement_opt_out, p.onboarding_tips_enabled, p.preferred_destination,
 		(select string_agg(concat_ws('=', e.data ->> 'preference', e.data ->> 'value'), ' ' order by e.id) from event_outbox e
@@ -137,7 +137,7 @@ func TestSetPreferences(t *testing.T) {
 		last := b.Person()
 		onboardingtest.Refused(t, b.Joins(last, household), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		require.Empty(t, b.stands(last).GetHouseholdId())
-		onboardingtest.Refused(t, b.Joins(conversation.Profile{ID: onboardingtest.NewID()}, household), codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
+		onboardingtest.Refused(t, b.Joins(people.Profile{ID: onboardingtest.NewID()}, household), codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
 	})
 
 	onboardingtest.Subtest(t, "S4_73_RemindersOffAreNoTipsOff", setup, func(t *testing.T, b *bundle) {
@@ -165,7 +165,7 @@ func TestSetPreferences(t *testing.T) {
 		for _, words := range []string{"reminders must be on or off", "tips must be on or off", "destination must be individual or group"} {
 			require.ErrorContains(t, err, words)
 		}
-		_, err = b.Prefers(rpc.RoleOperator, conversation.Profile{ID: onboardingtest.NewID()}, &onboardingv1.SetPreferencesRequest{Tips: "off"})
+		_, err = b.Prefers(rpc.RoleOperator, people.Profile{ID: onboardingtest.NewID()}, &onboardingv1.SetPreferencesRequest{Tips: "off"})
 		onboardingtest.Refused(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
 	})
 }
@@ -200,7 +200,7 @@ func TestGetEngagement(t *testing.T) {
 // TestFirstMessage is about a person's first message while no flow greets them.
 func TestFirstMessage(t *testing.T) {
 	t.Parallel()
-	queued := func(b *bundle, p conversation.Profile) []string {
+	queued := func(b *bundle, p people.Profile) []string {
 		return onboardingtest.List[string](b.Bundle, `select concat_ws(' ', message_key, payload ->> 'expense') from engagement_outreach where profile_id = $1`, p.ID)
 	}
 	recognising := func(t *testing.T) *bundle {
@@ -254,13 +254,13 @@ func TestFirstMessage(t *testing.T) {
 		_, err := b.Prefers(rpc.RoleUser, chose, &onboardingv1.SetPreferencesRequest{Destination: "individual"})
 		require.NoError(t, err)
 		b.Clock.Advance(time.Second)
-		for _, who := range []conversation.Profile{p, chose, later, alone} {
+		for _, who := range []people.Profile{p, chose, later, alone} {
 			b.Reply(who, "hello")
 		}
 		require.Equal(t, rules.Group, b.Engaged(p).Destination)
 		require.False(t, b.Engaged(p).DestinationChosen)
 		require.Equal(t, 1, b.Count(`select count(*) from engagement_outreach where destination = 'group'`))
-		for _, who := range []conversation.Profile{chose, later, alone} {
+		for _, who := range []people.Profile{chose, later, alone} {
 			require.Equal(t, rules.Individual, b.Engaged(who).Destination)
 		}
 		b.Reply(p, "switch to individual")
@@ -277,7 +277,7 @@ func TestFirstMessage(t *testing.T) {
 		b.Exec(`update profiles set preferred_destination = 'individual' where id = $1`, shared.ID) // as if nothing had been found
 		b.Together(alone, b.Person())
 		b.Clock.Advance(14 * onboardingtest.Day)
-		for _, p := range []conversation.Profile{alone, shared} {
+		for _, p := range []people.Profile{alone, shared} {
 			b.Standing(p, rules.Inactivity14d)
 			b.Reply(p, "hello again") // which moves their state, as the first one did
 			v := b.Engaged(p)

@@ -12,13 +12,14 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 const newPhone = "+5511987659999"
 
 // changes is an operator's call.
-func (b *bundle) changes(p conversation.Profile, in *onboardingv1.UpdateProfileRequest) (*onboardingv1.Profile, error) {
+func (b *bundle) changes(p people.Profile, in *onboardingv1.UpdateProfileRequest) (*onboardingv1.Profile, error) {
 	b.T.Helper()
 	in.ProfileId = p.ID
 	out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.UpdateProfile, in)
@@ -26,7 +27,7 @@ func (b *bundle) changes(p conversation.Profile, in *onboardingv1.UpdateProfileR
 }
 
 // moves gives a person the new phone.
-func (b *bundle) moves(p conversation.Profile) (conversation.Profile, error) {
+func (b *bundle) moves(p people.Profile) (people.Profile, error) {
 	b.T.Helper()
 	changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+55 (11) 98765-9999")})
 	if err == nil {
@@ -40,7 +41,7 @@ func TestUpdateProfile(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "GuessedZoneFollowsThePhoneUntilOneIsGiven", setup, func(t *testing.T, b *bundle) {
-		p, _, err := b.Current().Service.Enrol(t.Context(), onboardingtest.OrgID, conversation.Person{Phone: "+14155550150", FirstName: "Ana"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+14155550150", FirstName: "Ana"})
 		require.NoError(t, err)
 		changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+12125550150")})
 		require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestUpdateProfile(t *testing.T) {
 				require.ErrorContains(t, err, words, tt.name)
 			}
 		}
-		_, err := b.changes(conversation.Profile{ID: onboardingtest.NewID()}, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
+		_, err := b.changes(people.Profile{ID: onboardingtest.NewID()}, &onboardingv1.UpdateProfileRequest{FirstName: new("Bia")})
 		onboardingtest.Refused(t, err, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND)
 		other := b.Person()
 		_, err = b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &other.Phone})
@@ -103,30 +104,30 @@ func TestUpdateProfile(t *testing.T) {
 
 	for _, tt := range []struct {
 		name   string
-		open   func(b *bundle) conversation.Profile
+		open   func(b *bundle) people.Profile
 		reason onboardingv1.Reason
 		says   string
 	}{
-		{name: "AnActiveSession", open: func(b *bundle) conversation.Profile { p, _ := b.Activated(); return p }, says: ":reset"},
-		{name: "AParkedSession", open: func(b *bundle) conversation.Profile { p, _, _ := b.ParkedAtStep(messagingtest.Reject); return p }, says: "parked as undeliverable"},
-		{name: "AMessageInDoubt", open: func(b *bundle) conversation.Profile {
+		{name: "AnActiveSession", open: func(b *bundle) people.Profile { p, _ := b.Activated(); return p }, says: ":reset"},
+		{name: "AParkedSession", open: func(b *bundle) people.Profile { p, _, _ := b.ParkedAtStep(messagingtest.Reject); return p }, says: "parked as undeliverable"},
+		{name: "AMessageInDoubt", open: func(b *bundle) people.Profile {
 			p, r := b.Asking(messagingtest.UnknownForever)
 			b.Resets(r)
 			return p
 		}, says: "is unknown"},
-		{name: "AMessageThatIsWorkedOn", open: func(b *bundle) conversation.Profile {
+		{name: "AMessageThatIsWorkedOn", open: func(b *bundle) people.Profile {
 			p := b.Person()
 			b.Exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'pending', $3, $3, $3)`, onboardingtest.OrgID, p.Phone, b.Clock.Now())
 			return p
 		}, says: "is being worked on"},
 		{name: "QueuedOutreach", open: (*bundle).GoodbyeQueued, says: "/v1/outreach/"},
-		{name: "AGoalOfTheirPhone", open: func(b *bundle) conversation.Profile { p, _ := b.Reminded(onboardingtest.JohnAtNine); return p }, says: "/v1/goals/"},
+		{name: "AGoalOfTheirPhone", open: func(b *bundle) people.Profile { p, _ := b.Reminded(onboardingtest.JohnAtNine); return p }, says: "/v1/goals/"},
 		{
 			name: "ASafetyHold", reason: onboardingv1.Reason_REASON_SAFETY_HOLD, says: "release the profile first",
-			open: func(b *bundle) conversation.Profile { p := b.Person(); b.Hold(p); return p },
+			open: func(b *bundle) people.Profile { p := b.Person(); b.Hold(p); return p },
 		},
-		{name: "WordsThatAnOperatorHasToJudge", reason: onboardingv1.Reason_REASON_AWAITS_OPERATOR, says: "opt-out", open: func(b *bundle) conversation.Profile {
+		{name: "WordsThatAnOperatorHasToJudge", reason: onboardingv1.Reason_REASON_AWAITS_OPERATOR, says: "opt-out", open: func(b *bundle) people.Profile {
 			p := b.Person()
 			b.Exec(`insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, processed_at, error_message, created_at, updated_at)
 values (gen_random_uuid(), $1, 'k', 'twilio', 'e', $2, '{}', 'failed', $3, $4, $3, $3)`, onboardingtest.OrgID, p.Phone, b.Clock.Now(), conversation.NeedsOperator+" x")
@@ -224,7 +225,7 @@ on conflict (org_id) do update set require_consent_record = true`, onboardingtes
 	})
 
 	onboardingtest.Subtest(t, "OfTwoChangesAtOnceToOnePhoneOneWins", setup, func(t *testing.T, b *bundle) {
-		all := []conversation.Profile{b.Person(), b.Person(), b.Person()}
+		all := []people.Profile{b.Person(), b.Person(), b.Person()}
 		results := make(chan error, len(all))
 		for _, p := range all {
 			go func() {

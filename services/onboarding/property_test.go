@@ -10,15 +10,15 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // history is a person to whom anything happens that can, in any order.
 type history struct {
 	b          *bundle
-	p          conversation.Profile
+	p          people.Profile
 	deadLetter *onboardingv1.DeadLetter
 }
 

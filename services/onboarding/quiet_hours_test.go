@@ -14,11 +14,12 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // night is a person whose burst is due and who sleeps: their yes came at 22:30.
-func (b *bundle) night() (conversation.Profile, session.Record) {
+func (b *bundle) night() (people.Profile, session.Record) {
 	b.T.Helper()
 	b.SleepsAtNight()
 	p, r := b.Explained()
@@ -29,7 +30,7 @@ func (b *bundle) night() (conversation.Profile, session.Record) {
 }
 
 // requireWakes holds the newest alarm to the opening, and the burst to beginning then and keeping its pace.
-func (b *bundle) requireWakes(p conversation.Profile, r session.Record) {
+func (b *bundle) requireWakes(p people.Profile, r session.Record) {
 	b.T.Helper()
 	var due time.Time
 	require.NoError(b.T, b.Pool.QueryRow(b.T.Context(),
@@ -60,14 +61,14 @@ func TestQuietHours(t *testing.T) {
 
 	for _, tt := range []struct {
 		name   string
-		settle func(b *bundle, p conversation.Profile)
+		settle func(b *bundle, p people.Profile)
 	}{
-		{name: "OffUnlessSet", settle: func(*bundle, conversation.Profile) {}},
-		{name: "AnotherOrganisationsHoursAreTheirs", settle: func(b *bundle, _ conversation.Profile) {
+		{name: "OffUnlessSet", settle: func(*bundle, people.Profile) {}},
+		{name: "AnotherOrganisationsHoursAreTheirs", settle: func(b *bundle, _ people.Profile) {
 			_, err := b.Settle(onboardingtest.AnotherOrg, &onboardingv1.QuietHours{Enabled: true})
 			require.NoError(b.T, err)
 		}},
-		{name: "ByThePersonsClock", settle: func(b *bundle, p conversation.Profile) { // 22:30 is 19:30 there
+		{name: "ByThePersonsClock", settle: func(b *bundle, p people.Profile) { // 22:30 is 19:30 there
 			b.SleepsAtNight()
 			b.Exec(`update profiles set time_zone = 'America/Sao_Paulo' where id = $1`, p.ID)
 		}},
@@ -197,15 +198,15 @@ func TestAlarmsInQuietHours(t *testing.T) {
 
 	for _, tt := range []struct {
 		name string
-		ring func(b *bundle, p conversation.Profile, r session.Record)
+		ring func(b *bundle, p people.Profile, r session.Record)
 	}{
-		{name: "Sweeper", ring: func(*bundle, conversation.Profile, session.Record) {}},
-		{name: "Release", ring: func(b *bundle, p conversation.Profile, _ session.Record) { b.Hold(p); b.Release(p) }},
-		{name: "Resume", ring: func(b *bundle, p conversation.Profile, r session.Record) {
+		{name: "Sweeper", ring: func(*bundle, people.Profile, session.Record) {}},
+		{name: "Release", ring: func(b *bundle, p people.Profile, _ session.Record) { b.Hold(p); b.Release(p) }},
+		{name: "Resume", ring: func(b *bundle, p people.Profile, r session.Record) {
 			b.Exec(`update conversation_sessions set status = 'stuck' where id = $1`, r.ID)
 			b.Resumed(r)
 		}},
-		{name: "ByHand", ring: func(b *bundle, _ conversation.Profile, r session.Record) {
+		{name: "ByHand", ring: func(b *bundle, _ people.Profile, r session.Record) {
 			b.Skips(session.SkipQuietHours, onboardingtest.Payload(r))
 		}},
 	} {

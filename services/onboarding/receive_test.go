@@ -11,6 +11,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -19,7 +20,7 @@ func TestReplyToAMessageThatWasTakenUnnoticed(t *testing.T) {
 	t.Parallel()
 
 	// unlearnt is a person who has got message 4 just now, which the service does not know.
-	unlearnt := func(b *bundle) (conversation.Profile, session.Record) {
+	unlearnt := func(b *bundle) (people.Profile, session.Record) {
 		p, r := b.FailedAtLast(messagingtest.UnknownTaken)
 		b.Clock.Advance(2 * time.Second)
 		return p, r

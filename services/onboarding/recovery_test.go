@@ -12,8 +12,10 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -98,14 +100,14 @@ func TestResumeSessions(t *testing.T) {
 			{ReasonContains: "nothing", ParkedSince: &timestamppb.Timestamp{Nanos: -1}},
 		} {
 			_, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ResumeSessions, in)
-			refusal, _ := rpc.ErrorFrom(err)
+			refusal, _ := rpc.ErrorFrom(onboarding.Answer(err))
 			require.Equal(t, codes.InvalidArgument, refusal.Code)
 		}
 	})
 }
 
 // completesAfter resolves the message of the second step, resumes its session, and holds the conversation to going on to its end.
-func (b *bundle) completesAfter(p conversation.Profile, r session.Record, word messagingv1.Resolution) {
+func (b *bundle) completesAfter(p people.Profile, r session.Record, word messagingv1.Resolution) {
 	b.T.Helper()
 	require.True(b.T, b.Messaging.Resolve(onboardingtest.StepKey(r, 2), word))
 	b.Unmute()
@@ -220,13 +222,13 @@ func TestResumeOfADirectMessage(t *testing.T) {
 
 	for _, tt := range []struct {
 		name  string
-		begin func(b *bundle) (p conversation.Profile, key func(r session.Record) string) // parks
-		want  []string                                                                    // after it went on
+		begin func(b *bundle) (p people.Profile, key func(r session.Record) string) // parks
+		want  []string                                                              // after it went on
 		token session.Token
 	}{
 		{
 			name: "Opening", want: []string{onboardingtest.Opening}, token: session.AwaitingOpeningResponse,
-			begin: func(b *bundle) (conversation.Profile, func(r session.Record) string) {
+			begin: func(b *bundle) (people.Profile, func(r session.Record) string) {
 				p := b.Person()
 				_, _ = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, p.ID, nil)
 				return p, func(r session.Record) string { return session.OpeningKey(r.ProfileID, r.ID) }
@@ -234,7 +236,7 @@ func TestResumeOfADirectMessage(t *testing.T) {
 		},
 		{
 			name: "Explanation", want: []string{onboardingtest.Opening, onboardingtest.Explanation}, token: session.AwaitingExplanationResponse,
-			begin: func(b *bundle) (conversation.Profile, func(r session.Record) string) {
+			begin: func(b *bundle) (people.Profile, func(r session.Record) string) {
 				p := b.Person()
 				b.Unscripted(func() { b.Activate(p) })
 				b.Reply(p, "yes")
@@ -243,8 +245,8 @@ func TestResumeOfADirectMessage(t *testing.T) {
 		},
 		{
 			name: "Later", want: []string{onboardingtest.Opening, onboardingtest.Explanation, onboardingtest.Later}, token: session.AwaitingOpeningResponse,
-			begin: func(b *bundle) (conversation.Profile, func(r session.Record) string) {
-				var p conversation.Profile
+			begin: func(b *bundle) (people.Profile, func(r session.Record) string) {
+				var p people.Profile
 				b.Unscripted(func() { p, _ = b.Explained() })
 				b.Reply(p, "not now")
 				return p, func(r session.Record) string { return session.DirectKey(r.ProfileID, r.ID, session.TextLater, 2) }

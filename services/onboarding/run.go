@@ -31,12 +31,11 @@ import (
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/messaging"
-	store "paceline.internal/services/onboarding/postgres"
-
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/schema"
-	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -128,11 +127,12 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 // wired is the service with every part in its place.
 type wired struct {
 	pool             *postgres.Pool
-	store            *store.Store
+	store            *Stores
 	messaging        *grpc.ClientConn
 	redis            *dedup.Redis // nil without REDIS_URL
 	conversations    *conversation.Service
 	people           *engagement.Service
+	persons          *people.Service
 	erasing          *erasure.Service
 	later            *goals.Service
 	hub              *goals.Hub
@@ -239,6 +239,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		QStashReach: w.cfg.QStashMaxDelay, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
+	w.persons = people.New(people.Config{
+		Store: w.store, Carrier: carrier, Words: c, Catalog: texts, Numbers: w.cfg.Numbers, Log: w.deps.Log, Now: w.deps.Now,
+	})
 	if err := c.Observe(ctx, w.meter); err != nil {
 		return err
 	}
@@ -246,7 +249,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: c.Handlers(), GiveUp: c.GiveUp, Workers: jobWorkers, Transient: transient,
 		Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
-	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, store.ChannelJobs, w.wakeJobs, w.deps.Log)
+	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, conversation.ChannelJobs, w.wakeJobs, w.deps.Log)
 	if err := w.events(ctx, carrier, counted); err != nil {
 		return err
 	}
@@ -299,14 +302,14 @@ func (w *wiring) addLoops() {
 		w.components = append(w.components, bounded(w.loops.Loop(name, r.Run), stopLoops))
 	}
 	jobs := &queue.Retention{
-		Queue: w.store.Jobs(), Keep: store.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
+		Queue: w.store.Jobs(), Keep: conversation.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	repeat("jobs", c.Jobs.Loop(rest))
 	w.components = append(w.components,
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("notifier", w.notifier.Run))
 	repeat("retention", w.forgetting(jobs.Loop(rest)))
-	w.components = append(w.components, w.loops.Loop("holds", c.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
+	w.components = append(w.components, w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}
@@ -321,7 +324,7 @@ func (w *wiring) addLoops() {
 func (w *wiring) forgetting(r process.Repetition) process.Repetition {
 	jobs := r.Once
 	sweep := &retention.Sweep{
-		DB: w.pool, Rules: store.Rules(w.cfg.kept()), Own: w.store.OwnRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
+		DB: w.pool, Rules: Rules(w.cfg.kept()), Own: w.store.OwnRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := jobs(ctx)
@@ -348,17 +351,25 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	w.grpc, err = rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
 		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest, Database: w.ready,
-		Keep: w.calls.Keep, Answer: server.Answer,
+		Keep: w.calls.Keep, Answer: Answer,
 	})
 	if err != nil {
 		return err
 	}
-	onboardingv1.RegisterOnboardingServiceServer(w.grpc, &server.Server{
-		Conversations: w.conversations, Engagement: w.people.Texts, Store: w.store, Failures: w.failures, Notify: w.notifier.Notify,
-		Now: w.deps.Now, Calls: w.calls, Messaging: messaging.New(w.messaging, w.deps.Now), RPC: &erasure.RPC{Erasures: w.erasing, Holds: erasure.NewStore(w.pool)},
-	})
-	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &server.WebhookJobs{
-		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store, Notify: w.notifier.Notify, Now: w.deps.Now,
+	now := w.deps.Now
+	onboardingv1.RegisterOnboardingServiceServer(w.grpc, NewService(
+		&people.RPC{People: w.persons, Store: w.store.People(), Erasure: w.store.Erasures(), Now: now},
+		&conversation.RPC{Conversations: w.conversations, Store: w.store.Conversations(), Engagement: w.people.Texts, Now: now},
+		&inbound.RPC{
+			Conversations: w.conversations, Store: w.store.Conversations(), Failures: w.failures, Notify: w.notifier.Notify, Now: now,
+		},
+		&erasure.RPC{Erasures: w.erasing, Holds: w.store.Erasures()},
+		&Operations{
+			Store: w.store, Calls: w.calls, Messaging: messaging.New(w.messaging, now), SchedulingDisabled: w.cfg.SchedulingDisabled, Clock: now,
+		},
+	))
+	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &inbound.JobsRPC{
+		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store.Conversations(), Notify: w.notifier.Notify, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterEngagementServiceServer(w.grpc, &engagement.RPC{
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
@@ -388,7 +399,7 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	stored := store.NewStore(pool)
+	stored := NewStores(pool)
 	if stored.QuietByDefault, err = hours.ParseWindow(cfg.QuietHoursDefault); err != nil {
 		pool.Close()
 		return nil, errors.Join(err, conn.Close())
@@ -423,14 +434,14 @@ func (s *wired) listen(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		postgres.Listen(ctx, s.pool.Direct(), store.ChannelAlarms, wake(s.wakeRelay))
+		postgres.Listen(ctx, s.pool.Direct(), conversation.ChannelAlarms, wake(s.wakeRelay))
 	}()
 	outreach := make(chan struct{})
 	go func() {
 		defer close(outreach)
 		postgres.Listen(ctx, s.pool.Direct(), engagement.ChannelOutreach, wake(s.wakeOutreach))
 	}()
-	postgres.Listen(ctx, s.pool.Direct(), store.ChannelJobs, wake(s.wakeJobs))
+	postgres.Listen(ctx, s.pool.Direct(), conversation.ChannelJobs, wake(s.wakeJobs))
 	<-done
 	<-outreach
 	return nil

@@ -41,7 +41,6 @@ import (
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
-	"paceline.internal/services/onboarding/postgres"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -276,7 +275,7 @@ func TestRunAsConfigured(t *testing.T) {
 		w.environ["MESSAGING_ADDR"] = "127.0.0.1:1" // no process; the job needs none
 		cfg, err := onboarding.LoadConfig(w.environ)
 		require.NoError(t, err)
-		store, past := postgres.NewStore(w.pool), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+		store, past := onboarding.NewStores(w.pool), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 		job, err := store.Enqueue(t.Context(), queue.New{
 			ID: uuid.NewString(), OrgID: onboardingtest.OrgID, Key: "k", Extra: []string{conversation.SourceKapso}, EventType: "kapso.phone_number.created", Payload: []byte(`{"phone_number_id":"1"}`),
 			At: past, DueAt: past,

@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 )
 
 // crowd is people who stand anywhere around the boundaries of the daily run that is due now; the same for the same seed.
-func (b *bundle) crowd(seed uint64, size int) []conversation.Profile {
+func (b *bundle) crowd(seed uint64, size int) []people.Profile {
 	b.T.Helper()
 	chance := rand.New(rand.NewPCG(seed, 1))
-	people := make([]conversation.Profile, size)
+	people := make([]people.Profile, size)
 	for i := range people {
 		people[i] = b.Known()
 	}
@@ -66,7 +66,7 @@ func (b *bundle) crowd(seed uint64, size int) []conversation.Profile {
 }
 
 // decides does what the rules say a daily run does for a person, with no other person and no other code of runs.
-func (b *bundle) decides(p conversation.Profile, trigger rules.Trigger, nominal time.Time) {
+func (b *bundle) decides(p people.Profile, trigger rules.Trigger, nominal time.Time) {
 	b.T.Helper()
 	v, err := b.Store.Engagement().PersonByID(b.T.Context(), onboardingtest.OrgID, p.ID, "")
 	require.NoError(b.T, err)
@@ -95,7 +95,7 @@ func (b *bundle) decides(p conversation.Profile, trigger rules.Trigger, nominal 
 }
 
 // written is where a person stands, with their audit and what is queued for them, without what differs between two databases.
-func (b *bundle) written(p conversation.Profile) []string {
+func (b *bundle) written(p people.Profile) []string {
 	b.T.Helper()
 	all := onboardingtest.List[string](b.Bundle, `select concat_ws(' ', state, last_activity_at, goodbye_sent_at, goodbye_expires_at, remind_at)
 		from user_engagement_states where profile_id = $1`, p.ID)

@@ -14,14 +14,14 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 )
 
 // last is a person's last activity.
-func (b *bundle) last(p conversation.Profile, at time.Time) {
+func (b *bundle) last(p people.Profile, at time.Time) {
 	b.T.Helper()
 	b.Exec(`update user_engagement_states set last_activity_at = $2 where profile_id = $1`, p.ID, at)
 }
@@ -59,7 +59,7 @@ func TestDailyRun(t *testing.T) {
 	onboardingtest.Subtest(t, "S4_59_ExactlyFortyEightHoursAreEnoughAndAMomentLessIsNot", runsToday, func(t *testing.T, b *bundle) {
 		exactly, nearly := b.asked(), b.asked()
 		b.OnDay(3, 6)
-		for p, expires := range map[conversation.Profile]time.Time{exactly: b.Clock.Now(), nearly: b.Clock.Now().Add(time.Microsecond)} {
+		for p, expires := range map[people.Profile]time.Time{exactly: b.Clock.Now(), nearly: b.Clock.Now().Add(time.Microsecond)} {
 			b.Exec(`update user_engagement_states set goodbye_expires_at = $2 where profile_id = $1`, p.ID, expires)
 		}
 		b.Works()
@@ -120,7 +120,7 @@ func TestDailyRun(t *testing.T) {
 		b.Activate(onboarding)
 		b.OnDay(16, 7)
 		b.Works()
-		for _, p := range []conversation.Profile{out, silent, held, onboarding} {
+		for _, p := range []people.Profile{out, silent, held, onboarding} {
 			b.In(p, rules.Active)
 		}
 		r := b.newestRun(rules.Daily)
@@ -193,7 +193,7 @@ func TestDailyRun(t *testing.T) {
 
 	onboardingtest.Subtest(t, "OrganisationWithoutANumberMovesNoPerson", setup, func(t *testing.T, b *bundle) {
 		elsewhere := onboardingtest.NewID()
-		p, _, err := b.Current().Service.Enrol(t.Context(), elsewhere, conversation.Person{Phone: "+5511987659999", FirstName: "Ana"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), elsewhere, people.Person{Phone: "+5511987659999", FirstName: "Ana"})
 		require.NoError(t, err)
 		at := b.Clock.Now()
 		m, err := rules.Begin(rules.Event{Trigger: rules.UserMessage, At: at, Now: at})
@@ -210,7 +210,7 @@ func TestDailyRun(t *testing.T) {
 
 	// Also: S4-35.
 	onboardingtest.Subtest(t, "S4_58_PersonWhoCannotBeWrittenIsCountedAndSpoilsNobodyElse", runsToday, func(t *testing.T, b *bundle) {
-		people := []conversation.Profile{b.Known(), b.Known(), b.Known()}
+		people := []people.Profile{b.Known(), b.Known(), b.Known()}
 		b.Exec(fmt.Sprintf(`alter table engagement_state_transitions add constraint broken check (profile_id <> '%s' or trigger = 'user_message')`, people[1].ID))
 		b.OnDay(16, 7)
 		b.Works()
@@ -238,7 +238,7 @@ func asOperator(b *bundle) context.Context {
 
 func TestWeeklyRun(t *testing.T) {
 	t.Parallel()
-	review := func(b *bundle, p conversation.Profile) []string {
+	review := func(b *bundle, p people.Profile) []string {
 		return onboardingtest.List[string](b.Bundle, `select idempotency_key || ' ' || message_key || ' ' || payload::text from engagement_outreach
 			where profile_id = $1 and event_type = 'weekly_review' order by id`, p.ID)
 	}
@@ -322,7 +322,7 @@ func TestPeriodsOfRuns(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "S4_77_TwoReplicasMakeOneRun", runsToday, func(t *testing.T, b *bundle) {
-		var people []conversation.Profile
+		var people []people.Profile
 		for range 8 {
 			people = append(people, b.Known())
 		}
@@ -461,7 +461,7 @@ func TestBatchThatIsHalved(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "AnOutageInTheFirstHalfDoesNotPassItOver", runsToday, func(t *testing.T, b *bundle) {
-		var idle []conversation.Profile
+		var idle []people.Profile
 		for range 4 {
 			idle = append(idle, b.Known())
 		}

@@ -12,8 +12,9 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -76,7 +77,7 @@ func TestExecuteStepSkips(t *testing.T) {
 			in.StepId, in.IdempotencyKey = ahead.GetStepId(), ahead.GetIdempotencyKey()
 		}, want: session.SkipStale},
 		{name: "S0_16_HeldPersonAsSafetyHold", bend: func(b *bundle, r session.Record, _ *onboardingv1.ExecuteStepRequest) {
-			_, err := b.Current().Service.Hold(b.T.Context(), onboardingtest.OrgID, r.ProfileID, "under review")
+			_, err := b.Current().Persons.Hold(b.T.Context(), onboardingtest.OrgID, r.ProfileID, "under review")
 			require.NoError(b.T, err)
 		}, want: session.SkipSafetyHold},
 		{name: "S0_17_PausedSession", bend: func(b *bundle, r session.Record, _ *onboardingv1.ExecuteStepRequest) {
@@ -377,7 +378,7 @@ func TestExecuteStepWhoseMessageIsNotTaken(t *testing.T) {
 		_, r := b.InBurst(1)
 		b.Exec(`alter table profiles rename to elsewhere`)
 		_, err := b.Execute(onboardingtest.Payload(r))
-		_, known := rpc.ErrorFrom(err)
+		_, known := rpc.ErrorFrom(onboarding.Answer(err))
 		require.False(t, known, "the chain answers Internal with a fixed text for what is not in the table")
 		b.Exec(`alter table elsewhere rename to profiles`)
 		b.Executes(r)
@@ -418,7 +419,7 @@ func (b *bundle) byOperator(in *onboardingv1.ExecuteStepRequest) (*onboardingv1.
 func TestOperatorBeforeAStepIsDue(t *testing.T) {
 	t.Parallel()
 	// waiting is a person to whom message 2 is due in 7 s.
-	waiting := func(b *bundle) (conversation.Profile, session.Record) {
+	waiting := func(b *bundle) (people.Profile, session.Record) {
 		b.T.Helper()
 		p, r := b.InBurst(1)
 		b.Executes(r)

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -30,7 +30,7 @@ func (b *bundle) follows(file string) {
 }
 
 // beforeLast is a person to whom message 4 is due and message 3 was sent just now, while QStash is mute.
-func (b *bundle) beforeLast() (conversation.Profile, session.Record) {
+func (b *bundle) beforeLast() (people.Profile, session.Record) {
 	b.T.Helper()
 	b.follows(waitingFlow)
 	return b.InBurst(4)

@@ -12,11 +12,12 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // whatsApp is a message of a person as the gateway passes it on from Kapso.
-func (b *bundle) whatsApp(p conversation.Profile, id, body string) *onboardingv1.ReceiveMessageRequest {
+func (b *bundle) whatsApp(p people.Profile, id, body string) *onboardingv1.ReceiveMessageRequest {
 	return &onboardingv1.ReceiveMessageRequest{
 		From: p.Phone, To: "whatsapp:123456789012345", Body: body,
 		Whatsapp: &onboardingv1.WhatsAppMessage{MessageId: id, Type: "text", SentAt: timestamppb.New(b.Clock.Now())},
@@ -149,7 +150,7 @@ func TestWhatsAppMessage(t *testing.T) {
 	t.Run("WithoutAnIDIsRefusedAndNotStored", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.Current().Server.ReceiveMessage(t.Context(), b.whatsApp(conversation.Profile{Phone: "+5511900000000"}, "", "yes"))
+		_, err := b.Current().Server.ReceiveMessage(t.Context(), b.whatsApp(people.Profile{Phone: "+5511900000000"}, "", "yes"))
 		onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		require.Zero(t, b.Count(`select count(*) from webhook_jobs`))
 	})

@@ -97,7 +97,7 @@ func TestWorkspace(t *testing.T) {
 			paths = append(paths, p.PkgPath)
 		}
 		require.Subset(t, paths, []string{
-			"paceline.internal/gateway", "paceline.internal/services/onboarding/postgres", "paceline.internal/services/messaging",
+			"paceline.internal/gateway", "paceline.internal/services/onboarding/conversation", "paceline.internal/services/messaging",
 			"paceline.internal/platform/queue", "paceline.internal/test/guardrails",
 		})
 		if found := examine(t, loaded); len(found) > 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"paceline.internal/services/onboarding"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +21,8 @@ import (
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
-	people "paceline.internal/services/onboarding/postgres"
+
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -60,7 +63,7 @@ type read struct {
 const page = 51
 
 func readsOfOnboarding(pool *pgxpool.Pool) []read {
-	store := people.NewStore(pool)
+	store := onboarding.NewStores(pool)
 	profiles := func(f people.ProfileFilter) func(context.Context) error {
 		return func(ctx context.Context) error {
 			f.OrgID, f.Limit = org, page-1
@@ -68,7 +71,7 @@ func readsOfOnboarding(pool *pgxpool.Pool) []read {
 			return err
 		}
 	}
-	sessions := func(f people.SessionFilter) func(context.Context) error {
+	sessions := func(f conversation.SessionFilter) func(context.Context) error {
 		return func(ctx context.Context) error {
 			f.OrgID, f.Limit = org, page
 			_, err := store.ListSessions(ctx, f)
@@ -96,11 +99,11 @@ func readsOfOnboarding(pool *pgxpool.Pool) []read {
 		{"PeopleOfALanguage", profiles(people.ProfileFilter{Locale: "pt-BR"}), 1_000},
 		{"PeopleOfALanguageWhoAreActive", profiles(people.ProfileFilter{Locale: "pt-BR", Newest: []session.Status{session.Active}}), 2_000},
 		{"PeopleWhoOptedOutAndAreActive", profiles(people.ProfileFilter{OptedOut: true, Newest: []session.Status{session.Active}}), 100_000},
-		{"SessionsThatAreParked", sessions(people.SessionFilter{Stuck: true}), 1_000},
-		{"SessionsThatAreStuck", sessions(people.SessionFilter{Statuses: []session.Status{session.Stuck}}), 1_000},
-		{"SessionsThatAreActive", sessions(people.SessionFilter{Statuses: []session.Status{session.Active}}), 1_000},
+		{"SessionsThatAreParked", sessions(conversation.SessionFilter{Stuck: true}), 1_000},
+		{"SessionsThatAreStuck", sessions(conversation.SessionFilter{Statuses: []session.Status{session.Stuck}}), 1_000},
+		{"SessionsThatAreActive", sessions(conversation.SessionFilter{Statuses: []session.Status{session.Active}}), 1_000},
 		{"DeadLettersThatAreOpen", func(ctx context.Context) error {
-			_, err := store.DeadLetters(ctx, people.DeadLetterFilter{Scope: conversation.Scope{OrgID: org}, Open: true, Limit: page})
+			_, err := store.DeadLetters(ctx, conversation.DeadLetterFilter{Scope: conversation.Scope{OrgID: org}, Open: true, Limit: page})
 			return err
 		}, 200},
 		{"JobsThatFailed", jobs(store.Jobs(), queue.StatusFailed), 500},

@@ -27,7 +27,8 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	store "paceline.internal/services/onboarding/postgres"
+	
+	"paceline.internal/services/onboarding/conversation"
 )
 
 // fleet is the product as three processes, with the vendors and the databases in ours. It lives on the machine's clock.
@@ -154,7 +155,7 @@ func (f *fleet) kill(name string) {
 var sqlLeasesOver = []string{
 	`update webhook_jobs set lease_until = updated_at where status = 'processing' and updated_at < $1::timestamptz`,
 	`update step_alarms set lease_until = created_at where published_at is null and lease_until < $1::timestamptz + interval '30 s'`,
-	`select pg_notify('` + store.ChannelAlarms + `', ''), pg_notify('` + store.ChannelJobs + `', '') where $1::timestamptz is not null`,
+	`select pg_notify('` + conversation.ChannelAlarms + `', ''), pg_notify('` + conversation.ChannelJobs + `', '') where $1::timestamptz is not null`,
 }
 
 // bury lets the leases of dead processes run out.

@@ -27,7 +27,8 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	store "paceline.internal/services/onboarding/postgres"
+	
+	"paceline.internal/services/onboarding/conversation"
 )
 
 func TestMain(m *testing.M) {
@@ -203,7 +204,7 @@ func (b *bundle) busy(t *testing.T) bool {
 // wake tells the loops to look, as the database does when another process leaves them something: their polls are seconds apart.
 func (b *bundle) wake(t *testing.T) {
 	t.Helper()
-	_, err := b.onboarding.Exec(t.Context(), "select pg_notify($1, ''), pg_notify($2, '')", store.ChannelAlarms, store.ChannelJobs)
+	_, err := b.onboarding.Exec(t.Context(), "select pg_notify($1, ''), pg_notify($2, '')", conversation.ChannelAlarms, conversation.ChannelJobs)
 	require.NoError(t, err)
 }
 

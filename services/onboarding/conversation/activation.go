@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -113,7 +114,7 @@ func consentRecorded(stated, unrecorded bool) string {
 }
 
 // opening is a new episode of a person.
-func (c *Service) opening(p Profile, consent *ConsentRecord) (Opening, error) {
+func (c *Service) opening(p people.Profile, consent *ConsentRecord) (Opening, error) {
 	now, id := c.Now(), uuid.Must(uuid.NewV7()).String()
 	payload, err := json.Marshal(openingPayload{SessionID: id, Consent: consent})
 	if err != nil {

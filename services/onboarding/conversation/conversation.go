@@ -16,6 +16,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -80,36 +81,33 @@ type View struct {
 // Snapshot is what the decisions need.
 func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
 
-// What a conversation meets that is nothing's fault of the request.
+// What a conversation meets that is no fault of the request.
 var (
-	// ErrConflict is a session that moved on between a decision and its change. Nothing was changed; decide again.
-	ErrConflict = errors.New("conversation: the session has moved on")
-	// ErrHeld is a person who was put on a safety hold between a decision and its message. It is an ErrConflict: the next read sees the hold.
+	ErrConflict    = people.ErrConflict
+	ErrUnavailable = people.ErrUnavailable
+	// ErrHeld reports a person who was put on a safety hold between a decision and its message. It is an ErrConflict: the next read sees
+	// the hold.
 	ErrHeld = fmt.Errorf("%w: the person is on a safety hold", ErrConflict)
-	// ErrUnavailable is a dependency that cannot be reached. Nothing is wrong with what was asked.
-	ErrUnavailable = errors.New("conversation: messaging cannot be reached")
-	// ErrMessageMissing is an acceptance without a stored message or its provider id. Nothing was advanced.
+	// ErrMessageMissing reports an acceptance without a stored message or its provider id. Nothing was advanced.
 	ErrMessageMissing = errors.New("conversation: messaging answered accepted without a message row that has a provider id and a time")
 )
 
 // Refusals. Each says what to do instead.
 var (
-	ErrNoProfile    = errors.New("there is no such profile in this organisation")
-	ErrNoSession    = errors.New("there is no such session in this organisation")
-	ErrNoDeadLetter = errors.New("there is no such dead letter in this organisation")
-	ErrOnHold       = errors.New("the person is on a safety hold; release the profile first")
-	ErrOptedOut     = errors.New("the person has opted out; they opt in again by texting START")
-	ErrNoSender     = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
-	// ErrAwaitsOperator is a person whose words hold them, or have failed a job, until an operator has judged them.
-	ErrAwaitsOperator = errors.New("words of the person that may be an opt-out wait for an operator; find them with " +
-		"GET /v1/webhook-jobs?status=failed, do what the job says and POST /v1/webhook-jobs/{job_id}:cancel, then activate again; " +
-		"if no job names them, read GET /v1/messages and, if they are no opt-out, POST /v1/profiles/{profile_id}:release")
+	ErrNoProfile      = people.ErrNoProfile
+	ErrOnHold         = people.ErrOnHold
+	ErrOptedOut       = people.ErrOptedOut
+	ErrNoSender       = people.ErrNoSender
+	ErrAwaitsOperator = people.ErrAwaitsOperator
+
+	ErrNoSession       = errors.New("there is no such session in this organisation")
+	ErrNoDeadLetter    = errors.New("there is no such dead letter in this organisation")
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
 		"give consent {source, words_shown, collected_at}")
 	ErrEnded     = errors.New("the session has ended; activate the profile to begin a new one (after STOP the person texts START first)")
 	ErrOtherOpen = errors.New("the person has another open session; reset that one first, or leave this one parked")
-	// ErrUnknownSender is a message to a number that no organisation owns. No retry can help.
+	// ErrUnknownSender reports a message to a number that no organisation owns. No retry can help.
 	ErrUnknownSender = errors.New("no organisation owns the number that this was sent to")
-	// ErrInvalidMessage is a callback without the fields that every message has.
+	// ErrInvalidMessage reports a callback without the fields that every message has.
 	ErrInvalidMessage = errors.New("MessageSid, From and To are required")
 )

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -130,7 +131,7 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		session.SkipOptedOut:        {Name: "stop", Fact: "the session is " + string(r.Status), Since: r.UpdatedAt},
 		session.SkipSessionInactive: {Name: "session", Fact: "the session is " + string(r.Status) + " and " + string(r.Mode), Since: r.UpdatedAt},
 		session.SkipStale:           {Name: "step", Fact: "it waits in " + string(r.Token) + dueStep(r) + gaveUp(also), Since: r.UpdatedAt},
-		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: HeldSince(v.HoldVersion)},
+		session.SkipSafetyHold:      {Name: "hold", Fact: held(v.Hold) + waiting(v, also), Since: people.HeldSince(v.HoldVersion)},
 		session.SkipPaused: {
 			Name: "pause", Fact: pick(r.Paused, "the person asked for later", "the person did not ask for later"), Since: also.PausedAt,
 		},
@@ -188,14 +189,6 @@ func pick(is bool, then, otherwise string) string {
 func held(hold bool) string { return pick(hold, "the person is on a safety hold", "no hold") }
 
 func releaseOf(profileID string) string { return "POST /v1/profiles/" + profileID + ":release" }
-
-// HeldSince reads the version of a hold, which is also its time, in microseconds; a hold of early releases has none.
-func HeldSince(version int64) time.Time {
-	if version <= 1 {
-		return time.Time{}
-	}
-	return time.UnixMicro(version).UTC()
-}
 
 // reviveOf is what makes a session active again.
 func reviveOf(r session.Record) string {
@@ -343,7 +336,7 @@ func activationGates(v View, also Circumstances, sender error) []Gate {
 			Name: "consent", Outcome: string(session.SkipOptedOut), Passed: !optedOut,
 			Fact: pick(optedOut, "the person has opted out", "the person has not opted out"),
 		},
-		{Name: "hold", Outcome: string(session.SkipSafetyHold), Passed: !v.Hold, Fact: held(v.Hold), Since: HeldSince(v.HoldVersion)},
+		{Name: "hold", Outcome: string(session.SkipSafetyHold), Passed: !v.Hold, Fact: held(v.Hold), Since: people.HeldSince(v.HoldVersion)},
 		{Name: "session", Outcome: "session_parked", Passed: !r.Status.Parked(), Fact: "no session waits for an operator"},
 		{
 			Name: "words", Outcome: "awaits_operator", Passed: !unjudged,

@@ -5,25 +5,14 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // store is where conversations are kept. Each method is one intention: a statement, or a transaction of its own. postgres.Store implements
 // it, and the crash matrix puts one in its place that fails at the k-th call.
 type store interface {
-	// Profiles.
-
-	CreateProfile(ctx context.Context, p Profile) (Profile, error)
-	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
-	// ChangeProfile makes a person who is as they were into what they are to be, unless MayChange forbids it; ErrPhoneTaken, ErrConflict.
-	ChangeProfile(ctx context.Context, was, is Profile, unfinished Unfinished, at time.Time) (Profile, error)
-	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
-	// Release lifts a hold, and takes up what waited for that.
-	Release(ctx context.Context, orgID, profileID string, at time.Time) (Profile, error)
-	// UnforwardedHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
-	UnforwardedHolds(ctx context.Context, after string, limit int) ([]Profile, error)
-	// HoldForwarded notes which version messaging knows.
-	HoldForwarded(ctx context.Context, profileID string, version int64) error
+	Profile(ctx context.Context, orgID, profileID string) (people.Profile, error)
 
 	// Sessions. ErrNoSession where there is none.
 
@@ -115,14 +104,10 @@ type carrier interface {
 	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; ErrNoSender,
 	// ErrOptedOut, ErrAwaitsOperator.
 	CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error)
-	// Unfinished is what is not at its end of a person there; ErrUnavailable, also for a messaging service that cannot say.
-	Unfinished(ctx context.Context, orgID, profileID, phone string) (Unfinished, error)
 	// Sender is what an organisation sends from; ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
 	// ListInbound lists what was sent to it, in Twilio's own record.
 	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (InboundPage, error)
-	// ForwardHold is ErrKeepsNoHolds for a messaging service that does not know them, ErrUnavailable for one that cannot be reached.
-	ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error
 	// JudgeWords ends the hold by words of a person that may be an opt-out; ErrUnavailable.
 	JudgeWords(ctx context.Context, orgID, phone string) error
 }

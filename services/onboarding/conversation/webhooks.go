@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 )
 
 // Events of Kapso and Shopify, once they are stored as jobs. The gateway writes kapso. for the whatsapp. of Kapso's own names, and shopify.
@@ -126,7 +127,7 @@ func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	}
 	profileID, err := c.customerOf(ctx, j, r)
 	switch {
-	case errors.Is(err, ErrInvalid):
+	case errors.Is(err, people.ErrInvalid):
 		return forOperator(redactByHand)
 	case err != nil:
 		return err
@@ -147,7 +148,7 @@ func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 func (c *Service) dataRequested(ctx context.Context, j queue.Job, r customer) error {
 	profileID, err := c.customerOf(ctx, j, r)
 	switch {
-	case errors.Is(err, ErrInvalid):
+	case errors.Is(err, people.ErrInvalid):
 		return forOperator(showByHand)
 	case err != nil:
 		return err
@@ -159,7 +160,7 @@ func (c *Service) dataRequested(ctx context.Context, j queue.Job, r customer) er
 
 // customerOf is the person with the phone of a customer; empty when there is none, ErrInvalid without a phone.
 func (c *Service) customerOf(ctx context.Context, j queue.Job, r customer) (profileID string, err error) {
-	phone, err := ReadPhone(r.Body.Customer.Phone)
+	phone, err := people.ReadPhone(r.Body.Customer.Phone)
 	if err != nil {
 		return "", err
 	}

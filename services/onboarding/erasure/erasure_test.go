@@ -16,10 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/session"
 )
@@ -93,7 +94,7 @@ func (p *ports) ErasedConsent(context.Context, string, string) (erasure.Consent,
 type bundle struct {
 	ports   *ports
 	pool    *pgxpool.Pool
-	store   *postgres.Store
+	store   *onboarding.Stores
 	service *erasure.Service
 	request erasure.Request
 	now     time.Time
@@ -105,7 +106,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	pool := pgtest.New(t, schema.Migrations())
 	b := &bundle{pool: pool, now: time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)}
-	b.store = postgres.NewStore(pool)
+	b.store = onboarding.NewStores(pool)
 	b.ports = &ports{Store: erasure.NewStore(pool), erased: map[string]int{}}
 	b.service = &erasure.Service{
 		Store: b.ports, Carrier: b.ports, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now },
@@ -193,10 +194,10 @@ func TestErasure(t *testing.T) {
 			Session: session.Record{ID: uuid.NewString(), OrgID: b.request.OrgID, ProfileID: b.request.ProfileID}, Phone: phone,
 		})
 		require.ErrorIs(t, err, erasure.ErrBegun)
-		was := conversation.Profile{OrgID: b.request.OrgID, ID: b.request.ProfileID, Phone: phone}
-		_, err = b.store.ChangeProfile(t.Context(), was, was, conversation.Unfinished{}, b.now)
+		was := people.Profile{OrgID: b.request.OrgID, ID: b.request.ProfileID, Phone: phone}
+		_, err = b.store.ChangeProfile(t.Context(), was, was, people.Unfinished{}, b.now)
 		require.ErrorIs(t, err, erasure.ErrBegun, "what was said under the number would stay")
-		_, err = b.store.CreateProfile(t.Context(), conversation.Profile{
+		_, err = b.store.CreateProfile(t.Context(), people.Profile{
 			ID: uuid.NewString(), OrgID: b.request.OrgID, Phone: phone, FirstName: "Zuleika", Locale: "en", TimeZone: "UTC", CreatedAt: b.now,
 		})
 		require.ErrorIs(t, err, erasure.ErrBegun, "they would be gone in a moment")

@@ -21,8 +21,8 @@ import (
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/server"
 )
 
 // node is GoalService behind gRPC, and its caller.
@@ -50,7 +50,7 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, orgID, b
 	now := time.Now // tokens are on the machine's clock
 	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("0123456789abcdef0123456789abcdef")}, now)
 	require.NoError(t, err)
-	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep, Answer: server.Answer})
+	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep, Answer: onboarding.Answer})
 	require.NoError(t, err)
 	onboardingv1.RegisterGoalServiceServer(served, &goals.RPC{
 		Goals: service, Devices: &goals.Devices{Store: rows, Now: b.clock.Now}, Hub: n.hub, Store: rows, Now: b.clock.Now,

@@ -9,7 +9,7 @@ import (
 	emulator "paceline.internal/emulators/qstash"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 )
 
 // TestWordsOfTime is a Friday, seven in the morning in New York, where the owner lives.
@@ -123,13 +123,13 @@ func TestPausedOrganisation(t *testing.T) {
 		require.Len(t, b.qstash.Record().Of(emulator.Published), 1)
 		require.Equal(t, 2, b.count(`select count(*) from goal_alarms where published_at is null`), "one of each goal")
 
-		held, err := postgres.NewStore(b.pool).SchedulingPause(t.Context(), orgID)
+		held, err := people.NewStore(b.pool).SchedulingPause(t.Context(), orgID)
 		require.NoError(t, err)
 		e := v.Explain(b.clock.Now(), false, conversation.Pause{Since: held.Since, By: "ada", Reason: held.Reason})
 		require.Equal(t, "Nothing: scheduling of the organisation is paused by ada: a test, since 2026-11-20T12:00:00Z.", e.Next)
 		require.Contains(t, e.Advice, "POST /v1/scheduling:resume")
 
-		_, err = postgres.NewStore(b.pool).ResumeScheduling(t.Context(), orgID)
+		_, err = people.NewStore(b.pool).ResumeScheduling(t.Context(), orgID)
 		require.NoError(t, err)
 		for range 2 { // both are due at once, and the phone does one after the other
 			b.sweeps()

@@ -16,6 +16,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -283,12 +284,12 @@ func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecord
 
 // Unfinished is what is not at its end of a person in messaging. conversation.ErrUnavailable when it cannot be reached, or is of a release
 // that cannot say.
-func (c *Client) Unfinished(ctx context.Context, orgID, profileID, phone string) (conversation.Unfinished, error) {
+func (c *Client) Unfinished(ctx context.Context, orgID, profileID, phone string) (people.Unfinished, error) {
 	found, err := c.rpc.GetUnfinished(ctx, &messagingv1.GetUnfinishedRequest{OrgId: orgID, ProfileId: profileID, Phone: phone})
 	if status.Code(err) == codes.Unimplemented {
-		return conversation.Unfinished{}, conversation.ErrUnavailable
+		return people.Unfinished{}, conversation.ErrUnavailable
 	}
-	return conversation.Unfinished{
+	return people.Unfinished{
 		MessageID: found.GetMessageId(), MessageStatus: found.GetMessageStatus(), TextID: found.GetTextId(),
 	}, translate(err)
 }
@@ -298,7 +299,7 @@ func (c *Client) Unfinished(ctx context.Context, orgID, profileID, phone string)
 func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error {
 	_, err := c.rpc.SetHold(ctx, &messagingv1.SetHoldRequest{OrgId: orgID, Phone: phone, Held: held, Version: version})
 	if status.Code(err) == codes.Unimplemented {
-		return conversation.ErrKeepsNoHolds
+		return people.ErrKeepsNoHolds
 	}
 	return translate(err)
 }

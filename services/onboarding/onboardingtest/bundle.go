@@ -25,17 +25,17 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/goals"
-	"paceline.internal/services/onboarding/messaging"
-	"paceline.internal/services/onboarding/postgres"
-
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/schema"
-	"paceline.internal/services/onboarding/server"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -52,7 +52,7 @@ const (
 type Bundle struct {
 	T         *testing.T
 	Pool      *pgxpool.Pool
-	Store     *postgres.Store
+	Store     *onboarding.Stores
 	Clock     *clock.Settable
 	QStash    *emulator.Emulator
 	alarms    *qstash.Publisher
@@ -106,7 +106,7 @@ func New(t *testing.T) *Bundle {
 	}
 	t.Cleanup(func() { b.Log.HoldsNothingPersonal(t) })
 	subscriber.Watch(t, b.Pool, "event_outbox")
-	b.Store = postgres.NewStore(b.Pool)
+	b.Store = onboarding.NewStores(b.Pool)
 	b.Messaging = messagingtest.New(OrgID, Ours, func() time.Time { return b.Clock.Now().Add(time.Duration(b.Skew.Load())) })
 	b.Carrier = messaging.New(b.Messaging.Client(t), b.Clock.Now)
 	gateway := httptest.NewServer(http.HandlerFunc(b.takeCallback))
@@ -132,8 +132,9 @@ func New(t *testing.T) *Bundle {
 // Running is one running service. Its ports may meet a mishap.
 type Running struct {
 	Ports    *Ports
-	Server   *server.Server
+	Server   *onboarding.Service
 	People   *engagement.RPC
+	Persons  *people.Service
 	Goals    *goals.Service
 	Service  *conversation.Service
 	Runner   *queue.Runner
@@ -149,7 +150,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Store: People{Ports: p}, Carrier: p, Transient: func(err error) bool { return errors.Is(err, ErrMishap) }, Rules: b.Rules, Texts: catalog.DefaultEngagement(), Unknown: b.Flow.UnknownSends(), Log: logger, Now: now,
 	})
 	later := goals.NewService(goals.Config{
-		Store: goalRows{p.Store.Goals(), p}, Outbox: p.Store.Goals().Alarms(), QStash: p, Messages: p, Reach: 7 * Day, RunLease: time.Minute,
+		Store: goalRows{p.Stores.Goals(), p}, Outbox: p.Stores.Goals().Alarms(), QStash: p, Messages: p, Reach: 7 * Day, RunLease: time.Minute,
 		RunLimit: time.Hour, Log: logger, Now: now, Begin: func(ctx context.Context, _ goals.Alarm) (context.Context, func()) { return ctx, func() {} },
 		Phone: &goals.TextPhone{Store: p, Carrier: p, Copy: catalog.DefaultEngagement(), Words: goals.DefaultWords(), Unknown: b.Flow.UnknownSends(), Now: now},
 	})
@@ -162,17 +163,26 @@ func (b *Bundle) Start(p *Ports) *Running {
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
 	service.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Store.Jobs()}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
+		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
+	})
+	persons := people.New(people.Config{
+		Store: p, Carrier: p, Words: service, Catalog: catalog.Default(), Log: logger, Now: now,
 	})
 	outreach := queue.NewRunner(queue.Config{
-		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Store.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
+		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Stores.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
 		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,
 	})
 	failures, err := dedup.New(&dedup.Postgres{Pool: b.Pool}, dedup.Lock, logger, now)
 	require.NoError(b.T, err)
 	return &Running{
 		Ports: p, Goals: later, Service: service, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
-		Server:  &server.Server{Conversations: service, Engagement: catalog.DefaultEngagement(), Store: b.Store, Failures: failures, Notify: func() {}, Now: now},
+		Persons: persons,
+		Server: onboarding.NewService(
+			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},
+			&conversation.RPC{Conversations: service, Store: b.Store.Conversations(), Engagement: catalog.DefaultEngagement(), Now: now},
+			&inbound.RPC{Conversations: service, Store: b.Store.Conversations(), Failures: failures, Notify: func() {}, Now: now},
+			nil, &onboarding.Operations{Store: b.Store, SchedulingDisabled: b.Disabled, Clock: now},
+		),
 		People:  &engagement.RPC{People: follows, Store: b.Store.Engagement(), Now: now},
 		Sweeper: service.Sweeper(outbox.Policy{Grace: Grace, MaxGenerations: Generations}),
 	}
@@ -180,7 +190,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 
 // Healthy returns ports that meet no mishap.
 func (b *Bundle) Healthy() *Ports {
-	return &Ports{Store: b.Store, carrier: b.Carrier, alarms: b.alarms}
+	return &Ports{Stores: b.Store, carrier: b.Carrier, alarms: b.alarms}
 }
 
 // Serve makes p the process that answers from now on.

@@ -15,7 +15,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/server"
+	"paceline.internal/services/onboarding"
 )
 
 // Day is 24 hours.
@@ -84,7 +84,7 @@ func Gauge(t *testing.T, reader *sdkmetric.ManualReader, name string, attrs ...a
 func Ask[In, Out any](b *Bundle, method func(context.Context, In) (Out, error), in In) (Out, error) {
 	out, err := method(rpc.WithPrincipal(b.T.Context(), rpc.Principal{Subject: "operator-1", Role: rpc.RoleOperator, OrgID: OrgID}), in)
 	if err != nil {
-		err = server.Answer(err)
+		err = onboarding.Answer(err)
 	}
 	return out, err
 }
@@ -93,7 +93,7 @@ func Ask[In, Out any](b *Bundle, method func(context.Context, In) (Out, error), 
 func Refused(t *testing.T, err error, code codes.Code, reason onboardingv1.Reason) {
 	t.Helper()
 	require.Error(t, err)
-	answer, ok := rpc.ErrorFrom(err)
+	answer, ok := rpc.ErrorFrom(onboarding.Answer(err))
 	require.True(t, ok, "%v", err)
 	require.Equal(t, code, answer.Code)
 	require.Equal(t, reason.String(), answer.Reason)

@@ -10,13 +10,13 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 // Did returns the report of an action that a person does now.
-func (b *Bundle) Did(p conversation.Profile, action string, change ...func(*onboardingv1.ReportActionRequest)) *onboardingv1.ReportActionRequest {
+func (b *Bundle) Did(p people.Profile, action string, change ...func(*onboardingv1.ReportActionRequest)) *onboardingv1.ReportActionRequest {
 	in := &onboardingv1.ReportActionRequest{
 		ProfileId: p.ID, Action: action, OccurredAt: timestamppb.New(b.Clock.Now()), Source: "web", IdempotencyKey: NewID(),
 	}
@@ -41,7 +41,7 @@ func (b *Bundle) Report(in *onboardingv1.ReportActionRequest) (*onboardingv1.Rep
 }
 
 // Reports reports an action and asserts that it is counted for the first time.
-func (b *Bundle) Reports(p conversation.Profile, action string, change ...func(*onboardingv1.ReportActionRequest)) *onboardingv1.ReportActionResponse {
+func (b *Bundle) Reports(p people.Profile, action string, change ...func(*onboardingv1.ReportActionRequest)) *onboardingv1.ReportActionResponse {
 	b.T.Helper()
 	out, err := b.Report(b.Did(p, action, change...))
 	require.NoError(b.T, err)
@@ -50,7 +50,7 @@ func (b *Bundle) Reports(p conversation.Profile, action string, change ...func(*
 }
 
 // Tier reports every action of a tier.
-func (b *Bundle) Tier(p conversation.Profile, number int, change ...func(*onboardingv1.ReportActionRequest)) (last *onboardingv1.ReportActionResponse) {
+func (b *Bundle) Tier(p people.Profile, number int, change ...func(*onboardingv1.ReportActionRequest)) (last *onboardingv1.ReportActionResponse) {
 	b.T.Helper()
 	for _, action := range rules.DefaultConfig().Tiers[number-1] {
 		last = b.Reports(p, action, change...)
@@ -59,7 +59,7 @@ func (b *Bundle) Tier(p conversation.Profile, number int, change ...func(*onboar
 }
 
 // Known enrols a person who has written once and has no session.
-func (b *Bundle) Known() conversation.Profile {
+func (b *Bundle) Known() people.Profile {
 	b.T.Helper()
 	p := b.Person()
 	b.Reply(p, "coffee 5")
@@ -68,7 +68,7 @@ func (b *Bundle) Known() conversation.Profile {
 }
 
 // Standing moves a known person along triggers, as a run does that saw no open job of theirs.
-func (b *Bundle) Standing(p conversation.Profile, triggers ...rules.Trigger) conversation.Profile {
+func (b *Bundle) Standing(p people.Profile, triggers ...rules.Trigger) people.Profile {
 	b.T.Helper()
 	for _, trigger := range triggers {
 		v := b.Engaged(p)
@@ -89,7 +89,7 @@ func (b *Bundle) Standing(p conversation.Profile, triggers ...rules.Trigger) con
 }
 
 // GoodbyeQueued enrols a person who was silent for 14 days. Their goodbye waits in the queue.
-func (b *Bundle) GoodbyeQueued() conversation.Profile {
+func (b *Bundle) GoodbyeQueued() people.Profile {
 	b.T.Helper()
 	p := b.Known()
 	b.Clock.Advance(14 * Day)
@@ -97,7 +97,7 @@ func (b *Bundle) GoodbyeQueued() conversation.Profile {
 }
 
 // Engaged reads the engagement of a person.
-func (b *Bundle) Engaged(p conversation.Profile) engagement.View {
+func (b *Bundle) Engaged(p people.Profile) engagement.View {
 	b.T.Helper()
 	v, err := b.Store.Engagement().Person(b.T.Context(), OrgID, p.Phone, "", NewID())
 	require.NoError(b.T, err)
@@ -105,7 +105,7 @@ func (b *Bundle) Engaged(p conversation.Profile) engagement.View {
 }
 
 // In asserts the engagement state of a person.
-func (b *Bundle) In(p conversation.Profile, state rules.State) engagement.View {
+func (b *Bundle) In(p people.Profile, state rules.State) engagement.View {
 	b.T.Helper()
 	v := b.Engaged(p)
 	require.Equal(b.T, state, v.Person.State)
@@ -113,19 +113,19 @@ func (b *Bundle) In(p conversation.Profile, state rules.State) engagement.View {
 }
 
 // Triggers lists the engagement transitions of a person, oldest first.
-func (b *Bundle) Triggers(p conversation.Profile) []rules.Trigger {
+func (b *Bundle) Triggers(p people.Profile) []rules.Trigger {
 	b.T.Helper()
 	return List[rules.Trigger](b, `select trigger from engagement_state_transitions where profile_id = $1 order by id`, p.ID)
 }
 
 // Tells asserts the value of one field of all events of a type about a person.
-func (b *Bundle) Tells(p conversation.Profile, kind, field string, want ...string) {
+func (b *Bundle) Tells(p people.Profile, kind, field string, want ...string) {
 	b.T.Helper()
 	require.Equal(b.T, append([]string{}, want...), List[string](b, `select data ->> $3 from event_outbox where subject = $1 and type = $2 order by id`, p.ID, kind, field))
 }
 
 // Outreach counts the outreach of a kind, status and outcome to a person.
-func (b *Bundle) Outreach(p conversation.Profile, kind rules.MessageType, status, outcome string) int {
+func (b *Bundle) Outreach(p people.Profile, kind rules.MessageType, status, outcome string) int {
 	b.T.Helper()
 	return b.Count(`select count(*) from engagement_outreach where profile_id = $1 and event_type = $2 and status = $3 and outcome = $4`,
 		p.ID, string(kind), status, outcome)
@@ -139,7 +139,7 @@ func (b *Bundle) Sends() {
 }
 
 // Prefers sets preferences of a person. A user calls as that person.
-func (b *Bundle) Prefers(role rpc.Role, p conversation.Profile, change *onboardingv1.SetPreferencesRequest) (*onboardingv1.Preferences, error) {
+func (b *Bundle) Prefers(role rpc.Role, p people.Profile, change *onboardingv1.SetPreferencesRequest) (*onboardingv1.Preferences, error) {
 	change.ProfileId = p.ID
 	ctx := rpc.WithPrincipal(b.T.Context(), rpc.Principal{Subject: p.ID, Role: role, OrgID: OrgID})
 	out, err := b.Current().People.SetPreferences(ctx, change)
@@ -147,14 +147,14 @@ func (b *Bundle) Prefers(role rpc.Role, p conversation.Profile, change *onboardi
 }
 
 // Switches sets reminders of a person, a second after the call before.
-func (b *Bundle) Switches(role rpc.Role, p conversation.Profile, reminders string) error {
+func (b *Bundle) Switches(role rpc.Role, p people.Profile, reminders string) error {
 	b.Clock.Advance(time.Second)
 	_, err := b.Prefers(role, p, &onboardingv1.SetPreferencesRequest{Reminders: reminders})
 	return err
 }
 
 // Together puts people into one household.
-func (b *Bundle) Together(all ...conversation.Profile) (household string) {
+func (b *Bundle) Together(all ...people.Profile) (household string) {
 	b.T.Helper()
 	household = NewID()
 	for _, p := range all {
@@ -164,7 +164,7 @@ func (b *Bundle) Together(all ...conversation.Profile) (household string) {
 }
 
 // Joins puts a person into a household.
-func (b *Bundle) Joins(p conversation.Profile, household string) error {
+func (b *Bundle) Joins(p people.Profile, household string) error {
 	ctx := rpc.WithPrincipal(b.T.Context(), rpc.Principal{Subject: "app", Role: rpc.RoleApp, OrgID: OrgID})
 	_, err := b.Current().People.SetHousehold(ctx, &onboardingv1.SetHouseholdRequest{ProfileId: p.ID, HouseholdId: household})
 	return err

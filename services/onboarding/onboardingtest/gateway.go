@@ -12,6 +12,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
 )
@@ -59,7 +60,7 @@ func refusal(code codes.Code) error { return &rpc.Error{Code: code} }
 
 // Answer answers a callback with the HTTP status that the gateway gives for err.
 func Answer(w http.ResponseWriter, err error) {
-	reported, known := rpc.ErrorFrom(err)
+	reported, known := rpc.ErrorFrom(onboarding.Answer(err))
 	switch {
 	case err == nil:
 	case known && (reported.Code == codes.InvalidArgument || reported.Code == codes.FailedPrecondition):

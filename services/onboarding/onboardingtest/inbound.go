@@ -15,6 +15,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -103,7 +104,7 @@ func (b *Bundle) Sweep() *sdkmetric.ManualReader {
 }
 
 // Unheard adds a text that Twilio has but does not post to us.
-func (b *Bundle) Unheard(p conversation.Profile, body string) *messagingv1.InboundText {
+func (b *Bundle) Unheard(p people.Profile, body string) *messagingv1.InboundText {
 	return b.Messaging.Hear(&messagingv1.InboundText{
 		TwilioSid: fmt.Sprintf("SM%032d", b.Serial.Add(1)), From: p.Phone, To: Ours, Body: body, Segments: 1,
 	}, b.Clock.Now())

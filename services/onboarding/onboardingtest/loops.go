@@ -41,7 +41,7 @@ func (b *Bundle) Work() {
 	_, _ = p.Goals.Alarms.Relay(b.T.Context())
 	_, _ = p.Relay.Relay(b.T.Context()) // a mishap of the ports; the next pass mends it
 	_, _ = p.Sweeper.Sweep(b.T.Context())
-	_, _ = p.Service.ForwardHolds(b.T.Context())
+	_, _ = p.Persons.ForwardHolds(b.T.Context())
 	b.Idle()
 }
 

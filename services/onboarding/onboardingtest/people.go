@@ -8,21 +8,21 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 )
 
 // Hold puts a safety hold on a person.
-func (b *Bundle) Hold(p conversation.Profile) {
+func (b *Bundle) Hold(p people.Profile) {
 	b.T.Helper()
-	held, err := b.Current().Service.Hold(b.T.Context(), OrgID, p.ID, "under review")
+	held, err := b.Current().Persons.Hold(b.T.Context(), OrgID, p.ID, "under review")
 	require.NoError(b.T, err)
 	require.True(b.T, held.Hold)
 }
 
 // Release lifts the hold of a person.
-func (b *Bundle) Release(p conversation.Profile) {
+func (b *Bundle) Release(p people.Profile) {
 	b.T.Helper()
-	released, err := b.Current().Service.Release(b.T.Context(), OrgID, p.ID)
+	released, err := b.Current().Persons.Release(b.T.Context(), OrgID, p.ID)
 	require.NoError(b.T, err)
 	require.False(b.T, released.Hold)
 }
@@ -77,9 +77,9 @@ func (b *Bundle) Unpauses() bool {
 }
 
 // Person enrols a new person.
-func (b *Bundle) Person() conversation.Profile {
+func (b *Bundle) Person() people.Profile {
 	b.T.Helper()
-	p, _, err := b.Current().Service.Enrol(b.T.Context(), OrgID, conversation.Person{
+	p, _, err := b.Current().Persons.Enrol(b.T.Context(), OrgID, people.Person{
 		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", TimeZone: "Africa/Abidjan",
 	})
 	require.NoError(b.T, err)

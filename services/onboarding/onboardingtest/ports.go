@@ -11,10 +11,11 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/messaging"
-	"paceline.internal/services/onboarding/postgres"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -33,7 +34,7 @@ var ErrMishap = errors.New("injected")
 
 // Ports wraps all ways out of one process: the database, messaging and QStash. The call number At meets a mishap; with 0 none does.
 type Ports struct {
-	*postgres.Store
+	*onboarding.Stores
 
 	carrier *messaging.Client
 	alarms  *qstash.Publisher
@@ -141,42 +142,42 @@ func act(p *Ports, name string, do func() error) error {
 
 func (p *Ports) LoadStep(ctx context.Context, id string) (v conversation.View, due conversation.StepDue, err error) {
 	v, err = read(p, "LoadStep", func() (v conversation.View, err error) {
-		v, due, err = p.Store.LoadStep(ctx, id)
+		v, due, err = p.Stores.LoadStep(ctx, id)
 		return v, err
 	})
 	return v, due, err
 }
 
 func (p *Ports) LoadSession(ctx context.Context, id string) (conversation.View, error) {
-	return read(p, "LoadSession", func() (conversation.View, error) { return p.Store.LoadSession(ctx, id) })
+	return read(p, "LoadSession", func() (conversation.View, error) { return p.Stores.LoadSession(ctx, id) })
 }
 
 func (p *Ports) Conversation(ctx context.Context, org, phone string) (conversation.View, error) {
-	return read(p, "Conversation", func() (conversation.View, error) { return p.Store.Conversation(ctx, org, phone) })
+	return read(p, "Conversation", func() (conversation.View, error) { return p.Stores.Conversation(ctx, org, phone) })
 }
 
 func (p *Ports) ConversationAt(ctx context.Context, org, phone string, at time.Time) (conversation.View, error) {
-	return read(p, "ConversationAt", func() (conversation.View, error) { return p.Store.ConversationAt(ctx, org, phone, at) })
+	return read(p, "ConversationAt", func() (conversation.View, error) { return p.Stores.ConversationAt(ctx, org, phone, at) })
 }
 
 func (p *Ports) Move(ctx context.Context, m session.Move, cause *conversation.Cause) error {
-	return act(p, "Move", func() error { return p.Store.Move(ctx, m, cause) })
+	return act(p, "Move", func() error { return p.Stores.Move(ctx, m, cause) })
 }
 
 func (p *Ports) Note(ctx context.Context, at session.Record, entries []session.Entry, cause *conversation.Cause, now time.Time) error {
-	return act(p, "Note", func() error { return p.Store.Note(ctx, at, entries, cause, now) })
+	return act(p, "Note", func() error { return p.Stores.Note(ctx, at, entries, cause, now) })
 }
 
 func (p *Ports) HoldReply(ctx context.Context, at session.Record, cause conversation.Cause, entry session.Entry) error {
-	return act(p, "HoldReply", func() error { return p.Store.HoldReply(ctx, at, cause, entry) })
+	return act(p, "HoldReply", func() error { return p.Stores.HoldReply(ctx, at, cause, entry) })
 }
 
 func (p *Ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
-	return read(p, "LastStepAt", func() (time.Time, error) { return p.Store.LastStepAt(ctx, sessionID) })
+	return read(p, "LastStepAt", func() (time.Time, error) { return p.Stores.LastStepAt(ctx, sessionID) })
 }
 
 func (p *Ports) LastMessageAt(ctx context.Context, sessionID string) (time.Time, error) {
-	return read(p, "LastMessageAt", func() (time.Time, error) { return p.Store.LastMessageAt(ctx, sessionID) })
+	return read(p, "LastMessageAt", func() (time.Time, error) { return p.Stores.LastMessageAt(ctx, sessionID) })
 }
 
 func (p *Ports) Sender(ctx context.Context, org string) (string, error) {
@@ -189,50 +190,50 @@ func (p *Ports) ListInbound(ctx context.Context, org string, since, until time.T
 
 func (p *Ports) ClaimAudit(ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time) (s conversation.Audit, ours bool, err error) {
 	err = act(p, "ClaimAudit", func() (err error) {
-		s, ours, err = p.Store.ClaimAudit(ctx, of, first, now, leaseUntil)
+		s, ours, err = p.Stores.ClaimAudit(ctx, of, first, now, leaseUntil)
 		return err
 	})
 	return s, ours, err
 }
 
 func (p *Ports) ExtendAudit(ctx context.Context, s conversation.Audit, leaseUntil time.Time) error {
-	return act(p, "ExtendAudit", func() error { return p.Store.ExtendAudit(ctx, s, leaseUntil) })
+	return act(p, "ExtendAudit", func() error { return p.Stores.ExtendAudit(ctx, s, leaseUntil) })
 }
 
 func (p *Ports) FinishAudit(ctx context.Context, s conversation.Audit, end conversation.AuditEnd) error {
-	return act(p, "FinishAudit", func() error { return p.Store.FinishAudit(ctx, s, end) })
+	return act(p, "FinishAudit", func() error { return p.Stores.FinishAudit(ctx, s, end) })
 }
 
 func (p *Ports) ReleaseAudit(ctx context.Context, s conversation.Audit) error {
-	return act(p, "ReleaseAudit", func() error { return p.Store.ReleaseAudit(ctx, s) })
+	return act(p, "ReleaseAudit", func() error { return p.Stores.ReleaseAudit(ctx, s) })
 }
 
 func (p *Ports) Enqueue(ctx context.Context, n queue.New) (stored queue.Enqueued, err error) {
 	err = act(p, "Enqueue", func() (err error) {
-		stored, err = p.Store.Enqueue(ctx, n)
+		stored, err = p.Stores.Enqueue(ctx, n)
 		return err
 	})
 	return stored, err
 }
 
 func (p *Ports) Overdue(ctx context.Context, limit, doublings int, grace time.Duration, now time.Time) ([]conversation.Overdue, error) {
-	return read(p, "Overdue", func() ([]conversation.Overdue, error) { return p.Store.Overdue(ctx, limit, doublings, grace, now) })
+	return read(p, "Overdue", func() ([]conversation.Overdue, error) { return p.Stores.Overdue(ctx, limit, doublings, grace, now) })
 }
 
 func (p *Ports) PutBack(ctx context.Context, w session.Wait) error {
-	return act(p, "PutBack", func() error { return p.Store.PutBack(ctx, w) })
+	return act(p, "PutBack", func() error { return p.Stores.PutBack(ctx, w) })
 }
 
 func (p *Ports) Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error {
-	return act(p, "Rearm", func() error { return p.Store.Rearm(ctx, r, a, then, at) })
+	return act(p, "Rearm", func() error { return p.Stores.Rearm(ctx, r, a, then, at) })
 }
 
 func (p *Ports) Park(ctx context.Context, m session.Move) error {
-	return act(p, "Park", func() error { return p.Store.Park(ctx, m) })
+	return act(p, "Park", func() error { return p.Stores.Park(ctx, m) })
 }
 
 func (p *Ports) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error) {
-	return call(p, "Wait", func() (*session.Alarm, error) { return p.Store.Wait(ctx, w) })
+	return call(p, "Wait", func() (*session.Alarm, error) { return p.Stores.Wait(ctx, w) })
 }
 
 func (p *Ports) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (bool, error) {
@@ -248,15 +249,15 @@ func (p *Ports) Receipt(ctx context.Context, org, key string) (conversation.Rece
 }
 
 func (p *Ports) Resume(ctx context.Context, org, id string, by session.Trigger, at time.Time) (session.Record, error) {
-	return call(p, "Resume", func() (session.Record, error) { return p.Store.Resume(ctx, org, id, by, at) })
+	return call(p, "Resume", func() (session.Record, error) { return p.Stores.Resume(ctx, org, id, by, at) })
 }
 
 func (p *Ports) ReplayDeadLetter(ctx context.Context, within conversation.Scope, id string, at time.Time) (conversation.Replayed, error) {
-	return call(p, "ReplayDeadLetter", func() (conversation.Replayed, error) { return p.Store.ReplayDeadLetter(ctx, within, id, at) })
+	return call(p, "ReplayDeadLetter", func() (conversation.Replayed, error) { return p.Stores.ReplayDeadLetter(ctx, within, id, at) })
 }
 
 func (p *Ports) OpenSession(ctx context.Context, o conversation.Opening) (session.Record, error) {
-	return call(p, "OpenSession", func() (session.Record, error) { return p.Store.OpenSession(ctx, o) })
+	return call(p, "OpenSession", func() (session.Record, error) { return p.Stores.OpenSession(ctx, o) })
 }
 
 func (p *Ports) Send(ctx context.Context, t conversation.Message) (conversation.Sent, error) {
@@ -268,7 +269,7 @@ func (p *Ports) Send(ctx context.Context, t conversation.Message) (conversation.
 }
 
 func (p *Ports) JudgeJobs(ctx context.Context, org, phone string, before, at time.Time) error {
-	return act(p, "JudgeJobs", func() error { return p.Store.JudgeJobs(ctx, org, phone, before, at) })
+	return act(p, "JudgeJobs", func() error { return p.Stores.JudgeJobs(ctx, org, phone, before, at) })
 }
 
 func (p *Ports) Record(
@@ -308,8 +309,8 @@ func (p *Ports) CheckSender(ctx context.Context, org, phone string) (bool, error
 	return call(p, "CheckSender", func() (bool, error) { return p.carrier.CheckSender(asItself(ctx), org, phone) })
 }
 
-func (p *Ports) Unfinished(ctx context.Context, org, profileID, phone string) (conversation.Unfinished, error) {
-	return read(p, "Unfinished", func() (conversation.Unfinished, error) {
+func (p *Ports) Unfinished(ctx context.Context, org, profileID, phone string) (people.Unfinished, error) {
+	return read(p, "Unfinished", func() (people.Unfinished, error) {
 		return p.carrier.Unfinished(asItself(ctx), org, profileID, phone)
 	})
 }
@@ -323,31 +324,31 @@ func (p *Ports) JudgeWords(ctx context.Context, org, phone string) error {
 }
 
 func (p *Ports) HoldForwarded(ctx context.Context, profileID string, version int64) error {
-	return act(p, "HoldForwarded", func() error { return p.Store.HoldForwarded(ctx, profileID, version) })
+	return act(p, "HoldForwarded", func() error { return p.Stores.HoldForwarded(ctx, profileID, version) })
 }
 
 func (p *Ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
 	return call(p, "Publish", func() (qstash.Receipt, error) { return p.alarms.Publish(ctx, job) })
 }
 
-func (p *Ports) Profile(ctx context.Context, org, id string) (conversation.Profile, error) {
-	return read(p, "Profile", func() (conversation.Profile, error) { return p.Store.Profile(ctx, org, id) })
+func (p *Ports) Profile(ctx context.Context, org, id string) (people.Profile, error) {
+	return read(p, "Profile", func() (people.Profile, error) { return p.Stores.Profile(ctx, org, id) })
 }
 
-func (p *Ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (conversation.Profile, error) {
-	return call(p, "SetHold", func() (conversation.Profile, error) { return p.Store.SetHold(ctx, org, id, reason, at) })
+func (p *Ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (people.Profile, error) {
+	return call(p, "SetHold", func() (people.Profile, error) { return p.Stores.SetHold(ctx, org, id, reason, at) })
 }
 
-func (p *Ports) Release(ctx context.Context, org, id string, at time.Time) (conversation.Profile, error) {
-	return call(p, "Release", func() (conversation.Profile, error) { return p.Store.Release(ctx, org, id, at) })
+func (p *Ports) Release(ctx context.Context, org, id string, at time.Time) (people.Profile, error) {
+	return call(p, "Release", func() (people.Profile, error) { return p.Stores.Release(ctx, org, id, at) })
 }
 
 func (p *Ports) CloseSession(ctx context.Context, org, id string, at time.Time) (session.Record, error) {
-	return call(p, "CloseSession", func() (session.Record, error) { return p.Store.CloseSession(ctx, org, id, at) })
+	return call(p, "CloseSession", func() (session.Record, error) { return p.Stores.CloseSession(ctx, org, id, at) })
 }
 
 func (p *Ports) ConversationOf(ctx context.Context, org, profileID string) (conversation.View, error) {
-	return read(p, "ConversationOf", func() (conversation.View, error) { return p.Store.ConversationOf(ctx, org, profileID) })
+	return read(p, "ConversationOf", func() (conversation.View, error) { return p.Stores.ConversationOf(ctx, org, profileID) })
 }
 
 // Delete withdraws an alarm of a goal. It is let be, so that every alarm of a goal that was cancelled comes all the same.

@@ -86,20 +86,20 @@ func (j Jobs) Expedite(ctx context.Context, done []queue.Job, now time.Time) (bo
 type outboxRows struct{ p *Ports }
 
 func (o outboxRows) Claim(ctx context.Context, limit int, now, leaseUntil time.Time) ([]session.Alarm, error) {
-	return call(o.p, "ClaimAlarms", func() ([]session.Alarm, error) { return o.p.Store.Alarms().Claim(ctx, limit, now, leaseUntil) })
+	return call(o.p, "ClaimAlarms", func() ([]session.Alarm, error) { return o.p.Stores.Alarms().Claim(ctx, limit, now, leaseUntil) })
 }
 
 func (o outboxRows) Published(ctx context.Context, a session.Alarm, messageID string, at time.Time) error {
-	return act(o.p, "AlarmPublished", func() error { return o.p.Store.Alarms().Published(ctx, a, messageID, at) })
+	return act(o.p, "AlarmPublished", func() error { return o.p.Stores.Alarms().Published(ctx, a, messageID, at) })
 }
 
 func (o outboxRows) Release(ctx context.Context, a session.Alarm, cause string, retryAt time.Time) error {
-	return act(o.p, "AlarmReleased", func() error { return o.p.Store.Alarms().Release(ctx, a, cause, retryAt) })
+	return act(o.p, "AlarmReleased", func() error { return o.p.Stores.Alarms().Release(ctx, a, cause, retryAt) })
 }
 
 func (o outboxRows) NotifyUnpublished(ctx context.Context, before, now time.Time) (n int, since time.Time, err error) {
 	err = act(o.p, "NotifyUnpublished", func() (err error) {
-		n, since, err = o.p.Store.Alarms().NotifyUnpublished(ctx, before, now)
+		n, since, err = o.p.Stores.Alarms().NotifyUnpublished(ctx, before, now)
 		return err
 	})
 	return n, since, err

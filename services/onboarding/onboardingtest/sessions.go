@@ -12,12 +12,12 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
 // Activates activates a person as an operator.
-func (b *Bundle) Activates(p conversation.Profile, consent *onboardingv1.ConsentRecord) (*onboardingv1.Session, error) {
+func (b *Bundle) Activates(p people.Profile, consent *onboardingv1.ConsentRecord) (*onboardingv1.Session, error) {
 	b.T.Helper()
 	out, err := Ask(b, b.Current().Server.ActivateProfile, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID, Consent: consent})
 	return out.GetSession(), err
@@ -38,7 +38,7 @@ func (b *Bundle) Sessions() int {
 }
 
 // Newest returns the newest session of a person.
-func (b *Bundle) Newest(p conversation.Profile) session.Record {
+func (b *Bundle) Newest(p people.Profile) session.Record {
 	b.T.Helper()
 	v, err := b.Store.Conversation(b.T.Context(), OrgID, p.Phone)
 	require.NoError(b.T, err)
@@ -46,7 +46,7 @@ func (b *Bundle) Newest(p conversation.Profile) session.Record {
 }
 
 // KeepsPace asserts that no step came before its delay was over.
-func (b *Bundle) KeepsPace(p conversation.Profile) {
+func (b *Bundle) KeepsPace(p people.Profile) {
 	b.T.Helper()
 	at := map[string]time.Time{}
 	for i, key := range b.Sequence(p) {
@@ -62,7 +62,7 @@ func (b *Bundle) KeepsPace(p conversation.Profile) {
 }
 
 // Asking has a new person answer the opening while every attempt at the explanation meets an outcome.
-func (b *Bundle) Asking(outcome messagingtest.Outcome) (conversation.Profile, session.Record) {
+func (b *Bundle) Asking(outcome messagingtest.Outcome) (people.Profile, session.Record) {
 	b.T.Helper()
 	p, r := b.Activated()
 	b.Messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return outcome })
@@ -114,7 +114,7 @@ func (b *Bundle) Shown(id string) *onboardingv1.Session {
 }
 
 // ParkedAtStep has the second step of a new person meet an outcome that parks the session, while QStash is mute.
-func (b *Bundle) ParkedAtStep(outcome messagingtest.Outcome) (conversation.Profile, session.Record, error) {
+func (b *Bundle) ParkedAtStep(outcome messagingtest.Outcome) (people.Profile, session.Record, error) {
 	b.T.Helper()
 	p, r := b.InBurst(2)
 	b.Clock.Advance(8 * time.Second)
@@ -146,7 +146,7 @@ var Whole = []string{Opening, Explanation, First, Second, Third, Fourth}
 func Step(n int) session.StepID { return session.DefaultFlow().Steps()[n-1].ID }
 
 // Activate opens a session.
-func (b *Bundle) Activate(p conversation.Profile) session.Record {
+func (b *Bundle) Activate(p people.Profile) session.Record {
 	b.T.Helper()
 	r, err := b.Current().Service.Activate(b.T.Context(), OrgID, p.ID, nil)
 	require.NoError(b.T, err)
@@ -154,7 +154,7 @@ func (b *Bundle) Activate(p conversation.Profile) session.Record {
 }
 
 // Activated opens a session of a new person.
-func (b *Bundle) Activated() (conversation.Profile, session.Record) {
+func (b *Bundle) Activated() (people.Profile, session.Record) {
 	b.T.Helper()
 	p := b.Person()
 	return p, b.Activate(p)
@@ -168,14 +168,14 @@ func (b *Bundle) Unscripted(do func()) {
 }
 
 // Message returns a text of a person as Twilio posts it.
-func (b *Bundle) Message(p conversation.Profile, body string) *onboardingv1.ReceiveMessageRequest {
+func (b *Bundle) Message(p people.Profile, body string) *onboardingv1.ReceiveMessageRequest {
 	return &onboardingv1.ReceiveMessageRequest{
 		TwilioSid: fmt.Sprintf("SM%032d", b.Serial.Add(1)), From: p.Phone, To: Ours, Body: body, Segments: 1,
 	}
 }
 
 // Reply posts a text of a person and returns its SID.
-func (b *Bundle) Reply(p conversation.Profile, body string) string {
+func (b *Bundle) Reply(p people.Profile, body string) string {
 	b.T.Helper()
 	m := b.Message(p, body)
 	b.Receives(m)
@@ -191,7 +191,7 @@ func (b *Bundle) Receives(m *onboardingv1.ReceiveMessageRequest) (duplicate bool
 }
 
 // Unrecorded posts a text while messaging is down, so that the text stays a job.
-func (b *Bundle) Unrecorded(p conversation.Profile, body string) {
+func (b *Bundle) Unrecorded(p people.Profile, body string) {
 	b.T.Helper()
 	b.Messaging.SetDown(true)
 	_, err := b.Current().Server.ReceiveMessage(b.T.Context(), b.Message(p, body))
@@ -200,7 +200,7 @@ func (b *Bundle) Unrecorded(p conversation.Profile, body string) {
 }
 
 // Explained brings a new person to the explanation.
-func (b *Bundle) Explained() (conversation.Profile, session.Record) {
+func (b *Bundle) Explained() (people.Profile, session.Record) {
 	b.T.Helper()
 	p, r := b.Activated()
 	b.Reply(p, "Sure")
@@ -208,7 +208,7 @@ func (b *Bundle) Explained() (conversation.Profile, session.Record) {
 }
 
 // InBurst brings a new person to the n-th step, which is due. QStash is mute.
-func (b *Bundle) InBurst(n int) (conversation.Profile, session.Record) {
+func (b *Bundle) InBurst(n int) (people.Profile, session.Record) {
 	b.T.Helper()
 	b.Mute()
 	p, r := b.Explained()
@@ -224,7 +224,7 @@ func (b *Bundle) InBurst(n int) (conversation.Profile, session.Record) {
 }
 
 // FailedAtLast has the last step of a new person meet these outcomes, a second after the step before it.
-func (b *Bundle) FailedAtLast(outcomes ...messagingtest.Outcome) (conversation.Profile, session.Record) {
+func (b *Bundle) FailedAtLast(outcomes ...messagingtest.Outcome) (people.Profile, session.Record) {
 	b.T.Helper()
 	p, r := b.InBurst(4)
 	b.Clock.Advance(time.Second)
@@ -233,7 +233,7 @@ func (b *Bundle) FailedAtLast(outcomes ...messagingtest.Outcome) (conversation.P
 }
 
 // Finished sends all steps to a new person.
-func (b *Bundle) Finished() (conversation.Profile, session.Record) {
+func (b *Bundle) Finished() (people.Profile, session.Record) {
 	b.T.Helper()
 	p, r := b.InBurst(4)
 	b.Clock.Advance(time.Second)
@@ -313,7 +313,7 @@ func (b *Bundle) Story(id string) []session.Kind {
 }
 
 // Sequence lists the texts that a person got, by their keys in the catalog.
-func (b *Bundle) Sequence(p conversation.Profile) []string {
+func (b *Bundle) Sequence(p people.Profile) []string {
 	b.T.Helper()
 	copies, keys := catalog.Default(), []string{Opening, Explanation, Later, First, Second, Third, Fourth}
 	var got []string
@@ -331,7 +331,7 @@ func (b *Bundle) Sequence(p conversation.Profile) []string {
 }
 
 // Completes lets the conversation go on, and asserts that each message came once until the last step.
-func (b *Bundle) Completes(p conversation.Profile) {
+func (b *Bundle) Completes(p people.Profile) {
 	b.T.Helper()
 	b.Quiet()
 	require.Equal(b.T, Whole, b.Sequence(p))

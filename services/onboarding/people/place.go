@@ -1,4 +1,3 @@
-// Package people has who is written to, and what an organisation has decided about them.
 package people
 
 import (

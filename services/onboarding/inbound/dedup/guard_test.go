@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/clock"
-
 	"paceline.internal/services/onboarding/inbound/dedup"
 )
 

@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/onboarding/postgres"
-
 	"paceline.internal/services/onboarding/inbound/dedup"
+	"paceline.internal/services/onboarding/schema"
 )
 
 // TestReservations is about the table; TestConformance has the contract of a store.
@@ -24,7 +23,7 @@ func TestReservations(t *testing.T) {
 
 	t.Run("TableHoldsADayOfDeliveriesAndNotMore", func(t *testing.T) {
 		t.Parallel()
-		pool := pgtest.New(t, postgres.Migrations())
+		pool := pgtest.New(t, schema.Migrations())
 		store := &dedup.Postgres{Pool: pool}
 		const perDay = 48
 		most := 0
@@ -45,7 +44,7 @@ func TestReservations(t *testing.T) {
 
 	t.Run("CompletionSweepsOnlySomeAndOnlyWhatHasLongExpired", func(t *testing.T) {
 		t.Parallel()
-		pool := pgtest.New(t, postgres.Migrations())
+		pool := pgtest.New(t, schema.Migrations())
 		store := &dedup.Postgres{Pool: pool}
 		_, err := pool.Exec(t.Context(), `insert into delivery_reservations
 			select 'old ' || n, 'done', 'x', $1::timestamptz - interval '1 hour' from generate_series(1, 40) n
@@ -64,7 +63,7 @@ func TestReservations(t *testing.T) {
 
 	t.Run("CompletionsAndReservationsAtOnceNeverDeadlock", func(t *testing.T) {
 		t.Parallel()
-		store := &dedup.Postgres{Pool: pgtest.New(t, postgres.Migrations())}
+		store := &dedup.Postgres{Pool: pgtest.New(t, schema.Migrations())}
 		const workers, keys = 8, 6
 		failures := make(chan error, workers)
 		for w := range workers {

@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/onboarding/postgres"
-
 	"paceline.internal/services/onboarding/inbound/dedup"
+	"paceline.internal/services/onboarding/schema"
 )
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
@@ -42,7 +41,7 @@ func kinds(t *testing.T) []kind {
 	}}
 	all := []kind{{name: "Postgres", open: func(t *testing.T) store {
 		t.Helper()
-		return &dedup.Postgres{Pool: pgtest.New(t, postgres.Migrations())}
+		return &dedup.Postgres{Pool: pgtest.New(t, schema.Migrations())}
 	}}, memory}
 	if url, found := redisServer(t); found {
 		all = append(all, kind{name: "Redis", open: func(t *testing.T) store {

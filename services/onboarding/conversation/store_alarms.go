@@ -1,0 +1,146 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// stepAlarms is step_alarms as platform/outbox has it.
+func stepAlarms(pool postgres.DB) *outbox.Store[session.Alarm] {
+	return outbox.NewStore(pool, outbox.Table[session.Alarm]{
+		Name: ChannelAlarms,
+		Columns: []string{
+			"id", "org_id", "session_id", "profile_id", "step_id", "expected_state_token", "generation", "cause", "due_at",
+		},
+		Values: func(a session.Alarm) (values []any, leaseToken string) {
+			return []any{
+				a.ID, a.OrgID, a.SessionID, a.ProfileID, string(a.StepID), string(a.ExpectedStateToken), a.Generation, string(a.Cause), a.DueAt,
+			}, a.LeaseToken
+		},
+		Kept: people.SQLPaused + `a.org_id)`,
+	})
+}
+
+// sqlAlarmOfMove writes the alarm of each session that was moved and has one. The due time is the session's, too: so the trigger of an
+// alarm has nothing left to do.
+const sqlAlarmOfMove = `
+    insert into step_alarms (id, org_id, session_id, profile_id, step_id, expected_state_token, generation, cause, due_at, lease_token,
+        lease_until, created_at)
+    select u.id, u.org, m.id, u.profile, u.step, u.token, u.generation, u.cause, u.due, u.lease, u.lease_until, m.at
+    from moved m join unnest(@alarm::uuid[], @alarm_org::uuid[], @alarm_profile::uuid[], @alarm_step::text[], @alarm_token::text[],
+        @generation::int[], @alarm_cause::text[], @due::timestamptz[], @lease::uuid[], @lease_until::timestamptz[]) with ordinality
+        as u (id, org, profile, step, token, generation, cause, due, lease, lease_until, n) on u.n = m.n and u.id is not null`
+
+// alarmArgs adds the arguments of an alarm; without one all of them are null.
+func alarmArgs(args postgres.Args, a *session.Alarm, at time.Time) {
+	for _, name := range []string{
+		"alarm", "alarm_org", "alarm_profile", "alarm_step", "alarm_token", "generation", "alarm_cause", "due", "lease", "lease_until",
+	} {
+		args[name] = nil
+	}
+	if a == nil {
+		return
+	}
+	args["alarm"], args["alarm_org"], args["alarm_profile"], args["alarm_step"] = a.ID, a.OrgID, a.ProfileID, string(a.StepID)
+	args["alarm_token"], args["generation"], args["alarm_cause"] = string(a.ExpectedStateToken), a.Generation, string(a.Cause)
+	args["due"], args["lease_until"] = a.DueAt, at
+	if a.LeaseToken != "" { // the process that moved the session publishes it; without a lease the relay does
+		args["lease"], args["lease_until"] = a.LeaseToken, at.Add(outbox.PublishLease)
+	}
+}
+
+// inOutbox writes alarms in transactions that exist already.
+var inOutbox = stepAlarms(nil)
+
+// Alarms is the outbox of the steps' alarms.
+func (s *Store) Alarms() *outbox.Store[session.Alarm] { return s.alarms }
+
+// waiting is what there is of the due step's alarms: its newest one, whether QStash has that, and how often it waited for a receipt, ever
+// and right before.
+type dueAlarms struct {
+	generation  int
+	due         time.Time
+	published   bool
+	ever, inRow int
+}
+
+const sqlWaiting = `
+select max(generation), (array_agg(due_at order by generation desc))[1],
+       (array_agg(published_at is not null order by generation desc))[1], count(*) filter (where cause = 'delivery'),
+       count(*) filter (where cause = 'delivery' and generation > coalesce((select max(b.generation) from step_alarms b
+           where b.session_id = $1 and b.step_id = $2 and b.cause <> 'delivery'), 0))
+from step_alarms where session_id = $1 and step_id = $2`
+
+func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record) (w dueAlarms, err error) {
+	if err := tx.QueryRow(ctx, sqlWaiting, r.ID, string(r.NextStep)).Scan(&w.generation, &w.due, &w.published, &w.ever, &w.inRow); err != nil {
+		return w, fmt.Errorf("read the alarms of a step: %w", err)
+	}
+	return w, nil
+}
+
+// Wait sets the alarm of a due step again, as session.Wait decides by its alarms, with its timeline entry. It returns the alarm, leased to
+// the caller, or nil when there is nothing to publish. conversation.ErrConflict when the session has moved on.
+func (s *Store) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error) {
+	var again *session.Alarm
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		again = nil
+		if err := still(ctx, tx, w.From); err != nil {
+			return err
+		}
+		found, err := alarmsOf(ctx, tx, w.From)
+		if err != nil {
+			return err
+		}
+		due, set, noted := w.Alarm(found.due, found.ever, found.inRow)
+		if !set {
+			return nil
+		}
+		if noted {
+			if err := writeTimeline(ctx, tx, w.From.ID, []session.Entry{w.Entry}); err != nil {
+				return err
+			}
+		}
+		a, err := alarmAgain(w.From, found.generation+1, w.Cause, due)
+		if err != nil {
+			return err
+		}
+		a.LeaseToken = a.ID // no other process knows it yet
+		again = &a
+		return inOutbox.Insert(ctx, tx, a, w.At)
+	})
+	return again, err
+}
+
+func alarmAgain(r session.Record, generation int, cause session.AlarmCause, due time.Time) (session.Alarm, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return session.Alarm{}, fmt.Errorf("alarm id: %w", err)
+	}
+	return session.NewAlarm(id.String(), r, r.NextStep, generation, cause, due), nil
+}
+
+// setAgain sets the alarm of the due step again, now but not before the step is due. No request publishes it, so it is the relay's.
+func setAgain(ctx context.Context, tx pgx.Tx, r session.Record, cause session.AlarmCause, at time.Time) error {
+	found, err := alarmsOf(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	due := found.due
+	if due.Before(at) {
+		due = at
+	}
+	a, err := alarmAgain(r, found.generation+1, cause, due)
+	if err != nil {
+		return err
+	}
+	return inOutbox.Insert(ctx, tx, a, at)
+}

@@ -1,0 +1,48 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+)
+
+const sqlCircumstances = `
+select s.paused_at,
+    coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false),
+    exists (select from webhook_jobs j where j.org_id = p.org_id and j.status = 'failed' and j.subject = p.phone
+        and j.error_message like '` + NeedsOperator + `%'),
+    z.paused_at, coalesce(z.paused_by ->> 'subject', ''), coalesce(z.reason, ''),
+    (select count(*) from held_replies h where h.session_id = s.id and h.turn = s.turn - s.detours),
+    coalesce((select d.id::text from dead_letters d where d.session_id = s.id and d.step_id = s.next_step_id and ` + letterOpen + `
+        order by d.id desc limit 1), '')
+from profiles p left join scheduling_pauses z on z.org_id = p.org_id
+left join lateral (
+    select s.id, s.paused_at, s.turn, s.detours, s.next_step_id from conversation_sessions s where s.profile_id = p.id
+    order by s.status = 'active' desc, s.id desc limit 1
+) s on true
+where p.org_id = $1 and p.id = $2`
+
+// Circumstances are what an explanation needs beside the session; conversation.ErrNoProfile.
+func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c Circumstances, err error) {
+	var paused, since *time.Time
+	var pause Pause
+	err = s.pool.QueryRow(ctx, sqlCircumstances, orgID, profileID).Scan(
+		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason, &c.HeldReplies, &c.DeadLetter)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return c, ErrNoProfile
+	}
+	if err != nil {
+		return c, fmt.Errorf("read the circumstances of a person: %w", err)
+	}
+	c.PausedAt = postgres.TimeOf(paused)
+	if since != nil {
+		pause.Since = *since
+		c.Pause = &pause
+	}
+	return c, nil
+}

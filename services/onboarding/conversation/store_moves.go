@@ -1,0 +1,244 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/session"
+)
+
+// sqlMove changes sessions that stand where their moves saw them, and only of those adds to the timeline and writes the alarm.
+const sqlMove = `
+with moved as (` + sqlMoved + `
+    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
+), ` + sqlFollows + `
+select n from moved`
+
+// sqlMoveByJob is sqlMove for jobs whose leases are held, and completes them with it. It tells of each job that is, whether it moved.
+const sqlMoveByJob = `
+with owned as materialized (
+    select c.n, j.id from unnest(@cause::uuid[], @cause_lease::uuid[]) with ordinality c (job, lease, n)
+    join webhook_jobs j on j.id = c.job and j.lease_token = c.lease where j.id = any(@cause::uuid[]) for update of j
+), moved as (` + sqlMoved + `
+      and exists (select from owned o where o.n = u.n)
+    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
+), completed as (
+    update webhook_jobs j set ` + queue.SetCompleted + `
+    from (select o.id, m.at from moved m join owned o on o.n = m.n) done
+    where j.id = done.id and j.id = any(@cause::uuid[])
+), ` + sqlFollows + `
+select o.n, m.n is not null from owned o left join moved m on m.n = o.n`
+
+const sqlMoved = `
+    update conversation_sessions s
+    set state_token = u.becomes, next_step_id = nullif(u.next, ''), mode = u.mode, status = u.status, status_reason = u.reason,
+        paused_at = case when u.paused then coalesce(s.paused_at, u.at) end, turn = s.turn + 1, detours = s.detours + u.detour,
+        parked_job_id = case when u.parked then nullif(u.job, '')::uuid end, updated_at = u.at, step_due_at = coalesce(u.due, s.step_due_at)
+    from unnest(@id::uuid[], @was::text[], @turn::int[], @from::text[], @step::text[], @to::text[], @next::text[], @mode::text[],
+        @status::text[], @reason::text[], @paused::boolean[], @detour::int[], @parked::boolean[], @job::text[], @at::timestamptz[],
+        @due::timestamptz[], @entries::jsonb[]) with ordinality
+        as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries, n)
+    where s.id = u.id and s.id = any(@id::uuid[]) and s.status = u.was and s.turn = u.turn and s.state_token = u.came
+      and s.next_step_id is not distinct from nullif(u.step, '')`
+
+// sqlFollows is what follows for those that were moved.
+const sqlFollows = `noted as (
+    insert into session_transitions
+        (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
+    select m.id, e.at, e.kind, e.came, e.becomes, e.trigger, e.step, nullif(e.message, '')::uuid, e.detail, e.asked
+    from moved m cross join rows from (jsonb_to_recordset(m.entries) as (at timestamptz, kind text, came text, becomes text, trigger text,
+        step text, message text, detail text, asked timestamptz)) with ordinality
+        as e (at, kind, came, becomes, trigger, step, message, detail, asked, n)
+    order by m.n, e.n
+), handled as (
+    update dead_letters d set handled_at = m.at from moved m
+    where d.session_id = m.id and d.session_id = any(@id::uuid[]) and ` + letterOpen + `
+      and (m.next_step_id is distinct from d.step_id or m.status in ('stopped', 'closed'))
+), alarmed as (` + sqlAlarmOfMove + `)`
+
+const sqlTimeline = `
+insert into session_transitions
+    (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
+values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, '')::uuid, @detail, @asked)`
+
+// Move performs a guarded change and everything that follows from it in one transaction. conversation.ErrConflict when the
+// session no longer stands where the move saw it, queue.ErrFenced when the job that causes it was taken over; then
+// nothing has happened.
+func (s *Store) Move(ctx context.Context, m session.Move, cause *Cause) error {
+	switch {
+	case cause == nil:
+		return s.step(ctx, m)
+	case !cause.Cancelled && cause.Failure == "":
+		return s.moveByJob(ctx, m, cause)
+	}
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := move(ctx, tx, m, cause); err != nil {
+			return err
+		}
+		if !m.AnswerHeldSince.IsZero() {
+			if err := answerHeld(ctx, tx, m.From, m.From.Place()+1, m.AnswerHeldSince, m.At); err != nil {
+				return err
+			}
+		}
+		return finishCause(ctx, tx, cause, m.At)
+	})
+}
+
+// step is Move without a job that causes it, as every step moves its session: in a transaction that those of other sessions may share.
+func (s *Store) step(ctx context.Context, m session.Move) error {
+	var moved int
+	statements := []postgres.Statement{{SQL: sqlMove, Args: moveArgs(m, nil), Rows: &moved}}
+	if !m.AnswerHeldSince.IsZero() {
+		held, err := answerHeldArgs(m.From, m.From.Place()+1, m.AnswerHeldSince, m.At)
+		if err != nil {
+			return err
+		}
+		statements = append(statements, postgres.Statement{SQL: sqlAnswerMoved, Args: held})
+	}
+	switch err := s.hot.Do(ctx, m.From.ID, statements...); {
+	case err != nil:
+		return fmt.Errorf("move session: %w", err)
+	case moved == 0:
+		return ErrConflict
+	}
+	return nil
+}
+
+// moveByJob is Move that completes the job that causes it, in a transaction that others may share.
+func (s *Store) moveByJob(ctx context.Context, m session.Move, cause *Cause) error {
+	var owned int
+	var moved bool
+	args := moveArgs(m, cause)
+	args["cause"], args["cause_lease"] = cause.Job.ID, cause.Job.LeaseToken
+	statements := []postgres.Statement{{
+		SQL: sqlMoveByJob, Args: args, Rows: &owned, Read: func(row pgx.CollectableRow) error { return row.Scan(&moved) },
+	}}
+	if !m.AnswerHeldSince.IsZero() {
+		held, err := answerHeldArgs(m.From, m.From.Place()+1, m.AnswerHeldSince, m.At)
+		if err != nil {
+			return err
+		}
+		held["cause"] = cause.Job.ID
+		statements = append(statements, postgres.Statement{SQL: sqlAnswerMovedByJob, Args: held})
+	}
+	switch err := s.hot.Do(ctx, m.From.ID, statements...); {
+	case err != nil:
+		return fmt.Errorf("move session: %w", err)
+	case owned == 0:
+		return queue.ErrFenced
+	case !moved:
+		return ErrConflict
+	}
+	return nil
+}
+
+// move changes the session, adds to its timeline and writes its alarm.
+func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *Cause) error {
+	tag, err := tx.Exec(ctx, sqlMove, moveArgs(m, cause).Each())
+	if err != nil {
+		return fmt.Errorf("move session: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrConflict
+	}
+	return nil
+}
+
+// moveArgs are the arguments of sqlMove. Parking and resuming are detours; a parked session keeps the job that was under way, for its
+// resume.
+func moveArgs(m session.Move, cause *Cause) postgres.Args {
+	detour, job := 0, ""
+	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped {
+		detour = 1
+	}
+	if cause != nil && !m.Settled {
+		job = cause.Job.ID
+	}
+	args := postgres.Args{
+		"id": m.From.ID, "was": string(m.From.Status), "turn": m.From.Turn, "from": string(m.From.Token), "step": string(m.From.NextStep),
+		"to": string(m.Token), "next": string(m.NextStep), "mode": string(m.Mode), "status": string(m.Status),
+		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At,
+	}
+	alarmArgs(args, m.Alarm, m.At)
+	entries := make([]noted, len(m.Entries))
+	for i, e := range m.Entries {
+		entries[i] = noted{
+			At: e.At, Kind: string(e.Kind), Came: string(e.From), Becomes: string(e.To), Trigger: string(e.Trigger), Step: string(e.Step),
+			Message: e.MessageID, Detail: e.Detail,
+		}
+		if !e.AskedAt.IsZero() {
+			entries[i].Asked = &e.AskedAt
+		}
+	}
+	args["entries"] = entries
+	return args
+}
+
+// noted is a line of the timeline as sqlMove reads it.
+type noted struct {
+	At      time.Time  `json:"at"`
+	Kind    string     `json:"kind"`
+	Came    string     `json:"came"`
+	Becomes string     `json:"becomes"`
+	Trigger string     `json:"trigger"`
+	Step    string     `json:"step"`
+	Message string     `json:"message"`
+	Detail  string     `json:"detail"`
+	Asked   *time.Time `json:"asked"`
+}
+
+// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it. conversation.ErrConflict,
+// queue.ErrFenced; then nothing has happened.
+func (s *Store) Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := still(ctx, tx, at); err != nil {
+			return err
+		}
+		if err := writeTimeline(ctx, tx, at.ID, entries); err != nil {
+			return err
+		}
+		return finishCause(ctx, tx, cause, now)
+	})
+}
+
+// finishCause ends the job that a change answers, inside the change's transaction.
+func finishCause(ctx context.Context, tx pgx.Tx, cause *Cause, at time.Time) error {
+	if cause == nil {
+		return nil
+	}
+	if cause.Cancelled {
+		_, err := inTransactions.Cancel(ctx, tx, cause.Job.OrgID, cause.Job.ID, at)
+		return err
+	}
+	end := queue.Finish{Job: cause.Job, Status: queue.StatusCompleted, Attempts: cause.Job.Attempts, At: at}
+	if cause.Failure != "" {
+		end.Status, end.Attempts, end.Message = queue.StatusFailed, cause.Job.Attempts+1, cause.Failure
+	}
+	return finishJob(ctx, tx, end)
+}
+
+func writeTimeline(ctx context.Context, tx pgx.Tx, sessionID string, entries []session.Entry) error {
+	var batch pgx.Batch
+	for _, e := range entries {
+		var asked *time.Time
+		if !e.AskedAt.IsZero() {
+			asked = &e.AskedAt
+		}
+		batch.Queue(sqlTimeline, postgres.Args{
+			"session": sessionID, "at": e.At, "kind": string(e.Kind), "from": string(e.From), "to": string(e.To),
+			"trigger": string(e.Trigger), "step": string(e.Step), "message": e.MessageID, "detail": e.Detail, "asked": asked,
+		})
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("write timeline: %w", err)
+	}
+	return nil
+}

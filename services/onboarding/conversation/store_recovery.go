@@ -1,0 +1,179 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/session"
+)
+
+// sqlParkedSessions goes by when a session was last moved: a parked one is not, until it is resumed.
+const sqlParkedSessions = `
+with chosen as materialized (
+    select id from conversation_sessions
+    where org_id = @org_id and status in ('stuck', 'undeliverable') and strpos(lower(status_reason), lower(@contains)) > 0
+      and not (@leave_unjudged and starts_with(status_reason, @unjudged))
+      and (@since::timestamptz is null or updated_at >= @since) and (@until::timestamptz is null or updated_at < @until)
+      and (@before = '' or id < nullif(@before, '')::uuid)
+    order by id desc limit 10000
+)
+select (select count(*) from chosen)::int, array(select id::text from chosen order by id desc limit @limit)`
+
+// ParkedFilter says which parked sessions to resume together. Zero times choose all.
+type ParkedFilter struct {
+	OrgID    string
+	Contains string // what their reasons have in common
+	Judged   bool   // none that waits for a judgement of words
+	Since    time.Time
+	Until    time.Time
+	Before   string // only sessions older than this id
+	Limit    int
+}
+
+// ParkedSessions lists the ids of parked sessions, newest first, and counts them regardless of the limit, up to 10,000.
+func (s *Store) ParkedSessions(ctx context.Context, c ParkedFilter) (ids []string, matched int, err error) {
+	err = s.pool.QueryRow(ctx, sqlParkedSessions, postgres.Args{
+		"org_id": c.OrgID, "contains": c.Contains, "since": postgres.NullIfZero(c.Since), "until": postgres.NullIfZero(c.Until), "before": c.Before, "limit": c.Limit,
+		"leave_unjudged": c.Judged, "unjudged": AmbiguousReason,
+	}).Scan(&matched, &ids)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list parked sessions: %w", err)
+	}
+	return ids, matched, nil
+}
+
+const sqlLockSession = sqlSession + `where s.id = $1 and s.org_id = $2 for update of s`
+
+// Resume makes a parked session active again, with all that it needs to go on, in one transaction. The alarm of a due step
+// is set again. Errors: conversation.ErrNoSession,
+// conversation.ErrEnded, conversation.ErrOtherOpen.
+func (s *Store) Resume(ctx context.Context, orgID, sessionID string, by session.Trigger, at time.Time) (session.Record, error) {
+	var resumed session.Record
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sqlLockSession, sessionID, orgID)
+		view, err := s.collectView(rows, err)
+		if isNoSession(err) {
+			return ErrNoSession
+		}
+		if err != nil {
+			return err
+		}
+		switch resumed = view.Session; {
+		case resumed.Status.Parked():
+			resumed, err = resume(ctx, tx, resumed, session.CauseResumed, by, at)
+			return err
+		case resumed.Status != session.Active:
+			return ErrEnded
+		}
+		return nil
+	})
+	return resumed, err
+}
+
+// resume moves a session that is locked and parked. What was under way comes first: replies that were held meanwhile are
+// considered after it, by the move that it makes.
+func resume(
+	ctx context.Context, tx pgx.Tx, r session.Record, cause session.AlarmCause, by session.Trigger, at time.Time,
+) (session.Record, error) {
+	if err := openAgain(ctx, tx, r, at); err != nil {
+		return r, err
+	}
+	found, err := takeUp(ctx, tx, r, at)
+	if err != nil {
+		return r, err
+	}
+	m := session.Resume(r, by, at)
+	if err := move(ctx, tx, m, nil); err != nil {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == "conversation_sessions_one_active" {
+			return r, ErrOtherOpen
+		}
+		return r, err
+	}
+	r.Status, r.Reason, r.Turn, r.Detours, r.UpdatedAt = m.Status, m.Reason, r.Turn+1, r.Detours+1, at
+	switch {
+	case r.NextStep != "":
+		return r, setAgain(ctx, tx, r, cause, at)
+	case !found:
+		return r, answerHeld(ctx, tx, r, r.Place(), time.Time{}, at)
+	}
+	return r, nil
+}
+
+// sqlOpenAgain enqueues the opening of a session that stands where it was opened and whose own job for it has come to an end while the
+// session was parked; unless that is the work that is taken up. It carries what the first one did, which may be how the person agreed.
+// If the message was taken after all, its key keeps it single.
+const sqlOpenAgain = `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select @id, s.org_id, 'opened:' || s.id || ':' || s.turn, 'internal', @opening, p.phone,
+       coalesce((select j.payload from webhook_jobs j where j.org_id = s.org_id and j.idempotency_key = @called),
+                jsonb_build_object('session_id', s.id)),
+       'pending', @at, @at, @at
+from conversation_sessions s join profiles p on p.id = s.profile_id
+where s.id = @session and s.turn = s.detours
+  and not exists (select from webhook_jobs j where j.id = s.parked_job_id and j.event_type = @opening)
+  and not exists (
+      select from webhook_jobs j
+      where j.org_id = s.org_id and j.subject in (p.phone, @called) and j.status in ('pending', 'processing')
+        and j.event_type = @opening and j.payload ->> 'session_id' = s.id::text)
+on conflict (org_id, idempotency_key) do nothing`
+
+func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
+	if r.Place() > 0 {
+		return nil
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("job id: %w", err)
+	}
+	tag, err := tx.Exec(ctx, sqlOpenAgain, postgres.Args{
+		"id": id.String(), "session": r.ID, "opening": EventOpening, "called": OpeningJob(r.ID), "at": at,
+	})
+	if err != nil {
+		return fmt.Errorf("open again: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	return postgres.Notify(ctx, tx, ChannelJobs)
+}
+
+// sqlTakeUp enqueues the work of the job that was under way when the session was parked, once more and as a new job, whose
+// limit begins anew. A reply is wrapped with the place that it was for, and when it reached us; only the opening needs
+// neither, for a session has one.
+const sqlTakeUp = `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select @id, j.org_id, 'resumed:' || s.id || ':' || s.turn, 'internal',
+       case when j.event_type in (@opening, @again) then j.event_type else @again end, j.subject,
+       case j.event_type
+            when @opening then j.payload
+            when @again then jsonb_build_object('received_at', j.created_at) || j.payload
+            else jsonb_build_object('place', @place::int, 'message', j.payload,
+                                    'received_at', coalesce((j.payload ->> 'received_at')::timestamptz, j.created_at)) end,
+       'pending', @at, @at, @at
+from conversation_sessions s join webhook_jobs j on j.id = s.parked_job_id
+where s.id = @session`
+
+func takeUp(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) (found bool, err error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return false, fmt.Errorf("job id: %w", err)
+	}
+	tag, err := tx.Exec(ctx, sqlTakeUp, postgres.Args{
+		"id": id.String(), "session": r.ID, "place": r.Place(), "at": at,
+		"opening": EventOpening, "again": EventResumedReply,
+	})
+	if err != nil {
+		return false, fmt.Errorf("take up parked work: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return false, nil
+	}
+	return true, postgres.Notify(ctx, tx, ChannelJobs)
+}

@@ -1,0 +1,177 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"paceline.internal/platform/phone"
+	"paceline.internal/services/onboarding/session"
+)
+
+// ErrPhoneTaken is a phone that another profile of the organisation has.
+var ErrPhoneTaken = errors.New("another profile of the organisation has this phone; GET /v1/profiles?phone= finds it")
+
+// ProfileBusy is a change that has to wait, because something of the person is not at its end.
+type ProfileBusy struct {
+	Field string
+	Open  []string // what is open, each with what to do
+}
+
+func (b *ProfileBusy) Error() string {
+	return b.Field + " cannot be changed now: " + strings.Join(b.Open, "; ")
+}
+
+// Change is what is to become of a person's fields, as an operator typed it. A field that is nil stays as it is.
+type Change struct{ FirstName, Locale, TimeZone, Phone *string }
+
+// Unfinished is what messaging has not brought to its end of a person; empty where there is nothing.
+type Unfinished struct {
+	MessageID     string // to their phone, on its way or in doubt
+	MessageStatus string
+	TextID        string // of the outbound queue
+}
+
+// Open is all that is not at its end of a person.
+type Open struct {
+	Unfinished
+
+	Session         session.Record // active or parked; without an id there is none
+	Working         bool           // a message of theirs, or their opening, is being worked on
+	AwaitsOperator  bool
+	OutreachID      string
+	GoalID          string // to be texted to them
+	HoldUnforwarded bool
+}
+
+// ChangeProfile changes fields of a person. Errors: ErrInvalid, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator,
+// ErrPhoneTaken, ErrUnavailable, and ErrConflict when another change was faster.
+func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
+	if change == (Change{}) {
+		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone or phone; a field that is left out stays as it is", ErrInvalid)
+	}
+	was, err := c.Store.Profile(ctx, orgID, profileID)
+	if err != nil {
+		return Profile{}, err
+	}
+	is, err := change.apply(was)
+	if err != nil {
+		return Profile{}, err
+	}
+	if is.TimeZoneGuessed {
+		is.TimeZone = phone.Zone(is.Phone) // which may be another
+	}
+	if _, err := c.Catalog.Render(c.Catalog.Current(), is.Locale, string(session.TextOpening), is.FirstName); err != nil {
+		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
+	}
+	var unfinished Unfinished
+	if is.Phone != was.Phone {
+		if _, err := c.Numbers.Check(is.Phone); err != nil {
+			return Profile{}, err
+		}
+		if unfinished, err = c.Carrier.Unfinished(ctx, orgID, profileID, was.Phone); err != nil {
+			return Profile{}, err
+		}
+	}
+	return c.Store.ChangeProfile(ctx, was, is, unfinished, c.Now())
+}
+
+// apply is the person after the change. All problems are reported at once.
+func (ch Change) apply(p Profile) (Profile, error) {
+	var problems []error
+	set := func(given *string, into *string, normalise func(string) (string, error)) {
+		if given == nil {
+			return
+		}
+		value, err := normalise(*given)
+		if err != nil {
+			problems = append(problems, err)
+			return
+		}
+		*into = value
+	}
+	set(ch.FirstName, &p.FirstName, normaliseName)
+	set(ch.Locale, &p.Locale, said("locale", normaliseLocale))
+	set(ch.TimeZone, &p.TimeZone, said("time_zone", normaliseZone))
+	set(ch.Phone, &p.Phone, normalisePhone)
+	p.TimeZoneGuessed = p.TimeZoneGuessed && ch.TimeZone == nil
+	if err := errors.Join(problems...); err != nil {
+		return p, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return p, nil
+}
+
+// said refuses the empty value, which of a new person means the default.
+func said(field string, normalise func(string) (string, error)) func(string) (string, error) {
+	return func(raw string) (string, error) {
+		if raw == "" {
+			return "", errors.New(field + " must not be empty; leave it out to keep it")
+		}
+		return normalise(raw)
+	}
+}
+
+// MayChange decides whether a person may be changed into another while this is open. What they are called, and in which language, stands in
+// the text of a message: while it is tried again under its key it must stay the same. By the phone everything finds them.
+func MayChange(was, is Profile, o Open) error {
+	switch phone := is.Phone != was.Phone; {
+	case phone && was.Hold:
+		return fmt.Errorf("phone cannot be changed now: %w", ErrOnHold)
+	case phone && o.AwaitsOperator:
+		return fmt.Errorf("phone cannot be changed now: %w", ErrAwaitsOperator)
+	case phone && o.HoldUnforwarded: // a moment after a release
+		return ErrConflict
+	case phone:
+		return busy("phone", slices.Concat(o.session("is active"), o.working(), o.further()))
+	case (is.FirstName != was.FirstName || is.Locale != was.Locale) && (o.Session.NextStep != "" || o.Session.Status.Parked() || o.Working):
+		return busy("first_name and locale", slices.Concat(o.session("is in its burst; wait until that is over"), o.working()))
+	}
+	return nil
+}
+
+func busy(field string, open []string) error {
+	if len(open) == 0 {
+		return nil
+	}
+	return &ProfileBusy{Field: field, Open: open}
+}
+
+// session is what an open session is, and what to do about one that is active.
+func (o Open) session(active string) []string {
+	switch id := o.Session.ID; {
+	case id == "":
+		return nil
+	case o.Session.Status.Parked():
+		return []string{fmt.Sprintf("session %s is parked as %s; POST /v1/sessions/%s:resume once its cause is mended, or :reset to end it",
+			id, o.Session.Status, id)}
+	default:
+		return []string{fmt.Sprintf("session %s %s; POST /v1/sessions/%s:reset ends it", id, active, id)}
+	}
+}
+
+func (o Open) working() []string {
+	if !o.Working {
+		return nil
+	}
+	return []string{"a message of theirs is being worked on; try again in a moment"}
+}
+
+// further is what is open beside the
+func (o Open) further() (open []string) {
+	if id := o.OutreachID; id != "" {
+		open = append(open, fmt.Sprintf("outreach %s waits to be sent; wait, or POST /v1/outreach/%s:cancel", id, id))
+	}
+	if id := o.GoalID; id != "" {
+		open = append(open, fmt.Sprintf("goal %s is to be texted to them; wait, or DELETE /v1/goals/%s/schedule", id, id))
+	}
+	if id := o.TextID; id != "" {
+		open = append(open, fmt.Sprintf("text %s of the queue waits to be sent; wait, or POST /v1/outbound/%s:cancel", id, id))
+	}
+	if id := o.MessageID; id != "" {
+		open = append(open, fmt.Sprintf("message %s is %s; wait until it is settled, or, if it is parked, POST /v1/messages/%s:resolve",
+			id, o.MessageStatus, id))
+	}
+	return open
+}

@@ -1,0 +1,23 @@
+package people
+
+import "errors"
+
+// What a request meets that is no fault of its own.
+var (
+	// ErrConflict reports that something changed between a decision and its change. Nothing was changed; decide again.
+	ErrConflict = errors.New("conversation: the session has moved on")
+	// ErrUnavailable reports a dependency that cannot be reached. Nothing is wrong with what was asked.
+	ErrUnavailable = errors.New("conversation: messaging cannot be reached")
+)
+
+// Refusals. Each says what to do instead.
+var (
+	ErrNoProfile = errors.New("there is no such profile in this organisation")
+	ErrOnHold    = errors.New("the person is on a safety hold; release the profile first")
+	ErrOptedOut  = errors.New("the person has opted out; they opt in again by texting START")
+	ErrNoSender  = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
+	// ErrAwaitsOperator refuses a person until an operator has judged their words, which hold them or have failed a job.
+	ErrAwaitsOperator = errors.New("words of the person that may be an opt-out wait for an operator; find them with " +
+		"GET /v1/webhook-jobs?status=failed, do what the job says and POST /v1/webhook-jobs/{job_id}:cancel, then activate again; " +
+		"if no job names them, read GET /v1/messages and, if they are no opt-out, POST /v1/profiles/{profile_id}:release")
+)

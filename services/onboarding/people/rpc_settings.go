@@ -1,0 +1,141 @@
+package people
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"paceline.internal/platform/hours"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/request"
+)
+
+// GetSettings reads what the caller's organisation has decided.
+func (s *RPC) GetSettings(ctx context.Context, _ *onboardingv1.GetSettingsRequest) (*onboardingv1.GetSettingsResponse, error) {
+	found, err := s.Store.Settings(ctx, request.Org(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &onboardingv1.GetSettingsResponse{Settings: settings(ctx, found)}, nil
+}
+
+// UpdateSettings decides it anew.
+func (s *RPC) UpdateSettings(
+	ctx context.Context, in *onboardingv1.UpdateSettingsRequest,
+) (*onboardingv1.UpdateSettingsResponse, error) {
+	wanted := in.GetSettings().GetQuietHours()
+	if wanted == nil {
+		return nil, request.Invalid("settings.quiet_hours is required, such as %s", `{"enabled": true, "open": "08:00", "close": "21:00"}`)
+	}
+	window, err := quietWindow(wanted)
+	if err != nil {
+		return nil, err
+	}
+	own, err := ownRetention(in.GetSettings().GetRetention())
+	if err != nil {
+		return nil, err
+	}
+	var zone string
+	if given := in.GetSettings().TimeZone; given != nil {
+		if zone, err = ParseZone(*given); err != nil {
+			return nil, err
+		}
+	}
+	stored, err := s.Store.SetSettings(ctx, request.Org(ctx), Settings{
+		QuietHours: wanted.GetEnabled(), Window: window, TimeZone: zone, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
+		Retention: own,
+	}, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &onboardingv1.UpdateSettingsResponse{Settings: settings(ctx, stored)}, nil
+}
+
+// What an organisation may decide about its retention: a month is more than a step is delayed, and ten years outlast every claim.
+const leastDays, mostDays = 30, 3660
+
+// ownRetention reads how long what is kept; nil of none.
+func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
+	if in == nil {
+		return nil, nil //nolint:nilnil // nothing is decided anew
+	}
+	own := map[string]int{}
+	for kind, days := range map[string]int32{
+		KeepsTimeline: in.GetTimelineDays(), KeepsAlarms: in.GetAlarmsDays(),
+		KeepsEngagement: in.GetEngagementDays(), KeepsAudit: in.GetAuditDays(),
+	} {
+		if days != 0 && (days < leastDays || days > mostDays) {
+			return nil, request.Invalid("settings.retention.%s_days must be %d to %d, or 0 for as long as the deployment keeps it",
+				kind, leastDays, mostDays)
+		}
+		if days != 0 {
+			own[kind] = int(days)
+		}
+	}
+	return own, nil
+}
+
+// GetQuietHours is when a text to a phone may be sent.
+func (s *RPC) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHoursRequest) (*onboardingv1.GetQuietHoursResponse, error) {
+	if err := request.ID("org_id", in.GetOrgId()); err != nil {
+		return nil, err
+	}
+	to := in.GetPhone()
+	if e164, err := ReadPhone(to); err == nil { // as it was typed; messaging takes other spellings too
+		to = e164
+	}
+	if in.GetProfileId() != "" {
+		if err := request.ID("profile_id", in.GetProfileId()); err != nil {
+			return nil, err
+		}
+	}
+	found, required, err := s.Store.QuietHours(ctx, in.GetOrgId(), to, in.GetProfileId())
+	if err != nil {
+		return nil, err
+	}
+	out := &onboardingv1.GetQuietHoursResponse{QuietHours: &onboardingv1.QuietHours{}, RequireConsentRecord: required}
+	if !found.Window.Always() {
+		out.QuietHours = quietHours(true, found.Window)
+		out.TimeZone = found.Zone.String()
+	}
+	return out, nil
+}
+
+// quietWindow reads the times; one that is left out is the usual one.
+func quietWindow(wanted *onboardingv1.QuietHours) (hours.Window, error) {
+	opens, err := hours.ParseTimeOfDay(cmp.Or(wanted.GetOpen(), hours.DefaultOpen.String()))
+	if err != nil {
+		return hours.Window{}, fmt.Errorf("settings.quiet_hours.open: %w", err)
+	}
+	closes, err := hours.ParseTimeOfDay(cmp.Or(wanted.GetClose(), hours.DefaultClose.String()))
+	if err != nil {
+		return hours.Window{}, fmt.Errorf("settings.quiet_hours.close: %w", err)
+	}
+	return hours.NewWindow(opens, closes)
+}
+
+func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
+	out := &onboardingv1.Settings{
+		RequireConsentRecord: found.RequireConsentRecord, QuietHours: quietHours(found.QuietHours, found.Window),
+		QuietHoursByDefault: found.ByDefault, TimeZone: &found.TimeZone,
+	}
+	if kept := found.Retention; len(kept) > 0 {
+		out.Retention = &onboardingv1.Retention{
+			TimelineDays: days(kept[KeepsTimeline]), AlarmsDays: days(kept[KeepsAlarms]),
+			EngagementDays: days(kept[KeepsEngagement]), AuditDays: days(kept[KeepsAudit]),
+		}
+	}
+	if !found.UpdatedAt.IsZero() {
+		out.UpdatedAt, out.UpdatedBy = timestamppb.New(found.UpdatedAt), request.Actor(ctx, found.UpdatedBy)
+	}
+	return out
+}
+
+// days is bounded by what ownRetention takes.
+func days(stored int) int32 { return int32(min(max(stored, 0), mostDays)) }
+
+func quietHours(enabled bool, window hours.Window) *onboardingv1.QuietHours {
+	return &onboardingv1.QuietHours{Enabled: enabled, Open: window.Opens().String(), Close: window.Closes().String()}
+}

@@ -1,0 +1,67 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+)
+
+// SchedulingPause is why the alarms of an organisation are not published.
+type SchedulingPause struct {
+	Since  time.Time
+	By     *string // the actor, see audit.Read
+	Reason string
+}
+
+const sqlPause = `select paused_at, paused_by::text, reason from scheduling_pauses where org_id = $1`
+
+// SchedulingPause reads the pause of an organisation; nil of one that is not paused.
+func (s *Store) SchedulingPause(ctx context.Context, orgID string) (*SchedulingPause, error) {
+	return pauseOf(ctx, s.pool, orgID)
+}
+
+func pauseOf(ctx context.Context, db postgres.DB, orgID string) (*SchedulingPause, error) {
+	var p SchedulingPause
+	err := db.QueryRow(ctx, sqlPause, orgID).Scan(&p.Since, &p.By, &p.Reason)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // no pause is no error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a pause: %w", err)
+	}
+	return &p, nil
+}
+
+// sqlPauseScheduling leaves a pause that holds as it is. The update that changes nothing has it returned.
+const sqlPauseScheduling = `
+insert into scheduling_pauses as z (org_id, reason, paused_at, paused_by) values (@org, @reason, @at, current_actor())
+on conflict (org_id) do update set reason = z.reason
+returning paused_at, paused_by::text, reason`
+
+// PauseScheduling pauses an organisation from the next statement of any replica on, and returns the pause that holds.
+func (s *Store) PauseScheduling(ctx context.Context, orgID, reason string, at time.Time) (p SchedulingPause, err error) {
+	args := postgres.Args{"org": orgID, "reason": reason, "at": at}
+	if err := s.pool.QueryRow(ctx, sqlPauseScheduling, args).Scan(&p.Since, &p.By, &p.Reason); err != nil {
+		return SchedulingPause{}, fmt.Errorf("pause scheduling: %w", err)
+	}
+	return p, nil
+}
+
+// sqlResumeScheduling notifies the relays, which take what was kept, with the end of the pause.
+const sqlResumeScheduling = `
+with lifted as (delete from scheduling_pauses where org_id = $1 returning org_id)
+select count(*) > 0, count(pg_notify(channel, '')) from lifted cross join unnest($2::text[]) channel`
+
+// ResumeScheduling lifts the pause of an organisation, and reports whether there was one.
+func (s *Store) ResumeScheduling(ctx context.Context, orgID string) (resumed bool, err error) {
+	var notified int
+	if err := s.pool.QueryRow(ctx, sqlResumeScheduling, orgID, s.Paused).Scan(&resumed, &notified); err != nil {
+		return false, fmt.Errorf("resume scheduling: %w", err)
+	}
+	return resumed, nil
+}

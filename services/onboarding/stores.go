@@ -1,0 +1,54 @@
+package onboarding
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/events"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/people"
+)
+
+// Stores has the stores of the rooms on one pool.
+type Stores struct {
+	*peopleStore
+	*conversationStore
+
+	pool postgres.DB
+}
+
+type (
+	peopleStore       = people.Store
+	conversationStore = conversation.Store
+)
+
+// NewStores wires the stores on an open pool.
+func NewStores(pool postgres.DB) *Stores {
+	of := people.NewStore(pool)
+	of.Opens = []func(context.Context, pgx.Tx, people.Profile, *people.Open) error{conversation.OpenOf, engagement.OpenOf, goals.OpenOf}
+	of.Paused = []string{conversation.ChannelAlarms, goals.ChannelAlarms}
+	return &Stores{peopleStore: of, conversationStore: conversation.NewStore(pool, of), pool: pool}
+}
+
+// Events returns the store of events.
+func (s *Stores) Events() *events.Store { return events.NewStore(s.pool) }
+
+// Goals returns the store of goals.
+func (s *Stores) Goals() *goals.Store { return goals.NewStore(s.pool) }
+
+// Engagement returns the store of engagement.
+func (s *Stores) Engagement() *engagement.Store { return engagement.NewStore(s.pool, s.Hot()) }
+
+// Erasures returns the store of erasures.
+func (s *Stores) Erasures() *erasure.Store { return erasure.NewStore(s.pool) }
+
+// People returns the store of people.
+func (s *Stores) People() *people.Store { return s.peopleStore }
+
+// Conversations returns the store of conversations.
+func (s *Stores) Conversations() *conversation.Store { return s.conversationStore }
