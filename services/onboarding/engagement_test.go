@@ -418,7 +418,7 @@ func TestApology(t *testing.T) {
 		b.Exec(`alter table session_transitions add constraint broken check (kind <> 'replied')`)
 		b.Reply(p, "1") // a choice only while a goodbye asks for one
 		b.Quiet()
-		b.requireParked(r, "failed for good")
+		b.RequireParked(r, "failed for good")
 		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
 	})
 }

@@ -173,7 +173,8 @@ func TestSetPreferences(t *testing.T) {
 func TestGetEngagement(t *testing.T) {
 	t.Parallel()
 	onboardingtest.Subtest(t, "ShowsWhereAPersonStandsAndWhyThereIsNoOutreach", setup, func(t *testing.T, b *bundle) {
-		stranger, onboarding := b.Person(), activated(b)
+		stranger := b.Person()
+		onboarding, _ := b.Activated()
 		require.Equal(t, "onboarding", b.stands(onboarding).GetSkip())
 		require.Empty(t, b.stands(stranger).GetState())
 		require.Empty(t, b.stands(stranger).GetSkip())

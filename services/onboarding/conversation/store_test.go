@@ -20,8 +20,6 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
-
 // Also: S4-01.
 func TestMigrations(t *testing.T) {
 	t.Parallel()

@@ -27,10 +27,8 @@ import (
 	"paceline.internal/services/onboarding/schema"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
-
-// bundle is the service on a real database; its context is an operator's.
-type bundle struct {
+// jobsBundle is the service on a real database; its context is an operator's.
+type jobsBundle struct {
 	context.Context //nolint:containedctx // of the test
 
 	t      *testing.T
@@ -42,10 +40,10 @@ type bundle struct {
 	rung   int
 }
 
-func setup(t *testing.T) *bundle {
+func setupJobs(t *testing.T) *jobsBundle {
 	t.Helper()
 	pool := pgtest.New(t, schema.Migrations())
-	b := &bundle{
+	b := &jobsBundle{
 		t: t, pool: pool, store: onboarding.NewStores(pool), orgID: uuid.NewString(),
 		clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
@@ -56,7 +54,7 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-func (b *bundle) as(role rpc.Role, orgID string) context.Context {
+func (b *jobsBundle) as(role rpc.Role, orgID string) context.Context {
 	return rpc.WithPrincipal(b.t.Context(), rpc.Principal{Subject: "ada", Role: role, OrgID: orgID})
 }
 
@@ -68,14 +66,14 @@ func order(key string) *onboardingv1.EnqueueWebhookJobRequest {
 	}
 }
 
-func (b *bundle) enqueue(key string) string {
+func (b *jobsBundle) enqueue(key string) string {
 	b.t.Helper()
 	out, err := b.server.EnqueueWebhookJob(b, order(key))
 	require.NoError(b.t, err)
 	return out.GetJobId()
 }
 
-func (b *bundle) get(id string) *onboardingv1.WebhookJob {
+func (b *jobsBundle) get(id string) *onboardingv1.WebhookJob {
 	b.t.Helper()
 	out, err := b.server.GetWebhookJob(b, &onboardingv1.GetWebhookJobRequest{JobId: id})
 	require.NoError(b.t, err)
@@ -83,13 +81,13 @@ func (b *bundle) get(id string) *onboardingv1.WebhookJob {
 }
 
 // drain runs what is due without a handler for anything.
-func (b *bundle) drain(handlers map[string]queue.Handler) {
+func (b *jobsBundle) drain(handlers map[string]queue.Handler) {
 	b.t.Helper()
 	_, err := queue.NewRunner(queue.Config{Store: b.store.Jobs(), Handlers: handlers, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now}).Drain(b.t.Context())
 	require.NoError(b.t, err)
 }
 
-func refused(t *testing.T, err error, code codes.Code, reason onboardingv1.Reason) {
+func refusedJob(t *testing.T, err error, code codes.Code, reason onboardingv1.Reason) {
 	t.Helper()
 	refusal, ok := errors.AsType[*rpc.Error](onboarding.Answer(err))
 	require.True(t, ok, "%v", err)
@@ -101,7 +99,7 @@ func TestEnqueueWebhookJob(t *testing.T) {
 
 	t.Run("S2_01_16_StoresTheEventAndWakesTheLoop", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		id := b.enqueue("k")
 		require.Equal(t, 1, b.rung)
 		j := b.get(id)
@@ -115,7 +113,7 @@ func TestEnqueueWebhookJob(t *testing.T) {
 
 	t.Run("S2_02_SameKeyIsADuplicateAndWithAnotherPayloadRefused", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		id := b.enqueue("k")
 		out, err := b.server.EnqueueWebhookJob(b, order("k"))
 		require.NoError(t, err)
@@ -127,12 +125,12 @@ func TestEnqueueWebhookJob(t *testing.T) {
 		require.NoError(t, err)
 		other.Event = &onboardingv1.EnqueueWebhookJobRequest_Payload{Payload: payload}
 		_, err = b.server.EnqueueWebhookJob(b, other)
-		refused(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED)
+		refusedJob(t, err, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED)
 	})
 
 	t.Run("S2_03_05_TakesATimeADelayAndANumberOfAttempts", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		in := order("delayed")
 		in.Delay, in.MaxAttempts = durationpb.New(time.Minute), 7
 		out, err := b.server.EnqueueWebhookJob(b, in)
@@ -149,7 +147,7 @@ func TestEnqueueWebhookJob(t *testing.T) {
 
 	t.Run("S2_19_ServiceSaysWhoseItIsAndNobodyElseMay", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		service := b.as(rpc.RoleService, "")
 		_, err := b.server.EnqueueWebhookJob(service, order("k"))
 		require.NoError(t, err)
@@ -162,7 +160,7 @@ func TestEnqueueWebhookJob(t *testing.T) {
 		require.Equal(t, 2, orgs)
 		in.OrgId = b.server.OrgID
 		_, err = b.server.EnqueueWebhookJob(b, in)
-		refused(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
+		refusedJob(t, err, codes.PermissionDenied, onboardingv1.Reason_REASON_PERMISSION_DENIED)
 	})
 
 	for _, tt := range []struct {
@@ -202,11 +200,11 @@ func TestEnqueueWebhookJob(t *testing.T) {
 	} {
 		t.Run(tt.name+"IsRefused", func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
+			b := setupJobs(t)
 			in := order("k")
 			tt.bend(in)
 			_, err := b.server.EnqueueWebhookJob(b, in)
-			refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+			refusedJob(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 			require.Zero(t, b.rung)
 		})
 	}
@@ -223,7 +221,7 @@ func TestWebhookJobs(t *testing.T) {
 
 	t.Run("S2_24_38_UnknownEventTypeFailsAtOnceAndIsListedAndRetried", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		id := b.enqueue("k")
 		b.drain(nil)
 		out, err := b.server.ListWebhookJobs(b, &onboardingv1.ListWebhookJobsRequest{Status: "failed"})
@@ -239,13 +237,13 @@ func TestWebhookJobs(t *testing.T) {
 		b.drain(map[string]queue.Handler{"internal.orders.create": func(context.Context, queue.Job) error { return nil }})
 		require.Equal(t, "completed", b.get(id).GetStatus())
 		_, err = b.server.RetryWebhookJob(b, &onboardingv1.RetryWebhookJobRequest{JobId: id})
-		refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
+		refusedJob(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
 		require.ErrorContains(t, err, "completed")
 	})
 
 	t.Run("PendingJobIsCancelledAndOneThatIsBeingDoneIsRefused", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		id := b.enqueue("k")
 		out, err := b.server.CancelWebhookJob(b, &onboardingv1.CancelWebhookJobRequest{JobId: id})
 		require.NoError(t, err)
@@ -255,13 +253,13 @@ func TestWebhookJobs(t *testing.T) {
 		_, err = b.store.Jobs().Claim(t.Context(), queue.Claim{ID: running, Limit: 1, Now: now, Until: now.Add(time.Minute)})
 		require.NoError(t, err)
 		_, err = b.server.CancelWebhookJob(b, &onboardingv1.CancelWebhookJobRequest{JobId: running})
-		refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
+		refusedJob(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS)
 		require.ErrorContains(t, err, "processing")
 	})
 
 	t.Run("WhatAnOperatorIsAskedForStaysUntilTheySayThatItIsDone", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		asked, failed := b.enqueue("asked"), b.enqueue("failed")
 		b.drain(map[string]queue.Handler{"internal.orders.create": func(_ context.Context, j queue.Job) error {
 			if j.ID == asked {
@@ -281,7 +279,7 @@ func TestWebhookJobs(t *testing.T) {
 		require.Equal(t, 1, swept())
 		require.Equal(t, "needs an operator: erase what is kept", b.get(asked).GetErrorMessage())
 		_, err := b.server.GetWebhookJob(b, &onboardingv1.GetWebhookJobRequest{JobId: failed})
-		refused(t, err, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND)
+		refusedJob(t, err, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND)
 		out, err := b.server.CancelWebhookJob(b, &onboardingv1.CancelWebhookJobRequest{JobId: asked})
 		require.NoError(t, err)
 		require.Equal(t, "cancelled", out.GetJob().GetStatus())
@@ -291,7 +289,7 @@ func TestWebhookJobs(t *testing.T) {
 
 	t.Run("ListIsReadPageByPage", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		var all, read []string
 		for _, key := range []string{"a", "b", "c", "d", "e"} {
 			all = append([]string{b.enqueue(key)}, all...)
@@ -309,24 +307,24 @@ func TestWebhookJobs(t *testing.T) {
 		}
 		require.Equal(t, all, read)
 		_, err := b.server.ListWebhookJobs(b, &onboardingv1.ListWebhookJobsRequest{Status: "stuck"})
-		refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		refusedJob(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 	})
 
 	t.Run("S2_19_OtherOrganisationSeesNothing", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t)
+		b := setupJobs(t)
 		id := b.enqueue("k")
 		other := b.as(rpc.RoleOperator, uuid.NewString())
 		_, get := b.server.GetWebhookJob(other, &onboardingv1.GetWebhookJobRequest{JobId: id})
 		_, retry := b.server.RetryWebhookJob(other, &onboardingv1.RetryWebhookJobRequest{JobId: id})
 		_, cancel := b.server.CancelWebhookJob(other, &onboardingv1.CancelWebhookJobRequest{JobId: id})
 		for _, err := range []error{get, retry, cancel} {
-			refused(t, err, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND)
+			refusedJob(t, err, codes.NotFound, onboardingv1.Reason_REASON_WEBHOOK_JOB_NOT_FOUND)
 		}
 		out, err := b.server.ListWebhookJobs(other, &onboardingv1.ListWebhookJobsRequest{})
 		require.NoError(t, err)
 		require.Empty(t, out.GetJobs())
 		_, err = b.server.GetWebhookJob(b, &onboardingv1.GetWebhookJobRequest{JobId: "1"})
-		refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		refusedJob(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 	})
 }

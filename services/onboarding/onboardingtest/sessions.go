@@ -336,3 +336,22 @@ func (b *Bundle) Completes(p people.Profile) {
 	b.Quiet()
 	require.Equal(b.T, Whole, b.Sequence(p))
 }
+
+// RequireParked asserts that an operator finds a session parked with a reason, and what to do.
+func (b *Bundle) RequireParked(r session.Record, reason string) {
+	b.T.Helper()
+	parked := b.Shown(r.ID)
+	require.Equal(b.T, "stuck", parked.GetStatus())
+	require.Contains(b.T, parked.GetReason(), reason)
+	require.Contains(b.T, parked.GetReason(), "POST /v1/sessions/"+r.ID+":resume")
+	require.Zero(b.T, b.Count(`select count(*) from webhook_jobs where status in ('pending', 'processing')`))
+}
+
+// Posts returns a call that posts a text of a person, the same one each time.
+func (b *Bundle) Posts(p people.Profile, body string) func() error {
+	m := b.Message(p, body)
+	return func() error {
+		_, err := b.Current().Server.ReceiveMessage(b.T.Context(), m)
+		return err
+	}
+}

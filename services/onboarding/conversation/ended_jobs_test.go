@@ -1,4 +1,4 @@
-package onboarding_test
+package conversation_test
 
 import (
 	"testing"
@@ -31,16 +31,6 @@ func (b *bundle) asleep() (people.Profile, session.Record) {
 	b.Turns(22, 30)
 	p := b.Person()
 	return p, b.Activate(p)
-}
-
-// requireParked holds a session to being found by an operator, with what to do.
-func (b *bundle) requireParked(r session.Record, reason string) {
-	b.T.Helper()
-	parked := b.Shown(r.ID)
-	require.Equal(b.T, "stuck", parked.GetStatus())
-	require.Contains(b.T, parked.GetReason(), reason)
-	require.Contains(b.T, parked.GetReason(), "POST /v1/sessions/"+r.ID+":resume")
-	require.Zero(b.T, b.Count(`select count(*) from webhook_jobs where status in ('pending', 'processing')`))
 }
 
 func TestJobThatEndsUndone(t *testing.T) {
@@ -84,7 +74,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 			tt.ends(b)
 			b.Clock.Advance(12 * time.Hour)
 			b.Work()
-			b.requireParked(r, tt.reason)
+			b.RequireParked(r, tt.reason)
 			require.Empty(t, b.Sequence(p))
 			b.Messaging.Script(nil)
 			b.Serve(b.Start(b.Healthy()))
@@ -106,13 +96,13 @@ func TestJobThatEndsUndone(t *testing.T) {
 		b.Exec(`update webhook_jobs set lost_leases = 5`)
 		b.Clock.Advance(10 * time.Minute)
 		b.Work()
-		b.requireParked(r, "failed for good")
+		b.RequireParked(r, "failed for good")
 	})
 
 	onboardingtest.Subtest(t, "R_10_ReplyThatAnOperatorCancelsParksItsSession", setup, func(t *testing.T, b *bundle) {
 		p, r := b.Asking(messagingtest.Unavailable)
 		require.NoError(t, b.Cancels(b.Job()))
-		b.requireParked(r, "has cancelled job")
+		b.RequireParked(r, "has cancelled job")
 		require.Equal(t, session.TriggerOperator, b.Entry(r.ID, session.KindParked).Trigger)
 		b.Messaging.Script(nil)
 		b.Resumed(r)
@@ -123,7 +113,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 	onboardingtest.Subtest(t, "R_10_HeldReplyThatAnOperatorCancelsParksItsSession", setup, func(t *testing.T, b *bundle) {
 		p, r := b.finishedWithAnAnswerHeld()
 		require.NoError(t, b.Cancels(b.Job()))
-		b.requireParked(r, "has cancelled job")
+		b.RequireParked(r, "has cancelled job")
 		b.Resumed(r)
 		b.Quiet()
 		b.At(r.ID, session.InterviewActivity01, "")

@@ -1,4 +1,4 @@
-package onboarding_test
+package people_test
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package onboarding_test
+package inbound_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package onboarding_test
+package conversation_test
 
 import (
 	"testing"

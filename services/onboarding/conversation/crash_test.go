@@ -1,4 +1,4 @@
-package onboarding_test
+package conversation_test
 
 import (
 	"fmt"
@@ -29,15 +29,9 @@ type phase struct {
 	token session.Token
 }
 
-// writes is a message of a person that Twilio posts.
+// writes has a person write a text.
 func writes(body string) func(b *bundle, p people.Profile) func() error {
-	return func(b *bundle, p people.Profile) func() error {
-		m := b.Message(p, body)
-		return func() error {
-			_, err := b.Current().Server.ReceiveMessage(b.T.Context(), m)
-			return err
-		}
-	}
+	return func(b *bundle, p people.Profile) func() error { return b.Posts(p, body) }
 }
 
 func activates(b *bundle, p people.Profile) func() error {
