@@ -62,7 +62,7 @@ type Config struct {
 
 	// ExtraPrefixes are process-wide; see phone.Allow.
 	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are newer than this release's numbering plans, such as +1861,+1436"`
-	// QStashMaxDelay is what QStash's plan allows: 7 days on the free one, a year on a paid one.
+	// QStashMaxDelay is the longest delay that QStash's plan allows: 7 days on the free one, a year on a paid one.
 	QStashMaxDelay time.Duration `env:"QSTASH_MAX_DELAY" envDefault:"168h" help:"how far ahead QStash's plan takes a message: 7 days free, a year paid; later ones wait in the database"`
 	RunLease       time.Duration `env:"RUN_LEASE" envDefault:"60s" help:"how long a device may be silent about a running goal"`
 	RunLimit       time.Duration `env:"RUN_LIMIT" envDefault:"1h" help:"how long a device may run a goal"`
@@ -97,7 +97,7 @@ type Config struct {
 const maxRetries = 20
 
 const (
-	// maxDelay is what QStash's largest plans take.
+	// maxDelay is the longest delay that QStash's largest plans take.
 	maxDelay = 365 * 24 * time.Hour
 	// minRunLease leaves a device time for several signs of life.
 	minRunLease = 10 * time.Second
@@ -107,7 +107,7 @@ const (
 	minGoalsRetention = 24 * time.Hour
 )
 
-// database is how the service reaches its database.
+// database returns how the service reaches its database.
 func (c *Config) database() postgres.Config {
 	return postgres.Config{
 		URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts,
@@ -115,7 +115,7 @@ func (c *Config) database() postgres.Config {
 	}
 }
 
-// kept is how long rows are kept that are over.
+// kept returns how long rows are kept that are over.
 func (c *Config) kept() Kept {
 	return Kept{
 		Timeline: c.TimelineRetention, Alarms: c.AlarmsRetention, Engagement: c.EngagementRetention, Goals: c.GoalsRetention,
@@ -230,7 +230,7 @@ func (c *Config) Texts(firstName string) ([]Text, error) {
 	return all, nil
 }
 
-// script is what is said and when: the flow and the texts, each built in or from its file, checked against each other.
+// script returns what is said and when: the flow and the texts, each built in or from its file, checked against each other.
 func (c *Config) script() (session.Flow, catalog.Catalog, error) {
 	flow, texts := session.DefaultFlow(), catalog.Default()
 	if c.FlowFile != "" {
@@ -262,7 +262,7 @@ func (c *Config) script() (session.Flow, catalog.Catalog, error) {
 	return flow, texts, nil
 }
 
-// engagement is what engagement decides by and the texts that it sends, each built in or from its file.
+// engagement returns what engagement decides by and the texts that it sends, each built in or from its file.
 func (c *Config) engagement() (rules.Config, catalog.Engagement, error) {
 	decided, texts := rules.DefaultConfig(), catalog.DefaultEngagement()
 	var problems []error
@@ -288,7 +288,7 @@ func (c *Config) engagement() (rules.Config, catalog.Engagement, error) {
 	return decided, texts, errors.Join(problems...)
 }
 
-// goalWords are what a text begins with that says a goal, built in or from the file.
+// goalWords returns the words that a text begins with that says a goal, built in or from the file.
 func (c *Config) goalWords() (goals.Words, error) {
 	if c.GoalWordsFile == "" {
 		return goals.DefaultWords(), nil

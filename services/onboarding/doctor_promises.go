@@ -41,7 +41,7 @@ func promises(about func(func(ctx context.Context, cfg Config) (string, error)) 
 	}
 }
 
-// real is whether texts reach people: an emulator's QStash is plain http.
+// real reports whether texts reach people: an emulator's QStash is plain http.
 func (c *Config) real() bool { return strings.HasPrefix(c.QStashURL.String(), "https://") }
 
 // lookAtOpening finds the built-in texts by which a person is first written to.
@@ -71,7 +71,7 @@ func lookAtOpening(_ context.Context, cfg Config) (string, error) {
 	return "", process.Warn("%s are as built in: they name no brand and no rates, and carriers ask for both", strings.Join(unbranded, ", "))
 }
 
-// own is what an organisation has decided for itself.
+// own returns what an organisation has decided for itself.
 type own struct {
 	OrgID      string
 	QuietHours bool
@@ -135,7 +135,7 @@ func lookAtOwnHours(ctx context.Context, cfg Config) (string, error) {
 	return "no organisation has decided to text before 08:00 or after 21:00", nil
 }
 
-// wide is whether a window lets texts go out at night.
+// wide reports whether a window lets texts go out at night.
 func wide(w hours.Window) bool {
 	return w.Always() || w.Opens() < hours.DefaultOpen || w.Closes() > hours.DefaultClose || w.Closes() < w.Opens()
 }
@@ -155,7 +155,7 @@ func lookAtOwnConsent(ctx context.Context, cfg Config) (string, error) {
 	return "", process.Warn("no organisation requires a record of consent: people are texted of whom nothing here shows that they agreed")
 }
 
-// shownFor is how long the timeline and the audit are kept by default: what is asked about a year later can then be shown.
+// shownFor sets how long the timeline and the audit are kept by default: what is asked about a year later can then be shown.
 const shownFor = 400 * 24 * time.Hour
 
 // lookAtKept finds what is deleted earlier than by default.

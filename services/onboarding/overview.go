@@ -69,12 +69,12 @@ func queueGauges(q QueueOverview, now time.Time) *overviewv1.QueueGauges {
 	}
 }
 
-// counted is what was counted up to one more than the limit.
+// counted writes a number that was counted up to one more than the limit.
 func counted(n int) *overviewv1.Count {
 	return &overviewv1.Count{Count: int32(min(n, countedUpTo)), More: n > countedUpTo} //nolint:gosec // at most the limit
 }
 
-// ago is when something was so long ago; nil for no time.
+// ago returns when something was so long ago; nil for no time.
 func ago(now time.Time, d time.Duration) *timestamppb.Timestamp {
 	if d <= 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// messagingGrace is how long a process that has just started waits for messaging before it is ready. After that it is ready without:
+	// messagingGrace sets how long a process that has just started waits for messaging before it is ready. After that it is ready without:
 	// what vendors post is stored as jobs, and a STOP must not be lost because messaging is away for long.
 	messagingGrace = 30 * time.Second
 	// messagingTimeout bounds one question.

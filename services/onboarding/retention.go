@@ -9,10 +9,10 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Kept is how long the environment has rows kept that are over.
+// Kept says how long the environment has rows kept that are over.
 type Kept struct{ Timeline, Alarms, Engagement, Goals, Jobs, Events, Audit time.Duration }
 
-// TimelineDeleted is what stands in a timeline after it was deleted.
+// TimelineDeleted stands in a timeline after it was deleted.
 const TimelineDeleted = "what was here is past its retention and was deleted"
 
 // sqlForgetTimeline leaves one line where the timeline of an ended session was: so its reader knows that there was one.
@@ -24,10 +24,10 @@ const sqlForgetTimeline = `update conversation_sessions r set timeline_deleted_a
     insert into session_transitions (session_id, at, kind, trigger, detail)
     select id, @now, '` + string(session.KindForgotten) + `', 'retention', '` + TimelineDeleted + `' from gone`
 
-// sqlSessionIsOver is whether nothing of a session is to come any more.
+// sqlSessionIsOver selects whether nothing of a session is to come any more.
 const sqlSessionIsOver = `select from conversation_sessions s where s.id = r.session_id and s.ended_at is not null`
 
-// organisation is how long what belongs to an organisation is kept.
+// organisation says how long the data of an organisation is kept.
 const organisation = "the organisation goes"
 
 // Rules say how long each table's rows are kept. docs/security-and-privacy.md shows them, and a test knows a table without one.

@@ -39,17 +39,17 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// name is what logs, spans and metrics call this service.
+// name is the name under which logs, spans and metrics call this service.
 const name = "onboarding"
 
 const (
 	// stepTimeout bounds one RPC: the longest is a step, with a call to Twilio inside a call to messaging.
 	stepTimeout = messaging.Timeout + 5*time.Second
-	// sweepInterval is how often the sweeper runs, at the least.
+	// sweepInterval sets how often the sweeper runs, at the least.
 	sweepInterval = 15 * time.Second
-	// jobWorkers is how many jobs are at work at a time: each spends most of its time waiting for messaging and Twilio.
+	// jobWorkers limits how many jobs are at work at a time: each spends most of its time waiting for messaging and Twilio.
 	jobWorkers = 64
-	// outreachWorkers is how many rows of outreach are at work at a time: messaging lets an organisation's through one after the other.
+	// outreachWorkers limits how many rows of outreach are at work at a time: messaging lets an organisation's through one after the other.
 	outreachWorkers = 4
 	// maxRequest holds a webhook of a megabyte, which is Shopify's, twice as long once it is stored as JSON.
 	maxRequest = 3 << 20
@@ -191,7 +191,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	return s, nil
 }
 
-// wiring is what the features are wired with.
+// wiring has what the features are wired with.
 type wiring struct {
 	*wired
 
@@ -309,7 +309,8 @@ func (w *wiring) addLoops() {
 		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
 		w.loops.Loop("notifier", w.notifier.Run))
 	repeat("retention", w.forgetting(jobs.Loop(rest)))
-	w.components = append(w.components, w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
+	w.components = append(w.components,
+		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}
@@ -426,7 +427,7 @@ func (w *wiring) openQStash() (err error) {
 	return err
 }
 
-// listeners is how many connections a process listens on: for alarms, jobs, outreach, goals and the alarms of goals.
+// listeners counts the connections that a process listens on: for alarms, jobs, outreach, goals and the alarms of goals.
 const listeners = 5
 
 // listen wakes the loops when the database notifies of work that another request, here or in another process, left them.

@@ -132,10 +132,10 @@ func (c *Service) opening(p people.Profile, consent *ConsentRecord) (Opening, er
 	}, nil
 }
 
-// openingBudget is how long the activation has for the opening before the loop takes it over.
+// openingBudget sets how long the activation has for the opening before the loop takes it over.
 const openingBudget = 5 * time.Second
 
-// OpeningJob is what a session's opening is called among the jobs: the key of the first one, and the subject of one that waits.
+// OpeningJob names the job of a session's opening: the key of the first one, and the subject of one that waits.
 func OpeningJob(sessionID string) string { return "opening:" + sessionID }
 
 type openingPayload struct {

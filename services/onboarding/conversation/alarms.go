@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// StepRoute is where QStash takes the alarms of steps: two callbacks of the gateway.
+// StepRoute names the callbacks to which QStash delivers the alarms of steps: two callbacks of the gateway.
 var StepRoute = qstash.Route{Path: "/api/onboarding/step", FailurePath: "/api/onboarding/step/failed", Label: "onboarding-step"}
 
 // newOutbox is the outbox of the steps' alarms: what they are to QStash, to logs and to traces.
@@ -38,8 +38,9 @@ func (c *Service) scheduled(ctx context.Context, a session.Alarm) {
 	}
 }
 
-// stepJob is what QStash delivers. Its identity is onboarding-{session_id}-{step_id}-{generation}. The session is the episode, so that a
-// second run is never taken for the first; a new generation is a new alarm, which must not be lost in the window of the one before it.
+// stepJob returns what QStash delivers. Its identity is onboarding-{session_id}-{step_id}-{generation}. The session is the episode, so
+// that a second run is never taken for the first; a new generation is a new alarm, which must not be lost in the window of the one before
+// it.
 func stepJob(a session.Alarm) (qstash.Job, error) {
 	body, err := a.Payload().Encode()
 	if err != nil {

@@ -18,11 +18,11 @@ var ErrConsent = errors.New("invalid consent record")
 const (
 	maxConsentSource = 100
 	maxWordsShown    = 1000
-	// clockSkew is how far the clock of the system that collected a consent may be ahead of ours.
+	// clockSkew sets how far the clock of the system that collected a consent may be ahead of ours.
 	clockSkew = time.Minute
 )
 
-// evidenceLine is how the ledger writes evidence below the words: no words may read like it.
+// evidenceLine says how the ledger writes evidence below the words: no words may read like it.
 var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collected_at):`)
 
 // normaliseConsent validates how a person agreed; messaging takes what passes here. All problems are reported at once.

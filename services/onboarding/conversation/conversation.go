@@ -20,7 +20,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Config is what a Service works with.
+// Config has what a Service works with.
 type Config struct {
 	OrgID   string // owns the configured sender; its messages are stored under it, and it sees dead letters that name no session of ours
 	Store   store
@@ -37,9 +37,9 @@ type Config struct {
 	// Erase asks to erase a person, as a webhook of ours asks; ErrUnavailable, or why it may not be done.
 	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
 	Numbers phone.Policy // whom we text
-	// ActivationsPerDay is how many sessions of a person may be begun within 24 hours; 0 for any number.
+	// ActivationsPerDay limits how many sessions of a person may be begun within 24 hours; 0 for any number.
 	ActivationsPerDay int
-	// QStashReach is how far ahead QStash's plan takes an alarm; later ones wait in the outbox.
+	// QStashReach sets how far ahead QStash's plan takes an alarm; later ones wait in the outbox.
 	QStashReach time.Duration
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.
 	SchedulingDisabled bool
@@ -78,7 +78,7 @@ type View struct {
 	SchedulingPaused bool
 }
 
-// Snapshot is what the decisions need.
+// Snapshot returns the part of the record that decisions need.
 func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
 
 // What a conversation meets that is no fault of the request.

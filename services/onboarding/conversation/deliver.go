@@ -24,14 +24,14 @@ type Message struct {
 	Purpose       string // of what may be switched off, such as goodbye; empty of an answer or a step
 }
 
-// ConsentRecord is how a person agreed to get messages, for the ledger. The zero value is that the caller did not say.
+// ConsentRecord says how a person agreed to get messages, for the ledger. The zero value is that the caller did not say.
 type ConsentRecord struct {
 	Source      string    `json:"source"`
 	WordsShown  string    `json:"words_shown"`
 	CollectedAt time.Time `json:"collected_at"`
 }
 
-// Outcome is how far messaging came with a message.
+// Outcome says how far messaging came with a message.
 type Outcome int
 
 // The outcomes.
@@ -169,7 +169,7 @@ func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
 	return session.Move{}, fmt.Errorf("conversation: outcome %d is none of a conversation's message", sent.Outcome)
 }
 
-// unsettledLimit is how long a direct message is waited for: about as long as the sweeper keeps after a step.
+// unsettledLimit sets how long a direct message is waited for: about as long as the sweeper keeps after a step.
 const unsettledLimit = 30 * time.Minute
 
 // givesUp reports whether a message would be awaited without end. Only a message that answers a job: a step has the sweeper, but a job

@@ -16,7 +16,7 @@ type follower interface {
 	Apologise(ctx context.Context, h Heard) (bool, error)
 }
 
-// Switch is what a message asks of one kind of messages.
+// Switch says what a message asks of one kind of messages.
 type Switch int
 
 // The switches.
@@ -26,7 +26,7 @@ const (
 	On
 )
 
-// Preferences are what messaging has read in a message about reminders and tips. The zero value asks nothing.
+// Preferences has what messaging has read in a message about reminders and tips. The zero value asks nothing.
 type Preferences struct{ Reminders, Tips Switch }
 
 // Any reports whether something is asked.

@@ -20,7 +20,7 @@ type Gate struct {
 	Change  string // what would change it; empty when it passes
 }
 
-// Explanation is what would happen now, and why.
+// Explanation says what would happen now, and why.
 type Explanation struct {
 	Outcome     string
 	Gates       []Gate // in the order in which they decide
@@ -31,7 +31,7 @@ type Explanation struct {
 	ProfileID string // of a session: whose it is
 }
 
-// Circumstances are what decides about a person beside their newest session.
+// Circumstances has what decides about a person apart from their newest session.
 type Circumstances struct {
 	PausedAt        time.Time // of the newest session; zero when it is not paused
 	ConsentRequired bool      // the organisation opens no session without a consent record
@@ -41,14 +41,14 @@ type Circumstances struct {
 	DeadLetter      string    // of the step that is due, if QStash gave its alarm up and the dead letter is open; its id
 }
 
-// Pause is why the alarms of an organisation are not published.
+// Pause says why the alarms of an organisation are not published.
 type Pause struct {
 	Since  time.Time
 	By     string // who paused; empty when that is not known
 	Reason string
 }
 
-// LiftPause is what ends a pause.
+// LiftPause is the call that ends a pause.
 const LiftPause = "POST /v1/scheduling:resume"
 
 // Fact says who paused, and why.
@@ -190,7 +190,7 @@ func held(hold bool) string { return pick(hold, "the person is on a safety hold"
 
 func releaseOf(profileID string) string { return "POST /v1/profiles/" + profileID + ":release" }
 
-// reviveOf is what makes a session active again.
+// reviveOf returns the call that makes a session active again.
 func reviveOf(r session.Record) string {
 	switch {
 	case r.Status.Parked():
@@ -272,7 +272,7 @@ func explained(v View, gates []Gate, passed string) Explanation {
 	return e
 }
 
-// nextOf is what happens by itself.
+// nextOf says what happens by itself.
 func nextOf(r session.Record, outcome string) string {
 	switch outcome {
 	case outcomeSent:
@@ -323,7 +323,7 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 	return explained(view, activationGates(view, also, sender), outcomeOpened), "", nil
 }
 
-// activationGates are what Activate and OpenSession ask.
+// activationGates returns the questions that Activate and OpenSession ask.
 func activationGates(v View, also Circumstances, sender error) []Gate {
 	r, noSender, optedOut := v.Session, errors.Is(sender, ErrNoSender), errors.Is(sender, ErrOptedOut)
 	unjudged := also.AwaitsOperator || errors.Is(sender, ErrAwaitsOperator)

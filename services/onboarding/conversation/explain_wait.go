@@ -60,7 +60,7 @@ func waiting(v View, also Circumstances) string {
 	return "; replies that wait for its end: " + strconv.Itoa(also.HeldReplies)
 }
 
-// factOf is what was found by the gate that decides; of a text that Twilio refuses until a person acts, why it does.
+// factOf returns what was found by the gate that decides; of a text that Twilio refuses until a person acts, why it does.
 func factOf(e Explanation) string {
 	for _, g := range e.Gates {
 		if !g.Passed || e.NeedsPerson && g.Name == gateBackoff {
@@ -132,7 +132,7 @@ func notDelivered(e Explanation) (Gate, bool) {
 	return e.Gates[at], true
 }
 
-// waitsForCarrier reports whether messaging finds out by itself what becomes of a text.
+// waitsForCarrier reports whether messaging finds out by itself how a text ends.
 func waitsForCarrier(outcome string) bool {
 	return outcome == "in_flight" || outcome == "unknown" || outcome == "throttled" || outcome == "capped"
 }

@@ -18,8 +18,8 @@ const (
 	OverdueReach  = overdueReach
 )
 
-// AnsweredBehind makes a move, and behind it in the same transaction, as an execution that shares it would, answers the reply that is held in
-// its place. It returns how many were.
+// AnsweredBehind makes a move, and behind it in the same transaction, as an execution that shares it would, answers the reply that is held
+// in its place. It returns how many were.
 func (s *Store) AnsweredBehind(ctx context.Context, m session.Move) (answered int64, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := move(ctx, tx, m, nil); err != nil {

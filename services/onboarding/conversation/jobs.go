@@ -74,7 +74,7 @@ type Cause struct {
 	Cancelled bool   // the job is pending, and an operator cancels it
 }
 
-// ended is what a handler returns to the runner. The change of a conversation has ended the job in its own transaction. What is
+// ended returns what a handler returns to the runner. The change of a conversation has ended the job in its own transaction. What is
 // no fault of the job is tried again without using up an attempt, soon at first and then every half a minute. A lost lease is the success
 // of another process. age is the job's.
 func ended(err error, age time.Duration) error {
@@ -93,7 +93,7 @@ func ended(err error, age time.Duration) error {
 	}
 }
 
-// pause is how long the next try of something waits that is as old as age.
+// pause returns how long the next try of something waits that is as old as age.
 func pause(age time.Duration) time.Duration {
 	return min(max(age/2, time.Second), 30*time.Second)
 }

@@ -93,7 +93,7 @@ func (c *Service) reportLate(ctx context.Context, m reply, recorded Recorded) {
 	}
 }
 
-// Gauges are how all conversations stand at an instant. Nothing is counted beyond a limit.
+// Gauges says how all conversations stand at an instant. Nothing is counted beyond a limit.
 type Gauges struct {
 	InBurst     int           // active sessions that wait for a step
 	Overdue     int           // of these, as many as are read: what should have been sent a minute ago and more, and may be
@@ -102,7 +102,7 @@ type Gauges struct {
 	OldestAlarm time.Duration // how long ago the oldest of them was written
 	DeadLetters int           // dead letters that were neither replayed nor handled
 	Pauses      int           // organisations that an operator has paused
-	// OldestErasure is how long ago the oldest erasure was asked for that is not done; zero for none.
+	// OldestErasure is the time since the oldest erasure was asked for that is not done; zero for none.
 	OldestErasure time.Duration
 }
 

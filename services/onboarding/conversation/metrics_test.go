@@ -99,7 +99,7 @@ func TestGauges(t *testing.T) {
 
 func TestSpacingError(t *testing.T) {
 	t.Parallel()
-	// measured is what was recorded when the second step was executed so long after the first one was taken.
+	// measured is the value that was recorded when the second step was executed so long after the first one was taken.
 	measured := func(t *testing.T, gap time.Duration, bend func(b *bundle, r session.Record)) metricdata.HistogramDataPoint[float64] {
 		t.Helper()
 		b := setup(t)

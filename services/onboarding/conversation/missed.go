@@ -15,18 +15,18 @@ import (
 // Messages of people whose webhooks never reached us are found in Twilio's own record of them, and take the way of every other message,
 // marked late: Twilio tries a webhook for a quarter of a minute, and an outage is longer.
 const (
-	// auditSettled is how old a message must be at Twilio: by then its webhook, which knows more of it, is not tried any more
+	// auditSettled sets how old a message must be at Twilio: by then its webhook, which knows more of it, is not tried any more
 	// (OptOutType) and comes sooner. It also keeps the two from meeting.
 	auditSettled = time.Minute
-	// auditOverlap is how much of what was swept is swept again: Twilio's list lags, and clocks differ.
+	// auditOverlap limits how much of what was swept is swept again: Twilio's list lags, and clocks differ.
 	auditOverlap = 10 * time.Minute
-	// auditReach is how far back the first sweep of a sender goes. What is older was said to the service before ours.
+	// auditReach sets how far back the first sweep of a sender goes. What is older was said to the service before ours.
 	auditReach = 24 * time.Hour
-	// auditWindow is how much time one sweep goes through at most. After a longer outage the next one follows at once.
+	// auditWindow limits how much time one sweep goes through at most. After a longer outage the next one follows at once.
 	auditWindow = 24 * time.Hour
-	// auditLease is how long a sweep is leased without an extension. It is extended with every page, a call that takes 15 s at most.
+	// auditLease sets how long a sweep is leased without an extension. It is extended with every page, a call that takes 15 s at most.
 	auditLease = 2 * time.Minute
-	// auditPoll is how often to see at least whether a sweep is due: because the last one failed, or its process is gone.
+	// auditPoll sets how often to see at least whether a sweep is due: because the last one failed, or its process is gone.
 	auditPoll = 30 * time.Second
 	// auditPages bounds a sweep, against a list without an end.
 	auditPages = 20_000
@@ -50,7 +50,7 @@ type Audit struct {
 	LeaseToken string
 }
 
-// AuditEnd is what an audit came to.
+// AuditEnd is the result of an audit.
 type AuditEnd struct {
 	SweptUntil    time.Time
 	At, DueAt     time.Time // when it ended, and when the next one may begin

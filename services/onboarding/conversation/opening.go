@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// holdPause is how often an opening that waits for a hold to be lifted is looked at.
+// holdPause sets how often an opening that waits for a hold to be lifted is looked at.
 const holdPause = 30 * time.Second
 
 // sendOpening is the job handler that sends a session's opening. A session that is over or has gone on needs none any more.
@@ -76,7 +76,7 @@ var ErrQuietHours = errors.New("the organisation's quiet hours have not ended")
 // errParked is an opening that waits for its session to be resumed.
 var errParked = errors.New("the session is parked")
 
-// An opening that waits for the end of quiet hours waits under a subject of its own, because jobs of one subject are done in
+// An opening that waits for the end of quiet hours waits under its own subject, because jobs of one subject are done in
 // their order: a person who writes meanwhile is answered, and one who sends STOP has opted out, at once and not in the morning. When
 // the hours have ended it comes back as a job of the person, in its turn behind what they wrote last.
 func waitingSubject(sessionID string) string { return OpeningJob(sessionID) }

@@ -9,7 +9,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// store is where conversations are kept. Each method is one intention: a statement, or a transaction of its own. postgres.Store implements
+// store keeps conversations. Each method is one intention: a statement, or a transaction of its own. Store implements
 // it, and the crash matrix puts one in its place that fails at the k-th call.
 type store interface {
 	Profile(ctx context.Context, orgID, profileID string) (people.Profile, error)
@@ -50,7 +50,7 @@ type store interface {
 	PutBack(ctx context.Context, w session.Wait) error
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 
-	// Circumstances are what an explanation needs beside the session; ErrNoProfile.
+	// Circumstances returns what an explanation needs apart from the session; ErrNoProfile.
 	Circumstances(ctx context.Context, orgID, profileID string) (Circumstances, error)
 
 	// Recovery.
@@ -64,7 +64,7 @@ type store interface {
 	Resume(ctx context.Context, orgID, sessionID string, by session.Trigger, at time.Time) (session.Record, error)
 	ReplayDeadLetter(ctx context.Context, within Scope, id string, at time.Time) (Replayed, error)
 
-	// Gauges is how the conversations stand, of all organisations that ctx may see; Parked counts the sessions that wait for an operator.
+	// Gauges returns how the conversations stand, of all organisations that ctx may see; Parked counts the sessions that wait for an operator.
 	Gauges(ctx context.Context, now time.Time) (Gauges, error)
 	Parked(ctx context.Context) (map[session.Status]int, error)
 
@@ -104,7 +104,7 @@ type carrier interface {
 	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; ErrNoSender,
 	// ErrOptedOut, ErrAwaitsOperator.
 	CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error)
-	// Sender is what an organisation sends from; ErrNoSender.
+	// Sender returns the number or the service that an organisation sends from; ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
 	// ListInbound lists what was sent to it, in Twilio's own record.
 	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (InboundPage, error)

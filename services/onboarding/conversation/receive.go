@@ -21,9 +21,9 @@ type Inbound struct {
 	Segments            int    `json:"segments"`
 	Media               int    `json:"media"`
 	OptOutType          string `json:"opt_out_type"`
-	// ReceivedAt is when Twilio got a message whose webhook never came; zero for one that its webhook brought.
+	// ReceivedAt tells when Twilio got a message whose webhook never came; zero for one that its webhook brought.
 	ReceivedAt time.Time `json:"received_at,omitzero"`
-	// Channel is how it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the organisation
+	// Channel says how it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the organisation
 	// that its job is of can own. It is answered by SMS.
 	Channel string `json:"channel,omitempty"`
 	Type    string `json:"type,omitempty"` // of that channel, such as button
@@ -38,13 +38,13 @@ type Inbound struct {
 // Late reports whether a message was found in Twilio's record of it because its webhook never came.
 func (m Inbound) Late() bool { return !m.ReceivedAt.IsZero() }
 
-// sentAt is when the carrier says that the person wrote.
+// sentAt returns when the carrier says that the person wrote.
 func (m Inbound) sentAt() (time.Time, bool) {
 	seconds, err := strconv.ParseInt(m.SentAt, 10, 64)
 	return time.Unix(seconds, 0), err == nil && seconds > 0
 }
 
-// Effect is what a message did to consent.
+// Effect says what a message did to consent.
 type Effect int
 
 // The effects.
@@ -71,7 +71,7 @@ type Recorded struct {
 	OrgID     string
 	Effect    Effect
 	InForce   bool // of an opt-out: no later word has undone it by now; this may change from one repeat to the next
-	// Preferences are what it asks about reminders and tips, which messaging has applied.
+	// Preferences has what it asks about reminders and tips, which messaging has applied.
 	Preferences Preferences
 	LiftsHold   bool // they were held by their own words, were asked, and want the texts to go on
 }
@@ -108,7 +108,7 @@ func replyIn(j queue.Job) (reply, error) {
 // slack is by how much a carrier's clock, which has whole seconds, may differ from ours without meaning anything.
 const slack = 2 * time.Second
 
-// said is when the person wrote, and whether the carrier says so, whose times are in whole seconds.
+// said returns when the person wrote, and whether the carrier says so, whose times are in whole seconds.
 func (m reply) said() (at time.Time, byCarrier bool) {
 	if m.Message.Late() {
 		return m.Message.ReceivedAt, true
@@ -149,7 +149,7 @@ func (m reply) dated(detail string) string {
 	return detail + "; " + late
 }
 
-// inlineBudget is how long a callback may work on a message before the loop takes it over. Twilio waits four seconds.
+// inlineBudget sets how long a callback may work on a message before the loop takes it over. Twilio waits four seconds.
 const inlineBudget = 3 * time.Second
 
 // Receive stores a message as a job and has messaging record it, which applies STOP, START and HELP; then it answers it in

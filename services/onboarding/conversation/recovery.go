@@ -10,14 +10,14 @@ import (
 // What stopped is brought back here: a session that is parked, and an alarm that QStash gave up. Nothing is sent; the work is put back
 // where the service finds it.
 
-// Scope is what a caller may see of the dead letters.
+// Scope has what a caller may see of the dead letters.
 type Scope struct {
 	OrgID string
 	// Unowned adds those that name no session of ours, and so no organisation.
 	Unowned bool
 }
 
-// DeadLetters is what an organisation sees of the dead letters.
+// DeadLetters returns what an organisation sees of the dead letters.
 func (c *Service) DeadLetters(orgID string) Scope {
 	return Scope{OrgID: orgID, Unowned: orgID == c.OrgID}
 }

@@ -134,7 +134,7 @@ func (s *RPC) ListDeadLetters(
 	return out, nil
 }
 
-// maxResponse is how much of the last answer is shown, in bytes.
+// maxResponse limits how much of the last answer is shown, in bytes.
 const maxResponse = 2000
 
 func deadLetter(d DeadLetter) *onboardingv1.DeadLetter {

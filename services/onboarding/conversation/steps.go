@@ -30,10 +30,10 @@ func (p *StepParked) Error() string {
 	return "the session is parked as " + string(p.Status) + ": " + p.Reason
 }
 
-// Early says what becomes of an execution before its step is due.
+// Early tells ExecuteStep what to do when it is called before the step is due.
 type Early int
 
-// What becomes of one.
+// Policies for an early execution.
 const (
 	EarlyRuns     Early = iota // it is an alarm's, which is delivered when it was set for, by whatever clock
 	EarlyRefused               // it is an operator's, who gets *NotDue
@@ -49,7 +49,7 @@ func (n *NotDue) Error() string {
 
 const tenth = 100 * time.Millisecond
 
-// StepDue is when a step was to be sent. Both are zero when no alarm says so.
+// StepDue says when a step was to be sent. Both are zero when no alarm says so.
 type StepDue struct {
 	First time.Time // by the step before it, which is the flow's delay after Twilio took that one's message
 	Now   time.Time // by its newest alarm, whatever has set that, but for those that only read a receipt again

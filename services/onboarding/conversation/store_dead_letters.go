@@ -152,7 +152,7 @@ where d.id = @id and ` + letterOpen + ` and not exists (
 
 // ReplayDeadLetter sets the alarm of a step again that QStash gave up, if its session still waits for that step, and makes
 // the session active again if it is stuck there; in one transaction. One whose step is over is handled. Errors:
-// conversation.ErrNoDeadLetter, conversation.ErrOtherOpen.
+// ErrNoDeadLetter, ErrOtherOpen.
 func (s *Store) ReplayDeadLetter(
 	ctx context.Context, within Scope, id string, at time.Time,
 ) (Replayed, error) {

@@ -27,7 +27,7 @@ left join lateral (
 ) s on true
 where p.org_id = $1 and p.id = $2`
 
-// Circumstances are what an explanation needs beside the session; conversation.ErrNoProfile.
+// Circumstances returns what an explanation needs apart from the session; ErrNoProfile.
 func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c Circumstances, err error) {
 	var paused, since *time.Time
 	var pause Pause

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// mostInBurst is how many sessions a scrape looks at, and up to how much it counts.
+// mostInBurst limits how many sessions a scrape looks at, and up to how much it counts.
 const mostInBurst = 100_000
 
 // overdueAfter is after how long a step that was not sent is overdue: a minute is what the sweeper leaves to QStash.
@@ -50,7 +50,7 @@ select
     (select count(*) from scheduling_pauses) as pauses,
     (select min(e.requested_at) from erasures e where e.next_try_at is not null) as erasing_since`
 
-// Gauges are how the conversations stand of all organisations that ctx may see.
+// Gauges counts how the conversations stand of all organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
 	return s.GaugesUpTo(ctx, now, mostInBurst, false)
 }

@@ -35,7 +35,7 @@ const sqlOfTheFilter = `
       and (@before = '' or w.id < nullif(@before, '')::uuid)`
 
 const (
-	// sqlListByStatus is sqlListSessions of some statuses, each with an end of its own in the index.
+	// sqlListByStatus is sqlListSessions of some statuses, each with its own end in the index.
 	sqlListByStatus = sqlSessionColumns + `
 from (
     select l.id as page_id from unnest(@status::text[]) u (status) cross join lateral (
@@ -113,7 +113,7 @@ type Story struct {
 const sqlStory = sqlSessionColumns + `, case when s.status = 'active' then (` + sqlDueNow + `) end` + sqlSessionTables + `
 where s.id = $1 and s.org_id = $2`
 
-// Session reads a session of an organisation and its timeline; conversation.ErrNoSession.
+// Session reads a session of an organisation and its timeline; ErrNoSession.
 func (s *Store) Session(ctx context.Context, orgID, sessionID string) (Story, error) {
 	rows, err := s.pool.Query(ctx, sqlStory, sessionID, orgID)
 	if err != nil {

@@ -26,7 +26,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// manyPeople are @people of whom every thousandth is parked, stopped, closed or was never activated, and every other one is in the middle of a
+// manyPeople are @people of whom every thousandth is parked, stopped, closed or was never activated, and every other one is in the middle
+// of a
 //
 //	The rare ones are the oldest, so that a query that looks for them among the newest reads all people.
 const manyPeople = `

@@ -46,7 +46,7 @@ const sqlMoved = `
     where s.id = u.id and s.id = any(@id::uuid[]) and s.status = u.was and s.turn = u.turn and s.state_token = u.came
       and s.next_step_id is not distinct from nullif(u.step, '')`
 
-// sqlFollows is what follows for those that were moved.
+// sqlFollows writes what follows a move, for those that were moved.
 const sqlFollows = `noted as (
     insert into session_transitions
         (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
@@ -66,7 +66,7 @@ insert into session_transitions
     (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
 values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, '')::uuid, @detail, @asked)`
 
-// Move performs a guarded change and everything that follows from it in one transaction. conversation.ErrConflict when the
+// Move performs a guarded change and everything that follows from it in one transaction. ErrConflict when the
 // session no longer stands where the move saw it, queue.ErrFenced when the job that causes it was taken over; then
 // nothing has happened.
 func (s *Store) Move(ctx context.Context, m session.Move, cause *Cause) error {
@@ -192,7 +192,7 @@ type noted struct {
 	Asked   *time.Time `json:"asked"`
 }
 
-// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it. conversation.ErrConflict,
+// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it. ErrConflict,
 // queue.ErrFenced; then nothing has happened.
 func (s *Store) Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

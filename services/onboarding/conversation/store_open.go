@@ -15,7 +15,7 @@ import (
 
 func isNoSession(err error) bool { return errors.Is(err, ErrNoSession) }
 
-// sqlMayOpen locks the person, so that what may be opened is decided by one activation at a time, and by none beside a hold.
+// sqlMayOpen locks the person, so that what may be opened is decided by one activation at a time, and by none during a hold.
 const sqlMayOpen = `
 select p.hold, p.phone,
     coalesce((select o.require_consent_record from organisation_settings o where o.org_id = p.org_id), false) as consent_required
@@ -38,9 +38,9 @@ values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
-// profile has open already. Errors: conversation.ErrNoProfile, conversation.ErrOnHold, *conversation.SessionParked,
-// conversation.ErrAwaitsOperator, conversation.ErrConsentRequired, *conversation.TooManyActivations, and
-// conversation.ErrConflict when their phone was changed or a process of the release before opened one at this moment.
+// profile has open already. Errors: ErrNoProfile, ErrOnHold, *conversation.SessionParked,
+// ErrAwaitsOperator, ErrConsentRequired, *conversation.TooManyActivations, and
+// ErrConflict when their phone was changed or a process of the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o Opening) (session.Record, error) {
 	r := o.Session
 	var opened session.Record
@@ -118,7 +118,7 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o Opening) (existing ses
 	return existing, false, mayOpenToday(ctx, tx, o)
 }
 
-// sqlEarlierSession is when the session was begun after which there may be so many more: ids are UUIDv7.
+// sqlEarlierSession selects when the session began after which so many more may begin: ids are UUIDv7.
 const sqlEarlierSession = `select created_at from conversation_sessions where profile_id = $1 order by id desc limit 1 offset $2`
 
 // mayOpenToday bounds the sessions of a person within 24 hours. The person is locked, so that none comes between.
@@ -150,7 +150,7 @@ with closed as (
 )
 select id from closed`
 
-// CloseSession closes a session, whatever its status; closing twice changes nothing. conversation.ErrNoSession.
+// CloseSession closes a session, whatever its status; closing twice changes nothing. ErrNoSession.
 func (s *Store) CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error) {
 	var closed session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

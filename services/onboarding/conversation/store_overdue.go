@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// overdueReach is how many sessions one listing of overdue steps reads: what keeps them from being overdue, such as alarms that
+// overdueReach limits how many sessions one listing of overdue steps reads: what keeps them from being overdue, such as alarms that
 // QStash does not take, must not make it read every session that waits.
 const overdueReach = 10_000
 
@@ -109,7 +109,7 @@ func (s *Store) Park(ctx context.Context, m session.Move) error {
 }
 
 // PutBack sets the alarm of a due step again, for an execution that came while its organisation was paused: the relay publishes it after
-// the pause. An alarm that QStash does not have yet is that one already. conversation.ErrConflict when the session has moved on.
+// the pause. An alarm that QStash does not have yet is that one already. ErrConflict when the session has moved on.
 func (s *Store) PutBack(ctx context.Context, w session.Wait) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := still(ctx, tx, w.From); err != nil {

@@ -40,7 +40,8 @@ type ParkedFilter struct {
 // ParkedSessions lists the ids of parked sessions, newest first, and counts them regardless of the limit, up to 10,000.
 func (s *Store) ParkedSessions(ctx context.Context, c ParkedFilter) (ids []string, matched int, err error) {
 	err = s.pool.QueryRow(ctx, sqlParkedSessions, postgres.Args{
-		"org_id": c.OrgID, "contains": c.Contains, "since": postgres.NullIfZero(c.Since), "until": postgres.NullIfZero(c.Until), "before": c.Before, "limit": c.Limit,
+		"org_id": c.OrgID, "contains": c.Contains, "since": postgres.NullIfZero(c.Since), "until": postgres.NullIfZero(c.Until),
+		"before": c.Before, "limit": c.Limit,
 		"leave_unjudged": c.Judged, "unjudged": AmbiguousReason,
 	}).Scan(&matched, &ids)
 	if err != nil {
@@ -52,8 +53,8 @@ func (s *Store) ParkedSessions(ctx context.Context, c ParkedFilter) (ids []strin
 const sqlLockSession = sqlSession + `where s.id = $1 and s.org_id = $2 for update of s`
 
 // Resume makes a parked session active again, with all that it needs to go on, in one transaction. The alarm of a due step
-// is set again. Errors: conversation.ErrNoSession,
-// conversation.ErrEnded, conversation.ErrOtherOpen.
+// is set again. Errors: ErrNoSession,
+// ErrEnded, ErrOtherOpen.
 func (s *Store) Resume(ctx context.Context, orgID, sessionID string, by session.Trigger, at time.Time) (session.Record, error) {
 	var resumed session.Record
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

@@ -57,13 +57,13 @@ func (s *Store) collectView(rows pgx.Rows, err error) (View, error) {
 	return v, nil
 }
 
-// LoadSession reads a session, its person and the hold in one statement; conversation.ErrNoSession when there is none.
+// LoadSession reads a session, its person and the hold in one statement; ErrNoSession when there is none.
 func (s *Store) LoadSession(ctx context.Context, id string) (View, error) {
 	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1`, id)
 	return s.collectView(rows, err)
 }
 
-// sqlDueNow is when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due
+// sqlDueNow selects when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due
 // later.
 const sqlDueNow = `select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'delivery'
         order by a.generation desc limit 1`
@@ -129,7 +129,7 @@ func (s *Store) Conversation(ctx context.Context, orgID, phone string) (View, er
 const sqlConversationOf = sqlSession + `
 where p.org_id = $1 and p.id = $2 order by s.status = 'active' desc, s.id desc limit 1`
 
-// ConversationOf is Conversation of a profile; conversation.ErrNoProfile.
+// ConversationOf is Conversation of a profile; ErrNoProfile.
 func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversationOf, orgID, profileID)
 	view, err := s.collectView(rows, err)

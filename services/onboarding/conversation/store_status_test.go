@@ -17,7 +17,7 @@ import (
 	"paceline.internal/services/onboarding/schema"
 )
 
-// asked is what a connection was asked.
+// asked has what a connection was asked.
 type asked struct {
 	sql  string
 	args []any
@@ -44,7 +44,8 @@ func (l *listener) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBa
 func (l *listener) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TestStatusQueries asks the planner about the statements of Gauges and List themselves, with statistics of a table that has many
-// finished jobs and enough that are open to tempt it to search the finished ones for them. How long they take is BenchmarkStatus in platform/queue.
+// finished jobs and enough that are open to tempt it to search the finished ones for them. How long they take is BenchmarkStatus in
+// platform/queue.
 func TestStatusQueries(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, schema.Migrations())

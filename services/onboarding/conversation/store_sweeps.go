@@ -44,7 +44,7 @@ func (s *Store) ClaimAudit(
 const sqlExtendAudit = `
 update inbound_audits set lease_until = @lease_until where org_id = @org and sender = @sender and lease_token = @token`
 
-// ExtendAudit extends the lease of a sweep; conversation.ErrAuditLost when another process has taken it over.
+// ExtendAudit extends the lease of a sweep; ErrAuditLost when another process has taken it over.
 func (s *Store) ExtendAudit(ctx context.Context, sweep Audit, leaseUntil time.Time) error {
 	return s.ofAudit(ctx, sqlExtendAudit, sweep, postgres.Args{"lease_until": leaseUntil})
 }
@@ -56,7 +56,7 @@ set swept_until = greatest(swept_until, @until), swept_at = @at, due_at = @due_a
     found_total = found_total + @found::integer, lease_token = null, lease_until = null
 where org_id = @org and sender = @sender and lease_token = @token`
 
-// FinishAudit ends a sweep of which everything that was found is stored; conversation.ErrAuditLost.
+// FinishAudit ends a sweep of which everything that was found is stored; ErrAuditLost.
 func (s *Store) FinishAudit(ctx context.Context, sweep Audit, end AuditEnd) error {
 	return s.ofAudit(ctx, sqlFinishAudit, sweep, postgres.Args{
 		"until": end.SweptUntil, "at": end.At, "due_at": end.DueAt, "listed": end.Listed, "found": end.Found,
@@ -66,7 +66,7 @@ func (s *Store) FinishAudit(ctx context.Context, sweep Audit, end AuditEnd) erro
 const sqlReleaseAudit = `
 update inbound_audits set lease_token = null, lease_until = null where org_id = @org and sender = @sender and lease_token = @token`
 
-// ReleaseAudit breaks a sweep off: it is as due as it was; conversation.ErrAuditLost.
+// ReleaseAudit breaks a sweep off: it is as due as it was; ErrAuditLost.
 func (s *Store) ReleaseAudit(ctx context.Context, sweep Audit) error {
 	return s.ofAudit(ctx, sqlReleaseAudit, sweep, postgres.Args{})
 }

@@ -27,7 +27,7 @@ const (
 	shopifyShopRedact      = "shopify.shop/redact"
 )
 
-// KapsoStatus is what became of a message of ours, and the payload of its job.
+// KapsoStatus is the status of a message that we sent, and the payload of its job.
 type KapsoStatus struct {
 	MessageID     string          `json:"message_id"` // the provider's
 	Status        string          `json:"status"`     // sent, delivered, read or failed
@@ -52,7 +52,7 @@ func (c *Service) kapsoStatus(ctx context.Context, j queue.Job, s KapsoStatus) e
 	return nil
 }
 
-// number is what is read of a WhatsApp number that was connected. The payload is Kapso's own, which may get more fields.
+// number has the fields that are read of a WhatsApp number that was connected. The payload is Kapso's own, which may get more fields.
 type number struct {
 	PhoneNumberID string `json:"phone_number_id"`
 }
@@ -63,7 +63,7 @@ func (c *Service) numberCreated(ctx context.Context, j queue.Job, n number) erro
 	return nil
 }
 
-// survey is what is read of a person's answer to "how likely are you to recommend us?". It stays in the payload of its job.
+// survey has the fields that are read of a person's answer to "how likely are you to recommend us?". It stays in the payload of its job.
 type survey struct {
 	Score    *int   `json:"score"` // 0 to 10
 	Feedback string `json:"feedback"`
@@ -97,7 +97,7 @@ func (c *Service) uninstalled(ctx context.Context, j queue.Job, d shopifyEvent) 
 	return nil
 }
 
-// customer is what is read of a request about a customer of a shop.
+// customer has the fields that are read of a request about a customer of a shop.
 type customer struct {
 	Body struct {
 		Customer struct {

@@ -143,7 +143,7 @@ func visible(field, value string, least int) error {
 	return nil
 }
 
-// owner is whose event it is. Only a service may say so.
+// owner returns the organisation of an event. Only a service may name it.
 func (s *JobsRPC) owner(ctx context.Context, named string) (string, error) {
 	if named != "" {
 		if err := request.ID("org_id", named); err != nil {

@@ -24,10 +24,10 @@ func (b *ProfileBusy) Error() string {
 	return b.Field + " cannot be changed now: " + strings.Join(b.Open, "; ")
 }
 
-// Change is what is to become of a person's fields, as an operator typed it. A field that is nil stays as it is.
+// Change has the new values of a person's fields, as an operator typed them. A field that is nil stays as it is.
 type Change struct{ FirstName, Locale, TimeZone, Phone *string }
 
-// Unfinished is what messaging has not brought to its end of a person; empty where there is nothing.
+// Unfinished has what messaging has not brought to its end of a person; empty where there is nothing.
 type Unfinished struct {
 	MessageID     string // to their phone, on its way or in doubt
 	MessageStatus string
@@ -138,7 +138,7 @@ func busy(field string, open []string) error {
 	return &ProfileBusy{Field: field, Open: open}
 }
 
-// session is what an open session is, and what to do about one that is active.
+// session describes an open session and says what to do about one that is active.
 func (o Open) session(active string) []string {
 	switch id := o.Session.ID; {
 	case id == "":
@@ -158,7 +158,7 @@ func (o Open) working() []string {
 	return []string{"a message of theirs is being worked on; try again in a moment"}
 }
 
-// further is what is open beside the
+// further lists what is open apart from the conversation.
 func (o Open) further() (open []string) {
 	if id := o.OutreachID; id != "" {
 		open = append(open, fmt.Sprintf("outreach %s waits to be sent; wait, or POST /v1/outreach/%s:cancel", id, id))

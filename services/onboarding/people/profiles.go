@@ -36,7 +36,7 @@ type Profile struct {
 	HoldForwarded int64 // the version that messaging knows
 }
 
-// Person is who is to be enrolled, as an operator typed it.
+// Person has the fields of a person to enrol, as an operator typed them.
 type Person struct {
 	Phone     string
 	FirstName string

@@ -87,13 +87,13 @@ func (s *RPC) ListProfiles(ctx context.Context, in *onboardingv1.ListProfilesReq
 	return out, nil
 }
 
-// maxName is how much of a name can be looked for, in characters: all of one.
+// maxName limits how much of a name can be looked for, in characters: all of one.
 const maxName = 60
 
-// notActivated is where a person stands who never had a session.
+// notActivated is the state of a person who never had a session.
 const NotActivated = "none"
 
-// maxOfThese is how many people can be asked for by their ids at once.
+// maxOfThese limits how many people can be asked for by their ids at once.
 const maxOfThese = 100
 
 func profileFilter(in *onboardingv1.ListProfilesRequest) (f ProfileFilter, err error) {

@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/request"
 )
 
-// maxReason is how much a timeline shows of why a person is held, in characters.
+// maxReason limits how much a timeline shows of why a person is held, in characters.
 const maxReason = 500
 
 // HoldProfile puts a safety hold on a person.

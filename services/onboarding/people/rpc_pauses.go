@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/onboarding/request"
 )
 
-// maxPauseReason is how long the reason of a pause may be, in characters, as the table has it.
+// maxPauseReason sets how long the reason of a pause may be, in characters, as the table has it.
 const maxPauseReason = 200
 
 // PauseScheduling keeps the caller's organisation from sending steps and from beginning goals.

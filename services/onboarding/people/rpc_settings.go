@@ -77,7 +77,7 @@ func ownRetention(in *onboardingv1.Retention) (map[string]int, error) {
 	return own, nil
 }
 
-// GetQuietHours is when a text to a phone may be sent.
+// GetQuietHours returns when a text to a phone may be sent.
 func (s *RPC) GetQuietHours(ctx context.Context, in *onboardingv1.GetQuietHoursRequest) (*onboardingv1.GetQuietHoursResponse, error) {
 	if err := request.ID("org_id", in.GetOrgId()); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type sessions interface {
 
 // Store keeps people in the database. Every time that a statement uses is handed in.
 type Store struct {
-	// QuietByDefault is when a conversation may begin with people of an organisation that has decided nothing; the zero value is always.
+	// QuietByDefault tells when a conversation may begin with people of an organisation that has decided nothing; the zero value is always.
 	QuietByDefault hours.Window
 	Sessions       sessions
 	// Opens ask the other rooms what is open of a person who is locked.
@@ -116,7 +116,7 @@ func (s *Store) Release(ctx context.Context, orgID, profileID string, at time.Ti
 // The condition is that of the index.
 const sqlUnforwardedHolds = `select ` + profileColumns + ` from profiles where hold_told <> hold_version and id > $1 order by id limit $2`
 
-// UnforwardedHolds are profiles of whose hold, or release, messaging does not know yet, by their ids, from behind one of them.
+// UnforwardedHolds lists profiles with a hold, or a release, that messaging does not know yet, by their ids, from behind one of them.
 func (s *Store) UnforwardedHolds(ctx context.Context, after string, limit int) ([]Profile, error) {
 	rows, err := s.pool.Query(ctx, sqlUnforwardedHolds, after, limit)
 	if err != nil {

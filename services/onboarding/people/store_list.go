@@ -115,7 +115,8 @@ order by w.profile_id desc limit @reach`
 // looked at.
 func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []StandingProfile, next string, err error) {
 	args := postgres.Args{
-		"org_id": f.OrgID, "ids": f.IDs, "phone": f.Phone, "name": f.Name, "status": session.StatusTexts(f.Newest), "locale": f.Locale, "before": f.Before,
+		"org_id": f.OrgID, "ids": f.IDs, "phone": f.Phone, "name": f.Name, "status": session.StatusTexts(f.Newest),
+		"locale": f.Locale, "before": f.Before,
 		"limit": f.Limit + 1, "reach": profileReach, "few": fewNamed,
 	}
 	few := false // of a name that is not asked for
@@ -138,7 +139,8 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 	case others == "":
 		return found, "", nil
 	}
-	next, err = postgres.OneInOrder(ctx, s.pool, `select coalesce((select id::text from (`+looked+`) l offset @reach - 1), '')`, args, pgx.RowTo[string])
+	last := `select coalesce((select id::text from (` + looked + `) l offset @reach - 1), '')`
+	next, err = postgres.OneInOrder(ctx, s.pool, last, args, pgx.RowTo[string])
 	if err != nil {
 		return nil, "", fmt.Errorf("list people: %w", err)
 	}
@@ -146,7 +148,7 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 }
 
 // sqlPageOf asks the others of each of those who are looked at, by their id: else the planner would look along an index of one of the
-// others as well, and compare each with each, which took over a second beside a million people.
+// others as well, and compare each with each, which took over a second among a million people.
 func sqlPageOf(looked, others string) string {
 	return sqlStanding + `(
     select l.id from (` + looked + `) l cross join lateral (select from profiles p where p.id = l.id` + others + ` limit 1) o

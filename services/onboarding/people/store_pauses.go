@@ -11,7 +11,7 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// SchedulingPause is why the alarms of an organisation are not published.
+// SchedulingPause says why the alarms of an organisation are not published.
 type SchedulingPause struct {
 	Since  time.Time
 	By     *string // the actor, see audit.Read

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What an organisation may keep for a time of its own, as its settings name it.
+// Names, in the settings of an organisation, of what it may keep for a time that it chooses.
 const (
 	KeepsTimeline   = "timeline"
 	KeepsAlarms     = "alarms"

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/onboarding/erasure"
 )
 
-// Settings are what an organisation has decided for itself.
+// Settings has what an organisation has decided for itself.
 type Settings struct {
 	QuietHours bool // whether a conversation begins in the window only
 	Window     hours.Window
@@ -128,9 +128,9 @@ select coalesce(p.time_zone, ''), coalesce(o.time_zone, 'UTC'), o.org_id is not 
 from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
-// QuietHours are when a text to a phone may be sent, be it a person's of the organisation or not; and whether the organisation requires a
-// consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a text would be deleted, not sent.
-// ErrNotTheirPhone when the text is in the name of a profile that has another phone.
+// QuietHours returns when a text to a phone may be sent, be it a person's of the organisation or not; and whether the organisation
+// requires a consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a text would be deleted, not
+// sent. ErrNotTheirPhone when the text is in the name of a profile that has another phone.
 func (s *Store) QuietHours(
 	ctx context.Context, orgID, number, profileID string,
 ) (quiet hours.Quiet, consentRequired bool, err error) {

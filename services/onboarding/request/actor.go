@@ -8,7 +8,7 @@ import (
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 )
 
-// actor is whose call caused a row, for an operator to see: where their colleagues call from is not for others.
+// Actor returns who caused a row, for an operator to see: where their colleagues call from is not for others.
 func Actor(ctx context.Context, row *string) *auditv1.Actor {
 	if caller, _ := rpc.PrincipalFrom(ctx); caller.Role != rpc.RoleOperator {
 		return nil

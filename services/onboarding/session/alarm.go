@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// AlarmCause is why an alarm was set.
+// AlarmCause says why an alarm was set.
 type AlarmCause string
 
 // The causes. Only overdue alarms are counted against a step: whatever else sets its alarm knows that the step can go on.
@@ -39,10 +39,10 @@ func NewAlarm(id string, r Record, step StepID, generation int, cause AlarmCause
 	}
 }
 
-// Payload is what the alarm carries, exactly.
+// Payload returns what the alarm carries, exactly.
 func (a Alarm) Payload() StepPayload { return NewStepPayload(a.ProfileID, a.SessionID, a.StepID) }
 
-// Wait is why a due step is not sent yet although nothing forbids it: its alarm is set again.
+// Wait says why a due step is not sent yet although nothing forbids it: its alarm is set again.
 type Wait struct {
 	From  Record
 	Cause AlarmCause // CauseQuiet, CauseDelivery, or CauseReleased
@@ -64,7 +64,7 @@ func (w Wait) Alarm(newest time.Time, ever, inARow int) (due time.Time, set, not
 // longestDoublings keeps the doubling below from running over; a wait is capped by its limit long before.
 const longestDoublings = 10
 
-// NextRead is when a step that waits for a receipt reads it again, after it has waited so many times: a second later, then
+// NextRead returns when a step that waits for a receipt reads it again, after it has waited so many times: a second later, then
 // two, then four, but not after the end of its wait.
 func NextRead(now, end time.Time, waits int) time.Time {
 	next := now.Add(time.Second << min(waits, longestDoublings))

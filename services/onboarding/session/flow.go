@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrFlow is what every problem of a flow file wraps.
+// ErrFlow is wrapped by every problem of a flow file.
 var ErrFlow = errors.New("flow file refused")
 
 // MaxDelay is the longest delay before a step. QStash's smallest plan holds a message for seven days.
@@ -49,10 +49,10 @@ const (
 type Step struct {
 	ID   StepID
 	Text TextKey
-	// Delay is how long after the message before it was accepted this one is due; for the first step, after the reply
+	// Delay sets how long after the message before it was accepted this one is due; for the first step, after the reply
 	// that began the burst.
 	Delay time.Duration
-	// AfterDelivery is how long, from when the message before was accepted, this one waits for that to be delivered. Zero is
+	// AfterDelivery sets how long, from when the message before was accepted, this one waits for that to be delivered. Zero is
 	// not at all. The delay counts all the same.
 	AfterDelivery time.Duration
 }
@@ -188,7 +188,7 @@ func (w wireStep) afterDelivery() (time.Duration, bool) {
 	return limit, err == nil && limit > 0 && limit <= MaxAfterDelivery
 }
 
-// problems are what is wrong with a step that comes after the steps before.
+// problems returns what is wrong with a step that comes after the steps before.
 func (w wireStep) problems(before []Step) []string {
 	var found []string
 	if !validStepID(w.ID) {

@@ -2,7 +2,7 @@ package session
 
 import "paceline.internal/platform/reading"
 
-// Intent is what a reply asks of the conversation.
+// Intent says what a reply asks of the conversation.
 type Intent int
 
 // The intents.

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// ErrPayload is what every refused payload wraps. Sending it again never helps.
+// ErrPayload is wrapped by the error of every refused payload. Sending it again never helps.
 var ErrPayload = errors.New("step payload refused")
 
-// StepPayload is what an alarm carries. It names a step and decides nothing: the session is read from the database.
+// StepPayload has what an alarm carries. It names a step and decides nothing: the session is read from the database.
 type StepPayload struct {
 	// ProfileID and SessionID are UUIDs in lower case.
 	ProfileID string `json:"profile_id"`
 	SessionID string `json:"session_id"`
 	StepID    StepID `json:"step_id"`
-	// ExpectedToken is what the session waited for when the alarm was set.
+	// ExpectedToken says what the session waited for when the alarm was set.
 	ExpectedToken Token `json:"expected_state_token"`
 	// IdempotencyKey is Key of the three ids.
 	IdempotencyKey string `json:"idempotency_key"`

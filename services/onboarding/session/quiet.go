@@ -15,13 +15,13 @@ const (
 // BurstGoesOn reports whether a step still belongs to the burst whose last message was taken then. Quiet hours never part a burst.
 func BurstGoesOn(last, now time.Time) bool { return now.Sub(last) <= burstPause }
 
-// QuietUntil is when a message that begins something may be sent, and whether that is later than now.
+// QuietUntil returns when a message that begins something may be sent, and whether that is later than now.
 func (r Record) QuietUntil(now time.Time) (until time.Time, quiet bool) {
 	until = r.Quiet.Next(now)
 	return until, until.After(now)
 }
 
-// QuietAlarm is when to try a step again that waits for the end of quiet hours. An alarm that rings moments before was set for it
+// QuietAlarm returns when to try a step again that waits for the end of quiet hours. An alarm that rings moments before was set for it
 // by a clock that is ahead of ours; one more for the same instant might ring as early, again and again.
 func QuietAlarm(now, until time.Time) time.Time {
 	if until.Sub(now) <= clockSkew {
@@ -30,7 +30,7 @@ func QuietAlarm(now, until time.Time) time.Time {
 	return until
 }
 
-// BurstDue is when the alarm of a burst's first step is to ring, for a reply of now: after the step's delay, and not in quiet hours.
+// BurstDue returns when the alarm of a burst's first step is to ring, for a reply of now: after the step's delay, and not in quiet hours.
 // Where the two together are more than an alarm can wait, it rings for the delay, and what is left is waited for then.
 func (r Record) BurstDue(first Step, now time.Time) time.Time {
 	due := now.Add(first.Delay)

@@ -25,12 +25,12 @@ type Record struct {
 	Quiet       hours.Quiet // of the organisation, by the clock of the person
 }
 
-// Snapshot is what the decisions need of a record, together with the person's hold.
+// Snapshot returns what the decisions need of a record, together with the person's hold.
 func (r Record) Snapshot(held bool) Snapshot {
 	return Snapshot{Status: r.Status, Mode: r.Mode, Token: r.Token, NextStep: r.NextStep, Paused: r.Paused, Held: held}
 }
 
-// Place is where the conversation is: its turns without the detours. A session that was parked and resumed is where it
+// Place returns where the conversation is: its turns without the detours. A session that was parked and resumed is where it
 // was, so what is said there again has the same key and what was held there still counts.
 func (r Record) Place() int { return r.Turn - r.Detours }
 
@@ -56,7 +56,7 @@ const (
 	TriggerQStash   Trigger = "qstash"   // an alarm that QStash gave up
 )
 
-// Kind is what an Entry is about.
+// Kind says what an Entry is about.
 type Kind string
 
 // The kinds of entries.

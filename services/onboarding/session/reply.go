@@ -2,7 +2,7 @@ package session
 
 import "fmt"
 
-// Decision is what a reply leads to: SendAndMove, StartBurst, Hold, BeginInterview or Ignore.
+// Decision says what a reply leads to: SendAndMove, StartBurst, Hold, BeginInterview or Ignore.
 //
 //sumtype:decl
 type Decision interface{ decision() }
@@ -11,7 +11,7 @@ type Decision interface{ decision() }
 type SendAndMove struct {
 	Text TextKey
 	To   Token
-	// Pause is what the session's paused becomes: true after an explicit negative, false after anything else.
+	// Pause says what the session's paused becomes: true after an explicit negative, false after anything else.
 	Pause bool
 }
 

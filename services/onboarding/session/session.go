@@ -53,7 +53,7 @@ const (
 	Interviewing Mode = "interviewing"
 )
 
-// Status is whether a session still runs. Stuck and Undeliverable are parked: an operator may resume them. Stopped and
+// Status says whether a session still runs. Stuck and Undeliverable are parked: an operator may resume them. Stopped and
 // Closed are ends.
 type Status string
 

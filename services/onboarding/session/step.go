@@ -8,7 +8,7 @@ import (
 // ErrUnknownStep means that the flow has no such step.
 var ErrUnknownStep = errors.New("unknown step")
 
-// SkipReason is why nothing was sent or done. It is what the logs and the timeline say.
+// SkipReason says why nothing was sent or done. It is what the logs and the timeline say.
 type SkipReason string
 
 // The reasons.

@@ -1,6 +1,6 @@
 package session
 
-// Trigger is what moved a session, as the transitions record it.
+// Trigger says what moved a session, as the transitions record it.
 type Trigger string
 
 // The triggers.

@@ -36,7 +36,7 @@ func (p *person) move(to session.Token, trigger session.Trigger, paused bool) {
 	p.r.Turn++
 }
 
-// key is what a direct message would be sent under now.
+// key returns what a direct message would be sent under now.
 func (p *person) key(text session.TextKey) string {
 	return session.DirectKey(profileID, sessionID, text, p.r.Place())
 }

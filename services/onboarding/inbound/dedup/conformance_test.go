@@ -18,7 +18,7 @@ const (
 	tick   = time.Microsecond
 )
 
-// TestConformance is what the guard relies on, of every store.
+// TestConformance holds every store to what the guard relies on.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds(t) {

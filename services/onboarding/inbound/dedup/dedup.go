@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Lock is how long one delivery of a message may take, unless its job has another lock.
+	// Lock sets how long one delivery of a message may take, unless its job has another lock.
 	Lock          = 240 * time.Second
 	ttl           = 300 * time.Second // how long one run under a business key may take
 	memory        = 24 * time.Hour    // how long it is remembered that its work was done
@@ -23,7 +23,7 @@ const (
 	// retryWindow is from the first attempt to the last of our alarms: 10+20+40+80+160 s. The leases are shorter, or all retries of a
 	// delivery whose worker died would be refused; the memory is longer, or the last one would repeat the work.
 	retryWindow = 310 * time.Second
-	// Slack is how much longer than its value a store keeps a key, for processes whose clocks differ.
+	// Slack limits how much longer than its value a store keeps a key, for processes whose clocks differ.
 	Slack = time.Hour
 )
 
@@ -41,7 +41,7 @@ func (p *InProgress) Error() string {
 	return fmt.Sprintf("another delivery of this is being worked on, for at most %s", p.RetryAfter)
 }
 
-// Claim is what an owner asks a store for.
+// Claim has what an owner asks a store for.
 type Claim struct {
 	Key   string
 	Owner string    // the fence: a random string of one run
@@ -49,7 +49,7 @@ type Claim struct {
 	Until time.Time // to Reserve: the end of the lease; to Finish: the end of the memory
 }
 
-// Value is what a store has under a key: done, or else in flight.
+// Value has what a store has under a key: done, or else in flight.
 type Value struct {
 	Done  bool
 	Owner string

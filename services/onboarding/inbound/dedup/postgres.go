@@ -30,7 +30,7 @@ func (s *Postgres) Reserve(ctx context.Context, c Claim) (Value, error) {
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Value])
 }
 
-// sweepLimit is how many expired rows one completion deletes: more than it adds, so that a backlog shrinks.
+// sweepLimit limits how many expired rows one completion deletes: more than it adds, so that a backlog shrinks.
 const sweepLimit = 16
 
 // sqlComplete sweeps in passing, so that no loop is needed for it. It cannot deadlock with another one: the only row that it may wait for

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Run(m) }
 
-// store is what both adapters have in common.
+// store has the methods of both adapters.
 type store interface {
 	Reserve(ctx context.Context, c dedup.Claim) (dedup.Value, error)
 	Finish(ctx context.Context, c dedup.Claim, done bool) error
