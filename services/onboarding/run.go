@@ -380,7 +380,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &goals.RPC{
 		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
-		Hub: w.hub, Store: goals.NewStore(w.pool), Pause: w.pauseOf, Now: w.deps.Now,
+		Hub: w.hub, Store: goals.NewStore(w.pool), Pause: w.pauseOf, Answer: Answer, Now: w.deps.Now,
 	})
 	return w.grpc.CheckRules()
 }

@@ -28,7 +28,7 @@ type Report struct {
 	ProfileID string
 	Key       string // unique per person
 	Action    rules.Action
-	// Attributes are what else is known: of an expense its category, and whether money came in instead.
+	// Attributes are further facts: of an expense its category, and whether money came in instead.
 	Attributes map[string]string
 }
 
@@ -130,7 +130,7 @@ func (s *Service) report(ctx context.Context, r Report) (Answer, bool, error) {
 	return c.Act.Answer, false, s.apply(ctx, c)
 }
 
-// showsUp is what an action says of where its person stands: as much as a message, while it is news.
+// showsUp returns what an action says of its person's state: as much as a message, while it is news.
 func (s *Service) showsUp(v View, a rules.Action) ([]rules.Move, error) {
 	now := s.Now()
 	switch {

@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Config is what a Service works with.
+// Config configures a Service.
 type Config struct {
 	Store     store
 	Carrier   carrier
@@ -29,7 +29,7 @@ type Config struct {
 	Now       func() time.Time
 }
 
-// store is where people's engagement is kept; postgres.Engagement implements it, and the crash matrix puts one in its place that fails at
+// store keeps people's engagement; Store implements it, and the crash matrix puts one in its place that fails at
 // the k-th call.
 type store interface {
 	views
@@ -38,7 +38,7 @@ type store interface {
 	runRows
 }
 
-// changes are what is written of people.
+// changes writes people.
 type changes interface {
 	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
@@ -48,7 +48,7 @@ type changes interface {
 	NoteConsent(ctx context.Context, orgID, profileID string, optedOut bool, said, now time.Time) error
 }
 
-// views are what is known of people.
+// views reads people.
 type views interface {
 	// Person reads a person by their phone, and what a cause has done already; ErrNoPerson.
 	Person(ctx context.Context, orgID, phone, cause, jobID string) (View, error)
@@ -64,13 +64,13 @@ type carrier interface {
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
 	// SetReminders records what was said elsewhere than in a message, and returns what is in force; conversation.ErrUnavailable.
 	SetReminders(ctx context.Context, orgID, phone string, said RemindersSaid) (RemindersSaid, error)
-	// Sender is what an organisation sends from; conversation.ErrNoSender.
+	// Sender returns the number that an organisation sends from; conversation.ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
-	// Fate is what became of the message of a key; conversation.ErrUnavailable.
+	// Fate reads the status of the message of a key; conversation.ErrUnavailable.
 	Fate(ctx context.Context, orgID, key string) (Fate, error)
 }
 
-// RemindersSaid is what was said last about a person's reminders.
+// RemindersSaid is the last word about a person's reminders.
 type RemindersSaid struct {
 	Off    bool
 	Source string // ByPerson, ByOperator
@@ -162,20 +162,20 @@ func (v View) keeps() bool {
 	return v.silent() && (v.Session == session.Active || v.Session.Parked())
 }
 
-// candidate is what decides whether there may be outreach.
+// candidate returns the facts that decide whether there may be outreach.
 func (v View) candidate() rules.Candidate {
 	return rules.Candidate{
 		OptedOut: v.OptedOut, Held: v.Hold, RemindersOff: v.RemindersOff, TipsOff: v.TipsOff, Session: v.Session, Mode: v.Mode,
 	}
 }
 
-// Change is what one cause changes, guarded by the view that it was decided on. It is written whole.
+// Change is the effect of one cause, guarded by the view that it was decided on. It is written whole.
 type Change struct {
 	View  View
 	Cause string
 	Moves []rules.Move // in their order
 	Act   *Act         // nil for none
-	// Destination is what a person gets who has not chosen one; empty leaves it.
+	// Destination is the one for a person who has not chosen any; empty leaves it.
 	Destination rules.Destination
 	Outreach    []Outreach
 	Events      []Event
@@ -194,7 +194,7 @@ type Act struct {
 // Expense reports whether the action counts as an expense of the person.
 func (a *Act) Expense() bool { return a.Name == rules.AddExpense && !a.Income }
 
-// Answer is what an action did, as it is stored and answered.
+// Answer is the result of an action, as it is stored and answered.
 type Answer struct {
 	Tier        int    `json:"tier"`                // the highest that is completed
 	Completed   []int  `json:"completed,omitempty"` // by this action

@@ -15,7 +15,7 @@ import (
 // maxDecisions bounds how often a message is decided anew because the person moved meanwhile.
 const maxDecisions = 3
 
-// wish is what the words of a message may ask of engagement.
+// wish is a request in the words of a message.
 type wish struct {
 	preferences conversation.Preferences
 	destination rules.Destination // empty for none
@@ -146,7 +146,7 @@ func (s *Service) decide(v View, h conversation.Heard, choice rules.Choice) ([]r
 	return s.Rules.Answer(v.Person, v.Situation, choice, h.At, s.Now())
 }
 
-// eventsOf is what a move tells.
+// eventsOf returns the events of a move.
 func eventsOf(v View, m rules.Move) []Event {
 	if m.Audit == nil {
 		return nil
@@ -279,7 +279,7 @@ func (s *Service) prefer(ctx context.Context, v View, h conversation.Heard, w wi
 	return answers, nil
 }
 
-// Apologise answers a message whose job failed for good with an apology, once, if it asked something of engagement: a preference, or a
+// Apologise answers a message with an apology when its job failed for good, once, if it asked something of engagement: a preference, or a
 // choice while a goodbye asks for one. It reports false when the message asked nothing, and when nothing may be sent to the person now.
 // A failure that is tried again is not apologised for: the person gets the answer as soon as a try succeeds, and two answers to
 // one message would contradict each other. Errors: *conversation.Pending, and what the ports return.

@@ -14,7 +14,7 @@ import (
 // observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
 const observeTimeout = 2 * time.Second
 
-// gauges are what a collection asks the store.
+// gauges reads the figures of one collection.
 type gauges interface {
 	// People counts people by state, up to a limit for each.
 	People(ctx context.Context) (map[rules.State]int, error)

@@ -16,7 +16,7 @@ import (
 // OutreachTable is the queue of outreach.
 const OutreachTable = "engagement_outreach"
 
-// What became of outreach, as its column outcome has it.
+// The outcomes of outreach, as its column has them.
 const (
 	outcomeSent         = "sent"
 	outcomeRejected     = "rejected" // by the carrier, for good
@@ -50,13 +50,13 @@ const firstPause = time.Second
 // OutreachBackoff is the pause after the n-th failed try: 1 s, 2 s, 4 s.
 func OutreachBackoff(n int) time.Duration { return firstPause << min(n-1, 2) }
 
-// outreachRows is where outreach is kept; each change is fenced by the lease of the row's job.
+// outreachRows keeps outreach; each change is fenced by the lease of the row's job.
 type outreachRows interface {
 	// Outreach reads a claimed row.
 	Outreach(ctx context.Context, j queue.Job, now time.Time) (Due, error)
 	// Begin claims a row for sending: it stores what is sent, unless that is stored, and returns what is. A nudge is begun only while the
 	// person stands where its transition left them and no message of theirs waits; conversation.ErrConflict, queue.ErrFenced. members are to
-	// get it too, each as a row of its own.
+	// get it too, each as a separate row.
 	Begin(ctx context.Context, d Due, rendered Rendered, group bool, at time.Time) (Rendered, error)
 	// Unbegin takes the claim for sending back, of a row of which nothing can have been sent; queue.ErrFenced.
 	Unbegin(ctx context.Context, d Due, at time.Time) error
@@ -81,7 +81,7 @@ type Due struct {
 	Nudges       []time.Time // when whom it goes to was sent others that nudge, for as long as the caps count them
 }
 
-// Rendered is what is sent, and to whom: every try sends the same.
+// Rendered is a text and its receiver: every try sends the same.
 type Rendered struct {
 	Phone, Locale, Body string
 	Members             []string // the rows that Begin queued for the others of the household
@@ -100,7 +100,7 @@ type End struct {
 	At         time.Time
 }
 
-// Fate is what is known of a message.
+// Fate is the known status of a message.
 type Fate struct {
 	MessageID  string
 	AcceptedAt time.Time // zero unless the carrier has it
@@ -108,7 +108,7 @@ type Fate struct {
 	Parked     bool      // the carrier may have it, which an operator has to find out
 }
 
-// errNotSent is why a row failed for good.
+// errNotSent is the reason of a row that failed for good.
 type errNotSent struct {
 	outcome string
 	why     string
@@ -125,7 +125,7 @@ func (s *Service) Handlers() map[string]queue.Handler {
 	return all
 }
 
-// pacedFor is how long rows are begun one at a time after one had to wait for its turn.
+// pacedFor is the time that rows are begun one at a time after one had to wait for its turn.
 const pacedFor = time.Minute
 
 // Admit lets no row be begun before the next turn, when one had to wait for it, and then for a while one at a time: else all that are due
@@ -166,7 +166,7 @@ func (s *Service) deliver(ctx context.Context, j queue.Job) error {
 	return s.send(ctx, d, about, to)
 }
 
-// wanted is why a row must not be sent, or how long it has to wait; neither when it may be sent now.
+// wanted returns the reason not to send a row, or the time to wait; neither when it may be sent now.
 func (s *Service) wanted(d Due, about, to View) (outcome string, wait time.Duration) {
 	now := s.Now()
 	at := rules.Daytime(now, to.Zones...)
@@ -197,7 +197,7 @@ func (s *Service) wanted(d Due, about, to View) (outcome string, wait time.Durat
 	return outcomes[nudge.Capped(now, d.Nudges)], 0
 }
 
-// unsent ends a row that was not sent, as far as is known. One that was begun may have been: what became of it is found out first.
+// unsent ends a row that was not sent, as far as is known. One that was begun may have been: its status is read first.
 func (s *Service) unsent(ctx context.Context, e End) error {
 	d := e.Due
 	e.At = s.Now()

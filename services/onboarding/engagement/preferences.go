@@ -19,7 +19,7 @@ var (
 	ErrHouseholdFull        = errors.New("the household has as many members as it can")
 )
 
-// Wishes are what is to change of a person's preferences; what is empty stays.
+// Wishes are changes of a person's preferences; what is empty stays.
 type Wishes struct {
 	Reminders   string // on, off
 	Tips        string // on, off
@@ -99,7 +99,7 @@ func (s *Service) setReminders(ctx context.Context, v View, said Preference, w W
 	return s.Store.Prefer(ctx, said)
 }
 
-// Stands is where a person stands, and why nothing is written to them now; empty when something may be. ErrNoPerson.
+// Stands reads the state of a person, and the reason to write nothing to them now; empty when there is none. ErrNoPerson.
 func (s *Service) Stands(ctx context.Context, orgID, profileID string) (View, rules.Skip, error) {
 	v, err := s.Store.PersonByID(ctx, orgID, profileID, "")
 	return v, v.candidate().Eligible(rules.Goodbye), err

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// statsSpan is what stats are about when the caller names no span.
+	// statsSpan is the span of stats when the caller names none.
 	statsSpan = 30 * 24 * time.Hour
 	// maxStatsSpan bounds what they may name.
 	maxStatsSpan = 366 * 24 * time.Hour

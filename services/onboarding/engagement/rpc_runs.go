@@ -16,7 +16,7 @@ import (
 	"paceline.internal/services/onboarding/request"
 )
 
-// runNow is how long a call works on a run. What is left is the loop's.
+// runNow is the time that a call works on a run. What is left is the loop's.
 const runNow = 5 * time.Second
 
 // RunEngagement runs the newest period of a job now, or says what it would do.

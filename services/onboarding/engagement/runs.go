@@ -9,22 +9,19 @@ import (
 	"maps"
 	"time"
 
-	"github.com/google/uuid"
-
 	"paceline.internal/platform/process"
-	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
 const (
-	// runEvery is how often it is looked whether a period has begun.
+	// runEvery is the interval between two looks for a new period.
 	runEvery = time.Minute
-	// RunLease is how long a run belongs to the replica that works on it, from its last batch on.
+	// RunLease is the time that a run belongs to the replica that works on it, from its last batch on.
 	RunLease = time.Minute
-	// runSlice is how long a run of one organisation is worked on before the next one gets its turn.
+	// runSlice is the time that a run of one organisation is worked on before the next one gets its turn.
 	runSlice = 5 * time.Second
-	// runBatch is how many people are decided and written together.
+	// runBatch is the number of people who are decided and written together.
 	runBatch = 500
 )
 
@@ -74,13 +71,13 @@ const (
 	RunSuperseded = "superseded"
 )
 
-// Cursor is how far a stage came: behind whom. The zero value is the beginning.
+// Cursor is the last person of a stage so far. The zero value is the beginning.
 type Cursor struct {
 	At        time.Time `json:"at,omitzero"` // by which the stage is ordered; zero for one that is ordered by person
 	ProfileID string    `json:"id,omitempty"`
 }
 
-// Counts is what a run did.
+// Counts has the figures of a run.
 type Counts struct {
 	Processed, Succeeded, Failed int
 	Skipped                      map[rules.Skip]int
@@ -102,20 +99,20 @@ type Candidate struct {
 	Unreadable error // what is stored of the person cannot be read
 }
 
-// Planned is what a run does for a person: a change, or the reason why not.
+// Planned is the effect of a run on a person: a change, or the reason why not.
 type Planned struct {
 	Change *Change // its cause is the run
 	Skip   rules.Skip
 }
 
-// Batch is what a run writes in one transaction, with how far it came.
+// Batch is one write of a run, with its new cursor.
 type Batch struct {
 	Run     Run // with the cursor and the counts as they are after it
 	Changes []Change
 	Now     time.Time
 }
 
-// runRows is where runs are kept. What changes a run is fenced by its lease; ErrRunLost.
+// runRows keeps runs. What changes a run is fenced by its lease; ErrRunLost.
 type runRows interface {
 	runPeriods
 	runLeases
@@ -145,7 +142,7 @@ type runBatches interface {
 	// Candidates are the next people of a stage.
 	Candidates(ctx context.Context, of Run, times RunTimes, limit int) ([]Candidate, error)
 	// WriteBatch writes changes and how far the run came, whole, and returns the counts of the run after it. A person who does not stand
-	// where they were read, or whose message has been queued before, is left alone.
+	// where they were read, or has a message queued before, is left alone.
 	WriteBatch(ctx context.Context, b Batch, until time.Time) (Counts, error)
 }
 
@@ -351,99 +348,4 @@ func (c Counts) Wrote(changes, changed, queued int) Counts {
 // triggers of the stages; the reviews have none.
 var triggers = map[Stage]rules.Trigger{
 	StageReminders: rules.ReminderDue, StageTimeouts: rules.GoodbyeTimeout, StageInactivity: rules.Inactivity14d,
-}
-
-// plan decides what a run does for a person. Everything is judged at its nominal instant.
-func (s *Service) plan(r Run, c Candidate, noSender bool, now time.Time) Planned {
-	v := c.View
-	if c.Unreadable != nil {
-		return Planned{}
-	}
-	able := v.candidate()
-	able.NoSender = noSender
-	change := Change{View: v, Cause: "run:" + r.ID, At: now}
-	var skip rules.Skip
-	var key string
-	kind, params := rules.WeeklyReview, catalog.Params{}
-	if trigger := triggers[r.Stage]; trigger != "" {
-		m, err := s.Rules.Decide(v.Person, v.Situation, rules.Event{Trigger: trigger, At: r.Period.Nominal, Now: change.At})
-		if err != nil {
-			return Planned{Skip: reasonOf(err)}
-		}
-		change.Moves, change.Events, kind = []rules.Move{m}, eventsOf(v, m), m.Queue
-		key = map[rules.MessageType]string{rules.Goodbye: catalog.Goodbye, rules.Reminder: catalog.Reminder}[kind]
-	} else {
-		review, why := s.Rules.WeeklyReview(v.Person, r.Period.Nominal, c.Actions)
-		if why != "" {
-			return Planned{Skip: why}
-		}
-		key, params = catalog.ReviewOf(review.Count)
-	}
-	if kind != "" {
-		o := rules.Outreach{Type: kind, At: r.Period.Nominal, Zone: v.Zone}
-		due, why := o.SendAt(change.At)
-		if skip = able.Eligible(kind); skip == "" {
-			skip = why
-		}
-		if skip == "" {
-			change.Outreach = []Outreach{{
-				Type: kind, Key: o.Key(v.ProfileID), MessageKey: key, Params: params, LocalDay: rules.LocalDay(o.At, o.Zone), DueAt: due,
-				ExpiresAt: o.Expires(),
-			}}
-		}
-	}
-	if skip != "" && kind != rules.Reminder { // who may not be reminded is dormant all the same
-		return Planned{Skip: skip}
-	}
-	return Planned{Change: &change, Skip: skip}
-}
-
-// refusals are the reasons of the rules, as runs count them.
-var refusals = map[error]rules.Skip{
-	rules.ErrTooEarly: "too_early", rules.ErrOpenJob: "open_job", rules.ErrInFlight: "in_flight", rules.ErrTransition: SkipChanged,
-}
-
-func reasonOf(err error) rules.Skip {
-	for reason, skip := range refusals {
-		if errors.Is(err, reason) {
-			return skip
-		}
-	}
-	return SkipChanged
-}
-
-// DryRun is what a run would do if it began now: the counts of all people, and who would get what, from behind the first so many on.
-// It writes nothing.
-func (s *Service) DryRun(ctx context.Context, orgID string, job rules.Job, from, limit int) (Run, []Planned, error) {
-	now := s.Now()
-	r := Run{OrgID: orgID, Period: s.Rules.Newest(job, now), Status: RunRunning, Counts: Counts{}.plus(0), ID: uuid.Nil.String()}
-	noSender, err := s.withoutSender(ctx, orgID)
-	if err != nil {
-		return Run{}, nil, err
-	}
-	var planned []Planned
-	for _, stage := range stages[job] {
-		r.Stage, r.Cursor = stage, Cursor{}
-		for {
-			found, err := s.Store.Candidates(ctx, r, s.timesOf(r), runBatch)
-			if err != nil {
-				return Run{}, nil, err
-			}
-			if len(found) == 0 {
-				break
-			}
-			r.Cursor, r.Counts = found[len(found)-1].Cursor, r.Counts.plus(len(found))
-			for _, c := range found {
-				p := s.plan(r, c, noSender, now)
-				if p.Change == nil {
-					r.Counts.Skipped[p.Skip]++
-					continue
-				}
-				if r.Counts.Succeeded++; r.Counts.Succeeded > from && len(planned) < limit {
-					planned = append(planned, p)
-				}
-			}
-		}
-	}
-	return r, planned, nil
 }

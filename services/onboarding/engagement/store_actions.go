@@ -77,5 +77,5 @@ func (s *Store) ExpensesIn(ctx context.Context, v View, category string, from, u
 	return n, nil
 }
 
-// ActionsKept is how long an action is kept: for the month that its category is counted in, and for a key that is repeated.
+// ActionsKept is the time that an action is kept: for the month that its category is counted in, and for a key that is repeated.
 const ActionsKept = 62 * 24 * time.Hour

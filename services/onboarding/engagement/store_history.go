@@ -99,7 +99,8 @@ select s.state, (select count(*) from (
         select 1 from user_engagement_states e where e.org_id = o.org_id and e.state = s.state limit $2) x limit $2) x)
 from unnest($1::text[]) as s (state)`
 
-// peopleLimit is where People stops counting, as the gauges of a queue do: it bounds the cost of a scrape, whatever the number of people.
+// peopleLimit is the number at which People stops counting, as the gauges of a queue do: it bounds the cost of a scrape, whatever the
+// number of people.
 const peopleLimit = 100_000
 
 // People counts the people of all organisations that ctx may see by state, up to a limit for each.

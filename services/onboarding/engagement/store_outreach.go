@@ -28,7 +28,7 @@ func (s *Store) Queue() *queue.Queue { return s.outreach }
 const KeptOutreach = `j.event_type = 'goodbye' and exists (
     select 1 from user_engagement_states u where u.profile_id = j.profile_id and u.goodbye_sent_at = j.created_at)`
 
-// capsReach is how far back the caps look, and a day for the zones.
+// capsReach is the time that the caps look back, and a day for the zones.
 const capsReach = 8 * 24 * time.Hour
 
 const sqlOutreach = `
@@ -87,7 +87,7 @@ where o.org_id = @org and o.id = @id and o.lease_token = @token and (o.event_typ
         where j.org_id = o.org_id and p.id = o.profile_id and j.status in ('pending', 'processing') and j.subject <> ''))
 returning o.recipient, o.locale, o.body`
 
-// sqlMembers are the other members of the household, each of whom gets a row of their own.
+// sqlMembers are the other members of the household, each of them gets a separate row.
 const sqlMembers = `
 select p.id::text, p.phone from household_members m
 join household_members x on x.org_id = m.org_id and x.household_id = m.household_id and x.profile_id <> m.profile_id
@@ -183,8 +183,8 @@ update user_engagement_states set goodbye_expires_at = @until, updated_at = @at
 where org_id = @org and profile_id = @profile and state in ('goodbye_sent', 'active') and goodbye_sent_at = @decided
   and goodbye_expires_at is null`
 
-// sqlGoodbyeEnded has a person whose message crossed with a goodbye make no choice of it, once no row of it can be accepted any more:
-// rules.Ended. A person in goodbye_sent is moved by the daily run.
+// sqlGoodbyeEnded has a person, after a message that crossed with a goodbye, make no choice of it, once no row of it can be accepted any
+// more: rules.Ended. A person in goodbye_sent is moved by the daily run.
 const sqlGoodbyeEnded = `
 update user_engagement_states u set goodbye_sent_at = null, updated_at = @at
 where u.org_id = @org and u.profile_id = @profile and u.state = 'active' and u.goodbye_sent_at = @decided and u.goodbye_expires_at is null

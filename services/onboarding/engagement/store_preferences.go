@@ -75,7 +75,7 @@ func (s *Store) NoteConsent(ctx context.Context, orgID, profileID string, optedO
 	return nil
 }
 
-// maxHousehold is how many members a household has at most: each message to a group is one send for each.
+// maxHousehold bounds the members of a household: each message to a group is one send for each.
 const maxHousehold = 20
 
 // The household is locked by its members, so that two who join at once are counted one after the other.
@@ -95,7 +95,7 @@ const sqlLeaveHousehold = `delete from household_members where org_id = $1 and p
 
 const sqlProfileExists = `select exists (select from profiles where org_id = $1 and id = $2)`
 
-// JoinHousehold puts a person into a household, or takes them out of theirs if it is empty; ErrNoPerson,
+// JoinHousehold puts a person into a household, or takes them out of it if it is empty; ErrNoPerson,
 // ErrHouseholdFull.
 func (s *Store) JoinHousehold(ctx context.Context, orgID, profileID, householdID string, now time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

@@ -63,7 +63,7 @@ type Request struct {
 	At               time.Time
 }
 
-// Ledger is what is left of a ledger of consent.
+// Ledger is the rest of a ledger of consent.
 type Ledger struct {
 	ErasedAt time.Time
 	State    string
@@ -72,13 +72,13 @@ type Ledger struct {
 	Problem  string
 }
 
-// Consent is what is left of the consent of an erased person.
+// Consent is the rest of the consent of an erased person.
 type Consent struct {
 	Ledgers      []Ledger
 	SuppressedAt time.Time // of the STOP that stays in force; zero for none
 }
 
-// store is what a crash may come after; Store implements it.
+// store has the calls that a crash may come after; Store implements it.
 type store interface {
 	Person(ctx context.Context, orgID, profileID string) (Person, error)
 	Request(ctx context.Context, r Request) error
@@ -91,7 +91,7 @@ type store interface {
 
 // carrier is messaging; messaging.Client implements it.
 type carrier interface {
-	// MayErase is under which pseudonym a person would be erased; ErrNoKey, conversation.ErrUnavailable.
+	// MayErase returns the pseudonym under which a person would be erased; ErrNoKey, conversation.ErrUnavailable.
 	MayErase(ctx context.Context, p Person) (pseudonym string, err error)
 	// Erase goes on with erasing a person there, and says what it waits for; empty when nothing of them is left.
 	Erase(ctx context.Context, e Erasure) (waitsFor string, err error)
@@ -137,7 +137,7 @@ func (s *Service) Ask(ctx context.Context, r Request) (Erasure, error) {
 	return s.Store.Find(ctx, r.OrgID, r.ProfileID)
 }
 
-// Get is how far the erasure of a person is, and what is left of their consent once it is done; ErrNoErasure.
+// Get reads the state of an erasure, and the rest of the person's consent once it is done; ErrNoErasure.
 func (s *Service) Get(ctx context.Context, orgID, profileID string) (e Erasure, left Consent, err error) {
 	if e, err = s.Store.Find(ctx, orgID, profileID); err != nil || e.ErasedAt == nil {
 		return e, left, err

@@ -197,7 +197,7 @@ func (s *Store) SetLegalHold(ctx context.Context, orgID, profileID, reason strin
 	})
 }
 
-// maxExport is how many rows of one kind an export has at most, maxExportBytes how long it is.
+// maxExport bounds the rows of one kind in an export, maxExportBytes its length.
 const (
 	maxExport      = 5000
 	maxExportBytes = 1 << 20

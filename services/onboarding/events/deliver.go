@@ -32,24 +32,24 @@ const (
 	// MediaType is an event's, by CloudEvents' binding of HTTP.
 	MediaType = "application/cloudevents+json"
 
-	// Tries is how often a delivery is tried, over two days.
+	// Tries is the number of tries of a delivery, over two days.
 	Tries = 12
 	// DeliveryTimeout bounds one try, with the connection.
 	DeliveryTimeout = 15 * time.Second
 	connectTimeout  = 5 * time.Second
 	// noteTimeout bounds what is noted of a try that failed.
 	noteTimeout = 5 * time.Second
-	// textWait is when the text of a message is asked for again that messaging could not give.
+	// textWait is the time until the text of a message that messaging could not give is asked for again.
 	textWait = 10 * time.Second
 	// maxURL bounds the URL of a subscriber, in bytes.
 	maxURL = 2000
-	// maxAnswer is how much of an answer is read, so that the connection can be used again.
+	// maxAnswer bounds the part of an answer that is read, so that the connection can be used again.
 	maxAnswer = 4 << 10
 	// maxRetryAfter bounds what a subscriber may ask to be waited for.
 	maxRetryAfter = time.Hour
 )
 
-// Backoff is how long after its n-th failure a delivery is tried again.
+// Backoff returns the wait between the n-th failure of a delivery and its next try.
 func Backoff(n int) time.Duration {
 	waits := []time.Duration{
 		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
@@ -58,7 +58,7 @@ func Backoff(n int) time.Duration {
 	return waits[min(max(n, 1), len(waits))-1]
 }
 
-// CourierConfig is what a Courier needs.
+// CourierConfig configures a Courier.
 type CourierConfig struct {
 	Subscriptions *Store
 	Messaging     messaging
@@ -74,7 +74,7 @@ type Courier struct {
 	routes map[string]route // by scheme
 }
 
-// route is how subscribers are connected to.
+// route connects to subscribers.
 type route struct {
 	allow  func(network, address string, c syscall.RawConn) error // of a dialer
 	client *http.Client
@@ -236,7 +236,7 @@ func (c *Courier) post(ctx context.Context, s Subscription, eventID string, body
 	return &refused{status: answer.StatusCode, after: retryAfter(answer.Header.Get("Retry-After"), now)}
 }
 
-// retryAfter is what a header asks for, in seconds or as a date.
+// retryAfter reads the wait that a header asks for, in seconds or as a date.
 func retryAfter(header string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(header); err == nil {
 		return time.Duration(min(max(seconds, 0), int(maxRetryAfter/time.Second))) * time.Second

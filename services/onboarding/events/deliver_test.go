@@ -21,7 +21,7 @@ import (
 	"paceline.internal/services/onboarding/events"
 )
 
-// many is how many events the subscriber gets that is killed and started again.
+// many is the number of events for the subscriber that is killed and started again.
 var many = flag.Int("events", 10_000, "events for a subscriber that is killed and started again")
 
 // drains delivers all that is due.

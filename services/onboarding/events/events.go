@@ -1,4 +1,4 @@
-// Package events is what the host application is told: a log of what happened, numbered by one sequencer, and subscriptions that have it
+// Package events tells the host application what happened: a log, numbered by one sequencer, and subscriptions that have it
 // posted to them. Whatever happens is written to an outbox in its own transaction; nothing here is waited for by a conversation.
 package events
 
@@ -50,7 +50,7 @@ type DeletedError struct{ UpTo int64 }
 
 func (*DeletedError) Error() string { return "events that were asked for are not kept any more" }
 
-// MaxSubscriptions is how many subscriptions an organisation has at the most.
+// MaxSubscriptions bounds the subscriptions of an organisation.
 const MaxSubscriptions = 20
 
 // Event is one event of the log.
@@ -104,7 +104,7 @@ const (
 	pausedBehind  = "it fell behind what the log keeps"
 )
 
-// Subscription is where events are posted to.
+// Subscription is a URL that events are posted to.
 type Subscription struct {
 	ID, OrgID      string
 	URL            string

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// feedEvery is how often the sequencer looks: an event is in the log half as long after its commit, and a busy conversation does not
-	// pay for one look per event.
+	// feedEvery is the interval at which the sequencer looks: an event is in the log half as long after its commit, and a busy conversation
+	// does not pay for one look per event.
 	feedEvery = 500 * time.Millisecond
-	// feedLease is how long a sequencer that vanished keeps the others from going on.
+	// feedLease is the time that a sequencer that vanished keeps the others from going on.
 	feedLease = 10 * time.Second
-	// feedBatch is how many events one statement moves.
+	// feedBatch is the number of events that one statement moves.
 	feedBatch = 500
-	// MaxOpen is how many deliveries of a subscription wait at the most: the others wait in the log.
+	// MaxOpen bounds the deliveries of a subscription that wait: the others wait in the log.
 	MaxOpen = 1000
-	// KeptForSubscribers is how long an event is kept for a subscription that has not come so far, and how long one may fail.
+	// KeptForSubscribers is the time that an event is kept for a subscription that has not come so far, and how long one may fail.
 	KeptForSubscribers = 72 * time.Hour
 )
 
-// log is where events are kept. Each method is one guarded statement, or a transaction of its own.
+// log keeps the events. Each method is one guarded statement, or a transaction of its own.
 type log interface { //nolint:interfacebloat // each is one step that a crash may come after
 	// Lead extends the lease of the sequencer, or takes it over once it has ended, and returns the rows of messaging that are stored.
 	Lead(ctx context.Context, token string, now, until time.Time) (done []int64, leads bool, err error)
@@ -58,7 +58,7 @@ type messaging interface {
 	Text(ctx context.Context, orgID, messageID string) (string, error)
 }
 
-// FeedConfig is what a Feed needs.
+// FeedConfig configures a Feed.
 type FeedConfig struct {
 	Log       log
 	Messaging messaging

@@ -213,7 +213,7 @@ func incoming(kind, profile string) events.Incoming {
 
 var errCrash = errors.New("the process has ended")
 
-// crashing is a log whose process ends at one of its calls, before or after it has happened.
+// crashing is a log with a process that ends at one of its calls, before or after it has happened.
 type crashing struct {
 	*events.Store
 

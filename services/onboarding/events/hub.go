@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxStreams is how many streams a process has open, and maxStreamsOfOrg those of one organisation.
+	// maxStreams bounds the open streams of a process, and maxStreamsOfOrg those of one organisation.
 	maxStreams      = 256
 	maxStreamsOfOrg = 16
-	// maxReads is how many of them read at a time, so that they leave connections to the conversations.
+	// maxReads bounds how many of them read at a time, so that they leave connections to the conversations.
 	maxReads = 4
-	// lookEvery is how often a process with open streams looks whether there is more, and idleEvery one without.
+	// lookEvery is the interval at which a process with open streams looks whether there is more, and idleEvery one without.
 	lookEvery = 500 * time.Millisecond
 	idleEvery = time.Minute
 )
@@ -71,7 +71,7 @@ func (h *Hub) Open(orgID string) (leave func(), err error) {
 	}, nil
 }
 
-// Changed is closed when there is more in the log than there was when it was asked for.
+// Changed returns a channel that is closed when there is more in the log than there was when it was asked for.
 func (h *Hub) Changed() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

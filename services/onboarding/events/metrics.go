@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Gauges are how the log stands.
+// Gauges are the figures of the log.
 type Gauges struct {
 	Oldest   time.Duration // how long the oldest event waits for its number; 0 when none does
 	ByStatus map[Status]int64

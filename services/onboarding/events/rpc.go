@@ -118,7 +118,7 @@ func (s *RPC) StreamEvents(
 	}
 }
 
-// wantedTypes reads which part of the log is asked for. In a query, types may be parted by commas, too.
+// wantedTypes reads which part of the log is asked for. In a query, types may be separated by commas, too.
 func wantedTypes(after int64, types []string) ([]string, error) {
 	if after < 0 {
 		return nil, request.Invalid("after must be 0 or a seq")

@@ -35,7 +35,7 @@ const (
 	another = "00000000-0000-7000-8000-000000000002"
 )
 
-// noon is when every test begins.
+// noon is the time at which every test begins.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // world is a log of events on a real database, with a messaging that has events to hand over.
@@ -148,7 +148,7 @@ func (w *world) count(sql string, args ...any) (n int) {
 	return n
 }
 
-// reads is what a reader gets behind a number.
+// reads returns what a reader gets behind a number.
 func (w *world) reads(after int64, types ...string) ([]events.Event, int64) {
 	w.t.Helper()
 	if types == nil {
@@ -255,7 +255,7 @@ func (s *subscriber) knows(sub events.Subscription) {
 	s.secret = events.ShowSecret(sub.Secret)
 }
 
-// all is how many events it has had.
+// all counts the events that it has had.
 func (s *subscriber) all() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

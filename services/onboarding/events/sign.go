@@ -15,7 +15,7 @@ import (
 const (
 	// secretBytes is the length of a new secret; Standard Webhooks wants 24 to 64.
 	secretBytes = 32
-	// OldSecretLife is how long events are signed with the secret before as well.
+	// OldSecretLife is the time that events are signed with the secret before as well.
 	OldSecretLife = 24 * time.Hour
 )
 

@@ -141,7 +141,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	return seq, wrap("read the log of events", s.pool.QueryRow(ctx, sqlLastSeq).Scan(&seq))
 }
 
-// maxLooked is how many events one read looks at: of a type that is rare there may be none among a million.
+// maxLooked bounds the events that one read looks at: of a type that is rare there may be none among a million.
 const maxLooked = 5000
 
 const (
@@ -376,7 +376,7 @@ select (select time from event_outbox order by id limit 1), (select count(*) fro
             select recorded_at from events where org_id = s.org_id and seq > s.cursor_seq order by seq limit 1) e
         where s.status = 'active')`
 
-// Gauges are how the log stands.
+// Gauges are the figures of the log.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
 	var oldest, behind *time.Time
 	var active, paused int64

@@ -118,7 +118,7 @@ func (s *Store) Subscriptions(ctx context.Context, orgID string) (found []Subscr
 	return found, wrap("list subscriptions", err)
 }
 
-// SubscriptionChange is what is set anew; a nil field stays.
+// SubscriptionChange has the fields to set; a nil field stays.
 type SubscriptionChange struct {
 	URL   *string
 	Types []string

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// yieldFor is how long deliveries rest between two batches while conversations wait, and yieldBatch how large such a batch is: so a
-	// subscriber hears something however long a crowd lasts. yieldOpen is how many deliveries of a subscription there are then; the log
+	// yieldFor is the time that deliveries rest between two batches while conversations wait, and yieldBatch the size of such a batch: so a
+	// subscriber hears something however long a crowd lasts. yieldOpen bounds the deliveries of a subscription then; the log
 	// holds the others.
 	yieldFor   = 250 * time.Millisecond
 	yieldBatch = 8
@@ -34,7 +34,7 @@ type Yield struct {
 	next  time.Time
 }
 
-// NewYield returns one; waited is how many conversations have had to wait for the database so far.
+// NewYield returns one; waited counts the conversations that have had to wait for the database so far.
 func NewYield(waited func() int, now func() time.Time) *Yield {
 	return &Yield{crowd: crowd{waited: waited}, now: now}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Caller is who asks for a change: a user changes only their own goals, any other caller those of their organisation.
+// Caller asks for a change: a user changes only their own goals, any other caller those of their organisation.
 type Caller struct {
 	OrgID     string
 	ProfileID string // of a user; empty of any other caller

@@ -166,7 +166,7 @@ func TestReschedule(t *testing.T) {
 	require.ErrorAs(t, err, &status)
 }
 
-// races is how often a cancellation meets the alarm of its goal.
+// races is the number of times that a cancellation meets the alarm of its goal.
 const races = 300
 
 // The cancellation or the alarm ends the goal, whichever comes first: after a cancellation that was granted there was no run, and one that
@@ -272,8 +272,8 @@ func leads(from, to goals.Status) bool {
 
 var errMishap = errors.New("the process died")
 
-// TestCrashOfGoals is the crash matrix: each call that a goal makes of its store fails once, with and without having had its effect, and the
-// goal ends as on a good day.
+// TestCrashOfGoals is the crash matrix: each call that a goal makes of its store fails once, with and without having had its effect, and
+// the goal ends as on a good day.
 func TestCrashOfGoals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")

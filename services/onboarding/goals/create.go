@@ -33,7 +33,7 @@ type New struct {
 	By        string    // the actor
 }
 
-// Prepared is what a new goal is decided by.
+// Prepared has what decides about a new goal.
 type Prepared struct {
 	Owner    Owner
 	Device   Device // a phone that is not made yet has no id

@@ -27,7 +27,7 @@ const (
 	OutcomePaused  = "scheduling_paused" // the alarm is set again, for after the pause
 )
 
-// decision is what an alarm does.
+// decision is the effect of an alarm.
 type decision int
 
 const (
@@ -198,7 +198,7 @@ func (s *Service) publish(ctx context.Context, g Goal, a Alarm) {
 	}
 }
 
-// phoneRunner is how a phone runs a goal: by a text to the person.
+// phoneRunner runs a goal on a phone: by a text to the person.
 type phoneRunner interface {
 	// Wait reports whether the person must not be texted now, because a burst goes on.
 	Wait(ctx context.Context, g Goal) (bool, error)

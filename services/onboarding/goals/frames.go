@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Frame is what a device says: Hello, Report, Acknowledge, Progress, Ended or Said.
+// Frame is a message of a device: Hello, Report, Acknowledge, Progress, Ended or Said.
 type Frame interface{ isFrame() }
 
-// RunState is what a device knows of a run after it has connected again.
+// RunState is the state of a run as its device knows it after it has connected again.
 type RunState string
 
 // The states.
@@ -53,7 +53,7 @@ func (Progress) isFrame()    {}
 func (Ended) isFrame()       {}
 func (Said) isFrame()        {}
 
-// Command is what a device is told: Welcome, Offer, StopRun, Answer, Reconnect or Refusal.
+// Command is a message to a device: Welcome, Offer, StopRun, Answer, Reconnect or Refusal.
 type Command interface{ isCommand() }
 
 type (
@@ -75,7 +75,7 @@ type (
 	}
 	// StopRun asks for the end of a run.
 	StopRun struct{ RunID string }
-	// Answer is what became of what was said.
+	// Answer tells the outcome of what was said.
 	Answer struct {
 		Key  string
 		Goal Goal
@@ -83,7 +83,7 @@ type (
 	}
 	// Reconnect announces the end of the stream.
 	Reconnect struct{ After time.Duration }
-	// Refusal is why the stream ends.
+	// Refusal gives the reason of the end of a stream.
 	Refusal struct{ Err error }
 )
 
@@ -154,7 +154,7 @@ func (p *protocol) report(f Report) error {
 // maxDetail bounds what a device says of a run, in characters.
 const maxDetail = 200
 
-// brief is what is kept of a device's words: a device that said too much would say it again on its next stream.
+// brief cuts a device's words: a device that said too much would say it again on its next stream.
 func brief(words string, limit int) string {
 	kept := []rune(strings.ReplaceAll(strings.ToValidUTF8(words, ""), "\x00", ""))
 	return string(kept[:min(len(kept), limit)])

@@ -1,5 +1,5 @@
-// Package goals is what people ask to happen later: a goal runs on the device that it was asked from, once, or says why not. The row is the
-// truth; its alarm, a callback of QStash, only says that it is time to look.
+// Package goals runs what people ask to happen later: a goal runs on the device that it was asked from, once, or says why not. The row is
+// the truth; its alarm, a callback of QStash, only says that it is time to look.
 package goals
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Status is where a goal stands.
+// Status is the status of a goal.
 type Status string
 
 // The statuses: scheduled, then running, then completed or failed; or scheduled, then cancelled or failed.
@@ -25,7 +25,7 @@ const (
 // Statuses are all of them.
 func Statuses() []Status { return []Status{Scheduled, Running, Completed, Failed, Cancelled} }
 
-// Kind is what a device is.
+// Kind is a kind of device.
 type Kind string
 
 // The kinds.
@@ -34,7 +34,7 @@ const (
 	Phone  Kind = "phone"  // the person's own: what runs is a text to them
 )
 
-// Source is where a goal was said.
+// Source is the place at which a goal was said.
 type Source string
 
 // The sources.
@@ -119,7 +119,7 @@ type Device struct {
 	CreatedAt     time.Time
 }
 
-// Owner is who says a goal, with what its time is read by.
+// Owner is the person who says a goal, with their language and zone.
 type Owner struct {
 	OrgID     string
 	ProfileID string
@@ -138,7 +138,7 @@ type Alarm struct {
 	LeaseToken string
 }
 
-// End is how a run ends.
+// End is the end of a run.
 type End struct {
 	RunID    string
 	DeviceID string // only its own runs
@@ -189,7 +189,7 @@ func (e *TooFarError) Error() string {
 	return fmt.Sprintf("the time is more than %d days ahead, which is as far as a goal may be", e.Limit/(24*time.Hour))
 }
 
-// StatusError is what cannot be done to a goal as it stands. It says when one that has begun did.
+// StatusError refuses a change of a goal that has another status. It says when one that has begun did.
 type StatusError struct {
 	Status    Status
 	StartedAt time.Time

@@ -6,26 +6,23 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
-
-	"paceline.internal/platform/process"
 )
 
 const (
-	// MaxStreams is how many streams a process holds, unless its configuration says otherwise.
+	// MaxStreams bounds the streams of a process, unless its configuration says otherwise.
 	MaxStreams = 2000
 
-	// nodeLease is how long the devices of a node count as connected after it was last heard of, and renewLease how often it says so.
+	// nodeLease is the time that the devices of a node count as connected after it was last heard of, and renewLease the interval at which it
+	// says so.
 	nodeLease  = 15 * time.Second
 	renewLease = 5 * time.Second
-	// keepEvery is how often a node compares its streams with their rows, and looks for calls that it was not notified of.
+	// keepEvery is the interval at which a node compares its streams with their rows, and looks for calls that it was not notified of.
 	keepEvery = time.Second
-	// idleEvery is how often it does so while no stream is open: a connection that comes ends that rest.
+	// idleEvery is the interval at which it does so while no stream is open: a connection that comes ends that rest.
 	idleEvery = time.Minute
 
 	// callTimeout bounds a call of the database, sayTimeout the creation of a goal, which may ask a model and publishes an alarm.
@@ -35,9 +32,9 @@ const (
 	maxCalls  = 8
 	maxSaying = 8
 
-	// reportWithin is how long a device has for its reports: until then it is offered nothing.
+	// reportWithin is the time that a device has for its reports: until then it is offered nothing.
 	reportWithin = 10 * time.Second
-	// renewBefore is how long before the end of its token a stream is replaced, spread over renewSpread.
+	// renewBefore is the time between the replacement of a stream and the end of its token, spread over renewSpread.
 	renewBefore = 30 * time.Second
 	renewSpread = time.Minute
 	// comeBack spreads the devices of a process that ends.
@@ -45,7 +42,7 @@ const (
 
 	// maxClient bounds what a device says of itself, in characters.
 	maxClient = 100
-	// progressEvery is how often the progress of a run is stored.
+	// progressEvery is the interval at which the progress of a run is stored.
 	progressEvery = time.Second
 )
 
@@ -64,14 +61,14 @@ var ErrForgotten = errors.New("the device has acknowledged the run before")
 
 var errUnreported = fmt.Errorf("%w: a report of each run of the welcome did not come in time", ErrFrame)
 
-// Call is what a node is to do for one of its devices: begin a goal, or stop a run.
+// Call is one order to a node for one of its devices: begin a goal, or stop a run.
 type Call struct {
 	GoalID, DeviceID string
 	Epoch            int64
 	Stop             string // the run
 }
 
-// streams is where the presence of devices and their runs are kept. Each method is one guarded statement, or a transaction of its own.
+// streams keeps the presence of devices and their runs. Each method is one guarded statement, or a transaction of its own.
 type streams interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
 	// Connect gives a device to a node by a new epoch, for a stream that was opened at an instant. ErrToken; ErrOvertaken when one that was
 	// opened later has it.
@@ -102,7 +99,7 @@ type creator interface {
 	Create(ctx context.Context, n New) (g Goal, duplicate bool, err error)
 }
 
-// HubConfig is what a Hub needs.
+// HubConfig configures a Hub.
 type HubConfig struct {
 	Store      streams
 	Goals      creator
@@ -156,7 +153,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Connected is how many devices are connected to this process.
+// Connected counts the devices that are connected to this process.
 func (h *Hub) Connected() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -327,165 +324,4 @@ func within(ctx context.Context, places chan struct{}, timeout time.Duration, do
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return do(ctx)
-}
-
-// KeepLoop keeps the node's lease, and its streams and their rows alike.
-func (h *Hub) KeepLoop(rest process.Rest) process.Repetition {
-	return process.Repetition{
-		Once: func(ctx context.Context) (bool, error) { return false, h.Keep(ctx) }, Rest: rest, Next: h.next, Wake: h.opened,
-		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.devices_not_kept", "error", err) },
-	}
-}
-
-// next is the rest until a loop's next pass: longer while no stream is open.
-func (h *Hub) next() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.open) == 0 {
-		return idleEvery
-	}
-	return keepEvery
-}
-
-// Keep is one pass of KeepLoop. A stream whose device has moved on, on whatever node, is closed; a device whose stream has ended without
-// that reaching its row is given back.
-func (h *Hub) Keep(ctx context.Context) error {
-	now := h.Now()
-	h.mu.Lock()
-	draining := h.draining
-	before := maps.Clone(h.devices)
-	h.mu.Unlock()
-	if draining {
-		return nil
-	}
-	if err := h.renew(ctx, now); err != nil {
-		return err
-	}
-	held, err := h.Store.Held(ctx, h.node)
-	if err != nil {
-		return err
-	}
-	for deviceID, s := range before {
-		if held[deviceID] != s.Epoch {
-			s.end(ErrReplaced)
-		}
-	}
-	var problems []error
-	for deviceID, epoch := range held {
-		if !h.knows(deviceID) {
-			problems = append(problems, h.Store.Disconnect(ctx, h.node, deviceID, epoch, now))
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// renew extends the node's lease when that is due. It has ended by itself while no stream was open.
-func (h *Hub) renew(ctx context.Context, now time.Time) error {
-	h.mu.Lock()
-	due := !now.Before(h.renewAt)
-	h.mu.Unlock()
-	if !due {
-		return nil
-	}
-	if err := h.Store.Renew(ctx, h.node, now.Add(nodeLease), now); err != nil {
-		return err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.renewAt = now.Add(renewLease)
-	return nil
-}
-
-func (h *Hub) knows(deviceID string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.devices[deviceID] != nil || h.arriving[deviceID] > 0
-}
-
-// OfferLoop begins the goals whose alarms have called this node.
-func (h *Hub) OfferLoop(rest process.Rest) process.Repetition {
-	return process.Repetition{
-		Once: func(ctx context.Context) (bool, error) { return false, h.Offer(ctx) }, Rest: rest, Next: h.next, Wake: h.wake,
-		Failed: func(ctx context.Context, err error) { h.Log.ErrorContext(ctx, "goals.offers_failed", "error", err) },
-	}
-}
-
-// Offer is one pass of OfferLoop.
-func (h *Hub) Offer(ctx context.Context) error {
-	calls, err := h.Store.Calls(ctx, h.node, h.Now())
-	if err != nil {
-		return err
-	}
-	var begins errgroup.Group
-	begins.SetLimit(maxCalls)
-	for _, c := range calls {
-		h.mu.Lock()
-		s := h.devices[c.DeviceID]
-		h.mu.Unlock()
-		switch {
-		case s == nil || s.Epoch != c.Epoch || s.ctx.Err() != nil || !s.mayBegin.Load():
-		case c.Stop != "":
-			s.stop(c.Stop)
-		default:
-			begins.Go(func() error {
-				defer process.Progress(ctx)
-				return h.begin(ctx, s, c)
-			})
-		}
-	}
-	return begins.Wait()
-}
-
-// begin begins a goal and offers it. After an error it is not known whether it has begun: the device is asked at its next hello.
-func (h *Hub) begin(ctx context.Context, s *stream, c Call) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	offer, err := h.Store.Begin(ctx, h.node, c, newID(), h.Now())
-	switch {
-	case errors.Is(err, ErrConflict):
-		return nil
-	case errors.Is(err, ErrReplaced):
-		s.end(ErrReplaced)
-		return nil
-	case err != nil:
-		s.end(&leaving{after: s.spread(time.Second)})
-		return err
-	}
-	if h.offer(ctx, s, offer, offerSent) {
-		h.Metrics.began(ctx, Stream, offer.Waited, offer.ScheduledFor, offer.CalledAt, h.Now())
-	}
-	return nil
-}
-
-// offer hands an offer to the stream, and reports whether it did.
-func (h *Hub) offer(ctx context.Context, s *stream, offer Offer, outcome string) bool {
-	sent := s.send(offer)
-	if !sent {
-		outcome = offerUnsent
-	}
-	h.Metrics.offer(ctx, outcome)
-	return sent
-}
-
-// Drain ends every stream in order, its device to come back to another process, and then the node. No stream is taken any more.
-func (h *Hub) Drain(ctx context.Context) error {
-	h.mu.Lock()
-	h.draining = true
-	if len(h.open) == 0 {
-		close(h.empty)
-	}
-	for s := range h.open {
-		s.end(&leaving{after: s.spread(comeBack)})
-	}
-	h.mu.Unlock()
-	select {
-	case <-h.empty:
-	case <-ctx.Done(): // the end of the process ends the rest
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	if err := h.Store.Retire(ctx, h.node, h.Now()); err != nil { // its lease ends by itself
-		h.Log.WarnContext(ctx, "goals.node_not_retired", "error", err)
-	}
-	return nil
 }

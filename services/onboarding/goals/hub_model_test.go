@@ -104,7 +104,7 @@ func TestEveryCallOfAHubMayFail(t *testing.T) {
 	}
 }
 
-// run is what the model knows of a run.
+// run is a run as the model knows it.
 type run struct {
 	goal         goals.Goal
 	device       *gadget

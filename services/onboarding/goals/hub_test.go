@@ -181,7 +181,7 @@ func (g *gadget) connects(h *goals.Hub) (*connection, goals.Welcome) {
 	return c, welcome
 }
 
-// called is a goal whose alarm has found the device connected.
+// called is a goal after its alarm has found the device connected.
 func (g *gadget) called() goals.Goal {
 	g.t.Helper()
 	goal := g.bundle.says(g.id, 0)

@@ -378,7 +378,7 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// errDoubt is what a text that is in doubt ends in.
+// errDoubt is the error of a text in doubt.
 var errDoubt = errors.New("it is in doubt")
 
 func TestBusy(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// What became of offers.
+// The outcomes of offers.
 const (
 	offerSent         = "sent"
 	offerRepeated     = "repeated" // the device had never seen the run
@@ -25,7 +25,7 @@ const (
 	waitedBusy       = "busy"    // another goal ran on its device, or a conversation on the phone
 )
 
-// Waited is what a goal waited for after its time, other than us.
+// Waited is the reason that a goal waited after its time, other than us.
 func (g Goal) Waited() string {
 	switch {
 	case g.OfflineTries > 0:
@@ -36,7 +36,7 @@ func (g Goal) Waited() string {
 	return waitedForNothing
 }
 
-// outcome is what the end of a run is counted as: completed, or why it failed.
+// outcome returns the label that the end of a run is counted under: completed, or why it failed.
 func (e End) outcome() string {
 	if e.OK {
 		return string(Completed)
@@ -90,7 +90,7 @@ func ofKind(kind Kind, attrs ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(append(attrs, attribute.String("device", string(kind)))...)
 }
 
-// offer counts what became of an offer.
+// offer counts the outcome of an offer.
 func (m *Metrics) offer(ctx context.Context, outcome string) {
 	if m != nil {
 		m.offers.Add(ctx, 1, ofOffer(outcome))
@@ -125,15 +125,16 @@ func (m *Metrics) began(ctx context.Context, kind Kind, waited string, due, call
 // observeTimeout bounds what a collection waits for the database; scrapers give up after ten seconds.
 const observeTimeout = 2 * time.Second
 
-// Gauges are how the goals of all organisations stand.
+// Gauges returns the figures of the goals of all organisations.
 type Gauges struct {
-	// Lag is how long ago the goal was due that has waited longest for an alarm to begin it; those that wait for their device are not counted.
+	// Lag is the time since the goal was due that has waited longest for an alarm to begin it; those that wait for their device are not
+	// counted.
 	Lag time.Duration
-	// OldestAlarm is how long ago the oldest alarm was written that QStash does not have yet.
+	// OldestAlarm is the time since the oldest alarm was written that QStash does not have yet.
 	OldestAlarm time.Duration
 }
 
-// gauges are what a collection asks the store.
+// gauges reads the figures of one collection.
 type gauges interface {
 	Gauges(ctx context.Context, now time.Time) (Gauges, error)
 }

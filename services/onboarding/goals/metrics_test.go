@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 )
 
-// measured is what was measured of a bundle.
+// measured reads the metrics of a bundle.
 type measured struct {
 	t      *testing.T
 	reader *sdkmetric.ManualReader

@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// burstAhead is how far ahead the next text of a burst may be for the burst to go on: one that waits for the end of quiet hours is no
+// burstAhead bounds the time until the next text of a burst for the burst to go on: one that waits for the end of quiet hours is no
 // reason to wait.
 const burstAhead = 2 * time.Minute
 
@@ -24,7 +24,7 @@ type TextPhone struct {
 	Now     func() time.Time
 }
 
-// phoneStore is what TextPhone reads; postgres implements it.
+// phoneStore reads conversations for a TextPhone.
 type phoneStore interface {
 	// ConversationOf is Conversation of a profile.
 	ConversationOf(ctx context.Context, orgID, profileID string) (conversation.View, error)
@@ -54,7 +54,7 @@ func inBurst(ctx context.Context, store stepStore, v conversation.View, now time
 	return err == nil && due.Now.Before(now.Add(burstAhead)), err
 }
 
-// Text sends the text of a goal, at most once under the goal's own key. Its end says what became of it; an error that this is not known
+// Text sends the text of a goal, at most once under the goal's own key. Its end tells the outcome; an error that this is not known
 // yet, or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, conversation.ErrUnavailable,
 // and what the ports return.
 func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
@@ -93,7 +93,7 @@ func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	return End{Reason: ReasonUndelivered, Detail: fmt.Sprintf("message %s, carrier's code %d", sent.MessageID, sent.Code)}, nil
 }
 
-// settled is the end of a goal whose text may not be sent any more: by what became of it before.
+// settled is the end of a goal whose text may not be sent any more: by its outcome so far.
 func (p *TextPhone) settled(ctx context.Context, g Goal, key, reason string) (End, error) {
 	fate, err := p.Carrier.Fate(ctx, g.OrgID, key)
 	switch {

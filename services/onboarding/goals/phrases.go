@@ -28,8 +28,8 @@ const (
 	fewestLetters = 3  // of one: fewer begin ordinary messages
 )
 
-// Words are what a text begins with that says a goal, in every language at once, as keywords are. The zero value has none; DefaultWords and
-// ParseWords make one, and it never changes.
+// Words are the beginnings of a text that says a goal, in every language at once, as keywords are. The zero value has none; DefaultWords
+// and ParseWords make one, and it never changes.
 type Words struct{ begins [][]string } // folded, the longest first
 
 // leads may stand before goal words: "could you please remind me".
@@ -101,7 +101,7 @@ var (
 	stops   = languages.PhrasesOf("stop")
 )
 
-// problem is what is wrong with a word, as the end of a sentence; empty when nothing is.
+// problem returns the fault of a word, as the end of a sentence; empty when there is none.
 func (w Words) problem(word string, begin []string) string {
 	folded := strings.Join(begin, " ")
 	switch letters := len([]rune(strings.Join(begin, ""))); {
@@ -182,7 +182,7 @@ func wordsOf(message string) (words []string, ends []int) {
 	return words, ends
 }
 
-// undo is what a message asks to take back.
+// undo is the part that a message asks to take back.
 type undo int
 
 const (

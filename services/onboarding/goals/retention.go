@@ -36,7 +36,7 @@ delete from goal_readings where (profile_id, idempotency_key) in (
     order by created_at limit @limit for update skip locked)`
 )
 
-// Forgotten is what one batch has deleted.
+// Forgotten counts the rows that one batch has deleted.
 type Forgotten struct{ Goals, Devices, Readings int64 }
 
 // Forget deletes one batch, of at most limit rows of each kind, of goals that were over before an instant, devices that were deleted, and

@@ -28,6 +28,7 @@ type RPC struct {
 	Hub     *Hub
 	Store   *Store
 	Pause   func(ctx context.Context, orgID string) (conversation.Pause, error) // reads the pause of an organisation
+	Answer  func(err error) error                                               // the table of errors, for a frame that has no status
 	Now     func() time.Time
 }
 
@@ -102,7 +103,7 @@ func wholeSecond(at *timestamppb.Timestamp) error {
 	return request.Time("scheduled_for", at)
 }
 
-// caller is who calls, in the scope of their organisation: what a user may do to a goal is checked against its row.
+// caller returns the caller, in the scope of their organisation: what a user may do to a goal is checked against its row.
 func (s *RPC) caller(ctx context.Context) (context.Context, Caller) {
 	p, _ := rpc.PrincipalFrom(ctx)
 	c := Caller{OrgID: p.OrgID, Actor: string(p.Role) + ":" + p.Subject}

@@ -173,22 +173,22 @@ func (d deviceStream) command(c Command) *onboardingv1.ConnectDeviceResponse {
 		if c.Err == nil {
 			given.Goal = d.goal(c.Goal)
 		} else {
-			given.Reason, given.Message = inWords(c.Err)
+			given.Reason, given.Message = d.inWords(c.Err)
 		}
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Goal{Goal: given}
 	case Reconnect:
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Reconnect{Reconnect: &onboardingv1.DeviceReconnect{AfterMs: c.After.Milliseconds()}}
 	case Refusal:
-		reason, message := inWords(c.Err)
+		reason, message := d.inWords(c.Err)
 		out.Frame = &onboardingv1.ConnectDeviceResponse_Error{Error: &onboardingv1.DeviceError{Reason: reason, Message: message}}
 	}
 	return out
 }
 
-// inWords is an error for a device. One that is not for callers is ours, and may pass.
-func inWords(err error) (reason, message string) {
+// inWords writes an error for a device. One that is not for callers is ours, and may pass.
+func (s *RPC) inWords(err error) (reason, message string) {
 	refusal := (*rpc.Error)(nil)
-	if !errors.As(goalError(err), &refusal) {
+	if !errors.As(s.Answer(goalError(err)), &refusal) {
 		refusal = &rpc.Error{Code: codes.Unavailable, Reason: onboardingv1.Reason_REASON_UNAVAILABLE.String(), Message: "try again"}
 	}
 	return strings.TrimPrefix(refusal.Reason, "REASON_"), refusal.Message

@@ -53,7 +53,7 @@ values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, orgID, b
 	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep, Answer: onboarding.Answer})
 	require.NoError(t, err)
 	onboardingv1.RegisterGoalServiceServer(served, &goals.RPC{
-		Goals: service, Devices: &goals.Devices{Store: rows, Now: b.clock.Now}, Hub: n.hub, Store: rows, Now: b.clock.Now,
+		Goals: service, Devices: &goals.Devices{Store: rows, Now: b.clock.Now}, Hub: n.hub, Store: rows, Answer: onboarding.Answer, Now: b.clock.Now,
 	})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func (n *node) connect(name string) streaming {
 	return s
 }
 
-// ends is how the server ended a stream: with the frame that says why, and the status.
+// ends returns the end of a stream: the frame with its reason, and the status.
 func ends(t *testing.T, s streaming) (*onboardingv1.DeviceError, codes.Code) {
 	t.Helper()
 	var why *onboardingv1.DeviceError

@@ -136,7 +136,7 @@ func (h *Hub) said(s *stream, f Said) error {
 	return context.Cause(s.ctx)
 }
 
-// goal is what was said, for Create. ErrInvalid.
+// goal makes of what was said a goal for Create. ErrInvalid.
 func (s *stream) goal(f Said) (New, error) {
 	n := New{
 		OrgID: s.OrgID, ProfileID: s.ProfileID, DeviceID: s.DeviceID, Said: f.Goal, Source: SourceDevice,

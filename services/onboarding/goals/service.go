@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
-// Route is where QStash takes the alarms of goals: two callbacks of the gateway.
+// Route has the addresses to which QStash delivers the alarms of goals: two callbacks of the gateway.
 var Route = qstash.Route{Path: "/api/goals/execute", FailurePath: "/api/goals/execute/failed", Label: "goal"}
 
 // Limits of one person.
@@ -25,30 +25,30 @@ const (
 )
 
 const (
-	// tolerance is how much before its time an alarm still counts: QStash's clock and ours differ.
+	// tolerance is the time by which an alarm may come early and still counts: QStash's clock and ours differ.
 	tolerance = 2 * time.Second
-	// awaitBegin is how long an alarm waits for the device's node to begin the goal.
+	// awaitBegin is the time that an alarm waits for the device's node to begin the goal.
 	awaitBegin = 5 * time.Second
-	// CallWindow is how long after its alarm a goal may begin: a device that comes back later gets it by the next try.
+	// CallWindow is the time after its alarm in which a goal may begin: a device that comes back later gets it by the next try.
 	CallWindow = 10 * time.Second
-	// MaxBusy is how long a goal waits for its device to be free.
+	// MaxBusy is the time that a goal waits for its device to be free.
 	MaxBusy = time.Hour
 	// lookAgain bounds how long a waiting alarm trusts that it will be notified.
 	lookAgain = time.Second
-	// lookSoon and lookLate are how long a goal waits at least and at most before it is looked again whether a burst is over.
+	// lookSoon and lookLate are the shortest and the longest wait before a goal looks again at a burst.
 	lookSoon, lookLate = 10 * time.Second, 5 * time.Minute
 	// deleteTimeout bounds the withdrawal of an alarm, which changes nothing but a call less.
 	deleteTimeout = 2 * time.Second
 )
 
-// store is where goals are kept. Each method is one guarded statement, or a transaction of its own. postgres.Goals implements it, and the
+// store keeps goals. Each method is one guarded statement, or one transaction. Store implements it, and the
 // crash matrix puts one in its place that fails at the k-th call.
 type store interface { //nolint:interfacebloat // each is one intention
 	// Prepare reads whom and what a new goal is for, and the goal that its key has already; ErrNoOwner, ErrNoDevice.
 	Prepare(ctx context.Context, n New) (Prepared, error)
 	// Insert stores a goal with its alarm; a goal that the key has meanwhile is returned. ErrNoDevice, ErrTooMany.
 	Insert(ctx context.Context, g Goal, a Alarm) (stored Goal, duplicate bool, err error)
-	// Reading and KeepReading are what a model read of a text; the first reading that is kept stays.
+	// Reading and KeepReading have what a model read of a text; the first reading that is kept stays.
 	Reading(ctx context.Context, n New) (json.RawMessage, error)
 	KeepReading(ctx context.Context, n New, reading json.RawMessage, at time.Time) (json.RawMessage, error)
 	// Goal reads a goal of an organisation; of any with an empty one. ErrNoGoal.
@@ -72,7 +72,7 @@ type store interface { //nolint:interfacebloat // each is one intention
 	End(ctx context.Context, e End) (bool, error)
 	// Fail fails a goal that is scheduled, and was not moved since it was read.
 	Fail(ctx context.Context, g Goal, reason, actor string, at time.Time) error
-	// FailedAlarm fails a scheduled goal whose newest alarm is the message that QStash gave up after it had found the device offline.
+	// FailedAlarm fails a scheduled goal if its newest alarm is the message that QStash gave up after it had found the device offline.
 	FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error)
 
 	// Cancel, Reschedule and AskStop change a goal that stands as they demand, and return it as it is now with the message of the alarm that
@@ -81,11 +81,12 @@ type store interface { //nolint:interfacebloat // each is one intention
 	Reschedule(ctx context.Context, g Goal, a Alarm, actor string, at time.Time) (stored Goal, set Alarm, messageID string, err error)
 	AskStop(ctx context.Context, goalID, actor string, at time.Time) (Goal, error)
 
-	// Overdue are scheduled goals whose newest alarm should have brought something, and running ones that should have been heard of or ended.
+	// Overdue lists scheduled goals when their newest alarm should have brought something, and running ones that should have been heard of or
+	// ended.
 	Overdue(ctx context.Context, p Patience, limit int, now time.Time) ([]Overdue, error)
 	// Rearm sets the next alarm of a goal that has not moved.
 	Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error
-	// PutBack is Rearm of a goal whose newest alarm QStash has; of another one it changes nothing. ErrConflict.
+	// PutBack is Rearm of a goal if QStash has its newest alarm; of another one it changes nothing. ErrConflict.
 	PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) error
 }
 
@@ -100,7 +101,7 @@ type reader interface {
 	Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (timeparse.Reading, error)
 }
 
-// Config is what a Service needs.
+// Config configures a Service.
 type Config struct {
 	Store  store
 	Outbox outbox.Rows[Alarm]
@@ -109,9 +110,9 @@ type Config struct {
 	Messages messages
 	Reader   reader // nil reads by the rules alone
 	Phone    phoneRunner
-	// Reach is how far ahead the scheduler's plan takes an alarm; those of later goals wait in the outbox.
+	// Reach bounds the time until an alarm that the scheduler's plan accepts; those of later goals wait in the outbox.
 	Reach time.Duration
-	// RunLease is how long a run may be silent, and RunLimit how long one may take.
+	// RunLease bounds the silence of a run, and RunLimit its length.
 	RunLease, RunLimit time.Duration
 	Disabled           bool // alarms are recorded and not published
 	// Begin starts the span of a publish.
@@ -121,7 +122,7 @@ type Config struct {
 	Now     func() time.Time
 }
 
-// MaxAhead is how far ahead a goal may be: a leap year.
+// MaxAhead bounds the time until a goal: a leap year.
 const MaxAhead = 366 * 24 * time.Hour
 
 // Service creates, moves and ends goals.
@@ -145,7 +146,7 @@ func NewService(cfg Config) *Service {
 	return s
 }
 
-// job is what QStash delivers: the goal's id and nothing else. Its identity is goal-{goal_id}-{generation}.
+// job makes the message that QStash delivers: the goal's id and nothing else. Its identity is goal-{goal_id}-{generation}.
 func job(a Alarm) (qstash.Job, error) {
 	body, err := json.Marshal(struct {
 		GoalID string `json:"goal_id"`

@@ -178,7 +178,7 @@ values ($1, $2, '+1555' || lpad((random() * 9999999)::int::text, 7, '0'), 'Ana',
 	return id
 }
 
-// device is a stream device of the owner, connected to a node of its own.
+// device is a stream device of the owner, connected to a new node.
 func (b *bundle) device() string {
 	b.t.Helper()
 	id := uuid.Must(uuid.NewV7()).String()

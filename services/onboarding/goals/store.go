@@ -46,7 +46,7 @@ func goalAlarms(pool postgres.DB) *outbox.Store[Alarm] {
 // Alarms is the outbox of the goals' alarms.
 func (s *Store) Alarms() *outbox.Store[Alarm] { return s.alarms }
 
-// online is whether the device d can be reached.
+// online asks whether the device d can be reached.
 const online = `(d.deleted_at is null and (d.kind = 'phone' or d.node_id is not null and node_alive(d.node_id, @now)))`
 
 const sqlGoalColumns = `
@@ -189,7 +189,7 @@ const maxTimeline = 500
 const sqlGoalTimeline = `
 select at, from_status, to_status, event, actor, detail from goal_transitions where goal_id = @goal order by id limit @limit`
 
-// Timeline is what happened to a goal, oldest first.
+// Timeline reads what happened to a goal, oldest first.
 func (s *Store) Timeline(ctx context.Context, goalID string) ([]Transition, error) {
 	rows, err := s.pool.Query(ctx, sqlGoalTimeline, postgres.Args{"goal": goalID, "limit": maxTimeline})
 	if err != nil {
@@ -258,7 +258,7 @@ func wordsZone(own, number, usual string) (*time.Location, error) {
 
 const sqlReading = `select reading from goal_readings where profile_id = @profile and idempotency_key = @key`
 
-// Reading is what a model read of a text before; nil when it was not asked.
+// Reading reads what a model read of a text before; nil when it was not asked.
 func (s *Store) Reading(ctx context.Context, n New) (reading json.RawMessage, err error) {
 	err = s.pool.QueryRow(ctx, sqlReading, postgres.Args{"profile": n.ProfileID, "key": n.Key}).Scan(&reading)
 	if errors.Is(err, pgx.ErrNoRows) {

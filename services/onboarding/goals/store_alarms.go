@@ -19,7 +19,7 @@ const sqlNewestAlarm = `
 select coalesce(max(generation), 0), coalesce((array_agg(coalesce(qstash_message_id, '') order by generation desc))[1], '')
 from goal_alarms where goal_id = $1`
 
-// addGoalAlarm writes the next alarm of a goal, whose row the transaction has locked.
+// addGoalAlarm writes the next alarm of a goal; the transaction has locked its row.
 func addGoalAlarm(ctx context.Context, tx pgx.Tx, a *Alarm, at time.Time) error {
 	var before string
 	if err := tx.QueryRow(ctx, sqlNewestAlarm, a.GoalID).Scan(&a.Generation, &before); err != nil {
@@ -223,7 +223,7 @@ func (s *Store) PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) erro
 	})
 }
 
-// goalReach is how many goals one listing of overdue ones reads, as overdueReach.
+// goalReach bounds the goals that one listing of overdue ones reads.
 const goalReach = 10_000
 
 // sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one

@@ -268,7 +268,7 @@ func failAll(ctx context.Context, tx pgx.Tx, deviceID, reason, actor string, at 
 	return failed, nil
 }
 
-// stands is why a goal could not be changed: as it stands, or it is gone.
+// stands returns the reason that a goal could not be changed: its status, or it is gone.
 func stands(ctx context.Context, db postgres.DB, goalID string) (Goal, error) {
 	g, err := oneGoal(ctx, db, `g.id = @goal`, postgres.Args{"goal": goalID})
 	if err != nil {

@@ -183,7 +183,7 @@ func (s *Store) Connect(
 	return c, err
 }
 
-// notConnected is why a device was not given to a stream.
+// notConnected returns the reason that a device was not given to a stream.
 func notConnected(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
 	var overtaken bool
 	if err := tx.QueryRow(ctx, sqlKnowsHello, args).Scan(&overtaken); err != nil {
@@ -263,8 +263,8 @@ func (s *Store) Held(ctx context.Context, nodeID string) (map[string]int64, erro
 	return held, nil
 }
 
-// sqlCalls are the goals whose alarm has called a node, and the runs that a stop was asked for. Two indexes hold these, and nothing else:
-// offset 0 has them read first, and not the devices of the node, of which there are a thousand.
+// sqlCalls lists the goals that an alarm has called a node for, and the runs that a stop was asked for. Two indexes hold these, and
+// nothing else: offset 0 has them read first, and not the devices of the node, of which there are a thousand.
 const sqlCalls = `
 (select distinct on (g.device_id) g.id::text as goal_id, g.device_id::text, d.epoch, '' as stop
 from (select id, device_id, scheduled_for from goals where status = 'scheduled' and called_at >= @window offset 0) g
@@ -277,7 +277,7 @@ from (select id, device_id, run_id from goals where status = 'running' and stop_
 join devices d on d.id = g.device_id
 where d.node_id = @node`
 
-// Calls are what a node is to do for its devices, for each at most one goal to begin or one run to stop.
+// Calls lists the orders to a node, for each device at most one goal to begin or one run to stop.
 func (s *Store) Calls(ctx context.Context, nodeID string, now time.Time) ([]Call, error) {
 	rows, err := s.pool.Query(ctx, sqlCalls, postgres.Args{"node": nodeID, "window": now.Add(-CallWindow)})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // sqlGoalGauges looks for what waits for us among the goals that are due for longest, as many as one listing of overdue ones reads: a
-// crowd of goals whose devices are offline costs a scrape no more than that. What a pause keeps is late on purpose, and does not count.
+// crowd of goals with offline devices costs a scrape no more than that. What a pause keeps is late on purpose, and does not count.
 const sqlGoalGauges = `
 select
     (select min(g.scheduled_for)
@@ -20,7 +20,7 @@ select
     (select min(a.created_at) from goal_alarms a
      where a.published_at is null and a.lease_until <= @now and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
 
-// Gauges are how the goals of all organisations stand that ctx may see.
+// Gauges returns the figures of the goals of all organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
 	var dueAt, writtenAt *time.Time
 	err := s.pool.QueryRow(ctx, sqlGoalGauges, postgres.Args{"now": now, "reach": goalReach}).Scan(&dueAt, &writtenAt)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// streamLife bounds a stream whose context has no end.
+// streamLife bounds a stream when its context has no end.
 const streamLife = time.Hour
 
-// outgoing is how many commands wait for a device. One that lets them pile up is dropped: it loses nothing, for it says at its next hello
-// what it has seen.
+// outgoing bounds the commands that wait for a device. One that lets them pile up is dropped: it loses nothing, for it says at its next
+// hello what it has seen.
 const outgoing = 16
 
 // wire is a stream as gRPC has it. Receive waits for as long as the device is silent; a Send that is not taken fails within seconds.
@@ -108,7 +108,7 @@ func (s *stream) read(w wire) {
 	}
 }
 
-// next waits for a frame. Its error is why the stream ends: io.EOF when the device has closed it.
+// next waits for a frame. Its error is the reason of the end: io.EOF when the device has closed it.
 func (s *stream) next() (Frame, error) {
 	select {
 	case <-s.ctx.Done():
@@ -118,7 +118,7 @@ func (s *stream) next() (Frame, error) {
 	}
 }
 
-// life is how long the stream may last, so that it ends before its token. Streams that were opened together do not end together.
+// life returns the time that the stream may last, so that it ends before its token. Streams that were opened together do not end together.
 func (s *stream) life() time.Duration {
 	end, ok := s.ctx.Deadline()
 	if !ok {

@@ -24,7 +24,8 @@ type Overdue struct {
 	Repeats    int // how many alarms in a row the sweeper has set
 }
 
-// Sweeper finds goals whose alarm was lost, whose device was busy for too long, and runs that nothing is heard of, so that every goal ends.
+// Sweeper finds goals that lost their alarm, or found their device busy for too long, and runs that nothing is heard of, so that every
+// goal ends.
 func (s *Service) Sweeper(policy outbox.Policy) *outbox.Sweeper[Overdue] {
 	patience := Patience{Grace: policy.Grace, Doublings: policy.MaxGenerations - 1, Busy: MaxBusy, Lease: s.RunLease, Limit: s.RunLimit}
 	return &outbox.Sweeper[Overdue]{

@@ -31,7 +31,7 @@ type Texts struct {
 	Now     func() time.Time
 }
 
-// textStore is what Texts reads; postgres implements it.
+// textStore reads conversations for Texts.
 type textStore interface {
 	// Conversation is the person of a phone with their open session or else the newest; without a profile when there is no such person.
 	Conversation(ctx context.Context, orgID, phone string) (conversation.View, error)
@@ -42,7 +42,7 @@ type textStore interface {
 type carrier interface {
 	// Send hands over one message; conversation.ErrUnavailable.
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
-	// Fate is what became of the message of a key; conversation.ErrUnavailable.
+	// Fate reads the status of the message of a key; conversation.ErrUnavailable.
 	Fate(ctx context.Context, orgID, key string) (engagement.Fate, error)
 	// LastSent is the key of the newest message to a person between two instants; empty for none, conversation.ErrUnavailable.
 	LastSent(ctx context.Context, orgID, profileID string, since, until time.Time) (key string, err error)
@@ -149,7 +149,7 @@ func (t *Texts) confirm(ctx context.Context, h heard) error {
 // MessageKey is the key of a goal that a message says.
 func MessageKey(messageID string) string { return "message:" + messageID }
 
-// askedBack is how a refusal is answered, if it is the person's to mend.
+// askedBack returns the answer to a refusal, if it is the person's to mend.
 func askedBack(err error) (key string, params catalog.Params, asks bool) {
 	if far, is := errors.AsType[*TooFarError](err); is {
 		return catalog.GoalTooFar, catalog.Params{Count: max(1, int(far.Limit/(24*time.Hour)))}, true

@@ -127,3 +127,18 @@ func Counted(t *testing.T, reader *sdkmetric.ManualReader, name, key, value stri
 	}
 	return n
 }
+
+// Play has a cause happen to a person in a process with these ports until it succeeds, then once more in a healthy one.
+func (b *Bundle) Play(p *Ports, person people.Profile, causeOf func(people.Profile) func() error) {
+	b.T.Helper()
+	b.Serve(b.Start(p))
+	cause := causeOf(person)
+	for try := 1; cause() != nil; try++ {
+		require.Less(b.T, try, 5)
+	}
+	b.Quiet()
+	b.Serve(b.Start(b.Healthy()))
+	require.NoError(b.T, cause())
+	b.Quiet()
+	require.Zero(b.T, b.Count(`select count(*) from webhook_jobs where status = 'failed'`))
+}

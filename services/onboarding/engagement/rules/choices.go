@@ -18,12 +18,12 @@ const (
 	ChoiceAllGood         // 3: leave me alone
 )
 
-// trigger is what a message with this choice asks for.
+// trigger returns the trigger of a message with this choice.
 func (c Choice) trigger() Trigger {
 	return [...]Trigger{UserMessage, GoodbyeResponse1, GoodbyeResponse2, GoodbyeResponse3}[c]
 }
 
-// ParseChoice reads a choice: a digit, a keycap, one of the words or what the goodbye writes beside the digit, and nothing else in the
+// ParseChoice reads a choice: a digit, a keycap, one of the words or what the goodbye writes next to the digit, and nothing else in the
 // message but spaces, a full stop or an exclamation mark, brackets, quotes and emoji. "11", "+1", "1?", "1 coffee" and "not busy" are
 // none. Whether one is open is Choosable's to say.
 func ParseChoice(message string) Choice {

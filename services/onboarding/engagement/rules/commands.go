@@ -7,7 +7,7 @@ import (
 	"paceline.internal/platform/letters"
 )
 
-// Destination is where a person wants to be written to.
+// Destination is the place that a person wants to be written to.
 type Destination string
 
 // The destinations.
@@ -74,7 +74,7 @@ func ParseDestination(message string) (Destination, bool) {
 	return "", false
 }
 
-// Resolve is where a person is written to, and whether that differs from what they prefer: without a group it is their own
+// Resolve returns the place that a person is written to, and reports whether they prefer another: without a group it is their own
 // phone. It is asked when something is sent, so that the newest preference counts.
 func Resolve(preferred Destination, hasGroup bool) (to Destination, instead bool) {
 	if preferred == Group && hasGroup {

@@ -15,10 +15,10 @@ import (
 	"paceline.internal/platform/hours"
 )
 
-// ErrConfig is what every problem of an engagement file wraps.
+// ErrConfig is wrapped by every problem of an engagement file.
 var ErrConfig = errors.New("engagement file refused")
 
-// TierCount is how many tiers there are.
+// TierCount is the number of tiers.
 const TierCount = 3
 
 // Config is an engagement file. ParseConfig and DefaultConfig make one, and it never changes.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Response is what a goodbye was answered with, as the audit row names it.
+// Response is the answer to a goodbye, as the audit row names it.
 type Response string
 
 // The responses.
@@ -16,7 +16,7 @@ const (
 	ResponseTimeout  Response = "timeout"
 )
 
-// UnpromptedAfterDays is how long a person has been dormant whose return counts as unprompted.
+// UnpromptedAfterDays is the number of dormant days after which a return counts as unprompted.
 const UnpromptedAfterDays = 3
 
 // Audit is the row of a transition.
@@ -192,7 +192,7 @@ func (l Limits) choose(p Person, s Situation, e Event) (Move, error) {
 	return m, nil
 }
 
-// Answer is what a message does: the moves in their order, to be written together, and the choice that it made, if any. Choice 1
+// Answer is the effect of a message: the moves in their order, to be written together, and the choice that it made, if any. Choice 1
 // goes through help_flow to active at once. A choice where none is open is an ordinary message.
 func (l Limits) Answer(p Person, s Situation, choice Choice, at, now time.Time) ([]Move, Choice, error) {
 	e := Event{Trigger: choice.trigger(), At: at, Now: now}
@@ -269,7 +269,7 @@ func responseOf(t Trigger) Response {
 	return ""
 }
 
-// whole is how many units have passed, rounded down; a message that is older than what it is compared with makes none.
+// whole counts the units that have passed, rounded down; a message that is older than what it is compared with makes none.
 func whole(passed, unit time.Duration) int { return max(0, int(passed/unit)) }
 
 func orNil(t time.Time) *time.Time {

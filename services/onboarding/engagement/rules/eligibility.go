@@ -6,7 +6,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Skip is why a person is not written to, as runs count it; empty for none.
+// Skip is the reason that a person is not written to, as runs count it; empty for none.
 type Skip string
 
 // The reasons, in the order in which they are looked for.
@@ -33,7 +33,7 @@ func Skips() []Skip {
 	}
 }
 
-// Candidate is what decides whether a person is considered. Whether something is sent is decided again by the claim of Send.
+// Candidate has the facts that decide whether a person is considered. Whether something is sent is decided again by the claim of Send.
 type Candidate struct {
 	NoSender, OptedOut, Held, RemindersOff, TipsOff bool
 	// Session is the status of the newest session, and Mode its mode; empty when there never was one.
@@ -66,7 +66,7 @@ func (c Candidate) Eligible(kind MessageType) Skip {
 	return ""
 }
 
-// Review is what a weekly review tells.
+// Review has the figures of a weekly review.
 type Review struct {
 	Count      int  // of the actions in the seven days before the nominal instant
 	Celebrates bool // zero of something is not celebrated

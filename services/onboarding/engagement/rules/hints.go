@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Hint is what may be appended to the host application's reply, never a message of its own; empty for none.
+// Hint may be appended to the host application's reply, and is never a separate message; empty for none.
 type Hint string
 
 // The hints.
@@ -14,10 +14,10 @@ const (
 	HintBudget   Hint = "budget_suggestion"
 )
 
-// budgetAfter is how many expenses in one category of a month suggest a budget for it.
+// budgetAfter is the number of expenses in one category of a month that suggest a budget for it.
 const budgetAfter = 3
 
-// Shown is what a hint depends on, after the action was counted.
+// Shown has the facts that a hint depends on, after the action was counted.
 type Shown struct {
 	Expenses   int // of the person, ever
 	InCategory int // of them in the category of the action, in its month
@@ -39,7 +39,7 @@ func HintFor(a Action, s Shown) Hint {
 	return ""
 }
 
-// Greeting is how a first message is answered; empty for not at all.
+// Greeting is the answer to a first message; empty for not at all.
 type Greeting string
 
 // The greetings.
@@ -51,7 +51,7 @@ const (
 // Confident is from which confidence on a recognised expense is one.
 const Confident = 0.5
 
-// FirstMessage is how a person's message is answered, given what was recognised in it (nil is nothing). Only the first is, and none
+// FirstMessage returns the answer to a person's message, given what was recognised in it (nil is nothing). Only the first is, and none
 // while an onboarding session is open: the flow greets.
 func FirstMessage(first, onboardingOpen bool, recognised *Expense) Greeting {
 	switch {

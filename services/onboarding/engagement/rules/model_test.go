@@ -46,7 +46,7 @@ func table() map[rules.State]map[rules.Trigger]rules.State {
 	}
 }
 
-// play is a person beside their model.
+// play is a person and their model.
 type play struct {
 	now     time.Time
 	p       rules.Person
@@ -65,7 +65,7 @@ func (w *play) situation() rules.Situation {
 	return rules.Situation{Newest: w.past, GoodbyeUnsent: w.m.goodbye == "queued", GoodbyeEnded: w.m.goodbye == "ended"}
 }
 
-// apply is what the store does.
+// apply does what the store does.
 func (w *play) apply(moves ...rules.Move) {
 	for _, m := range moves {
 		if m.Audit != nil {
@@ -163,7 +163,7 @@ func (w *play) run(t require.TestingT, trigger rules.Trigger) {
 	}
 }
 
-// settle is what becomes of the goodbye at Twilio. A goodbye that is withdrawn is not claimed any more.
+// settle ends the goodbye as Twilio may. A goodbye that is withdrawn is not claimed any more.
 func (w *play) settle(t require.TestingT, outcome string) {
 	switch {
 	case outcome == "flying" && w.m.goodbye == "queued" && w.m.state == rules.GoodbyeSent:

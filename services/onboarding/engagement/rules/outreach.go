@@ -7,7 +7,7 @@ import (
 	"paceline.internal/platform/hours"
 )
 
-// MessageType is what outreach is about.
+// MessageType is a type of outreach.
 type MessageType string
 
 // The types.
@@ -63,8 +63,8 @@ func (o Outreach) Key(profileID string) string {
 	return profileID + ":" + event + ":" + when
 }
 
-// Expires is when it is no use any more: a goodbye and a reminder after 7 days, a weekly review at the end of the Tuesday after a
-// Monday's run by the clock of the person, the others after 48 hours.
+// Expires returns the instant at which it is of no use any more: a goodbye and a reminder after 7 days, a weekly review at the end of the
+// Tuesday after a Monday's run by the clock of the person, the others after 48 hours.
 func (o Outreach) Expires() time.Time {
 	switch o.Type {
 	case Goodbye, Reminder:
@@ -97,7 +97,7 @@ func Daytime(now time.Time, zones ...*time.Location) time.Time {
 	return hours.Quiet{Window: window, Zone: zone}.Next(now)
 }
 
-// WeeklyCap is how many messages that Nudges a person gets on any seven days of their calendar.
+// WeeklyCap bounds the messages of Nudges that a person gets on any seven days of their calendar.
 const WeeklyCap = 2
 
 // Capped says whether it may be sent at an instant, given when others that Nudges were sent to the person: at most one on a day of

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Progress is how far a person is, as profiles.onboarding_tier_progress holds it:
+// Progress is the progress of a person, as profiles.onboarding_tier_progress holds it:
 // {"tier1": {"add_expense": true, "completed_at": "..."}, "tier2": {}, "tier3": {}, "epoch": 1}. The zero value is no progress.
 type Progress struct {
 	Tier1 TierProgress `json:"tier1"`
 	Tier2 TierProgress `json:"tier2"`
 	Tier3 TierProgress `json:"tier3"`
-	// Epoch is how often the progress was reset. What is completed again is celebrated again.
+	// Epoch counts the resets of the progress. What is completed again is celebrated again.
 	Epoch int `json:"epoch,omitempty"`
 }
 
@@ -27,7 +27,7 @@ type TierProgress struct {
 
 const completedAt = "completed_at"
 
-// MarshalJSON writes the actions beside completed_at.
+// MarshalJSON writes the actions next to completed_at.
 func (t TierProgress) MarshalJSON() ([]byte, error) {
 	flat := map[string]any{}
 	for action, done := range t.Done {
@@ -87,7 +87,7 @@ func (p *Progress) Highest() int {
 // Reset is the progress of a person who begins again: none, in a new epoch.
 func (p *Progress) Reset() Progress { return Progress{Epoch: p.Epoch + 1} }
 
-// Source is how an action was asked for.
+// Source is the channel of an action.
 type Source string
 
 // The sources.
@@ -103,7 +103,7 @@ func Sources() []Source { return []Source{SourceNLP, SourceCommand, SourceWeb} }
 // AddExpense is the action that a first message, the magic moment and the hints are about.
 const AddExpense = "add_expense"
 
-// Action is what a person did in the host application.
+// Action is one act of a person in the host application.
 type Action struct {
 	Name       string
 	OccurredAt time.Time
@@ -121,7 +121,7 @@ const (
 // Silenced reports whether an action is counted and nothing is told of it.
 func (a Action) Silenced(now time.Time) bool { return a.Silent || now.Sub(a.OccurredAt) > silentAt }
 
-// ErrAction is what every problem of an action wraps.
+// ErrAction is wrapped by every problem of an action.
 var ErrAction = errors.New("action refused")
 
 // Check reports every problem of an action at once, each naming the field and what is allowed.
@@ -157,7 +157,7 @@ type Completion struct {
 	DaysSinceSignup int
 }
 
-// Recorded is what an action changes.
+// Recorded is the effect of an action.
 type Recorded struct {
 	Progress  Progress
 	Changed   bool // else nothing is to be written

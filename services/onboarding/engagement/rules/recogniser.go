@@ -42,10 +42,10 @@ func RecogniseExpense(message string) *Expense {
 	return found
 }
 
-// clauses are parted by a mark and a space, so that amounts stay whole.
+// clauses are separated by a mark and a space, so that amounts stay whole.
 var clauses = regexp.MustCompile(`[,;.!]\s+`)
 
-// reading is what was read of a clause so far.
+// reading is the state of reading a clause.
 type reading struct {
 	numbers   int
 	cents     int64
@@ -167,7 +167,7 @@ func categoryOf(word string) string {
 	return ""
 }
 
-// centsOf reads 50, 12.50, 12,5, 1.234,56 and 1,234.56. Three digits after a mark are thousands. 0 is what cannot be read, and more
+// centsOf reads 50, 12.50, 12,5, 1.234,56 and 1,234.56. Three digits after a mark are thousands. 0 stands for what cannot be read, and more
 // than a hundred million.
 func centsOf(number string) int64 {
 	whole, cents := number, "00"

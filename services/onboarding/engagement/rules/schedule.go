@@ -8,7 +8,7 @@ import (
 	"paceline.internal/platform/hours"
 )
 
-// Job is what runs by the calendar.
+// Job is a job of the calendar.
 type Job string
 
 // The jobs.
@@ -26,7 +26,7 @@ const (
 	CatchUpWeekly = 48 * time.Hour
 )
 
-// Calendar is when the jobs run, in UTC.
+// Calendar has the times of the jobs, in UTC.
 type Calendar struct {
 	DailyAt  hours.TimeOfDay
 	WeeklyOn time.Weekday
@@ -40,7 +40,7 @@ type Period struct {
 	Nominal time.Time
 }
 
-// Newest is the newest period whose nominal instant is not after now.
+// Newest returns the newest period that has begun by now.
 func (c Calendar) Newest(job Job, now time.Time) Period {
 	at, step := c.DailyAt, 1
 	day := midnight(now.UTC(), 0)
@@ -55,7 +55,7 @@ func (c Calendar) Newest(job Job, now time.Time) Period {
 	return period(job, nominal)
 }
 
-// Due is what there is to do of a job at now, when its newest period that is recorded has this name, or it has none (""): the
+// Due returns the work of a job at now, when its newest period that is recorded has this name, or it has none (""): the
 // period to run, if any, and those to record as superseded, the oldest first. Only the newest runs, and only while it can be caught
 // up. A job without a record begins now and has missed nothing.
 func (c Calendar) Due(job Job, recorded string, now time.Time) (run *Period, superseded []Period) {
@@ -106,7 +106,7 @@ func isoWeek(at time.Time) string {
 // monday is the first midnight of the ISO week that a date is in.
 func monday(at time.Time) time.Time { return midnight(at, -weekday(at.Weekday())) }
 
-// weekday is how many days after Monday a day is.
+// weekday counts the days from Monday to a day.
 func weekday(d time.Weekday) int { return (int(d) + 6) % 7 }
 
 // midnight is the first instant of the day of at, by its clock, or of the one so many days later.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// State is where a person stands.
+// State is the state of a person.
 type State string
 
 // The states.
@@ -27,7 +27,7 @@ const (
 // States lists them all.
 func States() []State { return []State{Active, GoodbyeSent, HelpFlow, RemindLater, Dormant} }
 
-// Trigger is what moves a person, as the audit rows record it.
+// Trigger is the cause of a move, as the audit rows record it.
 type Trigger string
 
 // The triggers. The first four come from the person, the others from a run.
@@ -119,10 +119,10 @@ type Limits struct {
 type Person struct {
 	State          State
 	LastActivityAt time.Time
-	// GoodbyeSentAt is when the goodbye was decided. It is set in state goodbye_sent, and in state active while the choices of
+	// GoodbyeSentAt is the time at which the goodbye was decided. It is set in state goodbye_sent, and in state active while the choices of
 	// a goodbye are open that crossed with a message.
 	GoodbyeSentAt time.Time
-	// GoodbyeExpiresAt is when the choices end: null until Twilio has accepted the goodbye.
+	// GoodbyeExpiresAt is the end of the choices: null until Twilio has accepted the goodbye.
 	GoodbyeExpiresAt time.Time
 	RemindAt         time.Time // set in state remind_later only
 }
@@ -143,7 +143,7 @@ type Past struct {
 	GoodbyeExpiresAt time.Time // before it
 }
 
-// Situation is what else is known of the person when a trigger is judged.
+// Situation has the further facts that judge a trigger.
 type Situation struct {
 	Newest  Past
 	OpenJob bool // a webhook job with this phone as its subject is open, besides the one that asks
@@ -156,10 +156,10 @@ type Situation struct {
 // Event is a trigger.
 type Event struct {
 	Trigger Trigger
-	// At is what the trigger is judged by: when a message reached us, or the carrier if it came to us late, when an action
+	// At is the time by which the trigger is judged: when a message reached us, or the carrier if it came to us late, when an action
 	// occurred, or the nominal instant of a run.
 	At time.Time
-	// Now is when it is decided. GoodbyeSentAt is this instant.
+	// Now is the time of the decision. GoodbyeSentAt is this instant.
 	Now time.Time
 }
 

@@ -29,7 +29,7 @@ func corpus(t testing.TB, file string) (all []saying) {
 	return all
 }
 
-// meant is what a message is, as the corpus writes it.
+// meant is the meaning of a message, as the corpus writes it.
 func meant(message string) string {
 	var all []string
 	if choice := rules.ParseChoice(message); choice != rules.NoChoice {

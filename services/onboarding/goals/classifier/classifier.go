@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// Timeout is how long a model may take: a person waits for the answer.
+	// Timeout bounds the answer of a model: a person waits for the answer.
 	Timeout = 5 * time.Second
 	// maxAnswer bounds what is read of an answer, in bytes; a right one has less than 1 KiB.
 	maxAnswer = 64 << 10
@@ -45,12 +45,12 @@ type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("classifier: status %d", e.Status) }
 
-// Config is what a Client needs. The variables of the environment have the same names.
+// Config configures a Client. The variables of the environment have the same names.
 type Config struct {
 	URL    string // such as https://api.openai.com/v1
 	Model  string
 	APIKey string
-	Orgs   []string // the organisations whose goals may leave
+	Orgs   []string // the organisations that let their goals leave
 	// Timeout is for tests; 0 is 5 s.
 	Timeout time.Duration
 }
@@ -156,7 +156,7 @@ func bare(text string) []string {
 	return words
 }
 
-// answer is what the model is asked for.
+// answer is the answer that the model is asked for.
 type answer struct {
 	Kind   string `json:"kind"`
 	Year   *int   `json:"year"`

@@ -83,8 +83,8 @@ func shows(zone *time.Location, wall, from, to time.Time) bool {
 	return false
 }
 
-// Whatever is said, in whatever order: the goal has no word that was not said, an instant is to come and in whole seconds, and only an instant
-// loses words.
+// Whatever is said, in whatever order: the goal has no word that was not said, an instant is to come and in whole seconds, and only an
+// instant loses words.
 func TestS3_02_AGoalHasOnlyWordsThatWereSaid(t *testing.T) {
 	t.Parallel()
 	var texts []string

@@ -1,4 +1,4 @@
-package onboarding_test
+package engagement_test
 
 import (
 	"sync"
@@ -38,7 +38,7 @@ func (b *bundle) away() people.Profile {
 	return p
 }
 
-// got is what reached a person's phone but for the welcome.
+// got lists what reached a person's phone but for the welcome.
 func (b *bundle) got(p people.Profile) []string {
 	b.T.Helper()
 	welcome, err := catalog.DefaultEngagement().Render(p.Locale, catalog.Welcome, p.FirstName, catalog.Params{})

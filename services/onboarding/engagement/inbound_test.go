@@ -1,4 +1,4 @@
-package onboarding_test
+package engagement_test
 
 import (
 	"context"
@@ -548,20 +548,15 @@ func (s asking) play(b *bundle, p *onboardingtest.Ports) {
 	b.T.Helper()
 	b.Serve(b.Start(b.Healthy()))
 	person := s.begin(b)
-	b.Serve(b.Start(p))
-	cause := s.cause(b, person)
-	for try := 1; cause() != nil; try++ {
-		require.Less(b.T, try, 5)
-	}
-	b.Quiet()
-	b.Serve(b.Start(b.Healthy()))
-	require.NoError(b.T, cause())
-	b.Quiet()
+	b.Play(p, person, func(p people.Profile) func() error { return s.cause(b, p) })
 	s.want(b, person)
-	require.Zero(b.T, b.Count(`select count(*) from webhook_jobs where status = 'failed'`))
 }
 
-// oneShort is a person with one action to go until tier 1, whose goodbye waits.
+func writes(body string) func(b *bundle, p people.Profile) func() error {
+	return func(b *bundle, p people.Profile) func() error { return b.Posts(p, body) }
+}
+
+// oneShort is a person with one action to go until tier 1, and a goodbye that waits.
 func oneShort(b *bundle) people.Profile {
 	p := b.Known()
 	for _, action := range []string{"edit_category", "delete_expense", "add_category"} {

@@ -1,4 +1,4 @@
-package onboarding_test
+package engagement_test
 
 import (
 	"encoding/json"

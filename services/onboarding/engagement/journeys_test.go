@@ -1,4 +1,4 @@
-package onboarding_test
+package engagement_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/people"
 )
 
-// journey is what a person does on the days after their first message, and where it leads them in thirty.
+// journey is the acts of a person on the days after their first message, and their state after thirty.
 type journey struct {
 	name  string
 	does  map[int]func(b *bundle, p people.Profile)

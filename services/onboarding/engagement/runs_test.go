@@ -1,4 +1,4 @@
-package onboarding_test
+package engagement_test
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (b *bundle) runsOf(job rules.Job) []string {
 	return onboardingtest.List[string](b.Bundle, `select period || ' ' || status from engagement_runs where job = $1 order by period`, string(job))
 }
 
-// runsToday has a person whose jobs have run today already, so that the next runs are tomorrow's.
+// runsToday is an organisation with runs of today, so that the next runs are tomorrow's.
 func runsToday(t *testing.T) *bundle {
 	t.Helper()
 	b := setup(t)

@@ -1,4 +1,4 @@
-package onboarding_test
+package goals_test
 
 import (
 	"strings"
@@ -15,8 +15,16 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
+// service is the whole service, with the helpers of the tests of what people say by text.
+type service struct{ *onboardingtest.Bundle }
+
+func serve(t *testing.T) *service {
+	t.Helper()
+	return &service{onboardingtest.New(t)}
+}
+
 // nowIs is a goal as it stands, in one line.
-func (b *bundle) nowIs(g goals.Goal) string {
+func (b *service) nowIs(g goals.Goal) string {
 	b.T.Helper()
 	v, err := b.Store.Goals().Goal(b.T.Context(), onboardingtest.OrgID, g.ID, b.Clock.Now())
 	require.NoError(b.T, err)
@@ -24,14 +32,14 @@ func (b *bundle) nowIs(g goals.Goal) string {
 }
 
 // comes lets the clock jump to when a goal is due, and everything be done then.
-func (b *bundle) comes(g goals.Goal) {
+func (b *service) comes(g goals.Goal) {
 	b.T.Helper()
 	b.Clock.Advance(g.ScheduledFor.Sub(b.Clock.Now()))
 	b.Work()
 }
 
 // texted are the texts that a person got.
-func (b *bundle) texted(p people.Profile) []string {
+func (b *service) texted(p people.Profile) []string {
 	b.T.Helper()
 	texts := []string{}
 	for _, sent := range b.Messaging.Taken(p.Phone) {
@@ -43,7 +51,7 @@ func (b *bundle) texted(p people.Profile) []string {
 func TestGoalsByText(t *testing.T) {
 	t.Parallel()
 
-	onboardingtest.Subtest(t, "IsScheduledAndTextedOnceAtNineOfTheirClock", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "IsScheduledAndTextedOnceAtNineOfTheirClock", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		require.Equal(t, []any{goals.Scheduled, "call John", goals.SourceText, goals.Phone}, []any{g.Status, g.Goal, g.Source, g.Kind})
 		require.Equal(t, time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
@@ -61,7 +69,7 @@ func TestGoalsByText(t *testing.T) {
 		require.Equal(t, 1, b.Count(`select count(*) from user_engagement_states where profile_id = $1`, p.ID), "it is activity")
 	})
 
-	onboardingtest.Subtest(t, "IsInTheLanguageOfThePerson", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "IsInTheLanguageOfThePerson", serve, func(t *testing.T, b *service) {
 		p := b.Speaker("pt-BR")
 		b.Reply(p, "Lembre-me de ligar pro João amanhã às 9h")
 		g := b.SaidGoal(p)
@@ -73,7 +81,7 @@ func TestGoalsByText(t *testing.T) {
 		require.Equal(t, b.Says(p, catalog.GoalAskWhen, catalog.Params{}), b.texted(p)[2])
 	})
 
-	onboardingtest.Subtest(t, "CountsFromWhenItReachedUs", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "CountsFromWhenItReachedUs", serve, func(t *testing.T, b *service) {
 		p, said := american(b), b.Clock.Now()
 		b.Unrecorded(p, "remind me to call John in 20 minutes")
 		b.Clock.Advance(5 * time.Minute)
@@ -81,7 +89,7 @@ func TestGoalsByText(t *testing.T) {
 		require.Equal(t, said.Add(20*time.Minute), b.SaidGoal(p).ScheduledFor.UTC())
 	})
 
-	onboardingtest.Subtest(t, "OfAPersonWhoHasStoppedIsNotTexted", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfAPersonWhoHasStoppedIsNotTexted", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Clock.Advance(time.Hour)
 		b.Reply(p, "STOP")
@@ -90,7 +98,7 @@ func TestGoalsByText(t *testing.T) {
 		require.Equal(t, "failed opted_out", b.nowIs(g))
 	})
 
-	onboardingtest.Subtest(t, "OfAPersonWhoIsHeldIsNotTexted", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfAPersonWhoIsHeldIsNotTexted", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Hold(p)
 		b.Reply(p, "remind me to call Mary tomorrow at 10am") // without an answer
@@ -100,14 +108,14 @@ func TestGoalsByText(t *testing.T) {
 		require.Len(t, b.GoalsOf(p), 2)
 	})
 
-	onboardingtest.Subtest(t, "IsNoReminderThatCanBeSwitchedOff", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "IsNoReminderThatCanBeSwitchedOff", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Reply(p, "stop reminders")
 		b.comes(g)
 		require.Equal(t, "Reminder: call John", b.texted(p)[2])
 	})
 
-	onboardingtest.Subtest(t, "IsNoOrdinaryReplyInAnInterview", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "IsNoOrdinaryReplyInAnInterview", serve, func(t *testing.T, b *service) {
 		p, r := b.Finished()
 		b.Unmute()
 		b.Reply(p, "yes")
@@ -116,7 +124,7 @@ func TestGoalsByText(t *testing.T) {
 		require.Len(t, b.GoalsOf(p), 1)
 	})
 
-	onboardingtest.Subtest(t, "IsTakenInAnOpenSessionWhichGoesOnWaiting", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "IsTakenInAnOpenSessionWhichGoesOnWaiting", serve, func(t *testing.T, b *service) {
 		p, r := b.Activated()
 		b.Reply(p, onboardingtest.JohnAtNine)
 		b.At(r.ID, session.AwaitingOpeningResponse, "")
@@ -130,7 +138,7 @@ func TestGoalsByText(t *testing.T) {
 	})
 
 	for _, later := range []string{"remind me tomorrow", "me lembra amanhã", "remind me tomorrow at 9am", "lembre-me mais tarde"} {
-		onboardingtest.Subtest(t, "WithoutAnythingToDoIsALaterAtTheOpening/"+later, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, "WithoutAnythingToDoIsALaterAtTheOpening/"+later, serve, func(t *testing.T, b *service) {
 			p, r := b.Activated()
 			b.Reply(p, later)
 			require.True(t, b.Session(r.ID).Paused)
@@ -138,7 +146,7 @@ func TestGoalsByText(t *testing.T) {
 		})
 	}
 
-	onboardingtest.Subtest(t, "IsConfirmedAfterTheBurstInWhichItWasSaid", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "IsConfirmedAfterTheBurstInWhichItWasSaid", serve, func(t *testing.T, b *service) {
 		p, r := b.InBurst(2)
 		b.Reply(p, "me lembra amanhã às 8h de tomar remédio")
 		require.Len(t, b.GoalsOf(p), 1, "at once")
@@ -154,7 +162,7 @@ func TestGoalsByText(t *testing.T) {
 		require.Len(t, b.GoalsOf(p), 1)
 	})
 
-	onboardingtest.Subtest(t, "SaysNothingOfItInALog", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "SaysNothingOfItInALog", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded("remind me in 20 minutes that " + onboardingtest.SecretWords) // which the test's end looks for
 		b.Messaging.Script(messagingtest.First(messagingtest.Reject))
 		b.comes(g)
@@ -176,7 +184,7 @@ func TestGoalsByTextAreAskedBack(t *testing.T) {
 		{name: "PastTime", message: "remind me to call John on November 3, 2026 at 9am", key: catalog.GoalPast},
 		{name: "TooFarAhead", message: "remind me to call John in 400 days", key: catalog.GoalTooFar, params: catalog.Params{Count: 366}},
 	} {
-		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, tt.name, serve, func(t *testing.T, b *service) {
 			p := american(b)
 			b.Reply(p, tt.message)
 			require.Equal(t, []string{b.Says(p, tt.key, tt.params)}, b.texted(p))
@@ -186,7 +194,7 @@ func TestGoalsByTextAreAskedBack(t *testing.T) {
 		})
 	}
 
-	onboardingtest.Subtest(t, "TooManyOfADay", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "TooManyOfADay", serve, func(t *testing.T, b *service) {
 		p := american(b)
 		for range goals.MaxTextDaily {
 			b.Reply(p, onboardingtest.JohnAtNine)
@@ -200,11 +208,11 @@ func TestGoalsByTextAreAskedBack(t *testing.T) {
 
 func TestUndoByText(t *testing.T) {
 	t.Parallel()
-	cancelled := func(b *bundle, p people.Profile, of string) string {
+	cancelled := func(b *service, p people.Profile, of string) string {
 		return b.Says(p, catalog.GoalCancelled, catalog.Params{Goal: of})
 	}
 
-	onboardingtest.Subtest(t, "InTime", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "InTime", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Clock.Advance(time.Hour)
 		b.Reply(p, "Undo!")
@@ -214,7 +222,7 @@ func TestUndoByText(t *testing.T) {
 		require.Len(t, b.texted(p), 2)
 	})
 
-	onboardingtest.Subtest(t, "TheNewestFirst", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "TheNewestFirst", serve, func(t *testing.T, b *service) {
 		p, john := b.Reminded(onboardingtest.JohnAtNine)
 		b.Reply(p, "remind me to call Mary tomorrow at 10am")
 		mary := b.SaidGoal(p)
@@ -225,7 +233,7 @@ func TestUndoByText(t *testing.T) {
 		require.Equal(t, []string{cancelled(b, p, "call Mary"), cancelled(b, p, "call John")}, b.texted(p)[2:])
 	})
 
-	onboardingtest.Subtest(t, "OfOneThatWasSentSaysSo", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfOneThatWasSentSaysSo", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded("remind me in 20 minutes to call John")
 		b.comes(g)
 		b.Reply(p, "undo")
@@ -237,7 +245,7 @@ func TestUndoByText(t *testing.T) {
 		"cancel that": "en", "Cancel it!": "en", "undo that": "en", "nevermind, cancel": "en", "never mind the reminder": "en",
 		"cancela isso": "pt-BR", "desfaz isso": "pt-BR", "esquece o lembrete": "pt-BR", "cancela o lembrete": "pt-BR",
 	} {
-		onboardingtest.Subtest(t, "ByAnswering/"+words, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, "ByAnswering/"+words, serve, func(t *testing.T, b *service) {
 			p := b.Speaker(locale)
 			b.Reply(p, onboardingtest.JohnAtNine)
 			g := b.SaidGoal(p)
@@ -251,7 +259,7 @@ func TestUndoByText(t *testing.T) {
 		})
 	}
 
-	onboardingtest.Subtest(t, "ByAPronounOfSomethingElseIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "ByAPronounOfSomethingElseIsAnOrdinaryMessage", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Clock.Advance(time.Minute)
 		r := b.Activate(p)
@@ -261,7 +269,7 @@ func TestUndoByText(t *testing.T) {
 		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	onboardingtest.Subtest(t, "AgainInAnOpenSessionGetsAnAnswer", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "AgainInAnOpenSessionGetsAnAnswer", serve, func(t *testing.T, b *service) {
 		p, r := b.Activated()
 		b.Clock.Advance(time.Minute)
 		b.Reply(p, onboardingtest.JohnAtNine)
@@ -273,13 +281,13 @@ func TestUndoByText(t *testing.T) {
 		require.Equal(t, []string{cancelled(b, p, "call John"), b.Says(p, catalog.GoalNothing, catalog.Params{})}, b.texted(p)[2:])
 	})
 
-	onboardingtest.Subtest(t, "OfNothingIsAnOrdinaryMessage", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfNothingIsAnOrdinaryMessage", serve, func(t *testing.T, b *service) {
 		p, r := b.Activated()
 		b.Reply(p, "undo")
 		b.At(r.ID, session.AwaitingExplanationResponse, "")
 	})
 
-	onboardingtest.Subtest(t, "AfterADayUndoesNothing", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "AfterADayUndoesNothing", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded("remind me to call John in 5 days")
 		b.Clock.Advance(25 * time.Hour)
 		b.Reply(p, "undo")
@@ -289,13 +297,13 @@ func TestUndoByText(t *testing.T) {
 		require.Equal(t, "cancelled", b.nowIs(g))
 	})
 
-	onboardingtest.Subtest(t, "ByNameOfNothingSaysSo", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "ByNameOfNothingSaysSo", serve, func(t *testing.T, b *service) {
 		p := american(b)
 		b.Reply(p, "cancel reminder")
 		require.Equal(t, []string{b.Says(p, catalog.GoalNone, catalog.Params{})}, b.texted(p))
 	})
 
-	onboardingtest.Subtest(t, "CountsInASessionThatWasOpenedSince", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "CountsInASessionThatWasOpenedSince", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		r := b.Activate(p)
 		b.Reply(p, "undo")
@@ -303,7 +311,7 @@ func TestUndoByText(t *testing.T) {
 		require.Equal(t, "cancelled", b.nowIs(g))
 	})
 
-	onboardingtest.Subtest(t, "OfAGoalThatWasNotSaidByTextIsNone", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfAGoalThatWasNotSaidByTextIsNone", serve, func(t *testing.T, b *service) {
 		p := american(b)
 		g, _, err := b.Current().Goals.Create(t.Context(), goals.New{
 			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "call John", At: b.Clock.Now().Add(time.Hour), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
@@ -332,7 +340,7 @@ func TestMoveByText(t *testing.T) {
 		{name: "Portuguese", first: atNinePt, answer: "muda para as 10h", day: 21, hour: 10},
 		{name: "PortugueseOnAnotherDay", first: atNinePt, answer: "na verdade, segunda às 8h", day: 23, hour: 8},
 	} {
-		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, tt.name, serve, func(t *testing.T, b *service) {
 			p := b.Speaker(map[bool]string{true: "pt-BR", false: "en"}[tt.first == atNinePt])
 			b.Reply(p, tt.first)
 			b.Clock.Advance(time.Minute)
@@ -352,7 +360,7 @@ func TestMoveByText(t *testing.T) {
 	}
 
 	for _, answer := range []string{"make it friday", "make it 9;30", "muda para sexta", "make it 6am today"} {
-		onboardingtest.Subtest(t, "IsAskedBack/"+answer, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, "IsAskedBack/"+answer, serve, func(t *testing.T, b *service) {
 			p, g := b.Reminded(atNine)
 			b.Clock.Advance(time.Minute)
 			b.Reply(p, answer)
@@ -365,7 +373,7 @@ func TestMoveByText(t *testing.T) {
 	}
 
 	for _, answer := range []string{"actually I like it", "make it stop", "no thanks", "make it a good one", "actually we are 10 people", "tomorrow at 10am"} {
-		onboardingtest.Subtest(t, "IsNoMove/"+answer, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, "IsNoMove/"+answer, serve, func(t *testing.T, b *service) {
 			p, g := b.Reminded(atNine)
 			b.Clock.Advance(time.Minute)
 			b.Reply(p, answer)
@@ -374,7 +382,7 @@ func TestMoveByText(t *testing.T) {
 		})
 	}
 
-	onboardingtest.Subtest(t, "OnlyInAnswerToTheConfirmation", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OnlyInAnswerToTheConfirmation", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(atNine)
 		b.Clock.Advance(25 * time.Hour)
 		b.Reply(p, "make it 10")
@@ -388,7 +396,7 @@ func TestTextOfAGoal(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		outcome messagingtest.Outcome
-		resolve func(b *bundle, g goals.Goal) // what becomes known later
+		resolve func(b *service, g goals.Goal) // what becomes known later
 		texts   int
 		end     string
 	}{
@@ -400,7 +408,7 @@ func TestTextOfAGoal(t *testing.T) {
 		{name: "Refused", outcome: messagingtest.Reject, end: "failed undelivered"},
 		{name: "ForAnOperator", outcome: messagingtest.ParkMissed, end: "failed undelivered"},
 	} {
-		onboardingtest.Subtest(t, tt.name, setup, func(t *testing.T, b *bundle) {
+		onboardingtest.Subtest(t, tt.name, serve, func(t *testing.T, b *service) {
 			p, g := b.Reminded(onboardingtest.JohnAtNine)
 			b.Messaging.Script(messagingtest.First(tt.outcome))
 			b.comes(g)
@@ -414,7 +422,7 @@ func TestTextOfAGoal(t *testing.T) {
 		})
 	}
 
-	onboardingtest.Subtest(t, "WaitsForTheEndOfABurst", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "WaitsForTheEndOfABurst", serve, func(t *testing.T, b *service) {
 		p, r := b.InBurst(2)
 		g, _, err := b.Current().Goals.Create(t.Context(), goals.New{
 			OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "call John", At: b.Clock.Now().Add(2 * time.Second), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
@@ -429,7 +437,7 @@ func TestTextOfAGoal(t *testing.T) {
 		require.Len(t, got, len(onboardingtest.Whole)+1)
 	})
 
-	onboardingtest.Subtest(t, "DoesNotWaitForABurstThatWaitsForTheMorning", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "DoesNotWaitForABurstThatWaitsForTheMorning", serve, func(t *testing.T, b *service) {
 		p, r := b.InBurst(1)
 		b.Exec(`update step_alarms set due_at = due_at + interval '9 hours' where session_id = $1`, r.ID)
 		g, _, err := b.Current().Goals.Create(t.Context(), goals.New{
@@ -442,7 +450,7 @@ func TestTextOfAGoal(t *testing.T) {
 		require.Contains(t, b.texted(p), "Reminder: call John")
 	})
 
-	onboardingtest.Subtest(t, "OfAHeldPersonWhoseTextIsOnItsWayIsToldByWhatBecameOfIt", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "OfAHeldPersonWhoseTextIsOnItsWayIsToldByWhatBecameOfIt", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Messaging.Script(messagingtest.First(messagingtest.AcceptLost))
 		b.Mute()
@@ -456,7 +464,7 @@ func TestTextOfAGoal(t *testing.T) {
 		require.Len(t, b.texted(p), 2)
 	})
 
-	onboardingtest.Subtest(t, "WrittenOtherwiseSinceTheFirstTryIsNotSentTwice", setup, func(t *testing.T, b *bundle) {
+	onboardingtest.Subtest(t, "WrittenOtherwiseSinceTheFirstTryIsNotSentTwice", serve, func(t *testing.T, b *service) {
 		p, g := b.Reminded(onboardingtest.JohnAtNine)
 		b.Messaging.Script(messagingtest.First(messagingtest.AcceptLost))
 		b.Mute()
@@ -471,44 +479,64 @@ func TestTextOfAGoal(t *testing.T) {
 	})
 }
 
+// asking is one thing that a person asks for, whatever fails.
+type asking struct {
+	name  string
+	begin func(b *service) people.Profile
+	cause func(b *service, p people.Profile) func() error
+	want  func(b *service, p people.Profile)
+}
+
+func (s asking) play(b *service, p *onboardingtest.Ports) {
+	b.T.Helper()
+	b.Serve(b.Start(b.Healthy()))
+	person := s.begin(b)
+	b.Play(p, person, func(p people.Profile) func() error { return s.cause(b, p) })
+	s.want(b, person)
+}
+
+func writes(body string) func(b *service, p people.Profile) func() error {
+	return func(b *service, p people.Profile) func() error { return b.Posts(p, body) }
+}
+
 // TestCrashOfGoalsByText is the crash matrix of what is said by text, of what is taken back, and of the text at its time.
 func TestCrashOfGoalsByText(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
-	asked := func(b *bundle) people.Profile {
+	asked := func(b *service) people.Profile {
 		p, _ := b.Reminded(onboardingtest.JohnAtNine)
 		b.Reply(p, "remind me to call Mary tomorrow at 10am")
 		return p
 	}
 	for _, s := range []asking{
-		{name: "Said", begin: american, cause: writes(onboardingtest.JohnAtNine), want: func(b *bundle, p people.Profile) {
+		{name: "Said", begin: american, cause: writes(onboardingtest.JohnAtNine), want: func(b *service, p people.Profile) {
 			require.Len(b.T, b.GoalsOf(p), 1)
 			g := b.SaidGoal(p)
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call John", When: g.Understood})}, b.texted(p))
 			require.Equal(b.T, 1, b.Count(`select count(*) from goal_alarms where goal_id = $1 and published_at is not null`, g.ID))
 		}},
-		{name: "AskedBack", begin: american, cause: writes("remind me to call John"), want: func(b *bundle, p people.Profile) {
+		{name: "AskedBack", begin: american, cause: writes("remind me to call John"), want: func(b *service, p people.Profile) {
 			require.Empty(b.T, b.GoalsOf(p))
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalAskWhen, catalog.Params{})}, b.texted(p))
 		}},
-		{name: "Moved", begin: func(b *bundle) people.Profile {
+		{name: "Moved", begin: func(b *service) people.Profile {
 			p := asked(b)
 			b.Clock.Advance(time.Minute)
 			return p
-		}, cause: writes("make it 11am"), want: func(b *bundle, p people.Profile) {
+		}, cause: writes("make it 11am"), want: func(b *service, p people.Profile) {
 			g := b.SaidGoal(p)
 			require.Equal(b.T, 1, b.Count(`select count(*) from goal_transitions where goal_id = $1 and event = 'rescheduled'`, g.ID))
 			require.Equal(b.T, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC), g.ScheduledFor.UTC())
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalScheduled, catalog.Params{Goal: "call Mary", When: g.Understood})}, b.texted(p)[2:])
 		}},
-		{name: "Undone", begin: asked, cause: writes("undo"), want: func(b *bundle, p people.Profile) {
+		{name: "Undone", begin: asked, cause: writes("undo"), want: func(b *service, p people.Profile) {
 			all := b.GoalsOf(p)
 			require.Equal(b.T, []string{"cancelled", "scheduled"}, []string{b.nowIs(all[0]), b.nowIs(all[1])})
 			require.Equal(b.T, []string{b.Says(p, catalog.GoalCancelled, catalog.Params{Goal: "call Mary"})}, b.texted(p)[2:])
 		}},
-		{name: "Texted", begin: american, cause: func(b *bundle, p people.Profile) func() error {
+		{name: "Texted", begin: american, cause: func(b *service, p people.Profile) func() error {
 			g, _, err := b.Start(b.Healthy()).Goals.Create(b.T.Context(), goals.New{
 				OrgID: onboardingtest.OrgID, ProfileID: p.ID, Said: "call John", At: b.Clock.Now().Add(time.Minute), Source: goals.SourceREST, Key: "1", By: "user:" + p.ID,
 			})
@@ -518,7 +546,7 @@ func TestCrashOfGoalsByText(t *testing.T) {
 				_, err := b.Current().Goals.Execute(b.T.Context(), g.ID)
 				return err
 			}
-		}, want: func(b *bundle, p people.Profile) {
+		}, want: func(b *service, p people.Profile) {
 			require.Equal(b.T, "completed", b.nowIs(b.SaidGoal(p)))
 			require.Equal(b.T, []string{"Reminder: call John"}, b.texted(p))
 			require.Equal(b.T, 1, b.Count(`select count(*) from event_outbox where subject = $1 and type = 'goal.completed'`, p.ID))
@@ -526,10 +554,10 @@ func TestCrashOfGoalsByText(t *testing.T) {
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
+			b := serve(t)
 			b.EveryMishap(3, func(p *onboardingtest.Ports) { s.play(b, p) })
 		})
 	}
 }
 
-func american(b *bundle) people.Profile { return b.Speaker("en") }
+func american(b *service) people.Profile { return b.Speaker("en") }

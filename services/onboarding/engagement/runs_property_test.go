@@ -1,4 +1,4 @@
-package onboarding_test
+package engagement_test
 
 import (
 	"math/rand/v2"
@@ -94,7 +94,7 @@ func (b *bundle) decides(p people.Profile, trigger rules.Trigger, nominal time.T
 	require.NoError(b.T, b.Store.Engagement().Apply(b.T.Context(), c))
 }
 
-// written is where a person stands, with their audit and what is queued for them, without what differs between two databases.
+// written reads the state of a person, with their audit and what is queued for them, without what differs between two databases.
 func (b *bundle) written(p people.Profile) []string {
 	b.T.Helper()
 	all := onboardingtest.List[string](b.Bundle, `select concat_ws(' ', state, last_activity_at, goodbye_sent_at, goodbye_expires_at, remind_at)

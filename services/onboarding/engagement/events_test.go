@@ -1,4 +1,4 @@
-package onboarding_test
+package engagement_test
 
 import (
 	"encoding/json"
@@ -54,7 +54,7 @@ func (b *bundle) told(p people.Profile) []event {
 // describedEvents are the shapes in the table of docs/engagement.md: the words in backquotes, but for what stands in parentheses.
 func describedEvents(t *testing.T) (shapes []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/engagement.md")
+	page, err := os.ReadFile("../../../docs/engagement.md")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(page), "\n## Events\n")
 	require.True(t, found)
