@@ -27,7 +27,7 @@ type spoken struct {
 // saidOnPages are those of the Why page, of parked sessions and of refused numbers.
 var saidOnPages = []spoken{
 	{file: "services/messaging/send/explain.go"},
-	{file: "services/messaging/send/result.go", names: []string{"resultOf", "explainParked", "toResolve", "explain", "meaningOf"}},
+	{file: "services/messaging/send/result.go", names: []string{"resultOf", "result", "explainParked", "toResolve", "explain", "meaningOf"}},
 	{file: "services/messaging/send/caps.go", names: []string{"String", "words", "advice"}},
 	{file: "services/messaging/twilio/codes.go"},
 	{file: "services/onboarding/conversation/explain.go"},

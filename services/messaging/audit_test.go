@@ -23,7 +23,6 @@ import (
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging"
-	store "paceline.internal/services/messaging/postgres"
 )
 
 const messagingMethods = "paceline.messaging.v1.MessagingService/"
@@ -128,7 +127,7 @@ func TestAudit(t *testing.T) {
 			at = at.Add(time.Hour)
 		}
 		sweep := retention.Sweep{
-			DB: db, Rules: store.Rules(store.Kept{Audit: 2 * time.Hour}), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at },
+			DB: db, Rules: messaging.RetentionRules(messaging.Kept{Audit: 2 * time.Hour}), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at },
 		}
 		require.NoError(t, sweep.Pass(t.Context()))
 		left, err := calls.List(t.Context(), audit.Filter{OrgID: org, Limit: 9})

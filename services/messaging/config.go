@@ -14,9 +14,8 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/services/messaging/anchor"
-	"paceline.internal/services/messaging/inbox"
-	store "paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/consent/anchor"
+	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
@@ -60,14 +59,14 @@ type Config struct {
 	// ReconcileInterval also bounds how soon a message whose answer was lost is sent again: it and the lease and the timeout together.
 	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled, and the least time between two listings"`
 
-	// SegmentsPerSecond is what Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster it
+	// SegmentsPerSecond tells what Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster it
 	// queues. The outbound queue keeps to it; onboarding counts, and never waits.
 	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"rate of the whole sender: 1 for a US long code, 3 toll-free, 100 short code; at most 1000"`
 	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up"`
 	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long the audit log is kept"`
 	OutboundRetention time.Duration `env:"OUTBOUND_RETENTION" envDefault:"720h" help:"how long a queued message and its idempotency key are kept after its end"`
 
-	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which is what refuses a
+	// MessagesRetention and ConsentRetention are longer than any repeat of a key may take: the record of a message, which refuses a
 	// second one under its key, goes with the latter.
 	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of messages are kept"`
 	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"how long Twilio's reports are kept, word for word"`
@@ -97,15 +96,13 @@ const (
 	minConsentRetention = 365 * 24 * time.Hour
 )
 
-// kept is how long rows are kept that are over.
-func (c *Config) kept() store.Kept {
-	return store.Kept{
+func (c *Config) kept() kept {
+	return kept{
 		Messages: c.MessagesRetention, Receipts: c.ReceiptsRetention, Consent: c.ConsentRetention, Outbound: c.OutboundRetention,
 		Audit: c.AuditRetention,
 	}
 }
 
-// database is how the service reaches its database.
 func (c *Config) database() postgres.Config {
 	return postgres.Config{
 		URL: c.DatabaseURL.Reveal(), DirectURL: c.DirectURL.Reveal(), Timeouts: c.Timeouts,
@@ -120,7 +117,7 @@ func LoadConfig(environ map[string]string) (Config, error) {
 	return cfg, err
 }
 
-// Validate is what one variable alone cannot show.
+// Validate returns what one variable alone cannot show.
 func (c *Config) Validate() error {
 	var problems []error
 	report := func(wrong bool, variable, reason string) {
@@ -166,23 +163,22 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// keys are those of messaging's callers. It calls no process of ours.
+// keys returns those of messaging's callers. It calls none of our processes.
 func (c *Config) keys() rpc.Keys {
 	return rpc.Keys{Public: c.PublicKeys, Shared: c.AuthSecret}
 }
 
-// isLine bounds what is put into a message of ours, so that one line stays one.
+// isLine bounds what is put into our message, so that one line stays one.
 func isLine(text string) bool {
 	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= 60 && strings.TrimSpace(text) == text &&
 		!strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// replyCopy is what our own replies about consent say.
-func (c *Config) replyCopy() inbox.ReplyCopy {
-	return inbox.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
+func (c *Config) replyCopy() inbound.ReplyCopy {
+	return inbound.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
 }
 
-// sender is what messages are sent from, and to whom those that arrive there belong.
+// sender returns what messages are sent from, and to whom those that arrive there belong.
 func (c *Config) sender() send.Sender {
 	return send.Sender{OrgID: c.OrgID, Number: c.FromNumber, ServiceSID: c.ServiceSID}
 }

@@ -74,7 +74,7 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 	)
 }
 
-// steadyInterval is how far two listings have to be apart to confirm an absence. Shorter ones are for tests.
+// steadyInterval sets how far two listings have to be apart to confirm an absence. Shorter ones are for tests.
 const steadyInterval = 30 * time.Second
 
 func lookAtConfig(_ context.Context, cfg Config) (string, error) {
@@ -160,11 +160,11 @@ func lookAtErasure(_ context.Context, cfg Config) (string, error) {
 	return "people can be erased, and their STOP outlasts it", nil
 }
 
-// claimed is how long the evidence of consent has to be had: a claim under the TCPA can be made for four years (28 U.S.C. 1658), and be
+// claimed sets how long the evidence of consent has to be had: a claim under the TCPA can be made for four years (28 U.S.C. 1658), and be
 // served some months later.
 const claimed = 5 * 365 * 24 * time.Hour
 
-// shownFor is how long words, receipts and audit are kept by default: what a person asks about a year later can then be shown.
+// shownFor sets how long words, receipts and audit are kept by default: what a person asks about a year later can then be shown.
 const shownFor = 400 * 24 * time.Hour
 
 func lookAtConsentKept(_ context.Context, cfg Config) (string, error) {

@@ -18,18 +18,18 @@ import (
 	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/consent/anchor"
+	"paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/outbound"
-	store "paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
-	"paceline.internal/services/messaging/server"
+	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
 
-// name is what logs, spans and metrics call this service.
+// name tells what logs, spans and metrics call this service.
 const name = "messaging"
 
 // stopReconciler bounds the end of the reconciler, which breaks off the check it is at: the row is checked again later.
@@ -42,7 +42,7 @@ const stopReconciler = 5 * time.Second
 // port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
 // retention, 5 s for the anchors of the ledgers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
-	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
+	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has its own scope
 	observed, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -59,7 +59,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	defer pool.Close() // everything that uses it ends within bounds of its own
+	defer pool.Close() // everything that uses it ends within its own bounds
 	carrier, err := twilio.New(cfg.carrier())
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	w := &wiring{
 		cfg: cfg, deps: deps, observed: observed, meter: observed.Meter.Meter(name), loops: loops, pool: pool, carrier: carrier,
-		tally: new(outbound.Tally), calls: audit.New(pool, deps.Now),
+		tally: new(outbound.Tally), calls: audit.New(pool, deps.Now), stores: newStores(pool, consent.NewPseudonyms(cfg.PseudonymKey.Reveal())),
 	}
 	if err := postgres.Observe(w.meter, pool); err != nil {
 		return err
@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	received, respond, err := w.inbox(sending)
+	received, respond, err := w.inbound(sending)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func bounded(c process.Component, stop time.Duration) process.Component {
 	return c
 }
 
-// wiring is what every feature is made from. Each has one function below.
+// wiring tells what every feature is made from. Each has one function below.
 type wiring struct {
 	cfg      Config
 	deps     process.Deps
@@ -134,31 +134,40 @@ type wiring struct {
 	loops    *process.Loops
 	pool     postgres.DB
 	carrier  *twilio.Client
-	tally    *outbound.Tally // of what is sent beside the queue
+	tally    *outbound.Tally // of what is sent outside the queue
 	calls    *audit.Log
+	stores   stores
 }
 
-// store is the database, with the pseudonyms of erased people.
-func (w *wiring) store() *store.Store {
-	db := store.NewStore(w.pool)
-	db.Pseudonyms = consent.NewPseudonyms(w.cfg.PseudonymKey.Reveal())
-	return db
+// newStores makes the stores of the rooms, on one database.
+func newStores(pool postgres.DB, pseudonyms consent.Pseudonyms) stores {
+	consents := ledger.NewStore(pool, pseudonyms)
+	return stores{
+		ledger: consents, send: send.NewStore(pool, consents), inbound: inbound.NewStore(pool, consents), outbound: outbound.NewStore(pool),
+	}
 }
 
-// send is what sends, and the loop that settles sends in doubt.
+type stores struct {
+	ledger   *ledger.Store
+	send     *send.Store
+	inbound  *inbound.Store
+	outbound *outbound.Store
+}
+
+// send returns what sends, and the loop that settles sends in doubt.
 func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, error) {
-	db := w.store()
+	db := w.stores.send
 	metrics, err := send.NewMetrics(w.meter)
 	if err := errors.Join(err, send.Observe(ctx, w.meter, db.Gauges, w.deps.Now)); err != nil {
 		return nil, process.Component{}, err
 	}
-	turns := &outbound.Outreach{
-		Rates: store.NewOutbound(w.pool), Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: w.tally,
+	limiter := &outbound.Outreach{
+		Store: w.stores.outbound, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: w.tally,
 		Interval: w.cfg.OutreachInterval,
 	}
 	phone.Allow(w.cfg.ExtraPrefixes)
 	sending := send.New(send.Config{
-		Store: db, Evidence: db, Carrier: w.carrier, Turns: turns, Sender: w.cfg.sender(), Numbers: w.cfg.Numbers,
+		Store: db, Evidence: db, Carrier: w.carrier, Limiter: limiter, Sender: w.cfg.sender(), Numbers: w.cfg.Numbers,
 		Caps: w.cfg.Caps, PublicURL: w.cfg.PublicBaseURL.String(),
 		Timeout: w.cfg.Timeout, Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
 		Conversations: telemetry.Conversations{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
@@ -172,15 +181,14 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 	return sending, reconcile, nil
 }
 
-// inbox is what takes in what people write, and the loop that answers words about consent.
-func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component, error) {
-	metrics, err := inbox.NewMetrics(w.meter)
+// inbound returns what takes in what people write, and the loop that answers words about consent.
+func (w *wiring) inbound(sending *send.Service) (*inbound.Service, process.Component, error) {
+	metrics, err := inbound.NewMetrics(w.meter)
 	if err != nil {
 		return nil, process.Component{}, err
 	}
-	db := w.store()
-	received := inbox.New(inbox.Config{
-		Store: db, Notes: db, Replies: db, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
+	received := inbound.New(inbound.Config{
+		Store: w.stores.inbound, Twilio: w.carrier, Send: sending, Copy: w.cfg.replyCopy(), Now: w.deps.Now, Log: w.observed.Log,
 		Metrics: metrics,
 	})
 	respond := w.loops.Loop("responder", received.Loop(w.deps.Rest).Run)
@@ -188,9 +196,8 @@ func (w *wiring) inbox(sending *send.Service) (*inbox.Service, process.Component
 	return received, respond, nil
 }
 
-// serve puts the service behind its gRPC server.
 func (w *wiring) serve(
-	sending *send.Service, received *inbox.Service, queued outboundQueue, ready func(ctx context.Context) error,
+	sending *send.Service, received *inbound.Service, queued outboundQueue, ready func(ctx context.Context) error,
 ) (*rpc.Server, error) {
 	tokens, err := rpc.NewTokens(w.cfg.keys(), w.deps.Now)
 	if err != nil {
@@ -208,26 +215,21 @@ func (w *wiring) serve(
 	if err != nil {
 		return nil, err
 	}
-	messagingv1.RegisterMessagingServiceServer(grpcServer, server.New(server.Config{
-		Sending: sending, Inbox: received, Store: w.store(), Queued: queued.store, Calls: w.calls, Tally: w.tally,
-		Sender: w.cfg.sender(), Now: w.deps.Now,
+	register(grpcServer, newService(rooms{
+		stores: w.stores, sending: sending, received: received, intake: queued.intake, sent: w.tally.Add, calls: w.calls,
 	}))
-	messagingv1.RegisterOutboundServiceServer(grpcServer, &server.Outbound{
-		Intake: queued.intake, Store: queued.store, Sender: w.cfg.sender(),
-	})
 	return grpcServer, grpcServer.CheckRules()
 }
 
 // outboundQueue is the outbound queue: its intake, its runner, and the sweep that deletes old messages.
 type outboundQueue struct {
-	store       *store.Outbound
 	intake      *outbound.Intake
 	send, clear process.Component
 	health      func(ctx context.Context) (any, error)
 }
 
 func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQueue, error) {
-	db, log, now := store.NewOutbound(w.pool), w.observed.Log, w.deps.Now
+	db, log, now := w.stores.outbound, w.observed.Log, w.deps.Now
 	wake := make(chan struct{}, 1)
 	metrics, err := queue.NewMetrics(w.meter)
 	deleted, deletedErr := retention.NewMetrics(w.meter)
@@ -235,23 +237,21 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 		return outboundQueue{}, err
 	}
 	runner, err := outbound.NewRunner(outbound.Config{
-		Jobs: db.Jobs(), Store: db, Rates: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond),
+		Store: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond),
 		Tally: w.tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
-		Transient: func(err error) bool { return errors.Is(err, send.ErrUnavailable) || postgres.Outage(err) },
+		Transient: func(err error) bool { return errors.Is(err, sms.ErrUnavailable) || postgres.Outage(err) },
 	})
 	if err != nil {
 		return outboundQueue{}, err
 	}
 	w.cfg.logShortConsent(ctx, log)
-	ended := queue.Retention{Queue: db.Jobs(), For: w.cfg.OutboundRetention, Log: log, Now: now}
 	queued := outboundQueue{
-		store: db, intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
-		send: w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
-		clear: w.loops.Loop("outbound-retention",
-			w.forgettingCodes(db, w.sweeping(w.droppingEvents(ended.Loop(w.deps.Rest)), deleted)).Run),
+		intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
+		send:   w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
+		clear:  w.loops.Loop("outbound-retention", w.clear(deleted).Run),
 	}
 	queued.health = func(ctx context.Context) (any, error) {
-		health, err := runner.Health(postgres.AcrossOrganisations(ctx), db.Jobs())
+		health, err := runner.Health(postgres.AcrossOrganisations(ctx))
 		return map[string]queue.Health{outbound.Queue: health}, err
 	}
 	queued.send.StopTimeout, queued.clear.StopTimeout = runner.Bound(), stopReconciler
@@ -267,7 +267,7 @@ func (w *wiring) anchors(ctx context.Context) ([]process.Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := store.NewStore(w.pool)
+	db := &anchor.Store{Pool: w.pool}
 	if err := anchor.Observe(ctx, w.meter, db.UnanchoredSince, w.deps.Now); err != nil {
 		return nil, err
 	}
@@ -284,47 +284,30 @@ func (w *wiring) anchors(ctx context.Context) ([]process.Component, error) {
 	return []process.Component{loop}, nil
 }
 
-// droppingEvents has a retention drop the events that onboarding has not fetched within a week, too: it does not run, or is of a release
-// that fetches none.
-func (w *wiring) droppingEvents(r process.Repetition) process.Repetition {
-	const kept, batch = 7 * 24 * time.Hour, 1000
-	db, queued := w.store(), r.Once
-	r.Once = func(ctx context.Context) (bool, error) {
-		more, err := queued(ctx)
-		n, dropErr := db.DropEvents(ctx, w.deps.Now().Add(-kept), batch)
-		if n > 0 {
-			w.observed.Log.WarnContext(ctx, "events.dropped", "events", n)
+// clear repeats the deletion of what is old: messages of the queue, events that onboarding has not fetched within a week (it does not run,
+// or is of a release that fetches none), the words of one-time codes once they have been at their end for as long as they are valid, and
+// the rows that the rules of retention say are over.
+func (w *wiring) clear(deleted *retention.Metrics) process.Repetition {
+	const keptEvents, batch = 7 * 24 * time.Hour, 1000
+	ended := (&queue.Retention{
+		Queue: w.stores.outbound.Jobs(), For: w.cfg.OutboundRetention, Log: w.observed.Log, Now: w.deps.Now,
+	}).Loop(w.deps.Rest)
+	sweep := &retention.Sweep{DB: w.pool, Rules: retentionRules(w.cfg.kept()), Metrics: deleted, Log: w.observed.Log, Now: w.deps.Now}
+	ofQueue := ended.Once
+	ended.Once = func(ctx context.Context) (bool, error) {
+		more, err := ofQueue(ctx)
+		events, eventsErr := w.stores.send.DropEvents(ctx, w.deps.Now().Add(-keptEvents), batch)
+		if events > 0 {
+			w.observed.Log.WarnContext(ctx, "events.dropped", "events", events)
 		}
-		return more || n == batch, errors.Join(err, dropErr)
+		sweepErr := sweep.Pass(ctx)
+		codes, codesErr := w.stores.outbound.ForgetCodes(ctx, w.deps.Now().Add(-outbound.CodeValidity), batch)
+		return more || events == batch || codes == batch, errors.Join(err, eventsErr, sweepErr, codesErr)
 	}
-	return r
+	return ended
 }
 
-// sweeping has a retention delete what the rules say is over, too.
-func (w *wiring) sweeping(r process.Repetition, deleted *retention.Metrics) process.Repetition {
-	before := r.Once
-	sweep := &retention.Sweep{DB: w.pool, Rules: store.Rules(w.cfg.kept()), Metrics: deleted, Log: w.observed.Log, Now: w.deps.Now}
-	r.Once = func(ctx context.Context) (bool, error) {
-		more, err := before(ctx)
-		return more, errors.Join(err, sweep.Pass(ctx))
-	}
-	return r
-}
-
-// forgettingCodes has a retention take the words out of one-time codes, too, once they have been at their end for as long as they are
-// valid.
-func (w *wiring) forgettingCodes(db *store.Outbound, r process.Repetition) process.Repetition {
-	const batch = 1000
-	before := r.Once
-	r.Once = func(ctx context.Context) (bool, error) {
-		more, err := before(ctx)
-		n, codesErr := db.ForgetCodes(ctx, w.deps.Now().Add(-outbound.CodeValidity), batch)
-		return more || n == batch, errors.Join(err, codesErr)
-	}
-	return r
-}
-
-// carrier is how Twilio is called: through the messaging service if there is one.
+// carrier returns how Twilio is called: through the messaging service if there is one.
 func (c *Config) carrier() twilio.Config {
 	account := twilio.Config{
 		AccountSID: c.AccountSID, AuthToken: c.AuthToken.First(), APIURL: c.APIURL.String(), Timeout: c.Timeout,
@@ -343,7 +326,7 @@ func (c *Config) carrier() twilio.Config {
 const maxRequest = 256 << 10
 
 // Migrations is the schema of the messaging database.
-func Migrations() postgres.Migrations { return store.Migrations() }
+func Migrations() postgres.Migrations { return schema.Migrations() }
 
 // Migrate brings the database to the schema that this binary needs. Any number of processes may do so at once.
 func Migrate(ctx context.Context, cfg Config) error {

@@ -180,7 +180,7 @@ func connect(t *testing.T, addr string, role rpc.Role) *grpc.ClientConn {
 	return conn
 }
 
-// database is what health says of it, to a caller without a token.
+// database returns what health says of it, to a caller without a token.
 func database(t *testing.T, addr string) healthpb.HealthCheckResponse_ServingStatus {
 	t.Helper()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -412,7 +412,7 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// withTwilioItself is what the doctor says with the real Twilio, which is not called.
+// withTwilioItself returns what the doctor says with the real Twilio, which is not called.
 func withTwilioItself(t *testing.T, settings ...string) string {
 	t.Helper()
 	env := environ("postgres://127.0.0.1:1/messaging", "")

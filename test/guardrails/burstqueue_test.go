@@ -24,18 +24,19 @@ const (
 	burstEnqueue = "burst enqueue detected - use QStash scheduling: %s. " +
 		"A step is one alarm and one Send (outbox.Outbox, MessagingService.Send); sms_outbound_jobs is for texts that operators ask for"
 
-	queue      = messaging + "/outbound"
-	queueStore = messaging + "/postgres"
-	asked      = "(*" + messaging + "/server.Outbound).EnqueueText" // by an operator
+	queue = messaging + "/outbound"
+	asked = "(*" + queue + ".RPC).EnqueueText" // by an operator
 )
 
 // onlyWayIn is, for each function that puts a message into the queue, the one function that may name it.
 var onlyWayIn = map[string]string{
 	"(*" + queue + ".Intake).Enqueue":                       asked,
-	"(" + queue + ".intakeStore).Enqueue":                   "(*" + queue + ".Intake).Enqueue",
-	"(*" + queueStore + ".Outbound).Enqueue":                "", // only behind intakeStore
+	"(*" + queue + ".Store).Enqueue":                        "(*" + queue + ".Intake).Enqueue",
 	"(" + contracts + ".OutboundServiceClient).EnqueueText": "", // only in what is generated for the gateway
 }
+
+// knowsTable are the packages whose SQL names the table: its store, and what erases people and what is old.
+var knowsTable = map[string]bool{queue: true, messaging + "/consent/ledger": true, messaging: true}
 
 // fillsQueue are the writers of platform/queue. Messaging has one queue.
 var fillsQueue = map[string]bool{
@@ -77,7 +78,7 @@ func queueInText(path, said string) string {
 	switch {
 	case queueInsert.MatchString(said):
 		return "an insert into sms_outbound_jobs"
-	case queueTable.MatchString(said) && path != queueStore && !within(path, product+"/gateway"): // it has no database: there it is a label
+	case queueTable.MatchString(said) && !knowsTable[path] && !within(path, product+"/gateway"): // it has no database: there it is a label
 		return "sms_outbound_jobs outside of its store"
 	case queueService.MatchString(said) && within(path, onboarding):
 		return "a call of OutboundService"
@@ -103,10 +104,10 @@ func queueInName(pass *analysis.Pass, id *ast.Ident, owner string) string {
 	if door, ok := onlyWayIn[name]; ok && door != owner {
 		return name
 	}
-	if within(path, messaging) && fillsQueue[name] && owner != "(*"+queueStore+".Outbound).Enqueue" {
+	if within(path, messaging) && fillsQueue[name] && owner != "(*"+queue+".Store).Enqueue" {
 		return name
 	}
-	if path != queue && path != queueStore && owner != asked && takes(f.Signature(), queue+".Request") {
+	if path != queue && owner != asked && takes(f.Signature(), queue+".Request") {
 		return name + " is handed a text for the queue"
 	}
 	return ""

@@ -48,7 +48,7 @@ func TestGuardrail(t *testing.T) {
 		{
 			name: "S0_53_NoStepGoesToTheOutboundQueue", guardrail: burstQueue,
 			fixtures: []string{
-				"services/onboarding/pacing", "services/messaging/outbound", "services/messaging/postgres", "services/messaging/server",
+				"services/onboarding/pacing", "services/messaging/outbound", "services/messaging/inbound",
 				"gateway", "proto/gen/paceline/messaging/v1",
 			},
 		},

@@ -84,10 +84,9 @@ import (
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/postgres"
 )
 
-func send(ctx context.Context, d *outbound.Intake, o *postgres.Outbound, r outbound.Request, id uuid.UUID) {
+func send(ctx context.Context, d *outbound.Intake, o *outbound.Store, r outbound.Request, id uuid.UUID) {
 	_, _, _ = d.Enqueue(ctx, r)                              // burst enqueue detected - use QStash scheduling
 	_, _, _ = o.Enqueue(ctx, r, id, d.Now())                 // burst enqueue detected - use QStash scheduling
 	_, _ = o.Jobs().Enqueue(ctx, nil, queue.New{})          // burst enqueue detected - use QStash scheduling

@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/outbound"
-	messages "paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding/conversation"
@@ -117,7 +118,7 @@ func readsOfOnboarding(pool *pgxpool.Pool) []read {
 }
 
 func readsOfMessaging(pool *pgxpool.Pool) []read {
-	store, queued, of := messages.NewStore(pool), messages.NewOutbound(pool), uuid.MustParse(org)
+	store, queued, of := sends(pool), outbound.NewStore(pool), uuid.MustParse(org)
 	list := func(q send.Query) func(context.Context) error {
 		return func(ctx context.Context) error {
 			q.OrgID, q.Limit, q.Before = of, page, uuid.Max
@@ -130,7 +131,7 @@ func readsOfMessaging(pool *pgxpool.Pool) []read {
 			_, err := store.Overview(ctx, send.OverviewQuery{OrgID: of, Now: now, Minutes: 60, Most: 10_001, MostOfAMinute: 1_001})
 			return err
 		}, 5_000},
-		{"OverviewOfTheQueue", func(ctx context.Context) error { _, err := queued.Gauges(ctx, now, 10_001); return err }, 1_000},
+		{"OverviewOfTheQueue", func(ctx context.Context) error { _, err := queued.Jobs().GaugesUpTo(ctx, now, 10_001); return err }, 1_000},
 		{"Messages", list(send.Query{}), 500},
 		{"MessagesThatAreUnknown", list(send.Query{Status: sms.Unknown}), 500},
 		{"MessagesThatAreParked", list(send.Query{Status: sms.Parked}), 500},
@@ -171,7 +172,7 @@ func TestPlans(t *testing.T) {
 		}
 		if service == "messaging" {
 			l.heard = nil
-			require.NoError(t, claim(t.Context(), messages.NewStore(pool)))
+			require.NoError(t, claim(t.Context(), sends(pool)))
 			blocks, plan := explained(t, pool, asked{`select set_config('role', 'messaging_worker', true)`, nil}, l.heard)
 			require.Contains(t, plan, "sms_messages_to_phone")
 			require.NotContains(t, plan, "Seq Scan on sms_messages")
@@ -180,8 +181,12 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// claim is that of a message under the caps of its phone, which are counted among all messages there are.
-func claim(ctx context.Context, store *messages.Store) error {
+func sends(pool *pgxpool.Pool) *send.Store {
+	return send.NewStore(pool, ledger.NewStore(pool, consent.Pseudonyms{}))
+}
+
+// claim is that of a message under the caps of its phone, which are counted among all messages.
+func claim(ctx context.Context, store *send.Store) error {
 	to, err := sms.ParsePhone("+12015550042")
 	if err != nil {
 		return err

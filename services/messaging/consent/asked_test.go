@@ -45,7 +45,7 @@ func TestReadAfterWhatWasAsked(t *testing.T) {
 	}
 }
 
-// TestAQuoteHidesNoRevocation pastes messages of ours beside a revocation.
+// TestAQuoteHidesNoRevocation pastes our messages next to a revocation.
 func TestAQuoteHidesNoRevocation(t *testing.T) {
 	t.Parallel()
 	sent := []string{

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// ErrState is what an unknown state wraps.
+// ErrState is wrapped by every unknown state.
 var ErrState = errors.New("unknown consent state")
 
-// State is whether a person may be texted. The zero value means that nothing was ever recorded: such a person was
+// State tells whether a person may be texted. The zero value means that nothing was ever recorded: such a person was
 // enrolled and has not objected.
 type State string
 
@@ -31,7 +31,7 @@ func ParseState(stored string) (State, error) {
 	return "", fmt.Errorf("%w %q: use %s or %s", ErrState, stored, OptedIn, OptedOut)
 }
 
-// Effect is what a text does to consent.
+// Effect tells what a text does to consent.
 type Effect int
 
 // The effects. Every one but None outranks whatever else the text could mean to a conversation.
@@ -45,7 +45,7 @@ const (
 	// Help asks who is writing and how to stop. It changes nothing.
 	Help
 	// Overtaken is an opt-out or opt-in that came to be recorded only after a later one of the same person. It changes nothing:
-	// consent is what a person said last.
+	// the last word of a person counts.
 	Overtaken
 	// Ambiguous may be an opt-out, and may be none: an operator has to say. It changes nothing.
 	Ambiguous

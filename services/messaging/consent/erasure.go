@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Pseudonyms makes the name that an erased person keeps. Only a holder of the key can make it of the number again. It is how a STOP
+// Pseudonyms makes the name that an erased person keeps. Only a holder of the key can make it of the number again. By it a STOP
 // outlives the number that it was for. The zero value has no key.
 type Pseudonyms struct{ key []byte }
 
@@ -46,7 +46,7 @@ func (p Pseudonyms) mac(fields ...string) []byte {
 	return mac.Sum(nil)
 }
 
-// ErasedLine is what is left of a line whose person was erased.
+// ErasedLine is the rest of a line after the person was erased.
 type ErasedLine struct {
 	Seq      int64     `json:"seq"`
 	At       time.Time `json:"at"`
@@ -58,7 +58,7 @@ type ErasedLine struct {
 	Actor    string    `json:"actor"`
 }
 
-// ErasedLedger is what is left of a ledger. What the lines said cannot be hashed again, for the words and the number are gone; so their
+// ErasedLedger tells what is left of a ledger. What the lines said cannot be hashed again, for the words and the number are gone; so their
 // hashes are kept as links. An attacker with a hash and all else that went into it finds the number by trying all numbers, so the lines
 // are encrypted under the key of the pseudonyms, which holds them and the other fields as they were.
 type ErasedLedger struct {
@@ -100,7 +100,7 @@ func (p Pseudonyms) Erase(id string, lines []Line, c Chain, state string, at tim
 	return e, err
 }
 
-// cipher is under a key of its own.
+// cipher is under its own key.
 func (p Pseudonyms) cipher() (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, p.key, nil, "paceline-erased-ledger-1", 32)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p Pseudonyms) cipher() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// open is what is not encrypted, and held all the same.
+// open returns what is not encrypted, and held all the same.
 func (e ErasedLedger) open() []byte {
 	return []byte(Netstrings(e.ID, e.OrgID, e.Pseudonym, strconv.FormatInt(e.ErasedAt.UnixMicro(), 10), e.State,
 		strconv.FormatInt(e.BrokenAt, 10), strconv.FormatInt(e.Length, 10)))

@@ -2,7 +2,7 @@ package consent
 
 import "time"
 
-// Evidence is how an operator knows that a person wants texts.
+// Evidence tells how an operator knows that a person wants texts.
 type Evidence struct {
 	Method      string // on one line, like Reference
 	CollectedAt time.Time
@@ -15,15 +15,15 @@ func (e Evidence) Words(reason string) string {
 	return reason + "\nmethod: " + e.Method + "\ncollected_at: " + stamp(e.CollectedAt) + "\nreference: " + e.Reference
 }
 
-// Given is how a person agreed to be texted, as the sender has it on file. The zero value means that nothing is on file.
+// Given tells how a person agreed to be texted, as the sender has it on file. The zero value means that nothing is on file.
 type Given struct {
 	Source      string // on one line
 	WordsShown  string
 	CollectedAt time.Time
 }
 
-// Words are what the person was shown, and in the last two lines where and when they agreed, as the ledger keeps it; empty when nothing is
-// on file.
+// Words returns what the person was shown, and in the last two lines where and when they agreed, as the ledger keeps it; empty when nothing
+// is on file.
 func (g Given) Words() string {
 	if g == (Given{}) {
 		return ""

@@ -13,7 +13,7 @@ import (
 // PreferencesVersion names the words of preferences. It is stored with a preference, as Version is with a keyword in the ledger.
 var PreferencesVersion = languages.Version()
 
-// Switch is what a message asks of one kind of messages.
+// Switch tells what a message asks of one kind of messages.
 type Switch int
 
 // The switches.
@@ -39,7 +39,7 @@ func ParseSwitch(stored string) (Switch, error) {
 	return Unsaid, fmt.Errorf("unknown switch %q", stored)
 }
 
-// Preferences are what a message asks about reminders and tips: narrower than consent, and apart from each other. The zero value asks
+// Preferences tell what a message asks about reminders and tips: narrower than consent, and apart from each other. The zero value asks
 // nothing.
 type Preferences struct {
 	Reminders, Tips Switch
@@ -53,7 +53,7 @@ func (p Preferences) Any() bool { return p.Reminders != Unsaid || p.Tips != Unsa
 // message must be it, after case, diacritics, punctuation and emoji are set aside; courtesies may stand around it. Only the words
 // reminder, tip, lembrete and dica are read: text, message, notification, unsubscribe, opt out and sair speak of consent, and
 // whatever revokes consent is none of these. "Don't stop the reminders", "stop reminders until Monday" and "stop reminding me of my
-// ex" ask nothing here. Neither do the words by which a person takes back one reminder of their own, which onboarding reads.
+// ex" ask nothing here. Neither do the words by which a person takes back one own reminder, which onboarding reads.
 func PreferencesOf(body string) Preferences {
 	nothing := Preferences{Locale: English}
 	asked := nothing
@@ -106,7 +106,7 @@ var allWishes = func() (all []wishes) {
 	return all
 }()
 
-// phraseOf is what a clause asks for, and of which things.
+// phraseOf returns what a clause asks for, and of which things.
 func phraseOf(clause string) (things string, to Switch, locale Locale) {
 	for _, w := range allWishes {
 		for _, rule := range [...]struct {

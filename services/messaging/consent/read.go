@@ -1,6 +1,11 @@
 package consent
 
-import "strings"
+import (
+	"strings"
+
+	"paceline.internal/platform/reading"
+	"paceline.internal/platform/reading/languages"
+)
 
 // Locale is the language that a person is answered in: that of the keyword or the revocation, and English of the rest.
 type Locale string
@@ -11,15 +16,15 @@ const (
 	Portuguese Locale = "pt-BR"
 )
 
-// Reading is what a text means for consent, and by what it was read so.
+// Reading tells what a text means for consent, and by what it was read so.
 type Reading struct {
 	Effect Effect
 	// Rules is the version of the revocation rules, if it was they who decided; else the keywords did, or Twilio.
 	Rules  string
 	Locale Locale
-	// Carrier is what Twilio does about the text by itself.
+	// Carrier tells what Twilio does about the text by itself.
 	Carrier Carrier
-	// Preferences are what the text asks of reminders and tips; zero when it asks nothing. Effect is then what it is to a caller that reads
+	// Preferences tell what the text asks of reminders and tips; zero when it asks nothing. Effect is then what it is to a caller that reads
 	// no preferences: Ambiguous, or None.
 	Preferences Preferences
 }
@@ -63,13 +68,13 @@ func (a Asked) Read(body, optOutType string, current State) Reading {
 	return r
 }
 
-// Carrier is what Twilio does about a text before we hear of it. Whatever it does something about, it answers, too.
+// Carrier tells what Twilio does about a text before we hear of it. Whatever it does something about, it answers, too.
 type Carrier int
 
 // What it does.
 const (
 	Passes Carrier = iota // nothing: the text means nothing to it
-	Blocks                // it sends this person nothing of ours any more, and says so
+	Blocks                // it sends this person none of our messages any more, and says so
 	Lifts                 // it lifts its block, and says so
 	Helps                 // it sends its own help
 )
@@ -94,4 +99,34 @@ func carrierOf(body, optOutType string) Carrier {
 		return Helps
 	}
 	return Passes
+}
+
+// LocaleOf returns the language to ask a person in: that of their profile, or of their words where we have no texts in it.
+func LocaleOf(profile string, words Locale) Locale {
+	wanted, _, _ := strings.Cut(profile, "-")
+	for _, l := range languages.All() {
+		if has, _, _ := strings.Cut(l.Locale, "-"); strings.EqualFold(has, wanted) {
+			return Locale(l.Locale)
+		}
+	}
+	return words
+}
+
+// Asked has the last messages that we sent a person before they wrote. The zero value has none.
+type Asked struct {
+	Sent []string // the last messages, newest first
+	Goal bool     // the newest confirms a goal, and says how to undo it
+}
+
+// wish is Revocation in the light of what was asked: words that we sent are not the person's, and what takes back a goal that we have just
+// confirmed is about the goal. A keyword next to our words counts.
+func (a Asked) wish(body string) (Wish, Locale) {
+	own := reading.WithoutQuoted(body, a.Sent)
+	switch {
+	case a.Goal && reading.TakesBack(own) != reading.TakesNothing:
+		return NoWish, English
+	case own != body && own != "" && Classify(own, OptedIn) == OptOut:
+		return Clear, English
+	}
+	return Revocation(own)
 }

@@ -14,7 +14,7 @@ import (
 // RulesVersion names the rules of this package, and their words, in the ledger where they have decided, as Version names the keywords.
 var RulesVersion = languages.Version()
 
-// Wish is what a text in free words says about receiving texts.
+// Wish tells what a text in free words says about receiving texts.
 type Wish int
 
 // The wishes.
@@ -54,7 +54,6 @@ func Revocation(body string) (Wish, Locale) {
 	return min(wish, Unclear), locale
 }
 
-// wishOf reads one text, and its normalised form.
 func wishOf(body, own string) (Wish, Locale) {
 	parts, text := partsOf(body)
 	wish, locale := byRules(parts, text)

@@ -3,6 +3,8 @@ package consent
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -10,8 +12,8 @@ import (
 // WitnessVersion is the first field of what is hashed of a witness.
 const WitnessVersion = "paceline-witness-1"
 
-// Actor is whose call caused a line, as the ledger and its export have it. The chain does not hash it, because the release before the one
-// that notes it verifies the chain too; a witness does.
+// Actor is the caller that caused a line, as the ledger and its export have it. The chain does not hash it, because the release before the
+// one that notes it verifies the chain too; a witness does.
 type Actor struct {
 	Subject       string `json:"subject"`
 	Role          string `json:"role"`
@@ -25,7 +27,18 @@ func (a Actor) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Trace is what a witness is made of: the digests of a line and of its actor, which may be kept longer than what they are of.
+// ReadActor reads an actor as it is stored; an empty one means that no call caused the line.
+func ReadActor(stored string) (a Actor, err error) {
+	if stored == "" {
+		return a, nil
+	}
+	if err := json.Unmarshal([]byte(stored), &a); err != nil {
+		return a, fmt.Errorf("the actor of a line: %w", err)
+	}
+	return a, nil
+}
+
+// Trace tells what a witness is made of: the digests of a line and of its actor, which may be kept longer than what they are of.
 type Trace struct{ Digest, Actor string }
 
 // Traces are those of the lines of a ledger, from the first.
@@ -40,7 +53,7 @@ func Traces(lines []Line) []Trace {
 }
 
 // Witnesses are, for each line of a ledger, the hash of everything up to it, actors included: SHA-256 over WitnessVersion, the witness
-// before, the digest of the line and that of its actor, each as a netstring (see Line.Digest). A witness is what a signed anchor holds of a
+// before, the digest of the line and that of its actor, each as a netstring (see Line.Digest). A signed anchor holds a witness of a
 // ledger. Postgres computes the same of a ledger that it forgets (migration 0022).
 func Witnesses(traces []Trace) []string {
 	all := make([]string, len(traces))

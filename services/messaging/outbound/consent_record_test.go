@@ -9,7 +9,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 )
 
-// TestConsentRecord is about organisations whose settings require one, which the gateway says with each text but one-time codes.
+// TestConsentRecord is about organisations with settings that require one, which the gateway says with each text but one-time codes.
 func TestConsentRecord(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -13,23 +13,14 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
-// Intake is where messages are asked for and taken back.
+// Intake tells where messages are asked for and taken back.
 type Intake struct {
-	Store  intakeStore
+	Store  *Store
 	Sender send.Sender
 	Policy phone.Policy    // which recipients are texted
 	Wake   chan<- struct{} // of the runner of this process
 	Log    *slog.Logger
 	Now    func() time.Time
-}
-
-// intakeStore keeps the messages; postgres.Outbound implements it.
-type intakeStore interface {
-	// Enqueue stores a message under an id, or finds the one that has its key. ErrKeyReused when that one is another,
-	// ErrConsentRequired.
-	Enqueue(ctx context.Context, r Request, id uuid.UUID, now time.Time) (stored Queued, duplicate bool, err error)
-	// Cancel takes a message back unless Twilio has it or may have it; ErrNotFound, ErrNotCancellable.
-	Cancel(ctx context.Context, orgID, id uuid.UUID, now time.Time) (Queued, error)
 }
 
 // Enqueue stores a message, once per key.

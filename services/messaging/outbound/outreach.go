@@ -12,41 +12,43 @@ import (
 
 // Outreach paces the messages that their readers did not ask for just now.
 type Outreach struct {
-	Rates    rateStore
+	Store    *Store
 	Sender   send.Sender
 	Pace     Pace
 	Tally    *Tally
 	Interval time.Duration // between two of an organisation
 }
 
-// outreachOf is under what name an organisation's outreach keeps its rate, beside those of the senders.
+// outreachOf is under what name an organisation's outreach keeps its rate, next to those of the senders.
 func outreachOf(orgID uuid.UUID) string { return "outreach:" + orgID.String() }
 
-// Turn takes the turn of a message, or says how long until there may be one. First that of its organisation: one in Interval, from
+// Reserve takes the turn of a message, or says how long until there may be one. First that of its organisation: one in Interval, from
 // whichever process. Then that of the sender, as a message of the queue that is not urgent takes it: while conversations use the
 // sender's rate up, outreach waits, and conversations never ask. What this process has sent of them is charged first, and others charge
 // theirs when they look at their queue. Where the sender refuses, the organisation's turn is lost, an Interval at most; in the other
 // order the sender's rate would be.
-func (o *Outreach) Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error) {
+func (o *Outreach) Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error) {
 	from, err := o.Sender.Of(orgID)
 	if err != nil {
 		return 0, err
 	}
-	if err := o.Tally.charge(ctx, o.Rates, o.Pace, from, now); err != nil {
+	if err := o.Tally.charge(ctx, o.Store, o.Pace, from, now); err != nil {
 		return 0, err
 	}
-	wait, err = o.Rates.Take(ctx, outreachOf(orgID), o.Interval, 0, now)
+	wait, err = o.Store.Reserve(ctx, outreachOf(orgID), o.Interval, 0, now)
 	if err != nil || wait > 0 {
 		return wait, err
 	}
-	return o.Rates.Take(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)
+	return o.Store.Reserve(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)
 }
 
-// GiveBack gives back a turn that was taken for a message that was not sent.
-func (o *Outreach) GiveBack(ctx context.Context, orgID uuid.UUID, segments int) error {
+// Cancel gives back a turn that was taken for a message that was not sent.
+func (o *Outreach) Cancel(ctx context.Context, orgID uuid.UUID, segments int) error {
 	from, err := o.Sender.Of(orgID)
 	if err != nil {
 		return err
 	}
-	return errors.Join(o.Rates.GiveBack(ctx, outreachOf(orgID), o.Interval), o.Rates.GiveBack(ctx, from, o.Pace.Cost(segments)))
+	return errors.Join(
+		o.Store.CancelReservation(ctx, outreachOf(orgID), o.Interval), o.Store.CancelReservation(ctx, from, o.Pace.Cost(segments)),
+	)
 }

@@ -12,17 +12,17 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
-// outreach is that of a process of its own, of the bundle's sender and rate.
+// outreach is that of its own process, of the bundle's sender and rate.
 func (b *bundle) outreach() *outbound.Outreach {
 	return &outbound.Outreach{
-		Rates: b.store, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally, Interval: 500 * time.Millisecond,
+		Store: b.store, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally, Interval: 500 * time.Millisecond,
 	}
 }
 
-// turn is how long a message waits.
+// turn returns how long a message waits.
 func (b *bundle) turn(o *outbound.Outreach) time.Duration {
 	b.T.Helper()
-	wait, err := o.Turn(b.T.Context(), b.sender.OrgID, 1, b.Clock.Now())
+	wait, err := o.Reserve(b.T.Context(), b.sender.OrgID, 1, b.Clock.Now())
 	require.NoError(b.T, err)
 	return wait
 }
@@ -39,7 +39,7 @@ func TestTurnsOfOutreach(t *testing.T) {
 			for range 8 {
 				o := b.outreach()
 				both.Go(func() error {
-					wait, err := o.Turn(t.Context(), b.sender.OrgID, 1, b.Clock.Now())
+					wait, err := o.Reserve(t.Context(), b.sender.OrgID, 1, b.Clock.Now())
 					taken <- wait == 0
 					return err
 				})
@@ -86,7 +86,7 @@ func TestTurnsOfOutreach(t *testing.T) {
 	t.Run("OrganisationWithoutASenderHasNoTurn", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.outreach().Turn(t.Context(), uuid.Must(uuid.NewV7()), 1, b.Clock.Now())
+		_, err := b.outreach().Reserve(t.Context(), uuid.Must(uuid.NewV7()), 1, b.Clock.Now())
 		require.ErrorIs(t, err, send.ErrNoSender)
 	})
 }

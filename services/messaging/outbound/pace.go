@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// overdraft is how far urgent messages, and those of onboarding, may run ahead of the sender's rate. Twilio queues what comes too fast, so
-// nothing is lost by it; everything else waits until it is paid back.
+// overdraft sets how far urgent messages, and those of onboarding, may run ahead of the sender's rate. Twilio queues what comes too fast,
+// so nothing is lost by it; everything else waits until it is paid back.
 const overdraft = 10 * time.Second
 
-// Pace is how fast a sender may send: the generic cell rate algorithm. Its one state is the arrival, the instant at which the next
+// Pace tells how fast a sender may send: the generic cell rate algorithm. Its one state is the arrival, the instant at which the next
 // segment would be due if all came evenly: every segment moves it on by a slot, and a message may be begun while it is no further ahead of
 // the present than the slack. A message of several segments is begun when its first one may be, and pays for all: so the average holds for
 // any window, and no message is too long for a slow sender.
@@ -31,7 +31,7 @@ func NewPace(segmentsPerSecond float64) Pace {
 // Cost is by how much a message moves the arrival on.
 func (p Pace) Cost(segments int) time.Duration { return time.Duration(max(segments, 1)) * p.slot }
 
-// Slack is how far ahead the arrival may be for a message to be begun.
+// Slack returns how far ahead the arrival may be for a message to be begun.
 func (p Pace) Slack(urgent bool) time.Duration {
 	slack := p.Cost(p.burst) - p.slot
 	if urgent {
@@ -40,10 +40,10 @@ func (p Pace) Slack(urgent bool) time.Duration {
 	return slack
 }
 
-// Limit is how far ahead the arrival is moved by messages that are not asked.
+// Limit returns how far ahead the arrival is moved by messages that are not asked.
 func (p Pace) Limit() time.Duration { return overdraft }
 
-// free is how many messages of one segment may be begun while the arrival is so far ahead.
+// free returns how many messages of one segment may be begun while the arrival is so far ahead.
 func (p Pace) free(ahead time.Duration, urgent bool) int {
 	slack := p.Slack(urgent)
 	if ahead = max(ahead, 0); ahead > slack {
@@ -52,7 +52,7 @@ func (p Pace) free(ahead time.Duration, urgent bool) int {
 	return int((slack-ahead)/p.slot) + 1
 }
 
-// Pressure is what waits to be sent, and how far ahead of the present the sender is.
+// Pressure tells what waits to be sent, and how far ahead of the present the sender is.
 type Pressure struct {
 	Ahead  time.Duration
 	Urgent int // messages that are due, as far as there is room for them
@@ -66,7 +66,7 @@ const longestWait = time.Second
 // segments; this only keeps messages from being claimed that would have to be put back.
 func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 	if waiting.Urgent+waiting.Others == 0 {
-		return 1, 0 // there may be one whose worker has died, or one that comes just now
+		return 1, 0 // a worker may have died over one, or one may come just now
 	}
 	n = min(waiting.Urgent, p.free(waiting.Ahead, true))
 	n += min(waiting.Others, p.free(max(waiting.Ahead, 0)+time.Duration(n)*p.slot, false))
@@ -76,7 +76,7 @@ func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 	return 0, min(max(waiting.Ahead-p.Slack(waiting.Urgent > 0), time.Millisecond), longestWait)
 }
 
-// Tally counts the segments that this process has sent beside the queue. The queue's next look, or the next turn of outreach, charges them
+// Tally counts the segments that this process has sent outside the queue. The queue's next look, or the next turn of outreach, charges them
 // to the sender: so both give way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil Tally
 // counts nothing.
 type Tally struct{ segments atomic.Int64 }
@@ -88,8 +88,7 @@ func (t *Tally) Add(segments int) {
 	}
 }
 
-// charge empties the tally into the sender's rate.
-func (t *Tally) charge(ctx context.Context, rates rateStore, pace Pace, from string, now time.Time) error {
+func (t *Tally) charge(ctx context.Context, rates *Store, pace Pace, from string, now time.Time) error {
 	if t == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
@@ -25,12 +25,12 @@ type take struct {
 	cost, slack time.Duration
 }
 
-// TestPaceHoldsInEveryWindow asks for texts of any length at any times, urgent ones among them and onboarding beside them, from a sender of
-// any rate. Whatever window one looks at: what was let through in it before its last text is worth no more time than the window has,
+// TestPaceHoldsInEveryWindow asks for texts of any length at any times, urgent ones among them and onboarding next to them, from a sender
+// of any rate. Whatever window one looks at: what was let through in it before its last text is worth no more time than the window has,
 // plus the slack that the last one was allowed.
 func TestPaceHoldsInEveryWindow(t *testing.T) {
 	t.Parallel()
-	store := postgres.NewOutbound(pgtest.New(t, postgres.Migrations()))
+	store := outbound.NewStore(pgtest.New(t, schema.Migrations()))
 	rapid.Check(t, func(rt *rapid.T) {
 		pace := outbound.NewPace(rapid.SampledFrom([]float64{0.1, 0.25, 1, 3, 7.5, 100}).Draw(rt, "rate"))
 		sender, now := uuid.NewString(), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -46,7 +46,7 @@ func TestPaceHoldsInEveryWindow(t *testing.T) {
 				continue
 			}
 			slack := pace.Slack(rapid.IntRange(0, 3).Draw(rt, "urgent") == 0)
-			wait, err := store.Take(t.Context(), sender, cost, slack, now)
+			wait, err := store.Reserve(t.Context(), sender, cost, slack, now)
 			require.NoError(rt, err)
 			if ahead > slack {
 				require.Equal(rt, max(ahead-slack, time.Millisecond), wait, "it is told how long it waits")
@@ -66,7 +66,7 @@ func TestPaceHoldsInEveryWindow(t *testing.T) {
 	})
 }
 
-// sentAt is when Twilio got each text, in order.
+// sentAt returns when Twilio got each text, in order.
 func (b *bundle) sentAt() (at []time.Duration) {
 	for _, m := range b.Emulator.Messages() {
 		if m.Direction == emulator.DirectionAPI {

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// payload is what was asked for, as it is stored. The times are there as they were asked for and not as they were decided, so that the
+// payload tells what was asked for, as it is stored. The times are there as they were asked for and not as they were decided, so that the
 // same request made again a second later is the same; only a validity that was not asked for is noted as it was promised.
 type payload struct {
 	To            string             `json:"to"`
@@ -26,7 +26,6 @@ type payload struct {
 	OpenHours     *openHours         `json:"open_hours,omitempty"`
 }
 
-// openHours are Request.Hours as they are stored.
 type openHours struct {
 	Window   string `json:"window"`
 	TimeZone string `json:"time_zone"`

@@ -12,11 +12,12 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/hours"
+	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 )
 
-// What the verbs of this package refuse, besides send.ErrInvalid and send.ErrNoSender.
+// What the verbs of this package refuse, besides sms.ErrInvalid and send.ErrNoSender.
 var (
 	// ErrKeyReused means that the idempotency key was used before for another request.
 	ErrKeyReused = errors.New("the idempotency key was used for another text, purpose or time; every text needs its own key")
@@ -29,7 +30,7 @@ var (
 		"activate the profile with consent {source, words_shown, collected_at}, or PUT /v1/consents/{phone} with opted_in and evidence")
 )
 
-// Purpose is what a message is for. It decides what overtakes what, and how long a message is worth sending.
+// Purpose tells what a message is for. It decides what overtakes what, and how long a message is worth sending.
 type Purpose string
 
 // The purposes.
@@ -41,7 +42,7 @@ const (
 	PostEvent     Purpose = "post_event"
 )
 
-// Priorities is how many levels Purpose.Priority has.
+// Priorities sets how many levels Purpose.Priority has.
 const Priorities = 4
 
 // Purposes are all of them, the most urgent first.
@@ -82,7 +83,7 @@ func (p Purpose) validity() time.Duration {
 	return 24 * time.Hour
 }
 
-// horizon is how far ahead a message may be planned, and how long it may be valid.
+// horizon sets how far ahead a message may be planned, and how long it may be valid.
 const horizon = 35 * 24 * time.Hour
 
 // Request asks for one message at a time.
@@ -95,40 +96,39 @@ type Request struct {
 	Purpose   Purpose
 	SendAt    time.Time // zero for now; from one that has just passed the validity counts
 	ExpiresAt time.Time // zero for the purpose's own validity
-	// Hours are when it may be sent, by the recipient's clock; zero is at any hour, and so is every hour for a one-time code. They are not
+	// Hours tell when it may be sent, by the recipient's clock; zero is at any hour, and so is every hour for a one-time code. They are not
 	// part of what is asked for: a repeat under the same key may come with others, and changes nothing.
 	Hours hours.Quiet
 	// ConsentRequired has it refused without a record of how the recipient agreed. It is no part of what is asked for either.
 	ConsentRequired bool
-	// UnknownPolicy is what may be done when the outcome stays unknown. By default every purpose, a one-time code as well, is sent again once
-	// Twilio's list has not had it twice: an operator's time costs more than a second copy would, if there ever was one.
+	// UnknownPolicy tells what may be done when the outcome stays unknown. By default every purpose, a one-time code as well, is sent again
+	// once Twilio's list has not had it twice: an operator's time costs more than a second copy would, if there ever was one.
 	UnknownPolicy send.UnknownPolicy
 }
 
-// check says what is wrong with a request.
 func (r Request) check(now time.Time) error {
 	switch at := r.Due(now); {
 	case r.To.IsZero():
-		return invalid("to is missing")
+		return edge.Invalid("to", "is missing")
 	case r.Body == "":
-		return invalid("body is missing")
+		return edge.Invalid("body", "is missing")
 	case r.Key == "" || utf8.RuneCountInString(r.Key) > send.MaxKey || send.Storable(r.Key) != r.Key:
-		return invalid(fmt.Sprintf("idempotency_key must have 1 to %d characters", send.MaxKey))
+		return edge.Invalid("idempotency_key", fmt.Sprintf("must have 1 to %d characters", send.MaxKey))
 	case !slices.Contains(Purposes(), r.Purpose):
-		return invalid(fmt.Sprintf("purpose must be one of %v", Purposes()))
+		return edge.Invalid("purpose", fmt.Sprintf("must be one of %v", Purposes()))
 	case !r.SendAt.IsZero() && r.ExpiresAt.IsZero() && !r.SendAt.Add(r.Purpose.validity()).After(now):
-		return invalid("send_at has passed so long ago that the text would have expired; leave it out to send now")
+		return edge.Invalid("send_at", "has passed so long ago that the text would have expired; leave it out to send now")
 	case at.After(now.Add(horizon)):
-		return invalid("send_at must be at most 35 days ahead")
+		return edge.Invalid("send_at", "must be at most 35 days ahead")
 	case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(at):
-		return invalid("expires_at must be after send_at and in the future")
+		return edge.Invalid("expires_at", "must be after send_at and in the future")
 	case r.ExpiresAt.After(at.Add(horizon)):
-		return invalid("expires_at must be at most 35 days after send_at")
+		return edge.Invalid("expires_at", "must be at most 35 days after send_at")
 	}
 	return nil
 }
 
-// quiet is when a request that is due may be sent, and whether that is later than now.
+// quiet returns when a request that is due may be sent, and whether that is later than now.
 func (r Request) quiet(now time.Time) (until time.Time, quiet bool) {
 	if r.Purpose == OTP {
 		return now, false
@@ -137,15 +137,13 @@ func (r Request) quiet(now time.Time) (until time.Time, quiet bool) {
 	return until, until.After(now)
 }
 
-// Due is when a request that is made now is to be sent.
+// Due returns when a request that is made now is to be sent.
 func (r Request) Due(now time.Time) time.Time {
 	if r.SendAt.After(now) {
 		return r.SendAt
 	}
 	return now
 }
-
-func invalid(problem string) error { return fmt.Errorf("%w: %s", send.ErrInvalid, problem) }
 
 // Status is that of the queue's jobs.
 type Status string
@@ -162,9 +160,9 @@ const (
 // Statuses are all of them.
 func Statuses() []Status { return []Status{Pending, Processing, Completed, Failed, Cancelled} }
 
-// Queued is one message of the queue, with what became of it.
+// Queued is one message of the queue, with how it ended.
 type Queued struct {
-	Request // SendAt and ExpiresAt are what was decided, never zero
+	Request // SendAt and ExpiresAt are as decided, never zero
 
 	ID          uuid.UUID
 	Status      Status
@@ -174,7 +172,7 @@ type Queued struct {
 	Explanation string
 	CreatedAt   time.Time
 	EndedAt     time.Time // zero until it is at its end
-	Actor       *string   // whose call stored it, or cancelled it, as it is stored; nil when none did
+	Actor       *string   // the caller that stored it, or cancelled it, as it is stored; nil when none did
 
 	// Of the message that Send has made; empty before the first attempt.
 	MessageID     uuid.UUID
@@ -197,7 +195,7 @@ type Query struct {
 // the same.
 func MessageKey(id string) string { return "outbound:" + id }
 
-// Why is why a message failed, for machines.
+// Why tells why a message failed, for machines.
 type Why string
 
 // The failures.
@@ -207,10 +205,10 @@ const (
 	Rejected  Why = "rejected"  // Twilio refused it for good
 	Undecided Why = "undecided" // whether Twilio has it could not be found out in time
 	GivenUp   Why = "given_up"  // an operator gave its message up
-	Broken    Why = "error"     // an error of ours, every time
+	Broken    Why = "error"     // our error, every time
 )
 
-// Failure is why a message is never sent. Its words hold neither a number nor a body.
+// Failure tells why a message is never sent. Its words hold neither a number nor a body.
 type Failure struct {
 	Why   Why
 	Words string

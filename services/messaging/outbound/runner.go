@@ -20,24 +20,22 @@ import (
 const Queue = "outbound"
 
 const (
-	// claimBound is how long a handler takes at most beside the call to Twilio and writing its answer down.
+	// claimBound sets how long a handler takes at most next to the call to Twilio and writing its answer down.
 	claimBound = 5 * time.Second
-	// unknownWait is how long an expired message in doubt waits until its next check: the reconciler settles it.
+	// unknownWait sets how long an expired message in doubt waits until its next check: the reconciler settles it.
 	unknownWait = 30 * time.Second
-	// heldWait is how long one waits whose recipient is held: a release lets it go within that time.
+	// heldWait sets how long a message waits for a held recipient: a release lets it go within that time.
 	heldWait = 30 * time.Second
-	// parkedWait is how long one waits whose message waits for an operator.
+	// parkedWait sets how long a message waits for an operator.
 	parkedWait = time.Minute
 	// fewestWorkers and mostWorkers bound how many messages are sent at a time.
 	fewestWorkers = 4
 	mostWorkers   = 32
 )
 
-// Config is what a Runner works with. Every field is needed but Metrics.
+// Config configures a Runner. Every field is needed but Metrics.
 type Config struct {
-	Jobs    *queue.Queue
-	Store   runnerStore
-	Rates   rateStore
+	Store   *Store
 	Send    *send.Service
 	Sender  send.Sender
 	Pace    Pace
@@ -52,34 +50,12 @@ type Config struct {
 	Transient func(err error) bool
 }
 
-// runnerStore is what the runner knows of the messages; postgres.Outbound implements it. Every method is one round trip.
-type runnerStore interface {
-	// Progress is how far a message is, whose key is MessageKey.
-	Progress(ctx context.Context, orgID uuid.UUID, key string, to sms.Phone) (Progress, error)
-	// Fail ends a message whose lease the job names.
-	Fail(ctx context.Context, j queue.Job, f Failure, now time.Time) error
-	// Pressure is what is due of each kind, counted up to limit, and how far ahead of now the sender is.
-	Pressure(ctx context.Context, orgID uuid.UUID, from string, limit int, now time.Time) (Pressure, error)
-	// Next is when the first message falls due that was not due by then; zero when there is none.
-	Next(ctx context.Context, orgID uuid.UUID, then time.Time) (time.Time, error)
-}
-
-// Progress is what is known of a queued message before it is sent.
+// Progress tells what is known of a queued message before it is sent.
 type Progress struct {
 	Message *send.Message // what Send has made of it so far; nil before the first attempt
 	Held    bool          // the recipient is on a safety hold
 	// Unjudged is the recipient's last text that may be an opt-out and that no operator has judged, which holds them too; uuid.Nil for none.
 	Unjudged uuid.UUID
-}
-
-// rateStore keeps how far each sender has used up its rate; postgres.Outbound implements it. Every method is one statement.
-type rateStore interface {
-	// Take moves the sender's arrival on by cost if it is no further ahead than slack, or says how long until it will be.
-	Take(ctx context.Context, from string, cost, slack time.Duration, now time.Time) (wait time.Duration, err error)
-	// Charge moves it on whatever it is, but not beyond limit ahead of now.
-	Charge(ctx context.Context, from string, cost, limit time.Duration, now time.Time) error
-	// GiveBack moves it back by what was taken for nothing.
-	GiveBack(ctx context.Context, from string, cost time.Duration) error
 }
 
 // Runner sends what is due, at the sender's pace.
@@ -89,13 +65,13 @@ type Runner struct {
 	from string
 	jobs *queue.Runner
 
-	// paying is held for reading while a message pays, so that none is counted both as begun and as paid for.
-	paying sync.RWMutex
+	// reserving is held for reading while a message reserves its segments, so that none is counted both as begun and as reserved.
+	reserving sync.RWMutex
 
 	mu      sync.Mutex
 	asked   time.Time           // when was last looked for what is due
 	refused time.Time           // when the first of those may be sent that have been put back since; zero for none
-	begun   map[string]struct{} // by id: claimed, and not paid for yet
+	begun   map[string]struct{} // by id: claimed, and nothing reserved yet
 }
 
 // NewRunner makes the runner; send.ErrNoSender when there is nothing to send from.
@@ -110,19 +86,19 @@ func NewRunner(cfg Config) (*Runner, error) {
 		handlers[string(p)] = r.Handle
 	}
 	r.jobs = queue.NewRunner(queue.Config{
-		Name: Queue, Store: counted{Queue: cfg.Jobs, r: r}, Handlers: handlers, GiveUp: r.giveUp, Transient: cfg.Transient, Admit: r.admit,
-		Log: cfg.Log, Now: cfg.Now, Metrics: cfg.Metrics, Wake: cfg.Wake, Poll: cfg.Poll,
+		Name: Queue, Store: counted{Queue: cfg.Store.Jobs(), r: r}, Handlers: handlers, GiveUp: r.giveUp,
+		Transient: cfg.Transient, Admit: r.admit, Log: cfg.Log, Now: cfg.Now, Metrics: cfg.Metrics, Wake: cfg.Wake, Poll: cfg.Poll,
 		Workers: min(max(cfg.Pace.burst, fewestWorkers), mostWorkers), Lease: 2 * r.Bound(), Timeout: r.Bound(),
 	})
 	return r, nil
 }
 
-// Bound is how long one message takes at most; the end of the loop waits for it.
+// Bound returns how long one message takes at most; the end of the loop waits for it.
 func (r *Runner) Bound() time.Duration { return r.Timeout + send.SettleBound + claimBound }
 
-// Health is how the queue is doing, in all organisations that the context may see.
-func (r *Runner) Health(ctx context.Context, jobs *queue.Queue) (queue.Health, error) {
-	return r.jobs.Health(ctx, jobs, r.Now())
+// Health returns how the queue is doing, in all organisations that the context may see.
+func (r *Runner) Health(ctx context.Context) (queue.Health, error) {
+	return r.jobs.Health(ctx, r.Store.Jobs(), r.Now())
 }
 
 // Loop sends until it is told to end. It rests until the next message falls due, if that is sooner than the poll.
@@ -157,16 +133,16 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 // admitTimeout bounds what is asked between two claims, so how long messages that would pay wait for the question what others pay.
 const admitTimeout = 5 * time.Second
 
-// admit is asked before every claim: it charges what was sent beside the queue, and keeps messages from being claimed that are too many.
+// admit is asked before every claim: it charges what was sent outside the queue, and keeps messages from being claimed that are too many.
 func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error) {
 	now := r.Now()
 	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
 	defer cancel()
-	if err := r.Tally.charge(ctx, r.Rates, r.Pace, r.from, now); err != nil {
+	if err := r.Tally.charge(ctx, r.Store, r.Pace, r.from, now); err != nil {
 		return 0, 0, err
 	}
-	r.paying.Lock()
-	defer r.paying.Unlock()
+	r.reserving.Lock()
+	defer r.reserving.Unlock()
 	waiting, err := r.Store.Pressure(ctx, r.Sender.OrgID, r.from, want, now)
 	if err != nil {
 		return 0, 0, err
@@ -200,24 +176,24 @@ func (c counted) Claim(ctx context.Context, which queue.Claim) (queue.Claimed, e
 // Finish forgets what came to its end without having paid.
 func (c counted) Finish(ctx context.Context, ends []queue.Finish) ([]string, error) {
 	for _, e := range ends {
-		c.r.paid(e.Job.ID)
+		c.r.forget(e.Job.ID)
 	}
 	return c.Queue.Finish(ctx, ends)
 }
 
-func (r *Runner) paid(id string) {
+func (r *Runner) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.begun, id)
 }
 
-// pay takes a message's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to its
-// old place in the queue.
-func (r *Runner) pay(ctx context.Context, j queue.Job, t Request, cost time.Duration, now time.Time) error {
-	r.paying.RLock()
-	wait, err := r.Rates.Take(ctx, r.from, cost, r.Pace.Slack(t.Purpose.Urgent()), now)
-	r.paid(j.ID)
-	r.paying.RUnlock()
+// reserve takes a message's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to
+// its old place in the queue.
+func (r *Runner) reserve(ctx context.Context, j queue.Job, t Request, cost time.Duration, now time.Time) error {
+	r.reserving.RLock()
+	wait, err := r.Store.Reserve(ctx, r.from, cost, r.Pace.Slack(t.Purpose.Urgent()), now)
+	r.forget(j.ID)
+	r.reserving.RUnlock()
 	if err != nil || wait == 0 {
 		return err
 	}
@@ -244,7 +220,7 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	if err != nil {
 		return err
 	}
-	var paid time.Duration
+	var reserved time.Duration
 	switch now := r.Now(); {
 	case !now.Before(t.ExpiresAt):
 		if end := late(t, progress.Message); end != nil {
@@ -259,8 +235,8 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		if until, quiet := t.quiet(now); quiet { // nor does it in quiet hours
 			return awaitHours(t, until, now)
 		}
-		paid = r.Pace.Cost(sms.Segments(string(t.Body)).Count)
-		if err := r.pay(ctx, j, t, paid, now); err != nil {
+		reserved = r.Pace.Cost(sms.Segments(string(t.Body)).Count)
+		if err := r.reserve(ctx, j, t, reserved, now); err != nil {
 			return err
 		}
 	}
@@ -272,7 +248,7 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		return err
 	}
 	if result.Outcome == send.Capped { // it does not pay either: texts to one phone would keep all others from being sent
-		if err := r.Rates.GiveBack(ctx, r.from, paid); err != nil {
+		if err := r.Store.CancelReservation(ctx, r.from, reserved); err != nil {
 			return err
 		}
 	}
@@ -304,7 +280,6 @@ func awaitHours(t Request, until, now time.Time) error {
 		"to do: nothing, or cancel it; it is sent then unless it expires before", until.UTC().Format(time.RFC3339))}
 }
 
-// after is what becomes of a message after a send.
 func after(result send.Result) error {
 	wait := result.RetryAfter
 	switch result.Outcome {
@@ -335,7 +310,7 @@ func after(result send.Result) error {
 	return &queue.Snooze{After: max(wait, time.Second), Cause: errUnknown}
 }
 
-// late is what becomes of a message whose time is over. It is not sent any more; but one that may be at Twilio is not said to have
+// late ends a message after its time. It is not sent any more; but one that may be at Twilio is not said to have
 // failed. It is nil when Send has settled the message, and only reads it.
 func late(t Request, m *send.Message) error {
 	switch {
@@ -357,7 +332,6 @@ func failed(why Why, words string) error {
 	return &queue.Permanent{Cause: &Failure{Why: why, Words: words}}
 }
 
-// giveUp ends a message together with the reason.
 func (r *Runner) giveUp(ctx context.Context, j queue.Job, cause error) error {
 	failure := Failure{Why: Broken, Words: cause.Error()}
 	if known, ok := errors.AsType[*Failure](cause); ok {

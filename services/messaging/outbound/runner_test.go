@@ -114,7 +114,7 @@ func heldMessagesWait(t *testing.T) {
 		require.Equal(t, outbound.Pending, waiting.Status)
 		require.Contains(t, waiting.Explanation, "GET /v1/messages/"+words.ID.String())
 		require.NotContains(t, waiting.Explanation, ":release", "which judges no words that a session or a job waits for")
-		require.NoError(t, b.Inbox(b.send, nil).JudgeWords(t.Context(), b.sender.OrgID, sendtest.Phone(t, theirs)))
+		require.NoError(t, b.Store.JudgeWords(t.Context(), b.sender.OrgID, sendtest.Phone(t, theirs)))
 		b.pass(30*time.Second, 10*time.Second)
 		require.Len(t, b.sent(), 1)
 	})
@@ -181,7 +181,7 @@ func heldMessagesWait(t *testing.T) {
 
 func TestQuietHours(t *testing.T) {
 	t.Parallel()
-	// night is a bundle whose clock shows 22:30 in the recipient's zone, and the instant at which it shows 08:00.
+	// night is a bundle with a clock that shows 22:30 in the recipient's zone, and the instant at which it shows 08:00.
 	night := func(t *testing.T) (b *bundle, quiet hours.Quiet, morning time.Time) {
 		t.Helper()
 		b = setup(t)
@@ -693,7 +693,7 @@ func TestEnqueue(t *testing.T) {
 			r := b.request()
 			c.change(&r)
 			_, _, err := b.intake.Enqueue(t.Context(), r)
-			require.ErrorIs(t, err, send.ErrInvalid)
+			require.ErrorIs(t, err, sms.ErrInvalid)
 			require.ErrorContains(t, err, c.want)
 		})
 	}

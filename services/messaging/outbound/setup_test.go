@@ -12,7 +12,6 @@ import (
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
 )
@@ -25,7 +24,7 @@ const theirs = sendtest.Theirs
 type bundle struct {
 	*sendtest.Bundle
 
-	store  *postgres.Outbound
+	store  *outbound.Store
 	send   *send.Service
 	sender send.Sender
 	tally  *outbound.Tally
@@ -37,16 +36,16 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{Bundle: sendtest.Setup(t), tally: new(outbound.Tally), rate: 100}
 	b.TakeReceipts(nil)
-	b.store, b.send, b.sender = postgres.NewOutbound(b.Pool), b.Service(nil), b.Config.Sender
+	b.store, b.send, b.sender = outbound.NewStore(b.Pool), b.Service(nil), b.Config.Sender
 	b.intake = &outbound.Intake{Store: b.store, Policy: b.Config.Numbers, Sender: b.sender, Log: b.Config.Log, Now: b.Clock.Now}
 	return b
 }
 
-// runner is a process of its own on the same database, with something changed.
+// runner is its own process on the same database, with something changed.
 func (b *bundle) runner(change func(*outbound.Config)) *outbound.Runner {
 	b.T.Helper()
 	cfg := outbound.Config{
-		Jobs: b.store.Jobs(), Store: b.store, Rates: b.store, Send: b.send, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally,
+		Store: b.store, Send: b.send, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally,
 		Timeout: time.Second, Poll: 5 * time.Second, Log: b.Config.Log, Now: b.Clock.Now, Transient: platform.Outage,
 	}
 	if change != nil {
@@ -99,7 +98,7 @@ func (b *bundle) queued(id uuid.UUID) outbound.Queued {
 	return found
 }
 
-// say is what the person writes to us.
+// say returns what the person writes to us.
 func (b *bundle) say(words string) {
 	b.T.Helper()
 	b.Receive("SM"+uuid.NewString(), words)

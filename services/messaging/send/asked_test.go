@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// TestAskedSince is since when the person may have read a message: since the attempt began that Twilio took.
+// TestAskedSince returns since when the person may have read a message: since the attempt began that Twilio took.
 func TestAskedSince(t *testing.T) {
 	t.Parallel()
 	const slow = 900 * time.Millisecond
@@ -29,7 +29,7 @@ func TestAskedSince(t *testing.T) {
 			})
 		})
 	}
-	// receipt is what Twilio reports of the row, whether an attempt waits for its answer or not.
+	// receipt tells what Twilio reports of the row, whether an attempt waits for its answer or not.
 	receipt := func(b *bundle, sid string) {
 		b.Report(send.Receipt{MessageID: b.Stored().ID, SID: sid, Status: "sent"})
 	}
@@ -43,15 +43,15 @@ func TestAskedSince(t *testing.T) {
 		{name: "R_09_CountsFromTheAttemptAndNotFromItsSlowAnswer", answered: func(*bundle, string, *twilio.Outcome) {}},
 		{name: "R_09_CountsFromTheAttemptThatAFasterReceiptTellsOf", answered: receiptOf(receipt)},
 		{
-			name: "R_09_AttemptThatTwilioDidNotProcessDoesNotCount", attempts: []twilio.Outcome{{Kind: twilio.Throttled}},
+			name: "R_09_AttemptThatTwilioDidNotProcessDoesNotCount", attempts: []twilio.Outcome{{Status: sms.Throttled}},
 			answered: func(*bundle, string, *twilio.Outcome) {},
 		},
 		{
-			name: "R_09_AnswerSaysWhichAttemptAFasterReceiptMeant", attempts: []twilio.Outcome{{Kind: twilio.Throttled}},
+			name: "R_09_AnswerSaysWhichAttemptAFasterReceiptMeant", attempts: []twilio.Outcome{{Status: sms.Throttled}},
 			answered: receiptOf(receipt),
 		},
 		{
-			name: "R_09_ReceiptWithoutAnAnswerMayBeOfTheFirstAttempt", attempts: []twilio.Outcome{{Kind: twilio.Throttled}}, first: true,
+			name: "R_09_ReceiptWithoutAnAnswerMayBeOfTheFirstAttempt", attempts: []twilio.Outcome{{Status: sms.Throttled}}, first: true,
 			answered: func(b *bundle, sid string, o *twilio.Outcome) {
 				receipt(b, sid)
 				*o = twilio.Outcome{}

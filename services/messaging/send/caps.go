@@ -96,7 +96,7 @@ var (
 	codesPerDay  = Cap{Messages: 20, Segments: 40}
 )
 
-// codesPart of the cap of an organisation is what its codes may take beyond it: a tenth.
+// codesPart bounds what the codes of an organisation may take beyond its cap: a tenth.
 const codesPart = 10
 
 // with returns a cap that has more room; one that bounds nothing stays so.
@@ -127,11 +127,11 @@ func (c Caps) of(r Request) Limits {
 	return l
 }
 
-// Full is which caps hold a message, each until when; zero where it does not.
-type Full struct{ PhoneHour, PhoneDay, OrgHour, PrefixHour time.Time }
+// ExceededCaps has for each cap the time until which it holds a message; zero where it does not.
+type ExceededCaps struct{ PhoneHour, PhoneDay, OrgHour, PrefixHour time.Time }
 
-// Until is when the last of them lets go; zero when none holds.
-func (f Full) Until() time.Time {
+// Until returns when the last of them lets go; zero when none holds.
+func (f ExceededCaps) Until() time.Time {
 	until := f.PhoneHour
 	for _, at := range []time.Time{f.PhoneDay, f.OrgHour, f.PrefixHour} {
 		if at.After(until) {
@@ -141,16 +141,15 @@ func (f Full) Until() time.Time {
 	return until
 }
 
-// longestCapWait is how long a caller is told to wait at most: an operator may raise the cap before the time comes.
+// longestCapWait sets how long a caller is told to wait at most: an operator may raise the cap before the time comes.
 const longestCapWait = 15 * time.Minute
 
-// wait is how long until a message may be asked for again.
-func (f Full) wait(now time.Time) time.Duration {
+// wait returns how long until a message may be asked for again.
+func (f ExceededCaps) wait(now time.Time) time.Duration {
 	return min(max(f.Until().Sub(now), throttledMin), longestCapWait)
 }
 
-// words say which cap holds, with what it allows.
-func (f Full) words(l Limits) string {
+func (f ExceededCaps) words(l Limits) string {
 	var held []string
 	for _, c := range []struct {
 		until time.Time
@@ -170,49 +169,48 @@ func (f Full) words(l Limits) string {
 }
 
 // advice says why a message waits, and what to do.
-func (f Full) advice(l Limits) string {
+func (f ExceededCaps) advice(l Limits) string {
 	return "as much was sent as the cap allows: " + f.words(l) + "; it may be sent at " + at(f.Until()) +
 		"; to do: see whether abuse causes the texts to this number, or raise the cap"
 }
 
-// verdict is what the policy says of a number.
-type verdict struct {
+type numberCheck struct {
 	country string
 	err     error
 }
 
-// verdicts remember what the policy said of the last numbers: to have the library read one takes 50 to 200 us, and a burst is six messages
-// to one number.
-type verdicts struct {
-	mu sync.Mutex
-	of map[sms.Phone]verdict
+// numberCheckCache keeps the answers about the last numbers: the library takes 50 to 200 us to read one, and a burst is six messages to one
+// number.
+type numberCheckCache struct {
+	mu    sync.Mutex
+	known map[sms.Phone]numberCheck
 }
 
-const mostVerdicts = 4096
+const mostNumberChecks = 4096
 
-// about is the verdict on a recipient. A person who writes to us about consent gets an answer in every country.
-func (s *Service) about(r Request) verdict {
-	v := s.verdicts.about(s.Numbers, r.To)
+// checkNumber checks a recipient. A person who writes to us about consent gets an answer in every country.
+func (s *Service) checkNumber(r Request) numberCheck {
+	c := s.numbers.check(s.Numbers, r.To)
 	if r.DespiteHold {
-		v.err = nil
+		c.err = nil
 	}
-	return v
+	return c
 }
 
-func (v *verdicts) about(policy phone.Policy, to sms.Phone) verdict {
-	v.mu.Lock()
-	known, ok := v.of[to]
-	v.mu.Unlock()
+func (c *numberCheckCache) check(policy phone.Policy, to sms.Phone) numberCheck {
+	c.mu.Lock()
+	known, ok := c.known[to]
+	c.mu.Unlock()
 	if ok {
 		return known
 	}
-	var found verdict
+	var found numberCheck
 	found.country, found.err = policy.Check(to.String())
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.of == nil || len(v.of) >= mostVerdicts {
-		v.of = map[sms.Phone]verdict{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= mostNumberChecks {
+		c.known = map[sms.Phone]numberCheck{}
 	}
-	v.of[to] = found
+	c.known[to] = found
 	return found
 }

@@ -13,7 +13,6 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/phone"
-	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
@@ -51,7 +50,7 @@ func TestCapsOfAPhone(t *testing.T) {
 		t.Parallel()
 		b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 30, Segments: 90}})
 		b.Emulator.SetScript(sendtest.Silent)
-		other := postgres.NewStore(b.Pool)
+		other := sendtest.NewStore(b.Pool)
 		services := []*send.Service{b.Service(nil), b.Service(func(c *send.Config) { c.Store = other })}
 		var mu sync.Mutex
 		count := map[send.Outcome]int{}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
-	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
 )
@@ -22,7 +21,7 @@ var everyEvent = []string{
 }
 
 // takes fetches what waits, as onboarding does.
-func (b *bundle) takes(done ...int64) []postgres.Event {
+func (b *bundle) takes(done ...int64) []send.Event {
 	b.T.Helper()
 	events, err := b.Store.Events(b.T.Context(), done, everyEvent, 100)
 	require.NoError(b.T, err)

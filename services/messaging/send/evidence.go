@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// UnknownPolicy says what may be done about a send whose outcome stays unknown. It is stored as it is written here.
+// UnknownPolicy says what may be done about a send that stays unknown. It is stored as it is written here.
 type UnknownPolicy string
 
 // The policies.
@@ -24,7 +24,7 @@ const (
 	NeverDuplicate UnknownPolicy = "never_duplicate"
 )
 
-// clockTolerance is how far Twilio's clock may be behind ours: a message that it dates this much before the attempt may be the
+// clockTolerance sets how far Twilio's clock may be behind ours: a message that it dates this much before the attempt may be the
 // attempt's. Both sides keep their clocks by NTP, so it is generous; a message of the same words by another program within it
 // would be taken for ours.
 const clockTolerance = time.Minute
@@ -63,7 +63,7 @@ type Candidate struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Listing is what Twilio has for a recipient, asked for because of one attempt of one message.
+// Listing tells what Twilio has for a recipient, asked for because of one attempt of one message.
 type Listing struct {
 	MessageID uuid.UUID
 	Token     uuid.UUID // of the attempt that is looked for
@@ -75,7 +75,7 @@ type Listing struct {
 	Timeout   time.Duration // of one call to Twilio
 }
 
-// Others are the messages of ours besides the one in doubt, as far as they matter to it.
+// Others are our messages besides the one in doubt, as far as they matter to it.
 type Others struct {
 	Taken  map[string]bool // the SIDs listed that are another message's
 	Rivals []Rival
@@ -87,7 +87,7 @@ type Rival struct {
 	Status sms.Status
 }
 
-// Decision is what follows from a listing.
+// Decision tells what follows from a listing.
 type Decision struct {
 	Message Message
 	Item    EvidenceItem
@@ -95,7 +95,7 @@ type Decision struct {
 	Settled Settlement
 }
 
-// Settlement is how a message in doubt was settled.
+// Settlement tells how a message in doubt was settled.
 type Settlement string
 
 // The settlements.
@@ -111,7 +111,7 @@ const (
 
 // Decide says what follows from a listing for a message in doubt. It is pure, and this is the rule:
 //
-//   - exactly one message at Twilio that may be ours, and none of ours but this that may be it: it is;
+//   - exactly one message at Twilio that may be ours, and not ours but this that may be it: it is;
 //   - nothing to the person within the attempt's time that is no other message's: after the second such listing, an interval
 //     after the first and both begun when nothing of the attempt could still be on its way, the policy decides between sending
 //     again and parking;
@@ -251,7 +251,7 @@ func (m Message) take(stored twilio.Stored, at time.Time) Message {
 			m.AcceptedAt = at
 		}
 	}
-	m = m.accept(twilio.Outcome{Kind: twilio.Accepted, SID: stored.SID}, at)
+	m = m.accept(twilio.Outcome{SID: stored.SID}, at)
 	m, _ = m.Receive(Receipt{SID: stored.SID, Status: stored.Status, ErrorCode: stored.ErrorCode, At: at})
 	return m
 }
@@ -259,7 +259,7 @@ func (m Message) take(stored twilio.Stored, at time.Time) Message {
 // candidates are the listed messages that may be this attempt's and are no other message's. Withheld says that Twilio does not
 // show the words of one of them. Strangers have other words and were created while the attempt could reach Twilio: it may have
 // rewritten ours in a way that we do not see through, such as shortened links. Not so what answers a person's message, nor what
-// has the words of another message of ours in doubt.
+// has the words of our message in doubt.
 func (m Message) candidates(listing Listing, others Others) (found, strangers []Candidate, withheld bool) {
 	earliest := m.earliest()
 	latest := m.LeaseUntil.Add(listing.Timeout + clockTolerance)
@@ -285,7 +285,7 @@ func (m Message) earliest() time.Time {
 	return m.AttemptedAt.Add(-clockTolerance).Truncate(time.Second)
 }
 
-// RivalsSince is the instant such that an attempt whose lease ended before it cannot have made what may be this message: its
+// RivalsSince returns the earliest end of a lease that matters: an attempt with an earlier one cannot have made this message, because its
 // last call reached Twilio before this attempt began, by either clock.
 func (m Message) RivalsSince(timeout time.Duration) time.Time {
 	return m.earliest().Add(-timeout - clockTolerance)
@@ -304,7 +304,7 @@ func (m Message) rivals(others []Rival) (sending, all int) {
 	return sending, all
 }
 
-// trialPrefix is what Twilio puts before every message of an account that has not been paid for.
+// trialPrefix tells what Twilio puts before every message of an account that has not been paid for.
 const trialPrefix = "Sent from your Twilio trial account - "
 
 // says reports whether a message at Twilio has the words that we sent.

@@ -21,7 +21,7 @@ type listing struct {
 	send.Others
 }
 
-// inDoubt is a message whose answer was lost, and a listing that is late enough to count.
+// inDoubt is a message without an answer, and a listing that is late enough to count.
 func inDoubt() (send.Message, listing) {
 	token := uuid.New()
 	m := send.Message{

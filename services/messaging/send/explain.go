@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Outcomes of an explanation that no send has. They have no type, so that a switch over what a send has need not name them.
+// Outcomes of an explanation that no send has. They have no type, so that a switch over the outcomes of a send need not name them.
 const (
 	WouldSend  = "sent" // Twilio would be asked
 	WithoutOne = "no_sender"
@@ -37,7 +37,7 @@ type Gate struct {
 	Change  string // what would change it; empty when it passes
 }
 
-// Explanation is what a send would be answered, and why.
+// Explanation tells what a send would be answered, and why.
 type Explanation struct {
 	Outcome     Outcome
 	Gates       []Gate // in the order in which they decide
@@ -75,9 +75,9 @@ func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, e
 		return Explanation{}, fmt.Errorf("read a recipient: %w", err)
 	}
 	r := Request{OrgID: m.OrgID, To: to, Key: m.Key, DespiteHold: strings.HasPrefix(m.Key, AnswerKeys)}
-	about := s.about(r)
+	checked := s.checkNumber(r)
 	a := Attempt{
-		Request: r, BodyHash: m.BodyHash, Segments: m.Segments, At: s.Now(), Limits: s.Caps.of(r), Country: about.country, Refused: about.err,
+		Request: r, BodyHash: m.BodyHash, Segments: m.Segments, At: s.Now(), Limits: s.Caps.of(r), Country: checked.country, Refused: checked.err,
 	}
 	found, err := s.Store.Look(ctx, a)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, e
 }
 
 // gates are the questions that a claim and its answer ask, in the order in which resultOf lets them decide.
-func (f Standing) gates(a Attempt) []Gate {
+func (f ClaimPreview) gates(a Attempt) []Gate {
 	m := f.Message
 	waits := m == nil || m.Status == sms.Throttled // an attempt may be made, so what forbids one decides
 	gates := []Gate{{Name: "sender", Passed: true, Fact: "the organisation has one"}}
@@ -127,7 +127,6 @@ func (f Standing) gates(a Attempt) []Gate {
 	return gates
 }
 
-// number asks whether the recipient's number may be texted.
 func (a Attempt) number() Gate {
 	g := Gate{Name: "number", Outcome: Rejected, Passed: a.Refused == nil, Fact: "a number that may be texted"}
 	if a.Refused != nil {
@@ -137,18 +136,18 @@ func (a Attempt) number() Gate {
 }
 
 // cap asks whether as much was sent already as may be.
-func (f Standing) cap(a Attempt) Gate {
-	full := f.Full.Until()
+func (f ClaimPreview) cap(a Attempt) Gate {
+	full := f.Exceeded.Until()
 	g := Gate{Name: "cap", Outcome: Capped, Passed: full.IsZero(), Fact: "no cap is full"}
 	if !full.IsZero() {
-		g.Fact, g.Since = "as much was sent as the cap allows: "+f.Full.words(a.Limits), f.NewestAt
+		g.Fact, g.Since = "as much was sent as the cap allows: "+f.Exceeded.words(a.Limits), f.NewestAt
 		g.Change = "time: there is room at " + at(full) + "; or a higher cap"
 	}
 	return g
 }
 
 // undelivered says why a message that Twilio took did not reach the person, which decides no send: it is never sent twice. Only a new
-// session sends the same words again, under a key of its own.
+// session sends the same words again, under its own key.
 func (m Message) undelivered() Gate {
 	known := meaningOf(m.ErrorCode)
 	g := Gate{
@@ -167,7 +166,7 @@ func (m Message) undelivered() Gate {
 	return g
 }
 
-// profile is whose message it is; what an address has in its place where that is not known.
+// profile returns the id of the recipient's profile, or the placeholder of an address.
 func (a Attempt) profile(m *Message) string {
 	switch {
 	case a.ProfileID != uuid.Nil:
@@ -186,7 +185,7 @@ func pick(holds bool, then, otherwise string) string {
 }
 
 // accepted asks whether Twilio has the message, which decides before everything else.
-func (f Standing) accepted() Gate {
+func (f ClaimPreview) accepted() Gate {
 	if f.Message == nil || !f.Message.Accepted() {
 		return Gate{Name: "not_accepted", Passed: true, Fact: "Twilio is not known to have it"}
 	}
@@ -197,7 +196,7 @@ func (f Standing) accepted() Gate {
 }
 
 // hold asks whether an operator holds the person, or their own words do.
-func (f Standing) hold(profile string) Gate {
+func (f ClaimPreview) hold(profile string) Gate {
 	switch {
 	case !f.Held:
 		return Gate{Name: "hold", Passed: true, Fact: "no hold", Since: f.HoldSince}
@@ -215,7 +214,7 @@ func (f Standing) hold(profile string) Gate {
 	}
 }
 
-func (f Standing) consent() Gate {
+func (f ClaimPreview) consent() Gate {
 	return Gate{
 		Name: "consent", Outcome: OptedOut, Passed: !f.OptedOut, Since: f.ConsentSince,
 		Fact:   pick(f.OptedOut, "the person has opted out", "the person has not opted out"),
@@ -223,8 +222,7 @@ func (f Standing) consent() Gate {
 	}
 }
 
-// attempt asks how the last attempt ended.
-func (f Standing) attempt(now time.Time) Gate {
+func (f ClaimPreview) attempt(now time.Time) Gate {
 	m := f.Message
 	switch {
 	case m == nil:
@@ -258,7 +256,7 @@ func (f Standing) attempt(now time.Time) Gate {
 	return g
 }
 
-// inDoubt says what is known of a message whose outcome is not. The answer itself is not stored.
+// inDoubt says what is known of a message in doubt. The answer itself is not stored.
 func (m Message) inDoubt() string {
 	fact := fmt.Sprintf("in doubt: Twilio was asked at %s, attempt %d, and no usable answer is recorded", at(m.AttemptedAt), m.Attempts)
 	if m.ErrorCode != 0 {
@@ -282,7 +280,7 @@ func (m Message) unprocessed() string {
 	return fact
 }
 
-// remedy is what a person has to do before the message passes; empty of one that passes by itself.
+// remedy returns what a person has to do before the message passes; empty of one that passes by itself.
 func (m Message) remedy() string {
 	if !m.NeedsPerson() {
 		return ""
@@ -324,7 +322,6 @@ func explained(gates []Gate, m *Message, now time.Time) Explanation {
 // untilMended follows what happens by itself to a message that NeedsPerson.
 const untilMended = " Twilio refuses it again until what it refuses is mended, which no retry does."
 
-// next is what happens by itself.
 func next(o Outcome, m *Message, now time.Time) string {
 	switch o {
 	case WouldSend:

@@ -14,6 +14,7 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
+	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
 
@@ -212,7 +213,7 @@ func TestExplainWhatIsOnItsWay(t *testing.T) {
 		b := setup(t)
 		result, err := b.Service(func(c *send.Config) {
 			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
-				return twilio.Outcome{Kind: twilio.Rejected, Code: 21211}
+				return twilio.Outcome{Status: sms.Rejected, Code: 21211}
 			})
 		}).Send(t.Context(), b.Request())
 		require.NoError(t, err)

@@ -25,7 +25,7 @@ type machine struct {
 	empty    bool // whether that listing has nothing
 }
 
-// attempt is what really became of one claim.
+// attempt tells what really became of one claim.
 type attempt struct {
 	token   uuid.UUID
 	reached time.Time // when Twilio took it; zero if never
@@ -51,17 +51,17 @@ func (x *machine) claim(t *rapid.T) {
 	a := attempt{token: uuid.New(), sid: fmt.Sprint("SM", len(x.attempts)+1)}
 	switch rapid.SampledFrom([]string{"taken", "lost answer", "lost request", "throttled", "rejected", "our fault"}).Draw(t, "fate") {
 	case "taken":
-		a.answer = twilio.Outcome{Kind: twilio.Accepted, SID: a.sid, Status: "queued"}
+		a.answer = twilio.Outcome{Status: sms.Accepted, SID: a.sid, Reported: "queued"}
 		a.reached = x.soon(t)
 	case "lost answer":
 		a.reached = x.soon(t)
 	case "lost request":
 	case "throttled":
-		a.answer = twilio.Outcome{Kind: twilio.Throttled}
+		a.answer = twilio.Outcome{Status: sms.Throttled}
 	case "rejected":
-		a.answer = twilio.Outcome{Kind: twilio.Rejected, Code: 21614}
+		a.answer = twilio.Outcome{Status: sms.Rejected, Code: 21614}
 	case "our fault":
-		a.answer = twilio.Outcome{Kind: twilio.Rejected, Code: 20003}
+		a.answer = twilio.Outcome{Status: sms.Rejected, Code: 20003}
 	}
 	x.attempts = append(x.attempts, a)
 	x.m.Status, x.m.AttemptToken, x.m.AttemptedAt, x.m.LeaseUntil = sms.Sending, a.token, x.now, x.now.Add(lease)

@@ -52,7 +52,7 @@ type Message struct {
 	FailingSince   time.Time // when the first of the listings failed that have failed in a row; zero when the last one did not
 	FailedListings int       // how many those are
 	AcceptedAt     time.Time // zero until Twilio has it
-	// AskedAt is when the attempt began that Twilio has; zero until they do, and when it cannot be told which one it was.
+	// AskedAt tells when the attempt began that Twilio has; zero until they do, and when it cannot be told which one it was.
 	AskedAt       time.Time
 	ConsentEffect consent.Effect      // of an inbound one: to a caller that reads no preferences
 	Preferences   consent.Preferences // of an inbound one, without the locale
@@ -90,7 +90,7 @@ func shown(sid string) string {
 	return sid
 }
 
-// Effect is what an inbound message did to consent: a preference did nothing, to a caller that reads preferences.
+// Effect returns what an inbound message did to consent: a preference did nothing, to a caller that reads preferences.
 func (m Message) Effect(readsPreferences bool) consent.Effect {
 	if readsPreferences && m.Preferences.Any() {
 		return consent.None
@@ -98,7 +98,7 @@ func (m Message) Effect(readsPreferences bool) consent.Effect {
 	return m.ConsentEffect
 }
 
-// Accepted reports whether Twilio has the message, whatever became of it there.
+// Accepted reports whether Twilio has the message.
 func (m Message) Accepted() bool { return m.SID != "" }
 
 // Matches reports whether a is a repeat of the send that this row records.
@@ -111,7 +111,7 @@ func (m Message) HeldBy(a Attempt) bool {
 	return m.Status == sms.Sending && m.AttemptToken == a.Token
 }
 
-// AskedSince is since when the person may have read a message that Twilio has: since the attempt began that took it, or since the
+// AskedSince returns since when the person may have read a message that Twilio has: since the attempt began that took it, or since the
 // first one, where it cannot be told which one that was.
 func (m Message) AskedSince() time.Time {
 	if m.AskedAt.IsZero() {
@@ -131,7 +131,7 @@ func (m Message) Retryable(now time.Time) bool {
 	return m.Status == sms.Throttled && !now.Before(m.LeaseUntil)
 }
 
-// Quiet reports whether nothing of ours about the last attempt can still be on its way to Twilio: its lease is over, and so
+// Quiet reports whether nothing about the last attempt can still be on its way to Twilio: its lease is over, and so
 // is the longest call that it could have begun under it.
 func (m Message) Quiet(now time.Time, timeout time.Duration) bool {
 	return !now.Before(m.LeaseUntil.Add(timeout))
@@ -146,7 +146,7 @@ func (m Message) Quiet(now time.Time, timeout time.Duration) bool {
 func (m Message) Settle(a Answer) (settled Message, changed bool) {
 	outcome := a.Outcome
 	if m.Accepted() {
-		if outcome.Kind != twilio.Accepted || outcome.SID != m.SID {
+		if outcome.Status != sms.Accepted || outcome.SID != m.SID {
 			return m, false
 		}
 		if m.AttemptToken == a.Token { // the receipt did not say which attempt it was
@@ -157,24 +157,23 @@ func (m Message) Settle(a Answer) (settled Message, changed bool) {
 	if m.AttemptToken != a.Token {
 		return m, false
 	}
-	if outcome.Kind == twilio.Accepted {
+	if outcome.Status == sms.Accepted {
 		m.AskedAt = m.AttemptedAt
 		return m.accept(outcome, a.At), true
 	}
 	if m.Status != sms.Sending && m.Status != sms.Unknown && m.Status != sms.Parked {
 		return m, false
 	}
-	switch outcome.Kind {
-	case twilio.Accepted: // above
-	case twilio.Rejected:
+	switch outcome.Status {
+	case sms.Rejected:
 		m.Status, m.ErrorCode = sms.Rejected, outcome.Code
 		if twilio.OfAccount(outcome.Code) {
 			m.Status, m.LeaseUntil = sms.Throttled, a.At.Add(mendWait)
 		}
-	case twilio.Throttled:
+	case sms.Throttled:
 		m.Status, m.ErrorCode = sms.Throttled, outcome.Code
 		m.LeaseUntil = a.At.Add(throttleWait(m.Attempts, outcome.RetryAfter))
-	case twilio.Unknown:
+	default: // unknown, also where nothing was set: then it is not repeated
 		if m.Status != sms.Sending {
 			return m, false
 		}
@@ -191,7 +190,7 @@ func (m Message) endChecks(at time.Time) Message {
 	return m
 }
 
-// mendWait is how long a message waits that was refused because of our own account, sender or request. Twilio has not
+// mendWait sets how long a message waits that was refused because of our own account, sender or request. Twilio has not
 // processed it, so it may be sent once that is mended; its recipient is not reported as unreachable.
 const mendWait = 30 * time.Second
 
@@ -208,7 +207,7 @@ func (m Message) NeedsPerson() bool {
 
 func (m Message) accept(outcome twilio.Outcome, at time.Time) Message {
 	m = m.adopt(outcome.SID, at)
-	status, err := sms.ParseProviderStatus(outcome.Status)
+	status, err := sms.ParseProviderStatus(outcome.Reported)
 	if err != nil {
 		status = sms.Accepted // a word that we do not know, but a SID: they have it
 	}
@@ -272,7 +271,7 @@ func (m Message) Receive(r Receipt) (merged Message, changed bool) {
 	return m, true
 }
 
-// throttleWait is what Twilio asks for, or else doubles with every attempt from one second to a minute.
+// throttleWait returns what Twilio asks for, or else doubles with every attempt from one second to a minute.
 func throttleWait(attempts int, asked time.Duration) time.Duration {
 	const longest = time.Minute
 	if asked > 0 {

@@ -29,7 +29,7 @@ func TestMessageSettle(t *testing.T) {
 	throttled.Status, rejected.Status = sms.Throttled, sms.Rejected
 	parked, givenUp := held, held
 	parked.Status, givenUp.Status = sms.Parked, sms.GivenUp
-	accepted := twilio.Outcome{Kind: twilio.Accepted, SID: "SM1", Status: "queued", From: "+14155550100", Segments: 2}
+	accepted := twilio.Outcome{Status: sms.Accepted, SID: "SM1", Reported: "queued", From: "+14155550100", Segments: 2}
 
 	for _, c := range []struct {
 		name    string
@@ -44,11 +44,11 @@ func TestMessageSettle(t *testing.T) {
 		{name: "LateTruthAboutAnUnknownRowIsTaken", row: doubtful, token: mine, outcome: accepted, status: sms.Queued, sid: "SM1", want: true},
 		{
 			name: "LateRefusalOfAnUnknownRowIsTaken", row: doubtful, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Rejected, Code: 21614}, status: sms.Rejected, want: true,
+			outcome: twilio.Outcome{Status: sms.Rejected, Code: 21614}, status: sms.Rejected, want: true,
 		},
 		{
 			name: "LateThrottleOfAnUnknownRowIsTaken", row: doubtful, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.Throttled, want: true,
+			outcome: twilio.Outcome{Status: sms.Throttled}, status: sms.Throttled, want: true,
 		},
 		{name: "LostAnswerIsUnknown", row: held, token: mine, outcome: twilio.Outcome{}, status: sms.Unknown, want: true},
 		{name: "LostAnswerTellsAnUnknownRowNothing", row: doubtful, token: mine, outcome: twilio.Outcome{}, status: sms.Unknown},
@@ -58,37 +58,37 @@ func TestMessageSettle(t *testing.T) {
 		{name: "LateTruthOutranksGivingUp", row: givenUp, token: mine, outcome: accepted, status: sms.Queued, sid: "SM1", want: true},
 		{
 			name: "LateRefusalOfAParkedRowIsTaken", row: parked, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Rejected, Code: 21614}, status: sms.Rejected, want: true,
+			outcome: twilio.Outcome{Status: sms.Rejected, Code: 21614}, status: sms.Rejected, want: true,
 		},
 		{
 			name: "LateRefusalDoesNotOverruleGivingUp", row: givenUp, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.GivenUp,
+			outcome: twilio.Outcome{Status: sms.Throttled}, status: sms.GivenUp,
 		},
 		{name: "LostAnswerTellsAParkedRowNothing", row: parked, token: mine, outcome: twilio.Outcome{}, status: sms.Parked},
 		{
 			name: "ThrottledRowIsThrottledOnce", row: throttled, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.Throttled,
+			outcome: twilio.Outcome{Status: sms.Throttled}, status: sms.Throttled,
 		},
 		{
 			name: "S1_35_StaleAttemptReleasesNobodyElsesRow", row: held, token: other,
-			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.Sending,
+			outcome: twilio.Outcome{Status: sms.Throttled}, status: sms.Sending,
 		},
 		{
 			name: "RejectedRowIsRejectedOnce", row: rejected, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Throttled}, status: sms.Rejected,
+			outcome: twilio.Outcome{Status: sms.Throttled}, status: sms.Rejected,
 		},
 		{name: "FasterReceiptIsMerged", row: adopted, token: mine, outcome: accepted, status: sms.Sent, sid: "SM1", want: true},
 		{
 			name: "AnotherSIDNeverReplacesTheFirst", row: adopted, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Accepted, SID: "SM2", Status: "queued"}, status: sms.Sent, sid: "SM1",
+			outcome: twilio.Outcome{Status: sms.Accepted, SID: "SM2", Reported: "queued"}, status: sms.Sent, sid: "SM1",
 		},
 		{
 			name: "RefusalDoesNotUndoAReceipt", row: adopted, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Rejected, Code: 1}, status: sms.Sent, sid: "SM1",
+			outcome: twilio.Outcome{Status: sms.Rejected, Code: 1}, status: sms.Sent, sid: "SM1",
 		},
 		{
 			name: "UnreadableStatusWithASIDIsAccepted", row: held, token: mine,
-			outcome: twilio.Outcome{Kind: twilio.Accepted, SID: "SM1", Status: "teleported"}, status: sms.Accepted, sid: "SM1", want: true,
+			outcome: twilio.Outcome{Status: sms.Accepted, SID: "SM1", Reported: "teleported"}, status: sms.Accepted, sid: "SM1", want: true,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestMessageSettle(t *testing.T) {
 			row := held
 			row.Attempts = c.attempts
 			settled, _ := row.Settle(send.Answer{
-				Token: mine, Outcome: twilio.Outcome{Kind: twilio.Throttled, RetryAfter: c.asked}, At: noon(),
+				Token: mine, Outcome: twilio.Outcome{Status: sms.Throttled, RetryAfter: c.asked}, At: noon(),
 			})
 			require.Equal(t, noon().Add(c.want), settled.LeaseUntil)
 		}

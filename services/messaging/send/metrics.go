@@ -92,11 +92,11 @@ func (m *Metrics) passedOver(ctx context.Context, log *slog.Logger, what string,
 	}
 }
 
-// Gauges are what is known of messages that are not at their end, at an instant.
+// Gauges tell what is known of messages that are not at their end, at an instant.
 type Gauges struct {
 	InDoubt       map[sms.Status]int           // messages that Twilio may or may not have, by status
 	OldestInDoubt map[sms.Status]time.Duration // how long ago the oldest of them was attempted
-	Missing       int                          // messages that Twilio took a while ago and whose final status has not come
+	Missing       int                          // messages that Twilio took a while ago, without a final status
 }
 
 const (
@@ -107,8 +107,8 @@ const (
 	receiptOverdue = 15 * time.Minute
 )
 
-// Observe registers the gauges, which are read at every collection under the values of ctx, such as whose rows it may see, and at no
-// other time. A message whose final status has not come is missing so long after Twilio took it as the last argument of read says.
+// Observe registers the gauges, which are read at every collection under the values of ctx, such as the rows that it may see, and at no
+// other time. A message without a final status is missing so long after Twilio took it as the last argument of read says.
 func Observe(
 	ctx context.Context, meter metric.Meter, read func(ctx context.Context, now time.Time, overdue time.Duration) (Gauges, error),
 	now func() time.Time,

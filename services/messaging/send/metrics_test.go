@@ -61,7 +61,7 @@ func TestGauges(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	// text is a row as it is left by a send that came to nothing more; Twilio's emulator would soon tell of one of its own.
+	// text is a row as it is left by a send that came to nothing more; Twilio's emulator would soon tell of its own.
 	text := func(t *testing.T, b *bundle, key, status string) {
 		t.Helper()
 		exec(t, b, `insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,

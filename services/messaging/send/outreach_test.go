@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
-	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
@@ -29,12 +29,12 @@ func (b *bundle) outreach(key string) send.Result {
 type turnsFunc func() time.Duration
 
 // Turn implements the port.
-func (f turnsFunc) Turn(context.Context, uuid.UUID, int, time.Time) (time.Duration, error) {
+func (f turnsFunc) Reserve(context.Context, uuid.UUID, int, time.Time) (time.Duration, error) {
 	return f(), nil
 }
 
-// GiveBack implements the port.
-func (turnsFunc) GiveBack(context.Context, uuid.UUID, int) error { return nil }
+// Cancel implements the port.
+func (turnsFunc) Cancel(context.Context, uuid.UUID, int) error { return nil }
 
 // overtaken are turns between which and the claim something happens.
 type overtaken struct {
@@ -44,9 +44,9 @@ type overtaken struct {
 }
 
 // Turn implements the port.
-func (o overtaken) Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
+func (o overtaken) Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
 	defer o.meanwhile()
-	return o.Outreach.Turn(ctx, orgID, segments, now)
+	return o.Outreach.Reserve(ctx, orgID, segments, now)
 }
 
 func TestOutreach(t *testing.T) {
@@ -121,7 +121,7 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 			r := b.Request()
 			r.Outreach, r.Purpose = true, tt.purpose
 			result, err := b.Service(func(c *send.Config) {
-				c.Turns = turnsFunc(func() time.Duration { panic("no turn is asked for") })
+				c.Limiter = turnsFunc(func() time.Duration { panic("no turn is asked for") })
 			}).Send(t.Context(), r)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, result.Outcome)
@@ -134,9 +134,9 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 		r := b.Request()
 		r.Outreach, r.Purpose = true, "goodbye"
 		result, err := b.Service(func(c *send.Config) {
-			c.Turns = turnsFunc(func() time.Duration {
-				_, err := b.Inbox(b.Service(nil), nil).SetReminders(t.Context(), inbox.Reminders{
-					OrgID: r.OrgID, Phone: r.To, Off: true, Source: inbox.SaidByPerson, SaidAt: b.Clock.Now(), At: b.Clock.Now(),
+			c.Limiter = turnsFunc(func() time.Duration {
+				_, err := b.Consents(b.Service(nil)).SetReminders(t.Context(), ledger.Reminders{
+					OrgID: r.OrgID, Phone: r.To, Off: true, Source: ledger.SaidByPerson, SaidAt: b.Clock.Now(), At: b.Clock.Now(),
 				})
 				require.NoError(t, err)
 				return 0
@@ -150,11 +150,11 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 	t.Run("OneThatACapRefusesAfterItsTurnGivesTheTurnBack", func(t *testing.T) {
 		t.Parallel()
 		b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 1, Segments: 9}})
-		turns := b.Turns()
+		turns := b.Limiter()
 		turns.Pace = outbound.NewPace(1) // of the sender too
-		b.Config.Turns = overtaken{turns, func() { b.Send("quicker") }}
+		b.Config.Limiter = overtaken{turns, func() { b.Send("quicker") }}
 		require.Equal(t, send.Capped, b.outreach("1").Outcome)
-		b.Config.Turns = turns
+		b.Config.Limiter = turns
 		require.Equal(t, send.Accepted, b.sendTo("+14155550199", "2", func(r *send.Request) { r.Outreach = true }).Outcome)
 	})
 
@@ -165,7 +165,7 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 		r := b.Request()
 		r.Outreach, r.Body = true, "other words"
 		_, err := b.Service(func(c *send.Config) {
-			c.Turns = turnsFunc(func() time.Duration { panic("no turn is asked for") })
+			c.Limiter = turnsFunc(func() time.Duration { panic("no turn is asked for") })
 		}).Send(t.Context(), r)
 		require.ErrorIs(t, err, send.ErrKeyReused)
 	})

@@ -16,18 +16,18 @@ type OverviewQuery struct {
 	MostRefused   int // among how many of the newest messages of a status refusals are looked for
 }
 
-// LookedFor is when a message was accepted for whose final status Twilio may be asked now: within a day, and the check after it; and not so
+// LookedFor returns the range of acceptance times for which Twilio may be asked for the final status: within a day and a check, and not so
 // recently that its receipt is only on its way.
 func (q OverviewQuery) LookedFor() (from, until time.Time) {
 	return q.Now.Add(-pollFor - time.Hour), q.Now.Add(-receiptOverdue)
 }
 
-// Overview is how the messages of an organisation stand. Nothing is counted beyond a limit.
+// Overview tells how the messages of an organisation stand. Nothing is counted beyond a limit.
 type Overview struct {
 	Undelivered     []UndeliveredMinute // oldest first
 	Settled         []SettledMinute     // of the same minutes
 	Unknown, Parked InDoubt
-	Missing         int // messages whose final status has not come in time, as in Gauges
+	Missing         int // messages without a final status in time, as in Gauges
 	Refusals        []Refusal
 }
 
@@ -40,23 +40,23 @@ type Refusal struct {
 	Newest   uuid.UUID // the one that was refused last
 }
 
-// RefusedSince is how long ago a refusal of one recipient's message is still shown: nothing may ever be sent to them again.
+// RefusedSince returns how long ago a refusal of one recipient's message is still shown: nothing may ever be sent to them again.
 func (q OverviewQuery) RefusedSince() time.Time { return q.Now.Add(-7 * 24 * time.Hour) }
 
-// UndeliveredMinute is what Twilio took in a minute and has not reported as delivered.
+// UndeliveredMinute tells what Twilio took in a minute and has not reported as delivered.
 type UndeliveredMinute struct {
 	At         time.Time
 	OnTheirWay int // accepted, queued or sent
 	Failed     int // or undelivered
 }
 
-// SettledMinute is what Twilio has delivered or refused of a minute, among the newest messages.
+// SettledMinute tells what Twilio has delivered or refused of a minute, among the newest messages.
 type SettledMinute struct {
 	Delivered, Rejected int
 	More                bool // the newest messages do not reach back to the whole of it
 }
 
-// InDoubt is how many messages are in doubt, and since when the oldest of them.
+// InDoubt tells how many messages are in doubt, and since when the oldest of them.
 type InDoubt struct {
 	Count int
 	Since time.Time // zero without any

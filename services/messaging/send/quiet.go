@@ -7,25 +7,27 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/sms"
 )
 
 const (
-	// DefaultStopWait is how long a STOP waits for what is on its way. Twilio gives us 4 s, of which the gateway keeps half a
+	// DefaultStopWait sets how long a STOP waits for what is on its way. Twilio gives us 4 s, of which the gateway keeps half a
 	// second, and the rest of the way there and back needs some.
 	DefaultStopWait = 2200 * time.Millisecond
-	// quietPoll is how soon a send that another process settled is noticed; one of our own notifies.
+	// quietPoll sets how soon a send that another process settled is noticed; our own notifies.
 	quietPoll = 50 * time.Millisecond
 )
 
-// AwaitQuiet waits until no attempt that was claimed before it can still reach Twilio: until it is settled, or its
+// WaitForInFlight waits until no attempt that was claimed before it can still reach Twilio: until it is settled, or its
 // lease and one call more are over. No new one is claimed when an opt-out or a hold is committed before. The wait is a caller's, so its
 // bound is the machine's; the rows are judged by the service's clock. ErrUnavailable when it takes too long.
-func (s *Service) AwaitQuiet(ctx context.Context, orgID uuid.UUID, phone string) error {
+func (s *Service) WaitForInFlight(ctx context.Context, orgID uuid.UUID, phone string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.StopWait)
 	defer cancel()
 	for {
 		settled := s.settled.next() // before the query, so that no notification falls between
-		busy, err := s.Store.OnItsWay(ctx, orgID, phone, s.Now().Add(-s.Timeout))
+		busy, err := s.Store.HasInFlight(ctx, orgID, phone, s.Now().Add(-s.Timeout))
 		if err != nil {
 			return fmt.Errorf("look for what is on its way: %w", err)
 		}
@@ -38,7 +40,7 @@ func (s *Service) AwaitQuiet(ctx context.Context, orgID uuid.UUID, phone string)
 		case <-poll.C:
 		case <-ctx.Done():
 			poll.Stop()
-			return fmt.Errorf("%w: a text to this person is still on its way; what was asked is in force", ErrUnavailable)
+			return fmt.Errorf("%w: a text to this person is still on its way; what was asked is in force", sms.ErrUnavailable)
 		}
 		poll.Stop()
 	}
@@ -50,7 +52,6 @@ type notifier struct {
 	waiting chan struct{}
 }
 
-// next is closed at the next notification.
 func (n *notifier) next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()

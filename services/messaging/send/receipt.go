@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/sms"
 )
 
 // Receipt is one delivery report of Twilio. It may come late, twice, out of order, and before Twilio's own answer.
@@ -24,9 +26,9 @@ type Receipt struct {
 // Opt-Out is on.
 func (r Receipt) OptsOut() bool { return meansOptedOut(r.ErrorCode) }
 
-// Recorded is what became of a receipt.
+// Recorded tells what a receipt has changed.
 type Recorded struct {
-	Message *Message // the one that it is about; nil when it is none of ours
+	Message *Message // the one that it is about; nil when it is not ours
 	Changed bool     // whether it said anything new
 	Settled bool     // whether the message was in doubt before
 }
@@ -35,7 +37,7 @@ type Recorded struct {
 // words that we do not know change nothing and are no errors.
 func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, err error) {
 	if r.SID == "" || r.Status == "" || r.At.IsZero() {
-		return false, fmt.Errorf("%w: a receipt needs twilio_sid, status and the time of its arrival", ErrInvalid)
+		return false, fmt.Errorf("%w: a receipt needs twilio_sid, status and the time of its arrival", sms.ErrInvalid)
 	}
 	r.SID, r.Status = Storable(r.SID), Storable(r.Status)
 	raw := make(map[string]string, len(r.Raw))
@@ -64,7 +66,7 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 	return recorded.Message != nil, nil
 }
 
-// conversationOf is the session whose message has this key, onboarding:PROFILE:SESSION:STEP, or the goal of goal:GOAL; empty for other
+// conversationOf returns the session of the key of a message, onboarding:PROFILE:SESSION:STEP, or the goal of goal:GOAL; empty for other
 // messages. The trace of a conversation has its id (telemetry.Conversations), and Twilio's callback brings no trace along.
 func conversationOf(key string) string {
 	parts := strings.SplitN(key, ":", 4)

@@ -154,7 +154,7 @@ func receiptsOfOthers(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		_, err := b.Service(nil).RecordStatus(t.Context(), send.Receipt{SID: "SM1"})
-		require.ErrorIs(t, err, send.ErrInvalid)
+		require.ErrorIs(t, err, sms.ErrInvalid)
 	})
 
 	t.Run("LateRefusalForAnOptOutIsRecordedButNotOverANewerSTART", func(t *testing.T) {

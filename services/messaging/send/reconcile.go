@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/platform/process"
@@ -15,13 +16,13 @@ import (
 )
 
 const (
-	// reconcileBatch is how many rows one round takes, and reconcileCalls how many calls to Twilio it makes at once: few, for
+	// reconcileBatch sets how many rows one round takes, and reconcileCalls how many calls to Twilio it makes at once: few, for
 	// sends share the account's concurrency with them.
 	reconcileBatch = 64
 	reconcileCalls = 8
 )
 
-// ReconcilerConfig is what a Reconciler works with. Every field is needed.
+// ReconcilerConfig configures a Reconciler. Every field is needed.
 type ReconcilerConfig struct {
 	Store    reconcileStore
 	Carrier  carrier
@@ -32,19 +33,19 @@ type ReconcilerConfig struct {
 	Metrics  *Metrics
 }
 
-// Reconciler asks Twilio for what did not arrive: whether Twilio has a message whose answer was lost, and what became of one whose
+// Reconciler asks Twilio for what did not arrive: whether Twilio has a message after its answer was lost, and how a message ended after its
 // receipts were lost. It never sends. Any number of them share the work.
 type Reconciler struct {
 	ReconcilerConfig
 }
 
 // reconcileStore keeps what is found out. Every method is one transaction, and none waits for a row that another one has locked:
-// ErrLocked. postgres.Store implements it.
+// ErrLocked. Store implements it.
 type reconcileStore interface {
-	// ExpireAbandoned makes at most limit rows unknown whose attempts were abandoned, once nothing of those can reach Twilio any more,
+	// ExpireAbandoned makes at most limit rows of abandoned attempts unknown, once nothing of those can reach Twilio any more,
 	// and reports how many.
 	ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (int, error)
-	// ClaimDue takes at most limit rows whose check is due, counts it, and puts the next one at until, when the row is due
+	// ClaimDue takes at most limit rows with a check that is due, counts it, and puts the next one at until, when the row is due
 	// again should this process die over it. Of those that this release cannot read it says why.
 	ClaimDue(ctx context.Context, now, until time.Time, limit int) (due []Message, unread []error, err error)
 	// RecordListing applies Message.Decide to the stored row and keeps the evidence.
@@ -86,7 +87,7 @@ func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
 	for i, m := range due {
 		group.Go(func() error {
 			switch err := r.check(ctx, m); {
-			case errors.Is(err, ErrLocked):
+			case errors.Is(err, sms.ErrLocked):
 				process.PassedOver(ctx)
 				r.Log.WarnContext(ctx, "messaging.message_locked", "message_id", m.ID)
 			case err != nil:
@@ -140,7 +141,7 @@ func (r *Reconciler) list(ctx context.Context, m Message) error {
 	return nil
 }
 
-// poll asks what became of a message that Twilio has. The next poll is set whatever comes of this one.
+// poll asks how a message ended that Twilio has. The next poll is set in any case.
 func (r *Reconciler) poll(ctx context.Context, m Message) error {
 	p := Poll{MessageID: m.ID, SID: m.SID}
 	stored, err := r.Carrier.Fetch(ctx, m.SID)
@@ -167,4 +168,57 @@ func (r *Reconciler) poll(ctx context.Context, m Message) error {
 	}
 	r.Metrics.fetched(ctx, effect)
 	return nil
+}
+
+// A receipt that is lost is lost for good: Twilio repeats it for fifteen seconds. So a message without a final status is asked
+// about: firstPoll after its acceptance, then after twice as long each time, and never later than pollFor after it. Twilio
+// itself gives a message up after ten hours; carriers without receipts leave it at sent.
+const (
+	firstPoll = time.Minute
+	pollFor   = 24 * time.Hour
+)
+
+// Poll tells what Twilio said when it was asked about a message that it has.
+type Poll struct {
+	MessageID uuid.UUID
+	SID       string
+	Receipt   *Receipt // its answer, as if Twilio had reported it; nil when nothing was learnt
+	Gone      bool     // Twilio says that it has no such message
+	At        time.Time
+}
+
+// fetched is a message as Twilio has it, as if Twilio had reported it.
+func fetched(m Message, stored twilio.Stored, at time.Time) *Receipt {
+	return &Receipt{
+		MessageID: m.ID, SID: m.SID, Status: Storable(stored.Status), ErrorCode: stored.ErrorCode, At: at,
+		Raw: map[string]string{"paceline_source": "fetched"},
+	}
+}
+
+// Poll merges what Twilio said and sets when it is asked again. Checks counts the polls, this one included. Changed says that the
+// answer said anything new.
+func (m Message) Poll(p Poll) (polled Message, changed bool) {
+	switch {
+	case m.SID != p.SID:
+		return m, false
+	case !m.Accepted():
+		if m.Status != sms.Unknown { // an older release has settled it and left the check behind
+			m.NextCheckAt, m.Checks = time.Time{}, 0
+		}
+		return m, false
+	}
+	if p.Receipt != nil {
+		m, changed = m.Receive(*p.Receipt)
+	}
+	last := m.AcceptedAt.Add(pollFor)
+	switch {
+	case m.Status.Final() || p.Gone || !p.At.Before(last): // a final row may have a check that another release left behind
+		m.NextCheckAt, m.Checks = time.Time{}, 0
+	default:
+		m.NextCheckAt = p.At.Add(firstPoll << min(m.Checks, 10))
+		if m.NextCheckAt.After(last) {
+			m.NextCheckAt = last
+		}
+	}
+	return m, changed
 }

@@ -23,7 +23,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// directory is what Twilio has, with something in the way.
+// directory tells what Twilio has, with something in the way.
 type directory struct {
 	*twilio.Client
 
@@ -164,7 +164,7 @@ func listingSettlesWhatIsInDoubt(t *testing.T) {
 		second := b.Service(func(c *send.Config) {
 			c.Carrier = sendtest.CarrierFunc(func(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 				b.Report(send.Receipt{MessageID: b.Stored().ID, SID: first, Status: "sent"})
-				return twilio.Outcome{Kind: twilio.Accepted, SID: "SM2", Status: "queued"}
+				return twilio.Outcome{Status: sms.Accepted, SID: "SM2", Reported: "queued"}
 			})
 		})
 		result, err := second.Send(t.Context(), b.Request())

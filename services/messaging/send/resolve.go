@@ -19,7 +19,7 @@ import (
 // MaxReason is the longest reason that an operator may give, in characters.
 const MaxReason = 500
 
-// ResolutionKind is what an operator says about a message in doubt.
+// ResolutionKind tells what an operator says about a message in doubt.
 type ResolutionKind string
 
 // The kinds.
@@ -49,7 +49,6 @@ type Resolution struct {
 	At      time.Time
 }
 
-// sidShape is what Twilio's ids of messages look like.
 var sidShape = regexp.MustCompile(`^(SM|MM)[0-9a-fA-F]{32}$`)
 
 // Resolve takes an operator's resolution of a message that only an operator can settle, and keeps it with the evidence. It sends nothing.
@@ -90,15 +89,15 @@ func (r ResolveRequest) check() error {
 	reason := strings.TrimSpace(r.Reason)
 	switch {
 	case r.Kind != Sent && r.Kind != NotSent && r.Kind != GiveUp:
-		return fmt.Errorf("%w: resolution must be SENT, NOT_SENT or GIVE_UP", ErrInvalid)
+		return fmt.Errorf("%w: resolution must be SENT, NOT_SENT or GIVE_UP", sms.ErrInvalid)
 	case r.Kind == Sent && !sidShape.MatchString(r.SID):
-		return fmt.Errorf("%w: twilio_sid must be Twilio's SID of the message, SM or MM and 32 hex digits", ErrInvalid)
+		return fmt.Errorf("%w: twilio_sid must be Twilio's SID of the message, SM or MM and 32 hex digits", sms.ErrInvalid)
 	case r.Attempt < 0:
-		return fmt.Errorf("%w: attempt must be the number that the evidence shows", ErrInvalid)
+		return fmt.Errorf("%w: attempt must be the number that the evidence shows", sms.ErrInvalid)
 	case r.Kind != Sent && r.SID != "":
-		return fmt.Errorf("%w: twilio_sid is for SENT only", ErrInvalid)
+		return fmt.Errorf("%w: twilio_sid is for SENT only", sms.ErrInvalid)
 	case reason == "" || utf8.RuneCountInString(reason) > MaxReason || strings.ContainsRune(reason, 0):
-		return fmt.Errorf("%w: reason must have 1 to %d characters", ErrInvalid, MaxReason)
+		return fmt.Errorf("%w: reason must have 1 to %d characters", sms.ErrInvalid, MaxReason)
 	}
 	return nil
 }
@@ -110,7 +109,7 @@ func (s *Service) confirm(ctx context.Context, sid string) (*twilio.Stored, erro
 	case errors.Is(err, twilio.ErrNotFound):
 		return nil, notResolvable("Twilio has no message with this SID")
 	case err != nil:
-		return nil, fmt.Errorf("%w: Twilio has to confirm the SID: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: Twilio has to confirm the SID: %w", sms.ErrUnavailable, err)
 	}
 	return &stored, nil
 }

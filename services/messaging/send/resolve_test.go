@@ -23,7 +23,7 @@ func (b *bundle) resolution(m send.Message, kind send.ResolutionKind, sid string
 	}
 }
 
-// doubled leaves the one row parked beside two texts at Twilio, of which the first is ours.
+// doubled leaves the one row parked next to two texts at Twilio, of which the first is ours.
 func (b *bundle) doubled() (m send.Message, ours, other string) {
 	b.T.Helper()
 	b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
@@ -94,7 +94,7 @@ func sentIsConfirmedByTwilio(t *testing.T) {
 		m, ours, _ := b.doubled()
 		down := b.Service(func(c *send.Config) { c.Carrier = unreachable{} })
 		_, err := down.Resolve(t.Context(), b.resolution(m, send.Sent, ours))
-		require.ErrorIs(t, err, send.ErrUnavailable)
+		require.ErrorIs(t, err, sms.ErrUnavailable)
 		require.Equal(t, sms.Parked, b.Stored().Status)
 	})
 
@@ -162,7 +162,7 @@ func notSentAndGivenUp(t *testing.T) {
 		b := setup(t)
 		service := b.Service(func(c *send.Config) {
 			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
-				return twilio.Outcome{Kind: twilio.Rejected, Code: 21408}
+				return twilio.Outcome{Status: sms.Rejected, Code: 21408}
 			})
 		})
 		_, err := service.Send(t.Context(), b.Request())
@@ -262,7 +262,7 @@ func resolutionsThatAreRefused(t *testing.T) {
 			r := b.resolution(m, send.GiveUp, "")
 			edit(&r)
 			_, err := b.Service(nil).Resolve(t.Context(), r)
-			require.ErrorIs(t, err, send.ErrInvalid, name)
+			require.ErrorIs(t, err, sms.ErrInvalid, name)
 		}
 	})
 

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Outcome is how far a send came, in the words of the metric and the log.
+// Outcome tells how far a send came, in the words of the metric and the log.
 type Outcome string
 
 // The outcomes. Only Accepted and AlreadyAccepted mean that Twilio has the message.
@@ -25,7 +25,7 @@ const (
 	OptedOut        Outcome = "opted_out"
 	RemindersOff    Outcome = "reminders_off" // the recipient wants no reminders, and it is one
 	Held            Outcome = "held"          // by an operator's safety hold; it may be sent once that is lifted
-	Paced           Outcome = "paced"         // outreach whose turn has not come
+	Paced           Outcome = "paced"         // outreach before its turn
 	Capped          Outcome = "capped"        // a cap holds it; it may be sent when the time of that is over
 	Parked          Outcome = "parked"        // an operator has to say
 	GivenUp         Outcome = "given_up"      // an operator said so
@@ -38,7 +38,7 @@ const (
 	unknownWaitMin = 2 * time.Second
 	unknownWaitMax = 30 * time.Second
 	throttledMin   = time.Second
-	// heldWait is when to ask again for a message to a person who is held.
+	// heldWait tells when to ask again for a message to a person who is held.
 	heldWait = 30 * time.Second
 )
 
@@ -51,21 +51,28 @@ type Result struct {
 	Number      bool          // it is rejected because its recipient may not be texted, and Twilio was not asked
 }
 
-// resultOf is what a row says to a caller who asks for the same send without making an attempt. Twilio's possession
-// beats everything; an opt-out beats whatever has not been accepted, and reminders that are off, a hold, or a cap, what could be sent now.
+// resultOf answers a caller after an attempt that was not made. A message that Twilio has beats everything; an opt-out beats whatever has
+// not been accepted; reminders that are off, a hold, or a cap beat what could be sent now.
 func resultOf(c Claim, a Attempt) Result {
-	m, now := c.Message, a.At
+	m := c.Message
+	unsent := m == nil || m.Status == sms.Throttled
 	switch {
 	case m != nil && m.Accepted():
-		return Result{Outcome: AlreadyAccepted, Message: m}
 	case c.OptedOut:
 		return Result{Outcome: OptedOut, Message: m}
-	case c.RemindersOff && (m == nil || m.Status == sms.Throttled):
+	case c.RemindersOff && unsent:
 		return Result{Outcome: RemindersOff, Message: m}
-	case c.Held && (m == nil || m.Status == sms.Throttled):
+	case c.Held && unsent:
 		return Result{Outcome: Held, Message: m, RetryAfter: heldWait}
-	case m == nil || m.Retryable(now) && !c.Full.Until().IsZero():
-		return Result{Outcome: Capped, Message: m, RetryAfter: c.Full.wait(now), Explanation: c.Full.advice(a.Limits)}
+	case m == nil || m.Retryable(a.At) && !c.Exceeded.Until().IsZero():
+		return Result{Outcome: Capped, Message: m, RetryAfter: c.Exceeded.wait(a.At), Explanation: c.Exceeded.advice(a.Limits)}
+	}
+	return m.result(a.At)
+}
+
+func (m *Message) result(now time.Time) Result {
+	if m.Accepted() {
+		return Result{Outcome: AlreadyAccepted, Message: m}
 	}
 	wait := min(max(now.Sub(m.UpdatedAt), unknownWaitMin), unknownWaitMax)
 	switch m.Status {
@@ -103,7 +110,6 @@ func (s *Service) explainParked(ctx context.Context, m Message) (string, error) 
 	return why + toResolve(m.ID), nil
 }
 
-// toResolve names the commands that show and settle it.
 func toResolve(id uuid.UUID) string {
 	return fmt.Sprintf("; to do: see GET /v1/messages/%s/evidence, then POST /v1/messages/%s:resolve", id, id)
 }
@@ -116,7 +122,7 @@ func explain(code int) string {
 	return fmt.Sprintf("Twilio refused it with code %d; see https://www.twilio.com/docs/api/errors/%d", code, code)
 }
 
-// meaningOf is what a code of a receipt means, and what to do about it.
+// meaningOf returns what a code of a receipt means, and what to do about it.
 func meaningOf(code int) twilio.Explanation {
 	switch known, ok := twilio.Explain(code); {
 	case ok:

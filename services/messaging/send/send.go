@@ -34,14 +34,14 @@ const (
 	settlePause   = 100 * time.Millisecond
 )
 
-// AnswerKeys is what the idempotency keys of our own answers to words about consent begin with, and StopKeys those that confirm an
+// AnswerKeys begins the idempotency keys of our own answers to words about consent, and StopKeys those that confirm an
 // opt-out: the only messages that are asked of Twilio after a STOP.
 const (
 	AnswerKeys = "consent:"
 	StopKeys   = AnswerKeys + "stop:"
 )
 
-// SettleBound is how long writing Twilio's answer down may go on after the call, even when the caller is gone.
+// SettleBound sets how long writing Twilio's answer down may go on after the call, even when the caller is gone.
 const SettleBound = 10 * time.Second
 
 // Request asks for one message.
@@ -54,13 +54,13 @@ type Request struct {
 	CorrelationID string
 	// UnknownPolicy is stored with the first attempt; empty for ConfirmAbsentThenResend.
 	UnknownPolicy UnknownPolicy
-	// Consent is how the recipient agreed, for the ledger; may be zero.
+	// Consent tells how the recipient agreed, for the ledger; may be zero.
 	Consent consent.Given
 	// HoldVersion is the version of the recipient's hold that the caller has read, and found lifted; 0 when it has read none.
 	HoldVersion int64
-	// Confirms is the person's message whose opt-out this one confirms, and uuid.Nil for every other message.
+	// Confirms is the person's message with the opt-out that this one confirms; uuid.Nil for every other message.
 	Confirms uuid.UUID
-	// Purpose is what the message is for, where that is known: a person who wants no reminders gets none of the purposes that Remind.
+	// Purpose tells what the message is for, where that is known: a person who wants no reminders gets none of the purposes that Remind.
 	Purpose string
 	// Outreach is a message that its reader did not ask for just now: it waits for its turn before every attempt.
 	Outreach bool
@@ -91,7 +91,7 @@ type Attempt struct {
 	Refused    error  // why the recipient may not be texted, phone.ErrRefused; nil when they may
 }
 
-// Claim is what the store answers to an attempt.
+// Claim tells what the store answers to an attempt.
 type Claim struct {
 	// Won says that the attempt holds Message, and must now be made.
 	Won bool
@@ -104,12 +104,12 @@ type Claim struct {
 	Held bool
 	// RemindersOff says that the message is a reminder, and that the recipient wants none by now.
 	RemindersOff bool
-	// Full is which caps hold the message by now.
-	Full Full
+	// Exceeded tells which caps hold the message by now.
+	Exceeded ExceededCaps
 }
 
-// Standing is what a claim would find, and since when the person stands so; zero where nothing is recorded.
-type Standing struct {
+// ClaimPreview tells what a claim would find, and since when; zero where nothing is recorded.
+type ClaimPreview struct {
 	Claim
 
 	Unjudged                                uuid.UUID // words of the person that hold them until an operator has judged them
@@ -119,13 +119,13 @@ type Standing struct {
 
 // open reports whether an attempt may be made now, as far as this was read before a claim.
 func (c Claim) open(a Attempt) bool {
-	if c.OptedOut || c.Held || c.RemindersOff || !c.Full.Until().IsZero() {
+	if c.OptedOut || c.Held || c.RemindersOff || !c.Exceeded.Until().IsZero() {
 		return false
 	}
 	return c.Message == nil || c.Message.Matches(a) && c.Message.Retryable(a.At)
 }
 
-// Answer is what Twilio answered to an attempt.
+// Answer tells what Twilio answered to an attempt.
 type Answer struct {
 	MessageID uuid.UUID
 	Token     uuid.UUID
@@ -135,7 +135,7 @@ type Answer struct {
 
 // OptsOut reports whether Twilio refused because the recipient has opted out there.
 func (a Answer) OptsOut() bool {
-	return a.Outcome.Kind == twilio.Rejected && meansOptedOut(a.Outcome.Code)
+	return a.Outcome.Status == sms.Rejected && meansOptedOut(a.Outcome.Code)
 }
 
 // Send hands one message to Twilio, at most once per organisation and key, whatever is retried, replayed or lost. An error
@@ -171,21 +171,21 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 	if a.Refused != nil {
 		return s.refuse(ctx, a)
 	}
-	paid := false
+	reserved := false
 	if a.Outreach {
 		seen, err := s.Store.Look(ctx, a)
 		if err != nil {
 			return Result{}, fmt.Errorf("look for the send: %w", err)
 		}
 		if seen.open(a) {
-			wait, err := s.Turns.Turn(ctx, a.OrgID, a.Segments, a.At)
+			wait, err := s.Limiter.Reserve(ctx, a.OrgID, a.Segments, a.At)
 			if err != nil {
-				return Result{}, fmt.Errorf("take a turn: %w", err)
+				return Result{}, fmt.Errorf("reserve a turn: %w", err)
 			}
 			if wait > 0 {
 				return Result{Outcome: Paced, Message: seen.Message, RetryAfter: wait}, nil
 			}
-			paid = true
+			reserved = true
 		}
 	}
 	claim, err := s.claim(ctx, a)
@@ -194,9 +194,9 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 		return Result{}, err
 	case claim.Won:
 		return s.transmit(ctx, *claim.Message)
-	case paid:
-		if err := s.Turns.GiveBack(ctx, a.OrgID, a.Segments); err != nil {
-			return Result{}, fmt.Errorf("give a turn back: %w", err)
+	case reserved:
+		if err := s.Limiter.Cancel(ctx, a.OrgID, a.Segments); err != nil {
+			return Result{}, fmt.Errorf("cancel a turn: %w", err)
 		}
 	}
 	return resultOf(claim, a), nil
@@ -221,24 +221,24 @@ func (s *Service) attempt(r Request) (Attempt, error) {
 	now := s.Now()
 	switch {
 	case r.To.IsZero():
-		return Attempt{}, fmt.Errorf("%w: to is missing", ErrInvalid)
+		return Attempt{}, fmt.Errorf("%w: to is missing", sms.ErrInvalid)
 	case r.Body == "":
-		return Attempt{}, fmt.Errorf("%w: body is missing", ErrInvalid)
+		return Attempt{}, fmt.Errorf("%w: body is missing", sms.ErrInvalid)
 	case r.Key == "" || utf8.RuneCountInString(r.Key) > MaxKey || Storable(r.Key) != r.Key:
-		return Attempt{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", ErrInvalid, MaxKey)
+		return Attempt{}, fmt.Errorf("%w: idempotency_key must have 1 to %d characters", sms.ErrInvalid, MaxKey)
 	case strings.HasPrefix(r.Key, AnswerKeys) != r.DespiteHold, r.Confirms != uuid.Nil && !r.DespiteHold:
-		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", ErrInvalid, AnswerKeys)
+		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", sms.ErrInvalid, AnswerKeys)
 	}
 	from, err := s.Sender.Of(r.OrgID)
 	if err != nil {
 		return Attempt{}, err
 	}
 	r.CorrelationID, r.UnknownPolicy = Storable(r.CorrelationID), cmp.Or(r.UnknownPolicy, ConfirmAbsentThenResend)
-	about := s.about(r)
+	checked := s.checkNumber(r)
 	return Attempt{
 		Request: r, MessageID: uuid.Must(uuid.NewV7()), From: from, BodyHash: sha256.Sum256([]byte(r.Body)),
 		Segments: sms.Segments(string(r.Body)).Count, Token: uuid.Must(uuid.NewRandom()),
-		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout, Limits: s.Caps.of(r), Country: about.country, Refused: about.err,
+		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout, Limits: s.Caps.of(r), Country: checked.country, Refused: checked.err,
 	}, nil
 }
 
@@ -251,20 +251,20 @@ func (s *Service) claim(ctx context.Context, a Attempt) (Claim, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Lease)
 	defer cancel()
-	pause, open := claimPause, false // open: a claim of ours may be committed, or may yet be
+	pause, open := claimPause, false // open: our claim may be committed, or may yet be
 	for try := 1; ; try++ {
 		trying, cancel := context.WithTimeout(ctx, claimTimeout)
 		claim, err := s.Store.Claim(trying, a)
 		cancel()
-		open = open || errors.Is(err, ErrUnanswered)
+		open = open || errors.Is(err, sms.ErrUnanswered)
 		if err == nil {
 			return claim, nil
 		}
-		if again := try == 1 || open; !again || !errors.Is(err, ErrUnavailable) || !rest(ctx, pause) {
+		if again := try == 1 || open; !again || !errors.Is(err, sms.ErrUnavailable) || !rest(ctx, pause) {
 			return Claim{}, fmt.Errorf("claim the send: %w", err)
 		}
 		pause = min(2*pause, claimPauseMost)
-		// Under an id of its own: the insert before may still be on its way, and must collide with this one by its key alone.
+		// Under its own id: the insert before may still be on its way, and must collide with this one by its key alone.
 		a.MessageID = uuid.Must(uuid.NewV7())
 	}
 }
@@ -299,16 +299,18 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	answer := Answer{MessageID: m.ID, Token: m.AttemptToken, Outcome: outcome, At: s.Now()}
 	settled, err := s.settle(ctx, m, answer)
 	if err != nil {
-		return Result{}, fmt.Errorf("write down Twilio's answer (%s, SID %q) about message %s: %w", outcome.Kind, outcome.SID, m.ID, err)
+		return Result{}, fmt.Errorf("write down Twilio's answer (%s, SID %q) about message %s: %w", outcome.Status, outcome.SID, m.ID, err)
 	}
 	s.settled.notify()
-	if outcome.Kind == twilio.Accepted && settled.SID == outcome.SID {
+	switch {
+	case outcome.Status == sms.Accepted && settled.SID == outcome.SID:
 		return Result{Outcome: Accepted, Message: &settled}, nil
-	}
-	if outcome.Kind == twilio.Accepted {
+	case outcome.Status == sms.Accepted:
 		s.Log.ErrorContext(ctx, "messaging.sms_answer_not_adopted", slog.String("answered_sid", outcome.SID), settled.Attr())
+	case answer.OptsOut() && !settled.Accepted():
+		return Result{Outcome: OptedOut, Message: &settled}, nil
 	}
-	return resultOf(Claim{Message: &settled, OptedOut: answer.OptsOut()}, Attempt{At: answer.At}), nil
+	return settled.result(answer.At), nil
 }
 
 // settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.

@@ -13,8 +13,7 @@ import (
 
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/postgres"
+	ledgers "paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
@@ -251,7 +250,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 		b := setup(t)
 		service := b.Service(func(c *send.Config) {
 			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
-				return twilio.Outcome{Kind: twilio.Rejected, Code: 21614}
+				return twilio.Outcome{Status: sms.Rejected, Code: 21614}
 			})
 		})
 		for _, s := range []*send.Service{service, b.Service(nil)} {
@@ -269,7 +268,7 @@ func refusalsAreThrottledOrFinal(t *testing.T) {
 		b := setup(t)
 		misconfigured := b.Service(func(c *send.Config) {
 			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
-				return twilio.Outcome{Kind: twilio.Rejected, Code: 20003}
+				return twilio.Outcome{Status: sms.Rejected, Code: 20003}
 			})
 		})
 		result, err := misconfigured.Send(t.Context(), b.Request())
@@ -326,7 +325,7 @@ func hangUpsLoseNothing(t *testing.T) {
 			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				claim, err := b.Store.Claim(ctx, a)
 				if asked++; asked == 1 {
-					return send.Claim{}, send.ErrUnavailable
+					return send.Claim{}, sms.ErrUnavailable
 				}
 				return claim, err
 			}}
@@ -346,9 +345,9 @@ func hangUpsLoseNothing(t *testing.T) {
 				switch asked++; asked {
 				case 1:
 					_, err := b.Store.Claim(ctx, a)
-					return send.Claim{}, errors.Join(err, send.ErrUnavailable, send.ErrUnanswered)
+					return send.Claim{}, errors.Join(err, sms.ErrUnavailable, sms.ErrUnanswered)
 				case 2, 3, 4: // it cannot be reached
-					return send.Claim{}, send.ErrUnavailable
+					return send.Claim{}, sms.ErrUnavailable
 				}
 				return b.Store.Claim(ctx, a)
 			}}
@@ -366,11 +365,11 @@ func hangUpsLoseNothing(t *testing.T) {
 		service := b.Service(func(c *send.Config) {
 			c.Store = sendtest.Claims{Store: b.Store, Around: func(context.Context, send.Attempt) (send.Claim, error) {
 				asked++
-				return send.Claim{}, send.ErrUnavailable
+				return send.Claim{}, sms.ErrUnavailable
 			}}
 		})
 		_, err := service.Send(t.Context(), b.Request())
-		require.ErrorIs(t, err, send.ErrUnavailable)
+		require.ErrorIs(t, err, sms.ErrUnavailable)
 		require.Equal(t, 2, asked, "its caller asks again; nothing is in doubt")
 	})
 
@@ -383,7 +382,7 @@ func hangUpsLoseNothing(t *testing.T) {
 				claim, err := b.Store.Claim(ctx, a)
 				if asked++; asked == 1 {
 					b.Clock.Advance(lease - c.Timeout + time.Millisecond) // so long it was silent
-					return send.Claim{}, errors.Join(err, send.ErrUnavailable, send.ErrUnanswered)
+					return send.Claim{}, errors.Join(err, sms.ErrUnavailable, sms.ErrUnanswered)
 				}
 				return claim, err
 			}}
@@ -404,7 +403,7 @@ func hangUpsLoseNothing(t *testing.T) {
 			c.Store = sendtest.Claims{Store: b.Store, Around: func(ctx context.Context, a send.Attempt) (send.Claim, error) {
 				if late == nil { // the connection is lost, the statement still on its way
 					late = &a
-					return send.Claim{}, send.ErrUnavailable
+					return send.Claim{}, sms.ErrUnavailable
 				}
 				require.NotEqual(t, late.MessageID, a.MessageID, "two inserts at once must collide by their key and not by their id")
 				require.Equal(t, late.Token, a.Token)
@@ -510,10 +509,10 @@ func consentIsRecordedWithTheSend(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Send("")
-		require.Equal(t, []inbox.LedgerLine{
+		require.Equal(t, []ledgers.Line{
 			{
-				LedgerEvent: inbox.LedgerEvent{At: b.Clock.Now(), State: consent.OptedIn, Source: inbox.FromElsewhere, Sender: ours},
-				Seq:         1, PrevHash: consent.NoHash, Hash: b.Ledger().Chain.Head,
+				Event: ledgers.Event{At: b.Clock.Now(), State: consent.OptedIn, Source: ledgers.FromElsewhere, Sender: ours},
+				Seq:   1, PrevHash: consent.NoHash, Hash: b.Ledger().Chain.Head,
 			},
 		}, b.Ledger().Events)
 	})
@@ -523,7 +522,7 @@ func consentIsRecordedWithTheSend(t *testing.T) {
 		b := setup(t)
 		words := func() (all []string) {
 			for _, e := range b.Ledger().Events {
-				if e.Source == inbox.FromFirstSend {
+				if e.Source == ledgers.FromFirstSend {
 					require.Equal(t, consent.OptedIn, e.State)
 					all = append(all, e.Words)
 				}
@@ -622,7 +621,7 @@ func optOutsThatRaceWithTheSend(t *testing.T) {
 		}
 		ledger := b.Ledger()
 		require.Equal(t, consent.OptedOut, ledger.State)
-		require.Equal(t, inbox.FromTwilio, ledger.Events[1].Source)
+		require.Equal(t, ledgers.FromTwilio, ledger.Events[1].Source)
 		require.Len(t, ledger.Events, 2)
 	})
 
@@ -696,7 +695,7 @@ func (b *bundle) claimed() int {
 
 // unsettling is a store that cannot write an answer down.
 type unsettling struct {
-	*postgres.Store
+	sendtest.Store
 
 	tries *int
 }

@@ -1,4 +1,4 @@
-// Package send hands each message to Twilio at most once, and keeps what became of it: the claim, Twilio's answer, receipts, the
+// Package send hands each message to Twilio at most once, and keeps how it ended: the claim, Twilio's answer, receipts, the
 // evidence of what is in doubt, and an operator's resolution.
 package send
 
@@ -18,8 +18,6 @@ import (
 
 // What the verbs of this package refuse. The texts of the errors never hold a phone number or a body.
 var (
-	// ErrInvalid is wrapped by every complaint about a request's fields.
-	ErrInvalid = errors.New("invalid request")
 	// ErrKeyReused means that the idempotency key was used before for another recipient or another body.
 	ErrKeyReused = errors.New("the idempotency key was used for another recipient or another body; every text needs its own key")
 	// ErrNoSender means that the organisation owns no number to send from.
@@ -28,12 +26,6 @@ var (
 	ErrUnknownSender = errors.New("no organisation owns the number that this text was sent to")
 	// ErrMessageNotFound means that the caller's organisation has no such message.
 	ErrMessageNotFound = errors.New("there is no such message")
-	// ErrUnavailable means that the database, or whatever else is needed, cannot be had in time; asking again is safe.
-	ErrUnavailable = errors.New("a dependency is unavailable")
-	// ErrUnanswered means that the database was asked and did not answer: what was asked may be committed, or may yet be.
-	ErrUnanswered = errors.New("the database did not answer")
-	// ErrLocked means that another transaction has the message's row; nothing was changed.
-	ErrLocked = errors.New("another transaction has locked the message")
 	// ErrNotResolvable is wrapped by every reason why an operator's resolution of a message is not taken.
 	ErrNotResolvable = errors.New("not resolvable")
 )
@@ -45,7 +37,7 @@ type Sender struct {
 	ServiceSID string // Twilio's messaging service, preferred for sending; may be empty when Number is not
 }
 
-// Of is what orgID sends from: the messaging service or else the number. It is ErrNoSender for every organisation but the owner.
+// Of returns what orgID sends from: the messaging service or else the number. It is ErrNoSender for every organisation but the owner.
 func (s Sender) Of(orgID uuid.UUID) (string, error) {
 	switch {
 	case orgID != s.OrgID || (s.ServiceSID == "" && s.Number == ""):
@@ -66,46 +58,46 @@ func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
 	return uuid.Nil, ErrUnknownSender
 }
 
-// Config is what a Service works with. Every field is needed but the threads.
+// Config configures a Service. Every field is needed but the threads.
 type Config struct {
 	Store         store
 	Evidence      evidenceStore
 	Carrier       carrier
-	Turns         turns // of outreach
+	Limiter       limiter // of outreach
 	Sender        Sender
 	Numbers       phone.Policy // which recipients are texted
 	Caps          Caps
 	PublicURL     string        // the origin that Twilio reaches us by
 	Timeout       time.Duration // of one call to Twilio; shorter than Lease
 	Lease         time.Duration // how long an attempt holds a row
-	StopWait      time.Duration // how long AwaitQuiet waits, on the machine's clock; see DefaultStopWait
+	StopWait      time.Duration // how long WaitForInFlight waits, on the machine's clock; see DefaultStopWait
 	Now           func() time.Time
 	Log           *slog.Logger
 	Metrics       *Metrics
 	Conversations telemetry.Conversations // puts each receipt into the trace of its conversation
 }
 
-// Service sends. It is safe for concurrent use and holds no state of its own but who waits for a settled send, and what
+// Service sends. It is safe for concurrent use and holds no its own state but who waits for a settled send, and what
 // the policy says of numbers.
 type Service struct {
 	Config
 
-	settled  notifier
-	verdicts verdicts // on recipients
+	settled notifier
+	numbers numberCheckCache
 }
 
-// store keeps the rows of a send. Every method is one transaction; postgres.Store implements it.
+// store keeps the rows of a send. Every method is one transaction; Store implements it.
 type store interface {
-	// Claim takes the row of an attempt, a new one or one whose last attempt Twilio did not process, if consent, reminders and holds allow it;
-	// or reports the row that has the key. A row whose attempt was abandoned becomes unknown. ErrKeyReused.
+	// Claim takes the row of an attempt, a new one or one that Twilio did not process, if consent, reminders and holds allow it;
+	// or reports the row that has the key. A row with an abandoned attempt becomes unknown. ErrKeyReused.
 	Claim(ctx context.Context, a Attempt) (Claim, error)
-	// Look is what a claim would find, without making one.
-	Look(ctx context.Context, a Attempt) (Standing, error)
+	// Look returns what a claim would find, without making one.
+	Look(ctx context.Context, a Attempt) (ClaimPreview, error)
 	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
 	// opted out is recorded as such in the same transaction.
 	Settle(ctx context.Context, claimed Message, a Answer) (Message, error)
-	// OnItsWay reports whether an attempt to send to a number is still being made: one whose lease is not over by after.
-	OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
+	// HasInFlight reports whether an attempt to send to a number is still being made: one with a lease that is not over by after.
+	HasInFlight(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }
 
 // evidenceStore keeps what Twilio reports, what is known of a message in doubt, and what an operator says about it; postgres.Store
@@ -120,11 +112,11 @@ type evidenceStore interface {
 }
 
 // turns paces outreach; outbound.Outreach implements it.
-type turns interface {
-	// Turn takes the turn of a message, or says how long until there may be one.
-	Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error)
-	// GiveBack gives back the turn of a message that was not sent.
-	GiveBack(ctx context.Context, orgID uuid.UUID, segments int) error
+type limiter interface {
+	// Reserve takes the turn of a message, or says how long until there may be one.
+	Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error)
+	// Cancel gives back the turn of a message that was not sent.
+	Cancel(ctx context.Context, orgID uuid.UUID, segments int) error
 }
 
 // carrier hands one message to Twilio, which always has an outcome, and says what Twilio has; twilio.Client implements it.
@@ -137,7 +129,7 @@ type carrier interface {
 // New makes a Service.
 func New(cfg Config) *Service { return &Service{Config: cfg} }
 
-// callback is where Twilio reports about a message: our own id makes even a send whose answer was lost traceable. The
+// callback returns where Twilio reports about a message: our own id makes even a send whose answer was lost traceable. The
 // fragment is Twilio's retry policy and never reaches us: every kind of failure, three times, four seconds each.
 func (s *Service) callback(id uuid.UUID) string {
 	return s.PublicURL + "/api/webhooks/twilio/status?message_id=" + id.String() + "#rt=4000&rc=3&rp=all"

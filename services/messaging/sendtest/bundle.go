@@ -1,5 +1,5 @@
-// Package sendtest is what the tests of send, inbox and outbound stand on: the services on a real database and the emulator of Twilio,
-// on one clock that stands still; and a process whose ports fail, or which dies, at any call.
+// Package sendtest has the ground of the rooms' tests: the services on a real database and the emulator of Twilio,
+// on one clock that stands still; and a process that dies, or sees an error, at any call of a port.
 package sendtest
 
 import (
@@ -23,9 +23,11 @@ import (
 	emulator "paceline.internal/emulators/twilio"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/edge"
+	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -54,26 +56,26 @@ const (
 type Bundle struct {
 	T        *testing.T
 	Pool     *pgxpool.Pool
-	Store    *postgres.Store
+	Store    Store
 	Clock    *clock.Settable
 	Emulator *emulator.Emulator
 	Carrier  *twilio.Client
 	Config   send.Config
-	Copy     inbox.ReplyCopy
+	Copy     inbound.ReplyCopy
 	Logged   *Log
 
-	inboxMetrics *inbox.Metrics
+	inboxMetrics *inbound.Metrics
 
 	mu       sync.Mutex
 	receiver *send.Service // who takes the receipts
 }
 
-// Setup makes a bundle, whose clock shows noon.
+// Setup makes a bundle with a clock that shows noon.
 func Setup(t *testing.T) *Bundle {
 	t.Helper()
-	b := &Bundle{T: t, Pool: pgtest.New(t, postgres.Migrations()), Logged: &Log{}}
+	b := &Bundle{T: t, Pool: pgtest.New(t, schema.Migrations()), Logged: &Log{}}
 	subscriber.Watch(t, b.Pool, "event_outbox")
-	b.Store = postgres.NewStore(b.Pool)
+	b.Store = NewStore(b.Pool)
 	b.Clock = clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	var err error
 	b.Emulator, err = emulator.New(emulator.Config{Clock: b.Clock, AccountSID: account, AuthToken: token, Numbers: []string{Ours}})
@@ -89,7 +91,7 @@ func Setup(t *testing.T) *Bundle {
 	meter := noop.NewMeterProvider().Meter("test")
 	metrics, err := send.NewMetrics(meter)
 	require.NoError(t, err)
-	b.inboxMetrics, err = inbox.NewMetrics(meter)
+	b.inboxMetrics, err = inbound.NewMetrics(meter)
 	require.NoError(t, err)
 	b.Config = send.Config{
 		Store: b.Store, Evidence: b.Store, Carrier: b.Carrier, Sender: send.Sender{OrgID: uuid.Must(uuid.NewV7()), Number: Ours},
@@ -97,19 +99,19 @@ func Setup(t *testing.T) *Bundle {
 		PublicURL: gateway.URL, Timeout: time.Second, Lease: Lease, StopWait: 10 * time.Second, Now: b.Clock.Now,
 		Log: slog.New(slog.NewJSONHandler(b.Logged, nil)), Metrics: metrics,
 	}
-	b.Config.Turns = b.Turns()
+	b.Config.Limiter = b.Limiter()
 	b.receiver = send.New(b.Config)
 	return b
 }
 
-// Turns are the bundle's: one message of outreach in Interval of OutreachInterval, of a sender that sends a hundred segments a second.
-func (b *Bundle) Turns() *outbound.Outreach {
+// Limiter are the bundle's: one message of outreach in Interval of OutreachInterval, of a sender that sends a hundred segments a second.
+func (b *Bundle) Limiter() *outbound.Outreach {
 	return &outbound.Outreach{
-		Rates: postgres.NewOutbound(b.Pool), Sender: b.Config.Sender, Pace: outbound.NewPace(100), Interval: OutreachInterval,
+		Store: outbound.NewStore(b.Pool), Sender: b.Config.Sender, Pace: outbound.NewPace(100), Interval: OutreachInterval,
 	}
 }
 
-// Silent is a Twilio that reports of no message what becomes of it, for a test that says so itself.
+// Silent is a Twilio that sends no receipts, for a test that says so itself.
 var Silent = emulator.Script{OnCallback: func(emulator.Message) emulator.CallbackFault { return emulator.CallbackFault{Drop: true} }}
 
 // Log is a buffer that several goroutines log to.
@@ -171,16 +173,21 @@ func (b *Bundle) Service(change func(*send.Config)) *send.Service {
 	return send.New(cfg)
 }
 
+// Consents takes what is said elsewhere than in a message, next to a way of sending.
+func (b *Bundle) Consents(sending *send.Service) *ledger.Service {
+	return &ledger.Service{Store: b.Store.Consents.Store, InFlight: sending}
+}
+
 // Inbox is one on the bundle's database, with something changed.
-func (b *Bundle) Inbox(sending *send.Service, change func(*inbox.Config)) *inbox.Service {
-	cfg := inbox.Config{
-		Store: b.Store, Notes: b.Store, Replies: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log,
+func (b *Bundle) Inbox(sending *send.Service, change func(*inbound.Config)) *inbound.Service {
+	cfg := inbound.Config{
+		Store: b.Store, Twilio: b.Carrier, Send: sending, Copy: b.Copy, Now: b.Clock.Now, Log: b.Config.Log,
 		Metrics: b.inboxMetrics,
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	return inbox.New(cfg)
+	return inbound.New(cfg)
 }
 
 // Reconciler is one on the bundle's database, with something changed.
@@ -230,9 +237,9 @@ func Phone(t *testing.T, e164 string) sms.Phone {
 	return p
 }
 
-// Inbound is what the person writes to us.
-func (b *Bundle) Inbound(sid, words string) inbox.Inbound {
-	return inbox.Inbound{SID: sid, From: Phone(b.T, Theirs), To: Ours, Body: words, Segments: 1}
+// Inbound returns what the person writes to us.
+func (b *Bundle) Inbound(sid, words string) inbound.Inbound {
+	return inbound.Inbound{SID: sid, From: Phone(b.T, Theirs), To: Ours, Body: words, Segments: 1}
 }
 
 // Receive records it.
@@ -266,12 +273,12 @@ func (b *Bundle) AwaitBlocked() {
 // Hold puts the person on a safety hold, or lifts it.
 func (b *Bundle) Hold(held bool, version int64) {
 	b.T.Helper()
-	require.NoError(b.T, b.Inbox(b.Service(nil), nil).SetHold(b.T.Context(), b.HoldOf(held, version)))
+	require.NoError(b.T, b.Consents(b.Service(nil)).SetHold(b.T.Context(), b.HoldOf(held, version)))
 }
 
 // HoldOf is such a hold.
-func (b *Bundle) HoldOf(held bool, version int64) inbox.Hold {
-	return inbox.Hold{OrgID: b.Config.Sender.OrgID, Phone: Phone(b.T, Theirs), Held: held, Version: version, At: b.Clock.Now()}
+func (b *Bundle) HoldOf(held bool, version int64) ledger.Hold {
+	return ledger.Hold{OrgID: b.Config.Sender.OrgID, Phone: Phone(b.T, Theirs), Held: held, Version: version, At: b.Clock.Now()}
 }
 
 // Pass lets time pass and every receipt that falls due arrive.
@@ -283,7 +290,7 @@ func (b *Bundle) Pass(d time.Duration) {
 	}
 }
 
-// Sent is what reached Twilio from us.
+// Sent returns what reached Twilio from us.
 func (b *Bundle) Sent() []emulator.Message {
 	var all []emulator.Message
 	for _, m := range b.Emulator.Messages() {
@@ -306,11 +313,11 @@ func (b *Bundle) Stored() send.Message {
 }
 
 // Ledger is that of the person, all of it.
-func (b *Bundle) Ledger() inbox.Ledger {
+func (b *Bundle) Ledger() ledger.Ledger {
 	b.T.Helper()
-	ledger, err := b.Store.Consent(b.T.Context(), b.Config.Sender.OrgID, Phone(b.T, Theirs), inbox.LedgerPage{Limit: inbox.LargestLedgerPage})
+	found, err := b.Store.Consent(b.T.Context(), b.Config.Sender.OrgID, Phone(b.T, Theirs), ledger.Page{Limit: edge.LargestPage})
 	require.NoError(b.T, err)
-	return ledger
+	return found
 }
 
 // CarrierFunc is a carrier that does something around the real call.
@@ -350,7 +357,7 @@ func Mute(answer emulator.Answer, commit bool) emulator.Script {
 
 // Claims is the store with something around its claims.
 type Claims struct {
-	*postgres.Store
+	Store
 
 	Around func(ctx context.Context, a send.Attempt) (send.Claim, error)
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/services/messaging/inbox"
+	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/postgres"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Mishap is what happens at one call of a port.
+// Mishap tells what happens at one call of a port.
 type Mishap string
 
 // The mishaps.
@@ -31,11 +30,11 @@ const (
 	DieAfter   Mishap = "DiesAfter"   // the process is gone after the call
 )
 
-// Process is a service whose ports meet a mishap at their k-th call; afterwards a dead one makes no call any more.
+// Process is a service that meets a mishap at the k-th call of a port; afterwards a dead one makes no call any more.
 type Process struct {
-	store   *postgres.Store
+	store   Store
 	carrier *twilio.Client
-	turns   *outbound.Outreach
+	limiter *outbound.Outreach
 	At      int // from 1; never when it is 0
 	Mishap  Mishap
 
@@ -44,7 +43,7 @@ type Process struct {
 	happened bool
 }
 
-// ErrMishap is what a port answers that fails.
+// ErrMishap tells what a port answers that fails.
 var ErrMishap = errors.New("injected")
 
 // call makes one call of a port, unless the mishap of this process is due. A death ends the goroutine.
@@ -92,96 +91,76 @@ func called[T any](p *Process, name string, do func() (T, error)) (answer T, err
 	return answer, nil
 }
 
-// Claim is a call of a port.
+// Claim calls a port.
 func (p *Process) Claim(ctx context.Context, a send.Attempt) (send.Claim, error) {
 	return called(p, "Claim", func() (send.Claim, error) { return p.store.Claim(ctx, a) })
 }
 
-// Look is a call of a port.
-func (p *Process) Look(ctx context.Context, a send.Attempt) (send.Standing, error) {
-	return called(p, "Look", func() (send.Standing, error) { return p.store.Look(ctx, a) })
+// Look calls a port.
+func (p *Process) Look(ctx context.Context, a send.Attempt) (send.ClaimPreview, error) {
+	return called(p, "Look", func() (send.ClaimPreview, error) { return p.store.Look(ctx, a) })
 }
 
-// Turn is a call of a port.
-func (p *Process) Turn(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
-	return called(p, "Turn", func() (time.Duration, error) { return p.turns.Turn(ctx, orgID, segments, now) })
+// Turn calls a port.
+func (p *Process) Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
+	return called(p, "Reserve", func() (time.Duration, error) { return p.limiter.Reserve(ctx, orgID, segments, now) })
 }
 
-// GiveBack is a call of a port.
-func (p *Process) GiveBack(ctx context.Context, orgID uuid.UUID, segments int) error {
-	return p.call("GiveBack", func() error { return p.turns.GiveBack(ctx, orgID, segments) })
+// Cancel calls a port.
+func (p *Process) Cancel(ctx context.Context, orgID uuid.UUID, segments int) error {
+	return p.call("Cancel", func() error { return p.limiter.Cancel(ctx, orgID, segments) })
 }
 
-// Settle is a call of a port.
+// Settle calls a port.
 func (p *Process) Settle(ctx context.Context, claimed send.Message, a send.Answer) (send.Message, error) {
 	return called(p, "Settle", func() (send.Message, error) { return p.store.Settle(ctx, claimed, a) })
 }
 
-// RecordReceipt is a call of a port.
+// RecordReceipt calls a port.
 func (p *Process) RecordReceipt(ctx context.Context, r send.Receipt) (send.Recorded, error) {
 	return called(p, "RecordReceipt", func() (send.Recorded, error) { return p.store.RecordReceipt(ctx, r) })
 }
 
-// RecordInbound is a call of a port.
-func (p *Process) RecordInbound(ctx context.Context, e inbox.Entry) (send.Message, error) {
+// RecordInbound calls a port.
+func (p *Process) RecordInbound(ctx context.Context, e inbound.Entry) (send.Message, error) {
 	return called(p, "RecordInbound", func() (send.Message, error) { return p.store.RecordInbound(ctx, e) })
 }
 
-// Send loses its answer, for a carrier has no errors: a failed call is one whose outcome is unknown.
+// Send loses its answer, for a carrier has no errors: after a failed call the outcome is unknown.
 func (p *Process) Send(ctx context.Context, out twilio.Outgoing) twilio.Outcome {
 	outcome, err := called(p, "Carrier", func() (twilio.Outcome, error) { return p.carrier.Send(ctx, out), nil })
 	if err != nil {
-		return twilio.Outcome{Kind: twilio.Unknown, Reason: "injected"}
+		return twilio.Outcome{Status: sms.Unknown, Reason: "injected"}
 	}
 	return outcome
 }
 
-// RecordedSIDs is a call of a port.
+// RecordedSIDs calls a port.
 func (p *Process) RecordedSIDs(ctx context.Context, sids []string) ([]string, error) {
 	return called(p, "RecordedSIDs", func() ([]string, error) { return p.store.RecordedSIDs(ctx, sids) })
 }
 
-// ClaimReplies is a call of a port.
-func (p *Process) ClaimReplies(ctx context.Context, now, until time.Time, limit int) ([]inbox.Reply, error) {
-	return called(p, "ClaimReplies", func() ([]inbox.Reply, error) { return p.store.ClaimReplies(ctx, now, until, limit) })
+// ClaimReplies calls a port.
+func (p *Process) ClaimReplies(ctx context.Context, now, until time.Time, limit int) ([]inbound.Reply, error) {
+	return called(p, "ClaimReplies", func() ([]inbound.Reply, error) { return p.store.ClaimReplies(ctx, now, until, limit) })
 }
 
-// SettleReply is a call of a port.
-func (p *Process) SettleReply(ctx context.Context, r inbox.Reply) error {
+// SettleReply calls a port.
+func (p *Process) SettleReply(ctx context.Context, r inbound.Reply) error {
 	return p.call("SettleReply", func() error { return p.store.SettleReply(ctx, r) })
 }
 
-// SetConsent is a call of a port.
-func (p *Process) SetConsent(ctx context.Context, n inbox.Note) (inbox.Ledger, error) {
-	return called(p, "SetConsent", func() (inbox.Ledger, error) { return p.store.SetConsent(ctx, n) })
+// HasInFlight calls a port.
+func (p *Process) HasInFlight(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error) {
+	return called(p, "HasInFlight", func() (bool, error) { return p.store.HasInFlight(ctx, orgID, phone, after) })
 }
 
-// SetReminders is a call of a port.
-func (p *Process) SetReminders(ctx context.Context, r inbox.Reminders) (inbox.Reminders, error) {
-	return called(p, "SetReminders", func() (inbox.Reminders, error) { return p.store.SetReminders(ctx, r) })
-}
-
-// JudgeWords is a call of a port.
-func (p *Process) JudgeWords(ctx context.Context, orgID uuid.UUID, phone sms.Phone) error {
-	return p.call("JudgeWords", func() error { return p.store.JudgeWords(ctx, orgID, phone) })
-}
-
-// SetHold is a call of a port.
-func (p *Process) SetHold(ctx context.Context, h inbox.Hold) error {
-	return p.call("SetHold", func() error { return p.store.SetHold(ctx, h) })
-}
-
-// OnItsWay is a call of a port.
-func (p *Process) OnItsWay(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error) {
-	return called(p, "OnItsWay", func() (bool, error) { return p.store.OnItsWay(ctx, orgID, phone, after) })
-}
-
-// Evidence is a call of a port.
+// Evidence calls a port.
 func (p *Process) Evidence(ctx context.Context, orgID, id uuid.UUID) (send.Evidence, error) {
 	return called(p, "Evidence", func() (send.Evidence, error) { return p.store.Evidence(ctx, orgID, id) })
 }
 
-// Resolve is a call of a port.
+// Resolve calls a port.
 func (p *Process) Resolve(ctx context.Context, r send.Resolution) (m send.Message, changed bool, err error) {
 	m, err = called(p, "Resolve", func() (send.Message, error) {
 		m, did, err := p.store.Resolve(ctx, r)
@@ -191,12 +170,12 @@ func (p *Process) Resolve(ctx context.Context, r send.Resolution) (m send.Messag
 	return m, changed, err
 }
 
-// ExpireAbandoned is a call of a port.
+// ExpireAbandoned calls a port.
 func (p *Process) ExpireAbandoned(ctx context.Context, now time.Time, timeout time.Duration, limit int) (int, error) {
 	return called(p, "ExpireAbandoned", func() (int, error) { return p.store.ExpireAbandoned(ctx, now, timeout, limit) })
 }
 
-// ClaimDue is a call of a port.
+// ClaimDue calls a port.
 func (p *Process) ClaimDue(ctx context.Context, now, until time.Time, limit int) (due []send.Message, unread []error, err error) {
 	due, err = called(p, "ClaimDue", func() (found []send.Message, err error) {
 		found, unread, err = p.store.ClaimDue(ctx, now, until, limit)
@@ -205,22 +184,22 @@ func (p *Process) ClaimDue(ctx context.Context, now, until time.Time, limit int)
 	return due, unread, err
 }
 
-// RecordListing is a call of a port.
+// RecordListing calls a port.
 func (p *Process) RecordListing(ctx context.Context, l send.Listing) (send.Decision, error) {
 	return called(p, "RecordListing", func() (send.Decision, error) { return p.store.RecordListing(ctx, l) })
 }
 
-// RecordPoll is a call of a port.
+// RecordPoll calls a port.
 func (p *Process) RecordPoll(ctx context.Context, poll send.Poll) (send.Recorded, error) {
 	return called(p, "RecordPoll", func() (send.Recorded, error) { return p.store.RecordPoll(ctx, poll) })
 }
 
-// List is a call of a port.
+// List calls a port.
 func (p *Process) List(ctx context.Context, to string, since time.Time) ([]twilio.Stored, error) {
 	return called(p, "List", func() ([]twilio.Stored, error) { return p.carrier.List(ctx, to, since) })
 }
 
-// Fetch is a call of a port.
+// Fetch calls a port.
 func (p *Process) Fetch(ctx context.Context, sid string) (twilio.Stored, error) {
 	return called(p, "Fetch", func() (twilio.Stored, error) { return p.carrier.Fetch(ctx, sid) })
 }
@@ -244,7 +223,7 @@ func Matrix(t *testing.T, play func(t *testing.T, p *Process)) {
 	}
 }
 
-// Within runs do in a goroutine of its own, which a death may end before its time.
+// Within runs do in its own goroutine, which a death may end before its time.
 func Within(do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -256,13 +235,13 @@ func Within(do func()) {
 
 // On makes p the process of the bundle. Receipts reach whichever process lives; a dead one answers nothing.
 func (b *Bundle) On(p *Process) *send.Service {
-	p.store, p.carrier, p.turns = b.Store, b.Carrier, b.Turns()
-	return b.Service(func(c *send.Config) { c.Store, c.Evidence, c.Carrier, c.Turns = p, p, p, p })
+	p.store, p.carrier, p.limiter = b.Store, b.Carrier, b.Limiter()
+	return b.Service(func(c *send.Config) { c.Store, c.Evidence, c.Carrier, c.Limiter = p, p, p, p })
 }
 
 // InboxOn is the inbox of that process.
-func (b *Bundle) InboxOn(p *Process) *inbox.Service {
-	return b.Inbox(b.On(p), func(c *inbox.Config) { c.Store, c.Notes, c.Replies = p, p, p })
+func (b *Bundle) InboxOn(p *Process) *inbound.Service {
+	return b.Inbox(b.On(p), func(c *inbound.Config) { c.Store = p })
 }
 
 // TakeReceipts makes a service the one that takes the receipts from now on. With nil they are heard, and not taken to heart.

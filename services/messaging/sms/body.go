@@ -12,7 +12,7 @@ import (
 // MaxBody is the longest text that Twilio takes, in UTF-16 code units (error 21617 beyond it).
 const MaxBody = 1600
 
-// ErrBody is what every refused text wraps. The texts of the errors never repeat it.
+// ErrBody is wrapped by every refused text. The texts of the errors never repeat it.
 var ErrBody = errors.New("message text refused")
 
 // Body is the text of a message. The zero value is no text; NewBody makes one.

@@ -1,4 +1,4 @@
-// Package sms is what a text message is made of: who it goes to, what it says, what it costs and how far it got.
+// Package sms has the parts of a text message: number, words, segments and status.
 package sms
 
 import (
@@ -10,7 +10,7 @@ import (
 	"paceline.internal/platform/phone"
 )
 
-// ErrPhone is what every refused phone number wraps. The texts say what to do and never repeat the number.
+// ErrPhone is wrapped by every refused phone number. The texts say what to do and never repeat the number.
 var ErrPhone = errors.New("phone number refused")
 
 // Phone is a number in E.164, such as +14155550123. The zero value is no number; only ParsePhone and StoredPhone

@@ -15,11 +15,11 @@ const (
 	UCS2 Encoding = "UCS-2"
 )
 
-// Segmentation is how a text is cut for the air, and so what it costs.
+// Segmentation tells how a text is cut for the air, and so what it costs.
 type Segmentation struct {
 	// Encoding is the alphabet of the whole text.
 	Encoding Encoding
-	// Count is the number of segments, which is what is billed; 0 for an empty text.
+	// Count is the number of segments, which Twilio bills; 0 for an empty text.
 	Count int
 	// Units is the length: septets in GSM-7, UTF-16 code units in UCS-2.
 	Units int

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// ErrStatus is what an unknown status wraps.
+// ErrStatus is wrapped by every unknown status.
 var ErrStatus = errors.New("unknown message status")
 
-// Status is how far a message got. It is stored as it is written here.
+// Status tells how far a message got. It is stored as it is written here.
 type Status string
 
 // What we know of our own attempt, before Twilio has taken the message.

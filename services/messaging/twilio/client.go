@@ -28,7 +28,7 @@ const (
 // Config says which account sends, as whom, and through which origin.
 type Config struct {
 	AccountSID string // required: letters and digits, beginning with "AC"
-	APIKeySID  string // of the key whose secret AuthToken is, beginning with "SK"; empty when AuthToken is the account's own
+	APIKeySID  string // of the key that has AuthToken as its secret, beginning with "SK"; empty when AuthToken is the account's own
 	AuthToken  string // required: letters and digits
 	APIURL     string // a bare origin; default https://api.twilio.com
 
@@ -37,7 +37,7 @@ type Config struct {
 	FromNumber          string // a number of the account, in E.164
 
 	Timeout   time.Duration     // of one call, from dialling to the last byte of the answer; default 10 s
-	Transport http.RoundTripper // default: one of its own, tuned for many sends in flight
+	Transport http.RoundTripper // default: its own, tuned for many sends in flight
 }
 
 // Client sends messages. It is safe for concurrent use. Make one with New and end it with Close.
@@ -105,7 +105,7 @@ type Outgoing struct {
 	StatusCallback string // where receipts go, fragment included; empty for none
 }
 
-// Send makes one attempt, within the timeout and the caller's context, and says what came of it. It never repeats the
+// Send makes one attempt, within the timeout and the caller's context, and returns its outcome. It never repeats the
 // attempt itself: Twilio has no idempotency key, so that is a decision for the owner of the row.
 func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
@@ -123,7 +123,7 @@ func (c *Client) Send(ctx context.Context, out Outgoing) Outcome {
 }
 
 // exchange is one call to an origin of Twilio's, which reads at most limit bytes of its answer. twilio-go takes neither a context nor a
-// base URL, so each call gets a client of its own, a few small structs, around the exchange that adds both. The connections are shared.
+// base URL, so each call gets its own client, a few small structs, around the exchange that adds both. The connections are shared.
 func (c *Client) exchange(ctx context.Context, origin *url.URL, limit int64) (*exchange, *client.RequestHandler) {
 	call := &exchange{ctx: ctx, origin: origin, transport: c.transport, limit: limit}
 	base := &client.Client{Credentials: c.credentials, HTTPClient: &http.Client{Transport: call, CheckRedirect: stay}}
@@ -144,7 +144,7 @@ func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 //
 // A connection is closed by a reset (a linger of 0). Otherwise the kernel goes on repeating, for minutes after we gave a call up and closed
 // its connection, what the network did not deliver: when the network comes back, Twilio gets a message that we have sent again
-// since, or whose recipient has said STOP.
+// since, or after its recipient has said STOP.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	protocols := new(http.Protocols)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
 
@@ -73,7 +74,7 @@ func TestSend(t *testing.T) {
 		sent := b.emulator.Messages()
 		require.Len(t, sent, 1)
 		require.Equal(t, twilio.Outcome{
-			Kind: twilio.Accepted, SID: sent[0].SID, Status: "queued", From: number, Segments: 1, HTTPStatus: 201,
+			Status: sms.Accepted, SID: sent[0].SID, Reported: "queued", From: number, Segments: 1, HTTPStatus: 201,
 		}, got)
 		require.Equal(t, person, sent[0].To)
 		require.Equal(t, body, sent[0].Body)
@@ -84,7 +85,7 @@ func TestSend(t *testing.T) {
 		b := setup(t, func(c *twilio.Config) { c.FromNumber, c.MessagingServiceSID = "", service })
 		got := b.client.Send(t.Context(), hello)
 		sent := b.emulator.Messages()[0]
-		require.Equal(t, twilio.Outcome{Kind: twilio.Accepted, SID: sent.SID, Status: "accepted", HTTPStatus: 201}, got)
+		require.Equal(t, twilio.Outcome{Status: sms.Accepted, SID: sent.SID, Reported: "accepted", HTTPStatus: 201}, got)
 		require.Equal(t, service, sent.ServiceSID)
 	})
 
@@ -95,7 +96,7 @@ func TestSend(t *testing.T) {
 		app := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { uris <- r.RequestURI }))
 		out := hello
 		out.StatusCallback = app + "/status?message_id=7#rt=4000&rc=3&rp=all"
-		require.Equal(t, twilio.Accepted, b.client.Send(t.Context(), out).Kind)
+		require.Equal(t, sms.Accepted, b.client.Send(t.Context(), out).Status)
 		b.clock.Advance(time.Second)
 		require.Equal(t, "/status?message_id=7", <-uris)
 		require.Equal(t, "/status?message_id=7", <-uris)
@@ -121,7 +122,7 @@ func TestSend(t *testing.T) {
 		})
 		require.NoError(t, err)
 		defer c.Close()
-		require.Equal(t, twilio.Unknown, c.Send(t.Context(), twilio.Outgoing{To: "+14155550100", Body: "Hi"}).Kind)
+		require.Equal(t, sms.Unknown, c.Send(t.Context(), twilio.Outgoing{To: "+14155550100", Body: "Hi"}).Status)
 		require.ErrorIs(t, <-ended, syscall.ECONNRESET, "our kernel would repeat it when the network is back")
 	})
 
@@ -133,7 +134,7 @@ func TestSend(t *testing.T) {
 			asked = n
 			return emulator.CreateFault{Answer: emulator.AnswerRedirect}
 		}})
-		require.Equal(t, twilio.Unknown, b.client.Send(t.Context(), hello).Kind)
+		require.Equal(t, sms.Unknown, b.client.Send(t.Context(), hello).Status)
 		require.Equal(t, 1, asked)
 	})
 }

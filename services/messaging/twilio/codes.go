@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Class says whose problem a code is.
+// Class names the party that a code is a problem of.
 type Class string
 
 // The classes, by what has to happen next.
@@ -17,7 +17,7 @@ const (
 	ClassCarrier   Class = "carrier"   // the network did not deliver it
 )
 
-// Explanation is what a code means and what to do about it.
+// Explanation tells what a code means and what to do about it.
 type Explanation struct {
 	Class   Class
 	Meaning string

@@ -29,7 +29,7 @@ type exchange struct {
 	header   http.Header
 }
 
-// progress is how far a request has come, as far as it matters for what the other side may have seen.
+// progress tells how far a request has come, as far as it matters for what the other side may have seen.
 type progress = int32
 
 const (
@@ -39,7 +39,7 @@ const (
 	connected                  // has a connection: any part may have been written, even after the call has returned
 )
 
-// result is what an exchange knows when it is over.
+// result tells what an exchange knows when it is over.
 type result struct {
 	unsent bool // certain: no byte of the request left this process
 	status int  // 0 without an answer
@@ -58,7 +58,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.progress.Store(given)
-	// GotConn and not WroteRequest: the transport writes in a goroutine of its own, which may go on after a cancelled
+	// GotConn and not WroteRequest: the transport writes in its own goroutine, which may go on after a cancelled
 	// call has returned. Once there is a connection, it is too late to be certain.
 	ctx := httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { x.progress.CompareAndSwap(given, connecting) },

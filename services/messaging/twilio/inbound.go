@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// inboundPage is how many messages one page of a listing of inbound ones has.
+	// inboundPage sets how many messages one page of a listing of inbound ones has.
 	inboundPage = 250
-	// sendersPage is how many senders of a service one page has, and senderPages how many pages are read at most. By
+	// sendersPage sets how many senders of a service one page has, and senderPages how many pages are read at most. By
 	// default a service has up to 400 numbers.
 	sendersPage = 500
 	senderPages = 20
-	// dateSlack is how far beyond the end of a span Twilio is asked for. Its documentation knows the bounds of DateSent as
+	// dateSlack sets how far beyond the end of a span Twilio is asked for. Its documentation knows the bounds of DateSent as
 	// days, although it takes times: were one taken for its day, the list would have more than was asked for, and never less.
 	dateSlack = 24 * time.Hour
 )
@@ -130,7 +130,6 @@ func (c *Client) ServiceNumbers(ctx context.Context, serviceSID string) ([]strin
 	return all, nil
 }
 
-// senders reads every page below a path.
 func (c *Client) senders(ctx context.Context, path string) ([]string, error) {
 	next := path + url.Values{"PageSize": {strconv.Itoa(sendersPage)}}.Encode()
 	all := []string{}
@@ -165,7 +164,7 @@ func (c *Client) senders(ctx context.Context, path string) ([]string, error) {
 	return nil, fmt.Errorf("twilio: more than %d senders in one messaging service", sendersPage*senderPages)
 }
 
-// messagingOrigin is where messaging services are asked about: at Twilio a host of its own, in every region, and at an
+// messagingOrigin returns where messaging services are asked about: at Twilio its own host, in every region, and at an
 // emulator or a proxy the same.
 func messagingOrigin(api *url.URL) *url.URL {
 	rest, isAPI := strings.CutPrefix(api.Host, "api.")

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// listPage is how many messages one page of a listing has, and listPages how many pages are read at most: two thousand
+	// listPage sets how many messages one page of a listing has, and listPages how many pages are read at most: two thousand
 	// texts to one person. A listing that is longer is an error, because its end may hold what is looked for.
 	listPage  = 100
 	listPages = 20
@@ -157,7 +157,7 @@ func refusedAsUnknown(err error) bool {
 	return ok && refusal.Code == 20404
 }
 
-// lookupError says what became of a lookup, without quoting the answer or the address.
+// lookupError says why a lookup failed, without quoting the answer or the address.
 func lookupError(what string, r result, err error) error {
 	if r.status == 0 {
 		return fmt.Errorf("twilio: %s: %s", what, cause(err))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
 
@@ -71,7 +72,7 @@ func TestList(t *testing.T) {
 			want = append([]string{b.client.Send(t.Context(), out).SID}, want...)
 			other := out
 			other.To = "+15550190002"
-			require.Equal(t, twilio.Accepted, b.client.Send(t.Context(), other).Kind)
+			require.Equal(t, sms.Accepted, b.client.Send(t.Context(), other).Status)
 		}
 		listed, err := b.client.List(t.Context(), person, noon)
 		require.NoError(t, err)
@@ -222,7 +223,7 @@ func resource(sid, to string) string {
 	return `{"sid":"` + sid + `","to":"` + to + `","status":"sent","direction":"outbound-api","body":"x","date_created":"Fri, 20 Nov 2026 12:00:00 +0000"}`
 }
 
-// badAnswers is how a lookup goes wrong.
+// badAnswers returns how a lookup goes wrong.
 func badAnswers() map[string]http.Handler {
 	status := func(code int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,41 +13,20 @@ import (
 
 	"github.com/twilio/twilio-go/client"
 	openapi "github.com/twilio/twilio-go/rest/api/v2010"
+
+	"paceline.internal/services/messaging/sms"
 )
 
-// Kind is what is known about a send. The zero Kind is Unknown, so that a send whose outcome was never set is not repeated.
-type Kind int
-
-const (
-	// Unknown means that Twilio may or may not have taken the message. It must not be sent again before it is settled.
-	Unknown Kind = iota
-	// Accepted means that Twilio took the message under SID.
-	Accepted
-	// Rejected means that Twilio refused it with Code, and would again.
-	Rejected
-	// Throttled means that Twilio did not process it and never will: sending it again is safe, after RetryAfter.
-	Throttled
-)
-
-// String is the kind's name in lower case, for logs and metrics.
-func (k Kind) String() string {
-	switch k {
-	case Accepted:
-		return "accepted"
-	case Rejected:
-		return "rejected"
-	case Throttled:
-		return "throttled"
-	case Unknown:
-	}
-	return "unknown"
-}
-
-// Outcome is everything that one Send learnt. Only Kind is always set.
+// Outcome is everything that one Send learnt. Only Status is always set.
 type Outcome struct {
-	Kind       Kind
+	// Status is one of four:
+	//   - sms.Accepted: Twilio took the message under SID.
+	//   - sms.Rejected: Twilio refused it with Code, and would again.
+	//   - sms.Throttled: Twilio did not process it and never will; sending it again is safe, after RetryAfter.
+	//   - sms.Unknown: Twilio may or may not have taken it. It must not be sent again before it is settled.
+	Status     sms.Status
 	SID        string        // Twilio's id of an accepted message
-	Status     string        // its initial status: queued, or accepted with a messaging service
+	Reported   string        // Twilio's word for its initial status: queued, or accepted with a messaging service
 	From       string        // the number that sends it; empty as long as a messaging service has not picked one
 	Segments   int           // 0 as long as Twilio has not counted, which it does later with a messaging service
 	Code       int           // Twilio's error code, 0 for none; see Explain
@@ -57,9 +36,9 @@ type Outcome struct {
 }
 
 // classify turns what twilio-go returned, and what the exchange saw, into an outcome. It is total: what no rule
-// recognises is Unknown.
+// recognises is unknown.
 func classify(r result, message *openapi.ApiV2010Message, err error) Outcome {
-	o := Outcome{HTTPStatus: r.status, RetryAfter: retryAfter(r.header)}
+	o := Outcome{Status: sms.Unknown, HTTPStatus: r.status, RetryAfter: retryAfter(r.header)}
 	var refusal *client.TwilioRestError
 	readable := errors.As(err, &refusal) && refusal.Code != 0
 	var explained Explanation
@@ -69,17 +48,17 @@ func classify(r result, message *openapi.ApiV2010Message, err error) Outcome {
 	}
 	switch {
 	case r.unsent:
-		o.Kind, o.Reason = Throttled, "never reached Twilio: "+cause(err)
+		o.Status, o.Reason = sms.Throttled, "never reached Twilio: "+cause(err)
 	case r.status == 0:
 		o.Reason = "no answer: " + cause(err)
 	case r.status/100 == 2 && err == nil && value(message.Sid) != "":
 		return accepted(o, message)
 	case r.status == http.StatusTooManyRequests:
-		o.Kind, o.Reason = Throttled, "Twilio is being asked too much at once"
+		o.Status, o.Reason = sms.Throttled, "Twilio is being asked too much at once"
 	case r.status/100 == 4 && readable && explained.Class == ClassThrottle:
-		o.Kind, o.Reason = Throttled, explained.Meaning
+		o.Status, o.Reason = sms.Throttled, explained.Meaning
 	case r.status/100 == 4 && readable:
-		o.Kind, o.Reason = Rejected, explained.Meaning
+		o.Status, o.Reason = sms.Rejected, explained.Meaning
 		if o.Reason == "" {
 			o.Reason = fmt.Sprintf("refused with code %d", o.Code)
 		}
@@ -90,7 +69,7 @@ func classify(r result, message *openapi.ApiV2010Message, err error) Outcome {
 }
 
 func accepted(o Outcome, m *openapi.ApiV2010Message) Outcome {
-	o.Kind, o.SID, o.Status, o.From = Accepted, value(m.Sid), value(m.Status), value(m.From)
+	o.Status, o.SID, o.Reported, o.From = sms.Accepted, value(m.Sid), value(m.Status), value(m.From)
 	if n, err := strconv.Atoi(value(m.NumSegments)); err == nil {
 		o.Segments = n
 	}

@@ -16,9 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/consent"
-	store "paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/consent/anchor"
 )
 
 func main() {
@@ -62,7 +61,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, export 
 	return one(ctx, check, lines, out)
 }
 
-// one is the ledger of an export.
 func one(ctx context.Context, check anchor.Check, lines []consent.Line, out io.Writer) error {
 	name, newest, err := anchor.OfExport(check.Dir, check.Keys, lines)
 	if err != nil {
@@ -79,7 +77,6 @@ func one(ctx context.Context, check anchor.Check, lines []consent.Line, out io.W
 	return report(ctx, check, fmt.Sprintf("%d of %d lines are anchored", newest, len(lines)), out)
 }
 
-// verify checks an export by itself.
 func verify(export io.Reader, out io.Writer) ([]consent.Line, error) {
 	lines, chain, err := consent.ReadExport(export)
 	if err != nil {
@@ -92,7 +89,6 @@ func verify(export io.Reader, out io.Writer) ([]consent.Line, error) {
 	return lines, err
 }
 
-// whole are all ledgers of a database.
 func whole(ctx context.Context, getenv func(string) string, check anchor.Check, out io.Writer) error {
 	url := getenv("MESSAGING_DATABASE_URL")
 	if url == "" {
@@ -104,8 +100,7 @@ func whole(ctx context.Context, getenv func(string) string, check anchor.Check, 
 	}
 	defer pool.Close()
 	ctx = postgres.AcrossOrganisations(ctx)
-	ledgers := store.NewStore(pool)
-	ledgers.Pseudonyms = consent.NewPseudonyms(strings.TrimSpace(getenv("PSEUDONYM_KEY")))
+	ledgers := &anchor.Store{Pool: pool, Pseudonyms: consent.NewPseudonyms(strings.TrimSpace(getenv("PSEUDONYM_KEY")))}
 	known, unanchored, err := ledgers.Anchors(ctx)
 	if err != nil {
 		return err
@@ -115,7 +110,6 @@ func whole(ctx context.Context, getenv func(string) string, check anchor.Check, 
 	return report(ctx, check, fmt.Sprintf("%d ledgers have lines that no anchor holds yet", unanchored), out)
 }
 
-// report prints what is found, which is an error.
 func report(ctx context.Context, check anchor.Check, besides string, out io.Writer) error {
 	r, err := check.Verify(ctx)
 	if err != nil {

@@ -17,10 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/messaging/anchor"
 	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/inbox"
-	"paceline.internal/services/messaging/postgres"
+	"paceline.internal/services/messaging/consent/anchor"
+	ledgers "paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/edge"
+	"paceline.internal/services/messaging/schema"
+	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -43,14 +45,14 @@ func TestMain(m *testing.M) { pgtest.Run(m) }
 func TestAnchors(t *testing.T) {
 	t.Parallel()
 	at, org := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), uuid.New()
-	pool := pgtest.New(t, postgres.Migrations())
-	store := postgres.NewStore(pool)
+	pool := pgtest.New(t, schema.Migrations())
+	store := sendtest.NewStore(pool)
 	to, err := sms.StoredPhone("+14155550123")
 	require.NoError(t, err)
 	export := func(reason string) string {
-		_, err := store.SetConsent(t.Context(), inbox.Note{OrgID: org, Phone: to, State: consent.OptedOut, Reason: reason, At: at})
+		_, err := store.SetConsent(t.Context(), ledgers.Note{OrgID: org, Phone: to, State: consent.OptedOut, Reason: reason, At: at})
 		require.NoError(t, err)
-		ledger, err := store.Consent(t.Context(), org, to, inbox.LedgerPage{Limit: inbox.LargestLedgerPage})
+		ledger, err := store.Consent(t.Context(), org, to, ledgers.Page{Limit: edge.LargestPage})
 		require.NoError(t, err)
 		answer := map[string]any{"consent": map[string]any{"phone": to.String()}, "chain": map[string]any{
 			"org_id": org.String(), "length": ledger.Chain.Length, "head": ledger.Chain.Head,
@@ -78,12 +80,12 @@ func TestAnchors(t *testing.T) {
 	keys := filepath.Join(dir, "ledger.pub")
 	require.NoError(t, os.WriteFile(keys, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pub}), 0o600))
 	writer := anchor.Writer{
-		Due: store.AnchorLedgers, Dir: dir, Key: key, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler),
+		Due: (&anchor.Store{Pool: pool}).AnchorLedgers, Dir: dir, Key: key, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler),
 	}
 	export("letter 1")
 	erased, err := sms.StoredPhone("+14155550124")
 	require.NoError(t, err)
-	_, err = store.SetConsent(t.Context(), inbox.Note{OrgID: org, Phone: erased, State: consent.OptedOut, Reason: "letter", At: at})
+	_, err = store.SetConsent(t.Context(), ledgers.Note{OrgID: org, Phone: erased, State: consent.OptedOut, Reason: "letter", At: at})
 	require.NoError(t, err)
 	_, err = writer.Once(t.Context())
 	require.NoError(t, err)
@@ -105,7 +107,7 @@ func TestAnchors(t *testing.T) {
 	require.Contains(t, said, "1 ledgers have lines that no anchor holds yet")
 
 	const pseudonymKey = "a key of at least thirty-two bytes"
-	gone := inbox.Person{OrgID: org, ProfileID: uuid.New(), Phone: erased}
+	gone := ledgers.Person{OrgID: org, ProfileID: uuid.New(), Phone: erased}
 	store.Pseudonyms = consent.NewPseudonyms(pseudonymKey)
 	_, err = store.ErasePerson(t.Context(), gone, at)
 	require.NoError(t, err)

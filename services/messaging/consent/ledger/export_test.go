@@ -1,0 +1,4 @@
+package ledger
+
+// SQLExport shows tests which tables an export reads.
+const SQLExport = sqlExport

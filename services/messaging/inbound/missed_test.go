@@ -1,0 +1,126 @@
+package inbound_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/inbound"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const serviceSID = "MG0123456789abcdef0123456789abcdef"
+
+// pool is Twilio with a messaging service of two numbers, each of which has got as many texts as it has pages.
+type pool struct {
+	numbers []string
+	pages   map[string][][]twilio.Incoming
+	asked   []string
+}
+
+func (p *pool) ServiceNumbers(_ context.Context, sid string) ([]string, error) {
+	if sid != serviceSID {
+		return nil, errors.New("no such service")
+	}
+	return p.numbers, nil
+}
+
+func (p *pool) ListInbound(_ context.Context, to string, _, _ time.Time, page string) ([]twilio.Incoming, string, error) {
+	p.asked = append(p.asked, to+page)
+	if page == "" {
+		if len(p.pages[to]) > 1 {
+			return p.pages[to][0], "/second", nil
+		}
+		return p.pages[to][0], "", nil
+	}
+	return p.pages[to][1], "", nil
+}
+
+func TestInboundAudit(t *testing.T) {
+	t.Parallel()
+
+	t.Run("SaysWhichTextsAreNotRecorded", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		service := b.inbox(nil)
+		heard, err := b.Emulator.Receive(t.Context(), theirs, ours, "hello")
+		require.NoError(t, err)
+		b.Receive(heard.MessageSID, "hello")
+		b.Clock.Advance(time.Minute)
+		missed, err := b.Emulator.ReceiveText(t.Context(), emulator.Incoming{From: theirs, To: ours, Body: "STOP\x00"})
+		require.NoError(t, err)
+		now := b.Clock.Now()
+		page, err := service.ListInbound(t.Context(), inbound.Span{OrgID: b.Config.Sender.OrgID, Since: now.Add(-time.Hour), Until: now})
+		require.NoError(t, err)
+		require.Empty(t, page.Next)
+		require.Len(t, page.Messages, 2)
+		require.Equal(t, inbound.Listed{Incoming: twilio.Incoming{
+			SID: missed.MessageSID, From: theirs, To: ours, Body: "STOP", Segments: 1, SentAt: now,
+		}}, page.Messages[0], "storable, as every text")
+		require.True(t, page.Messages[1].Recorded)
+		stored, err := b.Store.RecordedSIDs(t.Context(), []string{heard.MessageSID, missed.MessageSID})
+		require.NoError(t, err)
+		require.Equal(t, []string{heard.MessageSID}, stored, "it records nothing")
+	})
+
+	t.Run("GoesThroughEveryNumberOfTheService", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const other = "+14155550101"
+		carrier := &pool{numbers: []string{ours, other}, pages: map[string][][]twilio.Incoming{
+			ours:  {{{SID: "SM1", To: ours}}, {{SID: "SM2", To: ours}}},
+			other: {{{SID: "SM3", To: other}}},
+		}}
+		sender := send.Sender{OrgID: uuid.Must(uuid.NewV7()), ServiceSID: serviceSID, Number: ours}
+		service := b.Inbox(b.Service(func(c *send.Config) { c.Sender = sender }), func(c *inbound.Config) { c.Twilio = carrier })
+		span := inbound.Span{OrgID: sender.OrgID, Since: b.Clock.Now().Add(-time.Hour), Until: b.Clock.Now()}
+		var got []string
+		for {
+			page, err := service.ListInbound(t.Context(), span)
+			require.NoError(t, err)
+			for _, m := range page.Messages {
+				got = append(got, m.SID)
+				owner, err := sender.Owner(m.To, m.ServiceSID)
+				require.NoError(t, err, "it is ours in the way that RecordInbound sees it")
+				require.Equal(t, sender.OrgID, owner)
+			}
+			if span.Page = page.Next; span.Page == "" {
+				break
+			}
+		}
+		require.Equal(t, []string{"SM1", "SM2", "SM3"}, got)
+		require.Equal(t, []string{ours, ours + "/second", other}, carrier.asked, "each number once, ours too")
+	})
+
+	t.Run("Refuses", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		now := b.Clock.Now()
+		service := b.inbox(nil)
+		good := inbound.Span{OrgID: b.Config.Sender.OrgID, Since: now, Until: now}
+		for name, tc := range map[string]struct {
+			edit func(*inbound.Span)
+			want error
+		}{
+			"AnotherOrganisation": {func(s *inbound.Span) { s.OrgID = uuid.Must(uuid.NewV7()) }, send.ErrNoSender},
+			"NoSpan":              {func(s *inbound.Span) { s.Until = s.Since.Add(-time.Second) }, sms.ErrInvalid},
+			"ForeignToken":        {func(s *inbound.Span) { s.Page = "x" }, sms.ErrInvalid},
+			"EmptyToken":          {func(s *inbound.Span) { s.Page = "e30" }, sms.ErrInvalid},
+		} {
+			span := good
+			tc.edit(&span)
+			_, err := service.ListInbound(t.Context(), span)
+			require.ErrorIs(t, err, tc.want, name)
+		}
+		b.Emulator.Close()
+		_, err := b.inbox(func(c *send.Config) { c.Sender.ServiceSID = "MGunknown" }).ListInbound(t.Context(), good)
+		require.ErrorIs(t, err, sms.ErrUnavailable, "Twilio does not know the service")
+	})
+}

@@ -1,0 +1,116 @@
+package send
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/edge"
+)
+
+const sqlUpdate = `
+update sms_messages
+set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code, segments = @segments, lease_until = @lease,
+	absent_since = @absent, next_look_at = @look, looks = @looks, failing_since = @failing, failed_looks = @failed,
+	accepted_at = @accepted, asked_at = @asked, updated_at = @updated
+where id = @id`
+
+// sqlSettle updates only rows that are as their attempts claimed them: any other change of a row changes its status, its SID or its
+// token.
+const sqlSettle = `
+update sms_messages m set ` + setFromU + `
+from unnest(` + arraysOfUpdate + `, @token::uuid[]) with ordinality as u (` + namesOfUpdate + `, token, n)
+where m.id = u.id and m.id = any(@id::uuid[]) and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token
+returning u.n`
+
+// What updateArgs gives, for many rows at once.
+const (
+	setFromU = `from_number = u.sender, status = u.status, twilio_sid = u.sid, error_code = u.code, segments = u.segments,
+	lease_until = u.lease, absent_since = u.absent, next_look_at = u.look, looks = u.looks, failing_since = u.failing,
+	failed_looks = u.failed, accepted_at = u.accepted, asked_at = u.asked, updated_at = u.updated`
+	arraysOfUpdate = `@id::uuid[], @from::text[], @status::text[], @sid::text[], @code::int[], @segments::int[], @lease::timestamptz[],
+	@absent::timestamptz[], @look::timestamptz[], @looks::int[], @failing::timestamptz[], @failed::int[], @accepted::timestamptz[],
+	@asked::timestamptz[], @updated::timestamptz[]`
+	namesOfUpdate = `id, sender, status, sid, code, segments, lease, absent, look, looks, failing, failed, accepted, asked, updated`
+)
+
+// Settle applies Message.Settle to the stored row and returns the row after it. A row that still is as it was claimed is settled by one
+// guarded statement; any other is locked and read first. When Twilio says that the recipient has opted out, that is recorded too, even if
+// the attempt has lost its row: it is true all the same.
+func (s *Store) Settle(ctx context.Context, claimed Message, a Answer) (settled Message, err error) {
+	defer edge.Mark(&err)
+	if after, changed := claimed.Settle(a); changed && !a.OptsOut() {
+		args, done := updateArgs(after), 0
+		args["token"] = a.Token
+		err := s.hot.Do(ctx, a.MessageID.String(), postgres.Statement{SQL: sqlSettle, Args: args, Rows: &done})
+		if err != nil || done > 0 {
+			return after, err
+		}
+	}
+	return s.settleLocked(ctx, a)
+}
+
+// settleLocked is Settle of a row that is not, or may not be, as it was claimed.
+func (s *Store) settleLocked(ctx context.Context, a Answer) (settled Message, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if a.OptsOut() {
+			if err := recordRefusal(ctx, tx, a.MessageID, a.At); err != nil {
+				return err
+			}
+		}
+		stored, err := OneMessage(ctx, tx, sqlByIDForUpdate, postgres.Args{"id": a.MessageID})
+		if err != nil {
+			return err
+		}
+		var changed bool
+		if settled, changed = stored.Settle(a); !changed {
+			return nil
+		}
+		return update(ctx, tx, settled)
+	})
+	return settled, err
+}
+
+// recordRefusal opts the recipient of a message out, in Twilio's name.
+func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) error {
+	m, err := OneMessage(ctx, tx, sqlByID, postgres.Args{"id": id})
+	if err != nil {
+		return err
+	}
+	return ledger.WriteChange(ctx, tx, ledger.Change{
+		OrgID: m.OrgID, Phone: m.To, NotAfter: m.AttemptedAt, // a START that came while we asked is newer than what we asked
+		Event: ledger.Event{At: at, State: consent.OptedOut, Source: ledger.FromTwilio, Sender: m.From},
+	})
+}
+
+func update(ctx context.Context, tx pgx.Tx, m Message) error {
+	return edge.Exec(ctx, tx, sqlUpdate, updateArgs(m))
+}
+
+func updateArgs(m Message) postgres.Args {
+	return postgres.Args{
+		"id": m.ID, "from": m.From, "status": string(m.Status), "sid": edge.Null(m.SID), "code": edge.Null(m.ErrorCode),
+		"segments": m.Segments, "lease": m.LeaseUntil, "absent": edge.Null(m.AbsentSince), "look": edge.Null(m.NextCheckAt), "looks": m.Checks,
+		"failing": edge.Null(m.FailingSince), "failed": m.FailedListings, "accepted": edge.Null(m.AcceptedAt), "asked": edge.Null(m.AskedAt),
+		"updated": m.UpdatedAt,
+	}
+}
+
+// sqlInFlight looks for attempts that can still reach Twilio. The confirmation of an opt-out may come after it.
+const sqlInFlight = `
+select exists (
+	select from sms_messages where to_number = @phone and org_id = @org and status = 'sending' and lease_until > @after
+		and not starts_with(idempotency_key, '` + StopKeys + `')
+)`
+
+// HasInFlight reports whether an attempt to send to a number is still being made: one with a lease that is not over by after.
+func (s *Store) HasInFlight(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (busy bool, err error) {
+	defer edge.Mark(&err)
+	err = s.pool.QueryRow(ctx, sqlInFlight, postgres.Args{"org": orgID, "phone": phone, "after": after}).Scan(&busy)
+	return busy, err
+}

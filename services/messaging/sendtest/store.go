@@ -1,0 +1,46 @@
+package sendtest
+
+import (
+	"crypto/sha256"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/inbound"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sms"
+)
+
+// Store is the stores of the rooms together: a test plays across them.
+type Store struct {
+	*send.Store
+	Consents
+	received
+}
+
+// Consents and received have names that differ from send's.
+type (
+	Consents struct{ *ledger.Store }
+	received struct{ *inbound.Store }
+)
+
+// NewStore makes the stores on a migrated database.
+func NewStore(pool postgres.DB) Store {
+	consents := ledger.NewStore(pool, consent.Pseudonyms{})
+	return Store{send.NewStore(pool, consents), Consents{consents}, received{inbound.NewStore(pool, consents)}}
+}
+
+// Attempt is one of a message to a number, under a key.
+func Attempt(t *testing.T, org uuid.UUID, to sms.Phone, key string) send.Attempt {
+	t.Helper()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	return send.Attempt{
+		Request:   send.Request{OrgID: org, To: to, Body: "hello", Key: key, UnknownPolicy: send.ConfirmAbsentThenResend},
+		MessageID: uuid.Must(uuid.NewV7()), From: "MG1", BodyHash: sha256.Sum256([]byte("hello")), Segments: 1,
+		Token: uuid.New(), At: at, LeaseUntil: at.Add(time.Minute),
+	}
+}
