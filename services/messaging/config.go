@@ -33,7 +33,7 @@ type Config struct {
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 
 	AccountSID string `env:"TWILIO_ACCOUNT_SID,required" help:"the Twilio account that sends"`
-	// A key of its own to call with, so that this process cannot sign what Twilio signs, and the gateway cannot send.
+	// Its own key to call with, so that this process cannot sign what Twilio signs, and the gateway cannot send.
 	APIKeySID    string        `env:"TWILIO_API_KEY_SID" help:"API key that calls Twilio, SK...; with its secret, or TWILIO_AUTH_TOKEN"`
 	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"its secret"`
 	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`

@@ -15,22 +15,22 @@ func mutations() []mutation {
 		// Never twice.
 		{
 			guard: "the claim: the key is inserted once", in: "./services/messaging/send", run: "TestSend",
-			file: "services/messaging/postgres/send.go",
+			file: "services/messaging/send/store_claim.go",
 			old:  "on conflict (org_id, idempotency_key) do nothing", without: "on conflict (org_id, idempotency_key) do update set attempt_token = @token, status = 'sending', twilio_sid = null, accepted_at = null",
 		},
 		{
 			guard: "the fence: an attempt that lost its row may not speak about another's", in: "./services/messaging/send", run: "TestMessageSettle",
 			file: "services/messaging/send/message.go",
-			old:  "	if m.AttemptToken != a.Token {\n		return m, false\n	}\n	if outcome.Kind == twilio.Accepted {", without: "	if outcome.Kind == twilio.Accepted {",
+			old:  "	if m.AttemptToken != a.Token {\n		return m, false\n	}\n	if outcome.Status == sms.Accepted {", without: "	if outcome.Status == sms.Accepted {",
 		},
 		{
 			guard: "a row is settled as its attempt claimed it, or is read again", in: "./services/messaging/send", run: "TestCrashMatrixOfSend|TestReconcileUnknown|TestSend",
-			file: "services/messaging/postgres/send.go",
+			file: "services/messaging/send/store_settle.go",
 			old:  " and m.status = 'sending' and m.twilio_sid is null and m.attempt_token = u.token", without: "",
 		},
 		{
-			guard: "a renewed claim only on what was certainly not processed", in: "./services/messaging/postgres", run: "TestReclaimOfARowInDoubt",
-			file: "services/messaging/postgres/send.go",
+			guard: "a renewed claim only on what was certainly not processed", in: "./services/messaging/send", run: "TestReclaimOfARowInDoubt",
+			file: "services/messaging/send/store_claim.go",
 			old:  "	and m.status = 'throttled' and m.twilio_sid is null", without: "	and m.status <> 'sending' and m.twilio_sid is null",
 		},
 		{
@@ -60,7 +60,7 @@ func mutations() []mutation {
 		},
 		{
 			guard: "a receipt is merged into what was read", in: "./services/messaging/send", run: "TestRecordStatus",
-			file: "services/messaging/postgres/receipts.go",
+			file: "services/messaging/send/store_receipts.go",
 			old:  "m.id = any(@id::uuid[]) and m.xmin::text = u.version", without: "m.id = any(@id::uuid[]) and u.version is not null",
 		},
 		{
@@ -112,37 +112,37 @@ func mutations() []mutation {
 		// Never after STOP.
 		{
 			guard: "the consent check inside the claim", in: "./services/messaging/send", run: "TestSendAndConsent",
-			file: "services/messaging/postgres/send.go",
+			file: "services/messaging/send/store_claim.go",
 			old:  "	where c.state = 'opted_in' and not (", without: "	where not (",
 		},
 		{
-			guard: "the check of a safety hold inside a claim", in: "./services/messaging/inbox", run: "TestSafetyHold",
-			file: "services/messaging/postgres/send.go",
+			guard: "the check of a safety hold inside a claim", in: "./services/messaging/inbound", run: "TestSafetyHold",
+			file: "services/messaging/consent/ledger/store_claims.go",
 			old:  "not u.despite_hold and exists (", without: "not u.despite_hold and false and exists (",
 		},
 		{
-			guard: "the check of reminders inside a claim", in: "./services/messaging/inbox", run: "TestReminders",
-			file: "services/messaging/postgres/send.go",
-			old:  "const sqlRemindersOff = `u.reminds and exists (", without: "const sqlRemindersOff = `u.reminds and false and exists (",
+			guard: "the check of reminders inside a claim", in: "./services/messaging/inbound", run: "TestReminders",
+			file: "services/messaging/consent/ledger/store_claims.go",
+			old:  "const SQLRemindersOff = `u.reminds and exists (", without: "const SQLRemindersOff = `u.reminds and false and exists (",
 		},
 		{
-			guard: "a STOP is answered when nothing is on its way", in: "./services/messaging/inbox", run: "TestStopIsAnsweredAfterWhatIsOnItsWay",
+			guard: "a STOP is answered when nothing is on its way", in: "./services/messaging/inbound", run: "TestStopIsAnsweredAfterWhatIsOnItsWay",
 			file: "services/messaging/send/quiet.go",
 			old:  "		if !busy {", without: "		if !busy || true {",
 		},
 		{
-			guard: "words that may be an opt-out hold the person inside a claim", in: "./services/messaging/inbox", run: "TestWordsThatMayBeAnOptOut",
-			file: "services/messaging/postgres/send.go",
+			guard: "words that may be an opt-out hold the person inside a claim", in: "./services/messaging/inbound", run: "TestWordsThatMayBeAnOptOut",
+			file: "services/messaging/consent/ledger/store_claims.go",
 			old:  " or h.unjudged_id is not null))`", without: "))`",
 		},
 		{
-			guard: "a person whose STOP was erased is not texted as a new one", in: "./services/messaging/postgres", run: "TestSuppressions",
-			file: "services/messaging/postgres/erasure.go",
+			guard: "a person whose STOP was erased is not texted as a new one", in: "./services/messaging/consent/ledger", run: "TestSuppressions",
+			file: "services/messaging/consent/ledger/store_erasure.go",
 			old:  "s.org_id = @org and s.pseudonym = @pseudonym)`", without: "s.org_id = @org and s.pseudonym = @pseudonym and false)`",
 		},
 		{
-			guard: "an opt-out holds for ever", in: "./services/messaging/postgres", run: "TestRetention",
-			file: "services/messaging/postgres/migrations/0024_floors.sql",
+			guard: "an opt-out holds for ever", in: "./services/messaging", run: "TestRetention",
+			file: "services/messaging/schema/migrations/0024_floors.sql",
 			old: "(c.state <> 'opted_in' OR c.carrier_blocks))\n        OR (SELECT e.state FROM consent_events e " +
 				"WHERE e.org_id = of_org AND e.phone = of_phone ORDER BY e.id DESC LIMIT 1) <> 'opted_in'\n        OR EXISTS", without: "c.carrier_blocks)\n        OR EXISTS",
 		},
