@@ -162,13 +162,6 @@ func TestDeviceFramesThatAreRefused(t *testing.T) {
 		reason string
 	}{
 		{name: "HelloIsTheFirst", frames: []string{`{"progress":{"run_id":"x"}}`}, code: websocket.StatusProtocolError, reason: "INVALID"},
-		{name: "HelloIsNoOther", frames: []string{saysHello, saysHello}, code: websocket.StatusProtocolError, reason: "INVALID"},
-		{name: "NoDeviceInHello", frames: []string{`{"hello":{"device_id":"` + deviceID + `"}}`}, code: websocket.StatusProtocolError, reason: "INVALID"},
-		{name: "NoTokenInHello", frames: []string{`{"hello":{"token":"x"}}`}, code: websocket.StatusProtocolError, reason: "INVALID"},
-		{name: "NoUnknownField", frames: []string{`{"hello":{"clients":"x"}}`}, code: websocket.StatusInvalidFramePayloadData, reason: "INVALID"},
-		{name: "NotTwoFramesInOne", frames: []string{saysHello + saysHello}, code: websocket.StatusInvalidFramePayloadData, reason: "INVALID"},
-		{name: "NotNothing", frames: []string{""}, code: websocket.StatusInvalidFramePayloadData, reason: "INVALID"},
-		{name: "NotAnEmptyFrame", frames: []string{saysHello, "{}"}, code: websocket.StatusInvalidFramePayloadData, reason: "INVALID"},
 		{name: "NotBinary", frames: []string{saysHello}, binary: true, code: websocket.StatusUnsupportedData, reason: "INVALID"},
 		{name: "NotTooLarge", frames: []string{saysHello + strings.Repeat(" ", 16<<10)}, code: websocket.StatusMessageTooBig},
 	} {

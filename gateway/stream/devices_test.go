@@ -111,6 +111,33 @@ func TestOneDeviceTooManyComesAgain(t *testing.T) {
 	require.Equal(t, websocket.StatusTryAgainLater, code)
 }
 
+func TestDeviceFramesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	const hello = `{"hello":{"client":"door 1.0"}}`
+	for _, tc := range []struct {
+		name, frame string
+		later       bool
+		code        websocket.StatusCode
+	}{
+		{name: "HelloIsTheFirst", frame: `{"progress":{"run_id":"x"}}`, code: websocket.StatusProtocolError},
+		{name: "HelloIsNoOther", frame: hello, later: true, code: websocket.StatusProtocolError},
+		{name: "NoDeviceInHello", frame: `{"hello":{"device_id":"01900000-0000-7000-8000-0000000000d1"}}`, code: websocket.StatusProtocolError},
+		{name: "NoTokenInHello", frame: `{"hello":{"token":"x"}}`, code: websocket.StatusProtocolError},
+		{name: "NoUnknownField", frame: `{"hello":{"clients":"x"}}`, code: websocket.StatusInvalidFramePayloadData},
+		{name: "NotTwoFramesInOne", frame: hello + hello, code: websocket.StatusInvalidFramePayloadData},
+		{name: "NotNothing", code: websocket.StatusInvalidFramePayloadData},
+		{name: "NotAnEmptyFrame", frame: "{}", later: true, code: websocket.StatusInvalidFramePayloadData},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, refused := decodeFrame([]byte(tc.frame), !tc.later)
+			require.NotNil(t, refused)
+			require.Equal(t, tc.code, refused.code)
+			require.Equal(t, "INVALID", refused.reason)
+		})
+	}
+}
+
 // FuzzDeviceFrame holds every frame that is passed on to what onboarding may get from a device.
 func FuzzDeviceFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, first bool) {

@@ -1,5 +1,5 @@
 // Package payload reads the body of an alarm: what onboarding publishes and QStash brings back to the gateway. Its shape is a
-// contract like the protos beside it, and is read here and nowhere else; what its values may be is onboarding's to say.
+// contract like the protos, and is read here and nowhere else; what its values may be is onboarding's to say.
 package payload
 
 import (
@@ -12,11 +12,11 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// Whole is what the issues call the payload as a whole.
+// Whole is the name of the whole payload among the issues.
 const Whole = "payload"
 
 // DecodeStep reads a step payload: the five fields, each exactly once, and nothing before, between or after them. Issues
-// are what is wrong with it, by field, and nil when nothing is.
+// are the faults, by field, and nil when nothing is.
 func DecodeStep(body []byte) (step *onboardingv1.ExecuteStepRequest, issues map[string]string) {
 	step = new(onboardingv1.ExecuteStepRequest)
 	if issues := decode(body, map[string]*string{

@@ -14,7 +14,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// payloadCase is one body, and what is to become of it: "malformed" here, "refused" by onboarding for its values, which are not judged
+// payloadCase is one body, and its expected outcome: "malformed" here, "refused" by onboarding for its values, which are not judged
 // here, or "accepted".
 type payloadCase struct {
 	Name    string `json:"name"`
