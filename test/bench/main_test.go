@@ -90,7 +90,7 @@ func newServer(tb testing.TB, throwaway bool) *server {
 		tb.Skip("processor time and memory of a process are read from Linux's /proc")
 	}
 	// The server's user can enter a folder in /var/tmp, the path of a socket there is short enough, and it is a disk.
-	dir, err := os.MkdirTemp("/var/tmp", "paceline-bench-")
+	dir, err := os.MkdirTemp("/var/tmp", "paceline-bench-") //nolint:usetesting // see above
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, os.RemoveAll(dir)) })
 	require.NoError(tb, os.Chmod(dir, 0o711))
