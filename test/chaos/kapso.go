@@ -31,12 +31,10 @@ type sender struct {
 	retries, duplicates, late atomic.Int64
 
 	began, sent time.Time // of the first times
-	meanwhile   int       // how many events were accepted by then
 
 	mu       sync.Mutex
 	firsts   []time.Duration // from an event's instant to its acceptance, of those that were accepted at the first try
 	all      []time.Duration // of all
-	oks      []time.Time     // when something was accepted, oldest first, one per tick at the most
 	refusals map[string]int  // answers that no repeat can help
 	repeats  map[string]int  // answers, and errors, that were repeated
 }
@@ -82,7 +80,7 @@ func (s *sender) send(ctx context.Context) {
 			break
 		}
 	}
-	s.sent, s.meanwhile = s.c.clock.Now(), s.acceptedEvents()
+	s.sent = s.c.clock.Now()
 	s.Tell(fmt.Sprintf("everything was posted, and what was refused is repeated until it is accepted: %d events, %d still on their way, "+
 		"%d repeats so far", s.events, s.c.doings()-1, s.retries.Load()))
 }
@@ -200,9 +198,6 @@ func (s *sender) acceptedAt(due time.Time, try int) {
 	if try == 1 {
 		s.firsts = append(s.firsts, at.Sub(due))
 	}
-	if n := len(s.oks); n == 0 || at.Sub(s.oks[n-1]) > tick {
-		s.oks = append(s.oks, at)
-	}
 }
 
 func (s *sender) note(answer string, retry bool) {
@@ -213,14 +208,4 @@ func (s *sender) note(answer string, retry bool) {
 	} else {
 		s.refusals[answer]++
 	}
-}
-
-// acceptedEvents returns how many events were accepted so far.
-func (s *sender) acceptedEvents() (n int) {
-	for i := range s.accepted {
-		if s.accepted[i].Load() > 0 {
-			n++
-		}
-	}
-	return n
 }

@@ -117,9 +117,6 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	if s.goals != nil {
 		s.goals.begin()
 	}
-	if s.cfg.soak != nil {
-		s.watchers.Go(func() { s.watchBacklog(life, began) })
-	}
 	var silent sync.WaitGroup
 	if s.cfg.SilenceEvery > 0 {
 		silent.Go(func() { s.fallSilent(ctx, s.cfg.Duration) })

@@ -41,10 +41,9 @@ type site struct {
 	goals     *errands // nil without goals
 
 	outages  outages
-	settled  bool            // nothing was left to do before the time was over
-	backlog  []BacklogSample // of a soak, oldest first
-	silences []*silence      // of the one goroutine that makes them, and each of its watcher, until they have ended
-	watchers sync.WaitGroup  // of outages and silences
+	settled  bool           // nothing was left to do before the time was over
+	silences []*silence     // of the one goroutine that makes them, and each of its watcher, until they have ended
+	watchers sync.WaitGroup // of outages and silences
 }
 
 // upBound says how long it may take until everything serves for the first time.

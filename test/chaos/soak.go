@@ -61,27 +61,6 @@ func (s Soak) Run(ctx context.Context) (SoakReport, error) {
 	return r, nil
 }
 
-// watchBacklog reads how much waits, every second.
-func (s *site) watchBacklog(ctx context.Context, began time.Time) {
-	for pause(ctx, time.Second) {
-		one := BacklogSample{AtMS: s.now().Sub(began).Milliseconds()}
-		if s.onboardingDB.QueryRow(ctx, sqlBacklog).Scan(&one.Waiting, &one.Running) == nil { // or Postgres is away
-			s.backlog = append(s.backlog, one)
-		}
-	}
-}
-
-// sqlBacklog reads the indexes of what is open, which stay small.
-const sqlBacklog = `
-select (select count(*) from webhook_jobs where status = 'pending'), (select count(*) from webhook_jobs where status = 'processing')`
-
-// BacklogSample says how much was waiting at an instant of the run.
-type BacklogSample struct {
-	AtMS    int64 `json:"at_ms"`
-	Waiting int   `json:"waiting"` // stored, and not begun
-	Running int   `json:"running"`
-}
-
 // machineLoad is the load of the machine, over the last minute; -1 is unknown.
 func machineLoad() float64 {
 	content, err := os.ReadFile("/proc/loadavg")
