@@ -11,7 +11,7 @@ import (
 //go:generate go run ./train
 
 // Buckets is how many weights a model has. Pieces of texts share them by their hash.
-const Buckets = 1 << 17
+const Buckets = 1 << 19
 
 // Model is a linear model over the pieces of a text's letters and words. Its weights are made by `go generate` from the texts of testdata.
 type Model struct{ weights []byte }
@@ -42,7 +42,7 @@ func (m Model) Score(text string) float64 {
 const Unit = 16
 
 // Features returns the numbers of the weights that a text uses, each once: those of runs of two to five letters, of up to three words in a
-// row, and of pairs with a word between.
+// row, of pairs with a word between, and of up to four kinds of words in a row.
 func Features(text string) []uint32 {
 	f := finder{seen: map[uint32]bool{}}
 	normal := Normalise(text)
@@ -62,6 +62,12 @@ func Features(text string) []uint32 {
 		if i > 1 {
 			f.add('-', words[i-2]+" "+w)
 			f.add('3', words[i-2]+" "+words[i-1]+" "+w)
+		}
+	}
+	kinds := append(append([]string{"^"}, classed(words[1:len(words)-1])...), "$")
+	for i := range kinds {
+		for n := 1; n <= 4 && i+n <= len(kinds); n++ {
+			f.add('k', strings.Join(kinds[i:i+n], " "))
 		}
 	}
 	for _, r := range normal {

@@ -55,7 +55,7 @@ func readForms(l languages.Language) forms {
 	f := forms{
 		footers:      l.Regexp(literal("footer") + ` {footer-end}[.!?]?`),
 		signatures:   regexp.MustCompile(`(?s)[-. ~|]*\b` + literal("signature") + `\b.{0,60}$`),
-		automatic:    regexp.MustCompile(`(?:^|[^\pL])` + literal("automatic")),
+		automatic:    l.Regexp(`(?s)(?:^|[^\pL])(?:` + literal("automatic") + `|{automatic-form})`),
 		forwarded:    l.Regexp(`(?s)^(?:-+ ?)?{forward}(?: ?:| ?-+).*$`),
 		quotedHeader: l.Regexp(`(?s)\b{wrote} ?: ?>.*$`),
 	}

@@ -88,17 +88,17 @@ func measureReading(folder string) (table, error) {
 }
 
 func showReading(out io.Writer, folder string) error {
-	for _, part := range []string{"", "unseen"} {
-		t, err := measureReading(filepath.Join(folder, part))
+	for _, part := range []struct{ folder, title string }{
+		{"", "texts that the readers were made from"},
+		{"heldout", "texts of other families, by which they were judged"},
+		{"unseen", "texts that they were not made from"},
+	} {
+		t, err := measureReading(filepath.Join(folder, part.folder))
 		if err != nil {
 			return err
 		}
-		title := "texts that the readers were made from"
-		if part != "" {
-			title = "texts that they were not made from"
-		}
 		columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(columns, "\n%s\n", title)
+		fmt.Fprintf(columns, "\n%s\n", part.title)
 		for _, label := range slices.Sorted(maps.Keys(t)) {
 			total := 0
 			for _, n := range t[label] {

@@ -77,6 +77,17 @@ func file(from fs.FS, name string) string {
 	return string(content)
 }
 
+// Keys returns the keys that begin so, in their order.
+func Keys(prefix string) (keys []string) {
+	for key := range Together().lines {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // Lines returns what a language has under a key.
 func (l Language) Lines(key string) []string { return l.lines[key] }
 

@@ -1,9 +1,11 @@
 package languages
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -71,7 +73,7 @@ func problems(from fs.FS, keys map[string]key) (found []string) {
 				if slices.Contains(lines[:i], line) {
 					report("%s: %s twice: %s", l.Locale, name, line)
 				}
-				if of := keys[name].file; of == "words" || of == "replies" || of == "phones" {
+				if of := keys[name].file; of == "words" || of == "replies" || of == "phones" || of == "classes" {
 					continue
 				}
 				for _, part := range reference.FindAllString(line, -1) {
@@ -119,6 +121,24 @@ func conflicts(all []Language) (found []string) {
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, problems(files, keys(t)))
+}
+
+// TestVersion holds that version.txt was raised with every change: version.sum names it beside the hash of what it stands for.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	hash := sha256.New()
+	for _, pattern := range []string{"order.txt", "*/*.tsv", "../*.bin"} {
+		names, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			require.NoError(t, err)
+			fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
+		}
+	}
+	sum, err := os.ReadFile("version.sum")
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf("%s %x\n", Version(), hash.Sum(nil)), string(sum), "raise version.txt, then write this into version.sum")
 }
 
 func TestProblems(t *testing.T) {

@@ -1,5 +1,5 @@
 // Command train makes the weights of package reading from the texts in its testdata, and prints how well they tell texts that they were not
-// made from: each fifth of the texts is read by the other four.
+// made from: each fifth of the families of texts is read by the other four.
 package main
 
 import (
@@ -24,7 +24,9 @@ type text struct {
 	is       bool
 	file     string
 	features []uint32
+	length   int     // how many features it has, also those that are too rare
 	weight   float64 // how much it counts
+	family   uint32  // of texts that have most of their words from one another
 }
 
 const folds = 5
@@ -62,22 +64,30 @@ func run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	families, err := expanded("testdata/families.tsv")
+	if err != nil {
+		return err
+	}
 	answers = weighed(answers)
 	for _, model := range []struct {
 		name  string
 		texts []text
+		more  []text // which tell nothing about texts of other people
 		is    func(t text) bool
 	}{
-		{"revocation", revocations, func(t text) bool {
+		{"revocation", revocations, nil, func(t text) bool {
 			return strings.HasPrefix(t.file, "revocations") || t.file == "clear" || t.file == "unclear"
 		}},
-		{"refusal", answers, func(t text) bool { return t.file == "no" }},
+		{"refusal", answers, families, func(t text) bool { return t.file == "no" }},
 	} {
-		for i := range model.texts {
-			model.texts[i].is = model.is(model.texts[i])
+		for _, texts := range [][]text{model.texts, model.more} {
+			for i := range texts {
+				texts[i].is = model.is(texts[i])
+			}
 		}
-		across(out, model.name, model.texts)
-		if err := os.WriteFile(model.name+".bin", stored(fit(model.texts)), 0o600); err != nil {
+		withoutRare(model.texts, model.more)
+		across(out, model.name, model.texts, model.more)
+		if err := os.WriteFile(model.name+".bin", stored(fit(slices.Concat(model.texts, model.more))), 0o600); err != nil {
 			return err
 		}
 	}
@@ -163,21 +173,22 @@ func mixed(all []text, turn int) []text {
 }
 
 // across prints, for each file, how many of its texts are read wrongly by a model that was made without them.
-func across(out io.Writer, name string, all []text) {
+func across(out io.Writer, name string, all, more []text) {
+	grouped(all)
 	wrong, count := map[string]int{}, map[string]int{}
 	var is, isNot []float64 // the scores of texts that are of the kind, and of others
-	for fold := range folds {
-		var others []text
-		for i, t := range all {
-			if i%folds != fold {
+	for fold := range uint32(folds) {
+		others := slices.Clone(more)
+		for _, t := range all {
+			if t.family%folds != fold {
 				others = append(others, t)
 			}
 		}
 		weights := fit(others)
-		for i, t := range all {
-			if i%folds == fold {
+		for _, t := range all {
+			if t.family%folds == fold {
 				count[t.file]++
-				found := score(weights, t.features)
+				found := score(weights, t)
 				if (found > 0) != t.is {
 					wrong[t.file]++
 				}
@@ -209,12 +220,12 @@ func above(scores []float64, bound float64) float64 {
 	return 100 * float64(n) / float64(len(scores))
 }
 
-func score(weights []float64, features []uint32) float64 {
+func score(weights []float64, t text) float64 {
 	sum := 0.0
-	for _, n := range features {
+	for _, n := range t.features {
 		sum += weights[n]
 	}
-	return sum / math.Sqrt(float64(len(features)))
+	return sum / math.Sqrt(float64(t.length))
 }
 
 // fit is logistic regression by AdaGrad (Duchi, Hazan, Singer 2011), a little held back.
@@ -223,13 +234,13 @@ func fit(all []text) []float64 {
 	weights, squares := make([]float64, reading.Buckets), make([]float64, reading.Buckets)
 	for epoch := range epochs {
 		for _, t := range mixed(all, epoch+1) {
-			miss := 1 / (1 + math.Exp(-score(weights, t.features)))
+			miss := 1 / (1 + math.Exp(-score(weights, t)))
 			if t.is {
 				miss--
 			}
-			each := t.weight * miss / math.Sqrt(float64(len(t.features)))
+			share := t.weight * miss / math.Sqrt(float64(t.length))
 			for _, n := range t.features {
-				step := each + decay*weights[n]
+				step := share + decay*weights[n]
 				squares[n] += step * step
 				weights[n] -= rate * step / (math.Sqrt(squares[n]) + 1e-8)
 			}

@@ -72,7 +72,7 @@ func wishOf(body, own string) (Wish, Locale) {
 
 // Bounds of reading.Revocation, chosen on the texts that it was made from.
 const (
-	likeARevocation = -0.5
+	likeARevocation = -0.6
 	surelyOrdinary  = -1.5
 )
 
