@@ -64,7 +64,7 @@ func mutations() []mutation {
 			old:  "m.id = any(@id::uuid[]) and m.xmin::text = u.version", without: "m.id = any(@id::uuid[]) and u.version is not null",
 		},
 		{
-			guard: "the deduplication of a text by its SID", in: "./services/onboarding", run: "TestReplyTakesEffectOnce",
+			guard: "the deduplication of a text by its SID", in: "./services/onboarding/conversation", run: "TestReplyTakesEffectOnce",
 			file: "services/onboarding/conversation/receive.go",
 			old:  "EventMessage, m.SID, m.From", without: "EventMessage, c.Now().String(), m.From",
 		},
@@ -74,28 +74,28 @@ func mutations() []mutation {
 			old:  "set(HeaderDeduplicationID, job.DedupID.id)", without: `set(HeaderDeduplicationID, "")`,
 		},
 		{
-			guard: "outreach that may have been sent is not cancelled", in: "./services/onboarding", run: "TestOperatorsOfOutreach",
-			file: "services/onboarding/postgres/engagement_outreach.go",
+			guard: "outreach that may have been sent is not cancelled", in: "./services/onboarding/engagement", run: "TestOperatorsOfOutreach",
+			file: "services/onboarding/engagement/store_outreach.go",
 			old:  "		if begun {", without: "		if false {",
 		},
 		{
-			guard: "the text of a goal has the goal's key at every try", in: "./services/onboarding", run: "TestTextOfAGoal|TestCrashOfGoalsByText",
+			guard: "the text of a goal has the goal's key at every try", in: "./services/onboarding/goals", run: "TestTextOfAGoal|TestCrashOfGoalsByText",
 			file: "services/onboarding/goals/phone.go",
 			old:  "	key := \"goal:\" + g.ID\n", without: "	key := \"goal:\" + g.ID + p.Now().String()\n",
 		},
 		// Never out of order.
 		{
-			guard: "the compare-and-set of a session", in: "./services/onboarding/postgres", run: "TestMove",
-			file: "services/onboarding/postgres/sessions.go",
+			guard: "the compare-and-set of a session", in: "./services/onboarding/conversation", run: "TestMove",
+			file: "services/onboarding/conversation/store_moves.go",
 			old:  "and s.status = u.was and s.turn = u.turn and s.state_token = u.came\n      and s.next_step_id is not distinct from nullif(u.step, '')", without: "",
 		},
 		{
-			guard: "a step that is not due is stale", in: "./services/onboarding", run: "TestExecuteStepSkips",
+			guard: "a step that is not due is stale", in: "./services/onboarding/conversation", run: "TestExecuteStepSkips",
 			file: "services/onboarding/session/step.go",
 			old:  "{SkipStale, view.Token == alarm.ExpectedToken && view.NextStep == alarm.StepID}", without: "{SkipStale, true}",
 		},
 		{
-			guard: "a step is not sent by hand before it is due", in: "./services/onboarding", run: "TestOperatorBeforeAStepIsDue",
+			guard: "a step is not sent by hand before it is due", in: "./services/onboarding/conversation", run: "TestOperatorBeforeAStepIsDue",
 			file: "services/onboarding/conversation/steps.go",
 			old:  "	if early == EarlyRefused {", without: "	if false {",
 		},
@@ -148,18 +148,18 @@ func mutations() []mutation {
 		},
 		// Never stranded.
 		{
-			guard: "the outbox: the alarm is written with the move", in: "./services/onboarding/postgres", run: "TestMove",
-			file: "services/onboarding/postgres/alarms.go",
+			guard: "the outbox: the alarm is written with the move", in: "./services/onboarding/conversation", run: "TestMove",
+			file: "services/onboarding/conversation/store_alarms.go",
 			old:  "on u.n = m.n and u.id is not null", without: "on u.n = m.n and u.id is null",
 		},
 		{
-			guard: "the relay: what was not published is published", in: "./services/onboarding", run: "TestRelay",
+			guard: "the relay: what was not published is published", in: "./services/onboarding/conversation", run: "TestRelay",
 			file: "platform/outbox/table.go",
 			old:  "where a.published_at is null and a.lease_until <= @now and", without: "where a.published_at is null and a.lease_until <= @now and false and",
 		},
 		{
 			guard: "the alarms of a step that is still due stay", in: "./services/onboarding/postgres", run: "TestRetention",
-			file: "services/onboarding/postgres/retention.go",
+			file: "services/onboarding/retention.go",
 			old:  "(s.next_step_id = r.step_id or r.published_at is null)", without: "false",
 		},
 		{
