@@ -192,7 +192,7 @@ func TestEngagementGauges(t *testing.T) {
 		}
 		p := b.asked()
 		b.Reply(p, "3")
-		b.Reply(p, "hello") // which is a transition of its own
+		b.Reply(p, "hello") // which is another transition
 		require.InDelta(t, 1, made(rules.GoodbyeResponse3), 0)
 		require.InDelta(t, 2, made(rules.UserMessage), 0)
 		b.Reply(p, "hello again") // which is none

@@ -55,8 +55,8 @@ func (s *Service) Taken(ctx context.Context, h conversation.Heard) (bool, error)
 	return taken, err
 }
 
-// again reports whether a message is to be decided anew at once: after a conflict, and after any failure of one whose job would not be
-// tried again for it.
+// again reports whether a message is to be decided anew at once: after a conflict, and after any failure of one with a job that would not
+// be tried again for it.
 func again(ctx context.Context, err error, w wish) bool {
 	return ctx.Err() == nil && (errors.Is(err, conversation.ErrConflict) || err != nil && w == (wish{}))
 }

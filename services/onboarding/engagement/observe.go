@@ -23,7 +23,7 @@ type gauges interface {
 }
 
 // Observe registers gauges of how people stand and how late the runs are, which are asked for at every collection under the values of ctx,
-// such as whose rows it may see. The lag is asked of the database, because a loop that stands still measures nothing.
+// such as the rows that it may see. The lag is asked of the database, because a loop that stands still measures nothing.
 func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges) error {
 	people, peopleErr := meter.Int64ObservableGauge("engagement_people",
 		metric.WithDescription("People by where they stand, counted up to 100,000 for each state."))

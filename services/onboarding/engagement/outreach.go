@@ -55,7 +55,7 @@ type outreachRows interface {
 	// Outreach reads a claimed row.
 	Outreach(ctx context.Context, j queue.Job, now time.Time) (Due, error)
 	// Begin claims a row for sending: it stores what is sent, unless that is stored, and returns what is. A nudge is begun only while the
-	// person stands where its transition left them and no message of theirs waits; conversation.ErrConflict, queue.ErrFenced. members are to
+	// person stands where its transition left them and none of their messages waits; conversation.ErrConflict, queue.ErrFenced. members are to
 	// get it too, each as a separate row.
 	Begin(ctx context.Context, d Due, rendered Rendered, group bool, at time.Time) (Rendered, error)
 	// Unbegin takes the claim for sending back, of a row of which nothing can have been sent; queue.ErrFenced.
@@ -160,7 +160,7 @@ func (s *Service) deliver(ctx context.Context, j queue.Job) error {
 		return s.unsent(ctx, End{Due: d, Status: queue.StatusCancelled, Outcome: outcome})
 	case wait > 0:
 		return &queue.Snooze{After: wait, Cause: errors.New("it may not be sent yet")}
-	case d.Unreadable != nil: // of a newer release, whose replicas can read it
+	case d.Unreadable != nil: // of a newer release; its replicas can read it
 		return &queue.Snooze{After: whileUnreadable, Cause: d.Unreadable}
 	}
 	return s.send(ctx, d, about, to)

@@ -13,8 +13,8 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// sqlMoveAll is the transitions of a batch. Its guard is the whole reason of each: the person stands where they were read, and no message
-// of theirs waits.
+// sqlMoveAll writes the transitions of a batch. Its guard is the whole reason of each: the person stands where they were read, and none of
+// their messages waits.
 const sqlMoveAll = `
 with i as (
     select i.profile_id, i.id, i.was, i.newest, i.was_activity, i.was_expires, i."to", i.sent, i.trigger, i.metadata, i.happened

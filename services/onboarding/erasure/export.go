@@ -89,5 +89,5 @@ func rowRoleOnly(row map[string]any) {
 	}
 }
 
-// roleOfPeople is the role of callers who are people of ours themselves, see platform/rpc.
+// roleOfPeople is the role of callers who are users themselves, see platform/rpc.
 const roleOfPeople = "user"

@@ -137,7 +137,7 @@ func (s *Store) Delay(ctx context.Context, profileID, waitsFor string, next time
 	return nil
 }
 
-// EraseProfile deletes what is a person's, and ends the erasure; not done while something of theirs is at work.
+// EraseProfile deletes all data of a person, and ends the erasure; not done while one of their jobs is at work.
 func (s *Store) EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error) {
 	args := postgres.Args{"org": orgID, "profile": profileID, "at": at}
 	err = s.pool.QueryRow(ctx, `select erase_profile(@org, @profile, @at)`, args).Scan(&done)

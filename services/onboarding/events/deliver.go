@@ -250,7 +250,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 
 // failed notes a try that failed, and pauses a subscription that wants no more or has failed for too long.
 func (c *Courier) failed(ctx context.Context, s Subscription, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // the try may have used up all of its own time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // the try may have used up its time
 	defer cancel()
 	since, err := c.Subscriptions.Failing(ctx, s.ID, c.Now())
 	if err != nil {

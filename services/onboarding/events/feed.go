@@ -27,7 +27,7 @@ const (
 	KeptForSubscribers = 72 * time.Hour
 )
 
-// log keeps the events. Each method is one guarded statement, or a transaction of its own.
+// log keeps the events. Each method is one guarded statement, or one transaction.
 type log interface { //nolint:interfacebloat // each is one step that a crash may come after
 	// Lead extends the lease of the sequencer, or takes it over once it has ended, and returns the rows of messaging that are stored.
 	Lead(ctx context.Context, token string, now, until time.Time) (done []int64, leads bool, err error)

@@ -25,7 +25,7 @@ func (s *Service) Find(ctx context.Context, c Caller, goalID string) (Situation,
 }
 
 // Cancel cancels a goal that has not begun. What it returns is decided in the database: a goal that is cancelled never runs, whatever
-// becomes of its alarm. Errors: ErrNoGoal, ErrNotOwner, *StatusError of one that has begun or ended.
+// its alarm does. Errors: ErrNoGoal, ErrNotOwner, *StatusError of one that has begun or ended.
 func (s *Service) Cancel(ctx context.Context, c Caller, goalID string) (Goal, error) {
 	if _, err := s.Find(ctx, c, goalID); err != nil {
 		return Goal{}, err

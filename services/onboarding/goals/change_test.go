@@ -206,7 +206,7 @@ func TestS3_33_CancelAndAlarmAtOnceHaveOneWinnerAndTheAnswerIsTrue(t *testing.T)
 }
 
 // TestS3_24_EveryGoalKeepsToItsStatesAndEnds plays a few goals of one person with everything that can happen to them in any order, and
-// compares with the model of the design's table. Each check is a person of its own in one database.
+// compares with the model of the design's table. Each check has another person in one database.
 func TestS3_24_EveryGoalKeepsToItsStatesAndEnds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

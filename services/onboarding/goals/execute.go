@@ -40,8 +40,8 @@ const (
 	continuePhone
 )
 
-// onAlarm decides what an alarm does to a goal. A stream's goal that runs is its device's; a phone's is continued, for its text has a key
-// of its own and is sent at most once.
+// onAlarm decides what an alarm does to a goal. A stream's goal that runs is its device's; a phone's is continued, for its text has a
+// separate key and is sent at most once.
 func (v Situation) onAlarm(now time.Time) decision {
 	switch {
 	case v.Status == Running && v.Kind == Phone:
@@ -171,8 +171,8 @@ func (s *Service) beginPhone(ctx context.Context, g Goal) (string, error) {
 	return s.runPhone(ctx, g)
 }
 
-// lookLater sets the alarm of a goal again whose person is in a burst: soon at first, then the later the longer it has waited. Nothing else
-// does, for no goal's end frees the person.
+// lookLater sets the alarm of a goal again while its person is in a burst: soon at first, then the later the longer it has waited. Nothing
+// else does, for no goal's end frees the person.
 func (s *Service) lookLater(ctx context.Context, g Goal) error {
 	now := s.Now()
 	waited := time.Duration(0)
@@ -244,7 +244,7 @@ func (s *Service) runPhone(ctx context.Context, g Goal) (string, error) {
 }
 
 // AlarmFailed takes QStash's word that an alarm failed with every retry. It ends the goal only if that was its newest alarm and found the
-// device offline: what else kept it from the device is an outage of ours, after which the sweeper sets it again.
+// device offline: what else kept it from the device is our outage, after which the sweeper sets it again.
 func (s *Service) AlarmFailed(ctx context.Context, goalID, messageID string) (failed bool, err error) {
 	if failed, err = s.Store.FailedAlarm(ctx, goalID, messageID, s.Now()); failed {
 		s.Metrics.ended(ctx, Stream, ReasonOffline, 1) // a phone is never offline

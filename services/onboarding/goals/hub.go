@@ -68,7 +68,7 @@ type Call struct {
 	Stop             string // the run
 }
 
-// streams keeps the presence of devices and their runs. Each method is one guarded statement, or a transaction of its own.
+// streams keeps the presence of devices and their runs. Each method is one guarded statement, or one transaction.
 type streams interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
 	// Connect gives a device to a node by a new epoch, for a stream that was opened at an instant. ErrToken; ErrOvertaken when one that was
 	// opened later has it.
@@ -124,7 +124,7 @@ type Hub struct {
 	mu       sync.Mutex
 	open     map[*stream]struct{}
 	devices  map[string]*stream // those that have their device
-	arriving map[string]int     // devices whose rows may name this node already
+	arriving map[string]int     // devices that may name this node in their rows already
 	renewAt  time.Time
 	draining bool
 	empty    chan struct{} // closed once it drains and the last stream has ended
@@ -313,7 +313,7 @@ func (h *Hub) call(ctx context.Context, do func(ctx context.Context) error) erro
 	return within(ctx, h.calls, callTimeout, do)
 }
 
-// within does something in a place of its own, and within a time that begins with it.
+// within does something in one of the places, and within a time that begins with it.
 func within(ctx context.Context, places chan struct{}, timeout time.Duration, do func(ctx context.Context) error) error {
 	select {
 	case places <- struct{}{}:

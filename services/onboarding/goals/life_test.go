@@ -521,7 +521,7 @@ select gen_random_uuid(), $1, id, id, 'rest', 'k', 's', 'g', 'en', 'running', $2
 			c.says(goals.Ended{RunID: run, OK: true})
 			c.settled(t)
 			c.closes()
-			_, err := b.service.Alarms.Relay(t.Context()) // whose turn it is
+			_, err := b.service.Alarms.Relay(t.Context()) // of the goal that is next
 			require.NoError(t, err)
 			const turns = `select count(*) from goal_alarms where goal_id = $1 and cause = 'free'`
 			require.Equal(t, []int{1, 0}, []int{b.count(turns, second.ID), b.count(turns, third.ID)})

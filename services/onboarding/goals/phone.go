@@ -93,7 +93,7 @@ func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	return End{Reason: ReasonUndelivered, Detail: fmt.Sprintf("message %s, carrier's code %d", sent.MessageID, sent.Code)}, nil
 }
 
-// settled is the end of a goal whose text may not be sent any more: by its outcome so far.
+// settled returns the end of a goal that may send no text any more: by its outcome so far.
 func (p *TextPhone) settled(ctx context.Context, g Goal, key, reason string) (End, error) {
 	fate, err := p.Carrier.Fate(ctx, g.OrgID, key)
 	switch {

@@ -71,7 +71,7 @@ func TestQueriesOfGoals(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		ask        func(context.Context) error
-		first      []pgtest.Asked // whose rows
+		first      []pgtest.Asked // whoever sees the rows
 		want, none []string
 	}{
 		{name: "AllGoalsOfAnOrganisation", ask: list(goals.GoalFilter{}), first: []pgtest.Asked{operator}, want: []string{"goals_by_org on"}, none: []string{"Sort Key: w.id"}},

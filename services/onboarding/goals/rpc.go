@@ -279,7 +279,7 @@ func (s *RPC) RecordGoalFailure(
 	if in.GetSourceMessageId() == "" {
 		return nil, request.Invalid("source_message_id must not be empty")
 	}
-	if !request.IsID(in.GetGoalId()) { // its body was not one of ours, or cannot be read
+	if !request.IsID(in.GetGoalId()) { // its body was not from here, or cannot be read
 		return &onboardingv1.RecordGoalFailureResponse{}, nil
 	}
 	failed, err := s.Goals.AlarmFailed(ctx, in.GetGoalId(), in.GetSourceMessageId())

@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "8"); err != nil { // each is a database of its own
+	if err := flag.Set("rapid.checks", "8"); err != nil { // each has another database
 		panic(err)
 	}
 	if err := flag.Set("rapid.steps", "15"); err != nil {

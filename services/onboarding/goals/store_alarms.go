@@ -226,7 +226,7 @@ func (s *Store) PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) erro
 // goalReach bounds the goals that one listing of overdue ones reads.
 const goalReach = 10_000
 
-// sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal whose device is busy waits for the end of the one
+// sqlOverdueGoals compares with the newest alarm, as sqlOverdue does for steps. A goal with a busy device waits for the end of the one
 // that runs, until it has waited for too long. Phones come last: while messaging cannot be reached their texts go on failing, and would
 // leave the limit to no other goal. One list of ids, and no alternative of two, keeps it from reading the goals that have ended.
 const sqlOverdueGoals = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at is not null as removed, b.busy,

@@ -24,7 +24,7 @@ const (
 // goalChange is one guarded statement on goals with its line of the timeline, and the event that tells of it.
 type goalChange struct {
 	set   string // what changes
-	where string // whose, and as they must stand; d is the device, n its node
+	where string // which goals, and as they must stand; d is the device, n its node
 	from  Status
 	event string // of the timeline
 	tells string // type of the event; empty tells nothing
@@ -157,7 +157,7 @@ func (s *Store) Call(ctx context.Context, g Goal, at time.Time) error {
 	return s.andNotify(ctx, func(tx pgx.Tx) error { return toCallGoal.one(ctx, tx, at, "alarm", "", read(g)) })
 }
 
-// andNotify does something in a transaction whose commit notifies of it the nodes, and the alarms that wait.
+// andNotify does something in a transaction, and notifies the nodes and the alarms that wait when it commits.
 func (s *Store) andNotify(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := fn(tx); err != nil {

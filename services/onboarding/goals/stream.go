@@ -49,7 +49,7 @@ type stream struct {
 	mu      sync.Mutex
 	stopped string // the run that a stop was sent for
 
-	heard   string // the run whose progress was stored last
+	heard   string // the run that stored its progress last
 	heardAt time.Time
 }
 

@@ -19,7 +19,7 @@ var start = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// model is the person by the table of the source (section 4.2), with what the design adds: what became of the goodbye, and what is
+// model is the person by the table of the source (section 4.2), with what the design adds: the outcome of the goodbye, and what is
 // still open of one that crossed with a message.
 type model struct {
 	state    rules.State

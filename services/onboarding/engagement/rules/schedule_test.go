@@ -113,7 +113,7 @@ func TestEveryPeriodIsSettledExactlyOnce(t *testing.T) {
 	})
 }
 
-// The day and the week are what calendars of paper show, in any zone and over the ends of years.
+// The day and the week are those of calendars of paper, in any zone and over the ends of years.
 func TestS4_32_LocalDaysAndISOWeeks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -33,7 +33,7 @@ const (
 	maxText = 4 << 10
 )
 
-// The ways in which asking fails. None of them quotes the goal or the answer: both are what a person wrote.
+// The ways in which asking fails. None of them quotes the goal or the answer: a person wrote both.
 var (
 	ErrAnswer  = errors.New("classifier: the answer is not of the schema")
 	ErrRefused = errors.New("classifier: the model refused or did not finish")

@@ -80,7 +80,7 @@ func left(marked string) string {
 	return strings.NewReplacer(" ,", "", " .", "").Replace(goal)
 }
 
-// got is what a sentence is read as: none, unclear, past, or an instant.
+// got is the reading of a sentence: none, unclear, past, or an instant.
 func (s *sentence) got() (string, timeparse.Reading) {
 	read := timeparse.Read(s.text, s.locale, s.zone, s.now)
 	switch {
@@ -116,8 +116,8 @@ func TestEveryGoalOfTheCorpusIsReadAsItWasMeant(t *testing.T) {
 // measured are the outcomes of the texts of a language.
 type measured struct{ instants, read, askedBack, wrong, texts, atOnce int }
 
-// TestTimes measures the files whose name begins with "times": no text sets a wrong time and none with a time runs at once. What is asked
-// back although it has an instant may be so much per thousand; the numbers may only fall.
+// TestTimes measures the files with a name that begins with "times": no text sets a wrong time and none with a time runs at once. What is
+// asked back although it has an instant may be so much per thousand; the numbers may only fall.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.tsv")

@@ -103,7 +103,7 @@ func (p *parser) content(e *element) bool {
 	return false
 }
 
-// governed reports whether what happens at a time is what the goal is about: "lembra da aula de inglês às 9h".
+// governed reports whether the goal is about the thing that happens at a time: "lembra da aula de inglês às 9h".
 func (p *parser) governed(i int) bool {
 	k := p.before(i)
 	if among(p.code(k), "dx") {

@@ -37,7 +37,7 @@ type Reading struct {
 }
 
 // Read reads a text that reached us at now from a person in this zone. A locale that begins with "pt" is Portuguese, every other one
-// English; a text that has words of time of the other language and none of its own is read as the other.
+// English; a text that has words of time of the other language and none of its language is read as the other.
 func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	if zone == nil {
 		zone = time.UTC

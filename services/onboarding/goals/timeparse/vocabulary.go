@@ -32,8 +32,8 @@ const (
 	verb           // what is asked for
 	report         // "tell", "avisa": what follows may be content
 	clause         // begins a sentence in the goal: "that", "I'll"
-	book           // has a time of its own: "book", "reschedule"
-	meeting        // happens at a time of its own: "show", "reunião"
+	book           // has a time itself: "book", "reschedule"
+	meeting        // happens at another time: "show", "reunião"
 	remind         // "remind me", "an alarm"
 	verse          // has figures like times: "read John 3:16", "sleep 8h"
 	polite         // says nothing: "please", "can you"
