@@ -30,7 +30,7 @@ var (
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	pgtest.CheckRetention(t, schema.Migrations(), onboarding.Rules(retained), "../../../docs/security-and-privacy.md")
+	pgtest.CheckRetention(t, schema.Migrations(), onboarding.Rules(retained), "../../docs/security-and-privacy.md")
 }
 
 // over ends all that can end of an organisation.
