@@ -33,7 +33,7 @@ type Config struct {
 	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp number that is served; empty for all"`
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
 
-	// Whose tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
+	// These decide which tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
 	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
 	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys of RSA, ECDSA and Ed25519 tokens of /v1"`
 	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token must have"`

@@ -15,7 +15,7 @@ import (
 )
 
 // whoMay lists the callers of each route of /v1, next to the protos, so that a caller who is added there is added here too: what an
-// app may not do is what takes an operator's judgement, and what only an operator may see.
+// app may not do takes an operator's judgement, or shows what only an operator may see.
 func whoMay() map[string]string {
 	return map[string]string{
 		"createProfile":    "operator app",

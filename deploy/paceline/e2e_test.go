@@ -33,7 +33,7 @@ func TestE2EOfADeployment(t *testing.T) {
 		"HARNESS_QSTASH_MODE": "stub", "TWILIO_AUTH_TOKEN": "token", "TWILIO_FROM_NUMBER": "+12025550100", "QSTASH_CURRENT_SIGNING_KEY": "sig_1",
 		"API_JWT_SECRET": strings.Repeat("s", 32),
 	}})
-	require.EqualError(t, err, "PUBLIC_BASE_URL is missing (the deployment's own origin, which signatures are computed from)")
+	require.ErrorContains(t, err, "PUBLIC_BASE_URL is missing (")
 }
 
 // TestE2E has the harness meet a paceline up, as in its manual.

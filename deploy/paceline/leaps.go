@@ -28,7 +28,7 @@ const (
 // leapsBegin is a Monday, with no change of clocks in the weeks after it.
 var leapsBegin = time.Date(2026, time.March, 9, 13, 0, 0, 0, time.UTC)
 
-// leapsEnviron keeps what became of outreach until the end.
+// leapsEnviron keeps the results of outreach until the end.
 var leapsEnviron = map[string]string{"JOBS_RETENTION": "8760h"}
 
 // leaps is the product and one person, on a clock that leaps from one thing that is due to the next.

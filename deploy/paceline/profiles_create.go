@@ -83,7 +83,7 @@ func (i *importing) run(ctx context.Context, each func(func(row) error) error) e
 	return errors.Join(read, i.bar.Finish())
 }
 
-// create sends one person until it is known what became of them.
+// create sends one person, again if it has to, until it knows the result.
 func (i *importing) create(ctx context.Context, r row) error {
 	person := operator.Person{Phone: r.person.Phone, FirstName: r.person.FirstName, Locale: r.person.Locale, TimeZone: r.person.TimeZone}
 	pause := firstRetry

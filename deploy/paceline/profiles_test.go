@@ -19,12 +19,11 @@ import (
 	"time"
 	"unicode/utf16"
 
-	profiles "paceline.internal/services/onboarding/people"
-
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/hours"
+	profiles "paceline.internal/services/onboarding/people"
 )
 
 // write puts a file of people into a folder of the test's own.

@@ -84,7 +84,7 @@ func (e *Emulator) change(w http.ResponseWriter, r *http.Request, work func(*Mes
 	}
 }
 
-// complete reports whether nothing more happens to a message. Of a carrier without receipts, that is when it was sent.
+// complete reports whether nothing more happens to a message. For a carrier without receipts, a sent message is complete.
 func (m *Message) complete() bool {
 	switch m.Status {
 	case StatusSent, StatusDelivered, StatusUndelivered, StatusFailed, StatusReceived:

@@ -200,7 +200,7 @@ func (e *Emulator) Shutdown(ctx context.Context) error {
 // Close ends the emulator at once: callbacks in flight and hanging answers are cut off.
 func (e *Emulator) Close() {
 	e.cancel()
-	_ = e.Shutdown(e.ctx) // its only error is that it was cut off, which is what Close is for
+	_ = e.Shutdown(e.ctx) // its only error says that it was cut off, and Close cuts off on purpose
 }
 
 // sender picks the number of a service that phone hears from: always the same one.

@@ -21,7 +21,7 @@ type Script struct {
 // CreateFault says what happens to one create request.
 type CreateFault struct {
 	Answer Answer
-	// Commit says whether the message is created although the answer does not say so, which is what makes an outcome
+	// Commit says whether the message is created although the answer does not say so, which makes an outcome
 	// unknown. AnswerNormal always creates it, AnswerTooMany never does.
 	Commit bool
 	// Delay says how long the answer is delayed, on the emulator's clock.

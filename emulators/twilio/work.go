@@ -9,7 +9,7 @@ import (
 )
 
 // work knows everything that the emulator has under way or still to do: goroutines that run and timers that are set.
-// It is what lets a test wait for quiet, and a shutdown leave nothing behind.
+// It lets a test wait for quiet, and a shutdown leave nothing behind.
 type work struct {
 	clock clock.Clock
 

@@ -82,7 +82,7 @@ func (c *Console) audit(r *http.Request) (page, error) {
 	return page{Name: "audit", Title: "audit.title", Body: shown}, nil
 }
 
-// nameAudited says whom changes were about. Beside reads it does not: to read a name is one more of them.
+// nameAudited adds the names of the people that changes were about. It adds none to reads: to read a name is one more read.
 func (c *Console) nameAudited(ctx context.Context, shown auditPage) {
 	if !shown.Changes {
 		return

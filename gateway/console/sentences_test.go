@@ -27,7 +27,7 @@ type spoken struct {
 // saidOnPages are those of the Why page, of parked sessions and of refused numbers.
 var saidOnPages = []spoken{
 	{file: "services/messaging/send/explain.go"},
-	{file: "services/messaging/send/result.go", names: []string{"resultOf", "result", "explainParked", "toResolve", "explain", "meaningOf"}},
+	{file: "services/messaging/send/result.go", names: []string{"resultOf", "resultOfRow", "explainParked", "toResolve", "explain", "meaningOf"}},
 	{file: "services/messaging/send/caps.go", names: []string{"String", "words", "advice"}},
 	{file: "services/messaging/twilio/codes.go"},
 	{file: "services/onboarding/conversation/explain.go"},
@@ -38,10 +38,10 @@ var saidOnPages = []spoken{
 	{file: "services/onboarding/conversation/ended_jobs.go", names: []string{"GiveUp", "Cancel", "parkOnce"}},
 	{file: "services/onboarding/conversation/activation.go", names: []string{"Error"}},
 	{file: "services/onboarding/conversation/conversation.go", names: []string{
-		"ErrNoProfile", "ErrNoSession", "ErrNoDeadLetter", "ErrOnHold", "ErrOptedOut", "ErrNoSender", "ErrAwaitsOperator",
-		"ErrConsentRequired", "ErrEnded", "ErrOtherOpen",
+		"ErrNoSession", "ErrNoDeadLetter", "ErrConsentRequired", "ErrEnded", "ErrOtherOpen",
 	}},
-	{file: "services/onboarding/conversation/profiles.go", names: []string{
+	{file: "services/onboarding/people/errors.go", names: []string{"ErrNoProfile", "ErrOnHold", "ErrOptedOut", "ErrNoSender", "ErrAwaitsOperator"}},
+	{file: "services/onboarding/people/profiles.go", names: []string{
 		"ErrInvalid", "Normalise", "ReadPhone", "normalisePhone", "normaliseName", "normaliseLocale", "ParseZone",
 	}},
 	{file: "services/onboarding/goals/explain.go"},

@@ -84,7 +84,7 @@ func newCatalog(all []vocabulary) catalog.Catalog {
 	b := catalog.NewBuilder(catalog.Fallback(language.English))
 	for _, v := range all {
 		for key, p := range v.Words {
-			message := catalog.Message(catalog.String(p.Other))
+			message := catalog.String(p.Other)
 			if p.One != "" {
 				message = plural.Selectf(1, "%d", plural.One, p.One, plural.Other, p.Other)
 			}

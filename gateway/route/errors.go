@@ -112,7 +112,7 @@ func Write(w http.ResponseWriter, httpStatus int, contentType string, body []byt
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) //nolint:gosec // G705: JSON, YAML and XML that we made, each with its type
+	_, _ = w.Write(body)
 }
 
 // Seconds formats a Retry-After: whole seconds, rounded up, because a retry that is too early wastes an attempt.

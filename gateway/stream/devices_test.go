@@ -56,7 +56,7 @@ func TestNothingFollowsTheErrorFrameOfADevice(t *testing.T) {
 			conn.Close(websocket.StatusProtocolError, ""))
 	}))
 	defer server.Close()
-	conn, response, err := websocket.Dial(t.Context(), server.URL, nil) //nolint:bodyclose // the library closes it
+	conn, response, err := websocket.Dial(t.Context(), server.URL, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
 	reason, code := lastFrame(t, conn)
@@ -68,7 +68,7 @@ func TestNothingFollowsTheErrorFrameOfADevice(t *testing.T) {
 // devicesOf returns devices in front of an onboarding that is not there.
 func devicesOf(t *testing.T) *Devices {
 	t.Helper()
-	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("a service secret of at least 32 bytes")}, time.Now)
+	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("a service secret of at least 32 bytes")}, func() time.Time { return time.Unix(1_800_000_000, 0) })
 	require.NoError(t, err)
 	d, err := NewDevices(rpc.ClientConfig{
 		Target: "127.0.0.1:1", Tokens: tokens, Caller: rpc.Principal{Subject: rpc.Gateway, Role: rpc.RoleService}, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Timeout: time.Second,
@@ -101,7 +101,7 @@ func TestOneDeviceTooManyComesAgain(t *testing.T) {
 	mux.HandleFunc("GET "+PathConnect, d.Serve)
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	conn, response, err := websocket.Dial(t.Context(), server.URL+"/v1/devices/01900000-0000-7000-8000-0000000000d1/connect", //nolint:bodyclose // as above
+	conn, response, err := websocket.Dial(t.Context(), server.URL+"/v1/devices/01900000-0000-7000-8000-0000000000d1/connect",
 		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer pld_of-a-device"}}})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)

@@ -158,7 +158,7 @@ func (c *Callbacks) verify(r *http.Request, body []byte) (parameters, *route.Ans
 func answer(ctx context.Context, err error) route.Answer {
 	event := route.EventFrom(ctx)
 	event.Cause(err)
-	switch status.Code(err) { //nolint:exhaustive // the rest may succeed later
+	switch status.Code(err) {
 	case codes.OK:
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition:
 		event.Level = slog.LevelWarn

@@ -24,7 +24,7 @@ var ErrDisabled = errors.New("outbox: scheduling is disabled; the alarm stays in
 const (
 	// publishTimeout bounds the publish inside a request. The relay takes over what is not done by then.
 	publishTimeout = 4 * time.Second
-	// recordTimeout bounds the record of what became of it, which is made even if the caller is gone.
+	// recordTimeout bounds the record of the publish's result, which is made even if the caller is gone.
 	recordTimeout = 4 * time.Second
 	// retryPause is the time that the relay waits before it tries a failed publish.
 	retryPause = time.Second

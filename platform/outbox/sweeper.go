@@ -24,7 +24,8 @@ func (p Policy) Rest(repeats int) time.Duration { return p.Grace << min(repeats,
 
 const sweepBatch = 256
 
-// Sweeper sets alarms again that QStash has lost or has given up, so that a sequence goes on or visibly ends: T is an aggregate with work that
+// Sweeper sets alarms again that QStash has lost or has given up, so that a sequence goes on or visibly ends: T is an
+// aggregate with work that
 // is overdue although its newest alarm was published. An alarm that QStash never got is the relay's: a second one for the same work
 // would help no more than the first, so the sweeper logs it and notifies the relays.
 type Sweeper[T any] struct {

@@ -16,7 +16,7 @@ type Receipt struct {
 	// MessageID names the message.
 	MessageID string
 	// Deduplicated means that the deduplication id was seen in the last ten minutes: MessageID is that of the earlier
-	// message, whatever became of it, and nothing new was accepted.
+	// message, delivered or not, and nothing new was accepted.
 	Deduplicated bool
 }
 

@@ -22,7 +22,7 @@ func (f *finishes) Finish(ctx context.Context, ends []queue.Finish) ([]string, e
 	return f.Queue.Finish(ctx, ends)
 }
 
-// TestErrEnded is about a handler whose change has ended the job in its own transaction.
+// TestErrEnded is about a handler that ended the job in the same transaction as its change.
 func TestErrEnded(t *testing.T) {
 	t.Parallel()
 	ends := func(t *testing.T) (*bundle, *finishes) {

@@ -49,8 +49,8 @@ func (q *Queue) Enqueue(ctx context.Context, db postgres.DB, n New) (Enqueued, e
 	return stored[0], stored[0].Err()
 }
 
-// EnqueueMany stores jobs with one statement, which is several times faster than one at a time, and says of each what became
-// of it, in their order.
+// EnqueueMany stores jobs with one statement, which is several times faster than one at a time, and returns the result of
+// each, in their order.
 func (q *Queue) EnqueueMany(ctx context.Context, db postgres.DB, jobs []New) ([]Enqueued, error) {
 	args, err := q.enqueueArgs(jobs, postgres.Actor(ctx))
 	if err != nil {

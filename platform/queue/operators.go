@@ -143,8 +143,8 @@ func toRow(row pgx.CollectableRow) (Row, error) {
 	return r, err
 }
 
-// sqlRetry begins anew, and forgets the error with the attempts: sqlSnoozeBehind takes a job with an error for one that has a time of its
-// own.
+// sqlRetry begins anew, and forgets the error with the attempts: sqlSnoozeBehind takes a job with an error for one that has
+// its own time.
 const sqlRetry = `
 update {table} j
 set status = 'pending', attempts = 0, lost_leases = 0, error_message = '', next_retry_at = $3::timestamptz, processed_at = null,

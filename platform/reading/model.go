@@ -10,7 +10,7 @@ import (
 
 //go:generate go run ./train
 
-// Buckets is how many weights a model has. Pieces of texts share them by their hash.
+// Buckets is the number of weights that a model has. Pieces of texts share them by their hash.
 const Buckets = 1 << 19
 
 // Model is a linear model over the pieces of a text's letters and words. Its weights are made by `go generate` from the texts of testdata.
@@ -22,7 +22,7 @@ var revocation []byte
 //go:embed refusal.bin
 var refusal []byte
 
-// Revocation tells texts by which a person may want no more of ours from all others. It knows English, Portuguese, Spanish and French.
+// Revocation finds the texts by which a person may want no more of our texts. It knows English, Portuguese, Spanish and French.
 var Revocation = Model{revocation}
 
 // Refusal tells answers that are a no, or a not now, from all others.
@@ -38,7 +38,7 @@ func (m Model) Score(text string) float64 {
 	return float64(sum) / Unit / math.Sqrt(float64(len(found)))
 }
 
-// Unit is how many steps of a stored weight are 1.
+// Unit is the number of steps of a stored weight that make 1.
 const Unit = 16
 
 // Features returns the numbers of the weights that a text uses, each once: those of runs of two to five letters, of up to three words in a

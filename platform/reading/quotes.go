@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// fewestQuoted is the fewest words of a message of ours that count as repeated. A person may say fewer by chance.
+	// fewestQuoted is the fewest words of one of our messages that count as repeated. A person may say fewer by chance.
 	fewestQuoted = 6
 	// shortestRun is the fewest words in a row that count as repeated.
 	shortestRun = 3

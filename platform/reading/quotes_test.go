@@ -37,7 +37,7 @@ func TestWithoutQuoted(t *testing.T) {
 	})
 }
 
-// TestWithoutQuotedKeepsWhatIsNotOurs pastes messages of ours into texts: the words around them stay, in their order, and nothing else does.
+// TestWithoutQuotedKeepsWhatIsNotOurs pastes our messages into texts: the words around them stay, in their order, and nothing else does.
 func TestWithoutQuotedKeepsWhatIsNotOurs(t *testing.T) {
 	t.Parallel()
 	ours := rapid.Map(rapid.SliceOfN(rapid.StringMatching(`[a-f]{1,3}`), 6, 30), func(words []string) string { return strings.Join(words, " ") })

@@ -78,7 +78,7 @@ func FuzzTheirs(f *testing.F) {
 	})
 }
 
-// BenchmarkScore is what a text of 40 words costs.
+// BenchmarkScore measures the cost of a text of 40 words.
 func BenchmarkScore(b *testing.B) {
 	text := strings.Repeat("please would you kindly stop sending me these ", 5)
 	for b.Loop() {

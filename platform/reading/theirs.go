@@ -8,7 +8,7 @@ import (
 	"paceline.internal/platform/reading/languages"
 )
 
-// Kind is what a text is, apart from the words in it.
+// Kind is the sort of a text, apart from the words in it.
 type Kind int
 
 // The kinds.
@@ -83,7 +83,7 @@ var (
 	quoteMark  = regexp.MustCompile(`^>+ ?`)
 )
 
-// Theirs tells the words of a person from what their phone added or repeated: reactions, quotes, footers of ours, signatures, automatic
+// Theirs tells the words of a person from what their phone added or repeated: reactions, quotes, our footers, signatures, automatic
 // replies. The words are normalised, and empty unless the text is Own.
 func Theirs(text string) (Kind, string) {
 	normal := Normalise(withoutQuotedLines(text))

@@ -48,7 +48,7 @@ func (e *event) all() []slog.Attr {
 	return slices.Clone(e.attrs)
 }
 
-// metrics counts what became of the calls by reason, which the duration histogram of the stats handler does not know.
+// metrics counts the results of the calls by reason, which the duration histogram of the stats handler does not know.
 func metrics(provider metric.MeterProvider) (layer, error) {
 	handled, err := provider.Meter("paceline.internal/platform/rpc").Int64Counter("rpc.server.handled",
 		metric.WithDescription("RPCs that were answered, by method, code and reason."))

@@ -64,7 +64,7 @@ type ServerConfig struct {
 	// Scope gives the context of a call whatever follows from who makes it, once that is known; may be nil.
 	Scope func(ctx context.Context, caller Principal) context.Context
 	// Keep keeps the calls that their methods' protos name; CheckRules reports that it is missing.
-	Keep    Keep
+	Keep Keep
 	// Answer makes of a handler's error what its caller gets, and returns an error that it does not know as it is; may be nil.
 	Answer  func(err error) error
 	Timeout time.Duration // of a call that brings no deadline; DefaultTimeout when 0

@@ -56,7 +56,7 @@ type Config struct {
 	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
 	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.
 	Lease time.Duration `env:"SEND_LEASE" envDefault:"30s" help:"how long a claim of a send lives"`
-	// ReconcileInterval also bounds how soon a message whose answer was lost is sent again: it and the lease and the timeout together.
+	// ReconcileInterval also bounds how soon a message with a lost answer is sent again: it and the lease and the timeout together.
 	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled, and the least time between two listings"`
 
 	// SegmentsPerSecond tells what Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster it
@@ -72,7 +72,7 @@ type Config struct {
 	ReceiptsRetention time.Duration `env:"RECEIPTS_RETENTION" envDefault:"9600h" help:"how long Twilio's reports are kept, word for word"`
 	ConsentRetention  time.Duration `env:"CONSENT_RETENTION" envDefault:"43800h" help:"how long ledgers of consent and records of messages are kept after the last entry; an opt-out holds for ever"`
 
-	// OutreachInterval bounds outreach beside the sender's rate, which it keeps as well.
+	// OutreachInterval bounds outreach in addition to the sender's rate, which it keeps as well.
 	OutreachInterval time.Duration `env:"ENGAGEMENT_SEND_INTERVAL" envDefault:"500ms" help:"least time between two messages of an organisation's engagement"`
 
 	// PseudonymKey never changes: under another key the service cannot find the STOP of an erased person, so it refuses to text new people.

@@ -459,7 +459,7 @@ func TestView(t *testing.T) {
 	sendOne(t, s, bob, "b")
 	for _, c := range []struct {
 		name string
-		ctx  context.Context //nolint:containedctx // the caller is what the table is about
+		ctx  context.Context //nolint:containedctx // the table is about the caller
 		want int
 	}{
 		{name: "ServiceSeesTheDefaultOrganisation", ctx: as(t, rpc.RoleService, "", "gateway"), want: 2},
@@ -732,7 +732,7 @@ func TestOptInByAnOperator(t *testing.T) {
 	})
 }
 
-// TestConsentExport returns what a lawyer gets: everything that was said, by what it was read, and proof that it is what was written.
+// TestConsentExport reads the export for a lawyer: everything that was said, by what it was read, and proof that nothing was altered.
 func TestConsentExport(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -30,7 +30,7 @@ func TestAudit(t *testing.T) {
 		t.Cleanup(w.run())
 		return w
 	}
-	// listed is what an operator is shown, without their own calls of ListAudit.
+	// listed returns the entries that an operator is shown, without their own calls of ListAudit.
 	listed := func(t *testing.T, w *world, in *onboardingv1.ListAuditRequest) (entries []*auditv1.AuditEntry) {
 		t.Helper()
 		found, err := w.client.ListAudit(w.operator(), in)

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"paceline.internal/services/onboarding/onboardingtest"
-	"paceline.internal/services/onboarding/people"
 )
 
 func TestMain(m *testing.M) { onboardingtest.Main(m) }
@@ -15,9 +14,4 @@ type bundle struct{ *onboardingtest.Bundle }
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	return &bundle{onboardingtest.New(t)}
-}
-
-// writes has a person write a text.
-func writes(body string) func(b *bundle, p people.Profile) func() error {
-	return func(b *bundle, p people.Profile) func() error { return b.Posts(p, body) }
 }

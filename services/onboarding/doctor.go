@@ -122,7 +122,7 @@ func lookAtEngagement(_ context.Context, cfg Config) (string, error) {
 		dearer(texts.Texts(), catalog.DefaultEngagement().Texts()))
 }
 
-// dearer warns of texts that cost twice as much for signs and emoji alone. Of a text whose letters are outside GSM-7 these change nothing,
+// dearer warns of texts that cost twice as much for signs and emoji alone. In a text with letters outside GSM-7 these change nothing,
 // and in what is built in they are meant.
 func dearer(texts, builtIn []catalog.Text) error {
 	var found []string
@@ -167,7 +167,7 @@ select count(*), count(*) filter (where p.time_zone = '' and coalesce(o.time_zon
     coalesce(array_agg(distinct p.time_zone), '{}')
 from (select org_id, time_zone from profiles order by id desc limit 1000) p left join organisation_settings o on o.org_id = p.org_id`
 
-// lookAtTimeZones finds people whose quiet hours go by UTC because nothing says where they are.
+// lookAtTimeZones finds people with quiet hours by UTC because nothing says where they are.
 func lookAtTimeZones(ctx context.Context, cfg Config) (string, error) {
 	pool, err := postgres.OpenFor(ctx, name, cfg.database())
 	if err != nil {

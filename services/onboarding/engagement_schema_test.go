@@ -259,7 +259,7 @@ var violations = map[string][]string{
 	"event_outbox_data_check":    {`update event_outbox set data = '[]'`},
 }
 
-// keptColumns are what the same constraints let pass: the states, the triggers, and what a choice may do late.
+// keptColumns are the columns that the same constraints let pass: the states, the triggers, and what a choice may do late.
 var keptColumns = []string{
 	ofStates + `state = 'goodbye_sent', goodbye_sent_at = now()`,
 	ofStates + `state = 'dormant', goodbye_sent_at = now(), goodbye_expires_at = now() + interval '48 hours'`,

@@ -138,7 +138,8 @@ func Answer(err error) error {
 	case errors.As(err, &notDue):
 		return request.Refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_STEP_NOT_DUE, notDue.Error(), notDue.Left)
 	case errors.As(err, &inProgress):
-		return request.Refuse(codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS, inProgress.Error(), max(inProgress.RetryAfter, time.Second))
+		return request.Refuse(codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS,
+			inProgress.Error(), max(inProgress.RetryAfter, time.Second))
 	case errors.As(err, &unfinished):
 		return request.Refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_PARKED, unfinished.Error(), 0)
 	case errors.As(err, &wait):

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// TestMessagingOfTheReleaseBefore reads no preferences: to it, and so to us, such a message is what it was before. The other way round
+// TestMessagingOfTheReleaseBefore reads no preferences: to it, and so to us, such a message means the same as before. The other way round
 // is TestRemindersContract of messaging: a caller of the release before sees none of the new answers.
 func TestMessagingOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func TestOverview(t *testing.T) {
 		_, late := b.InBurst(2)
 		b.Clock.Advance(10 * time.Minute)
 		b.GivesUp(late, nil)
-		_, _ = b.InBurst(2) // whose step is not due yet
+		_, _ = b.InBurst(2) // their step is not due yet
 		now := b.Clock.Now()
 		b.Exec(sqlJobsOfEachKind, onboardingtest.OrgID, now)
 		b.Exec(`insert into event_subscriptions (id, org_id, url, types, include, secret, status, paused_reason, cursor_seq, created_at, updated_at)

@@ -44,7 +44,7 @@ var over = []string{
 	select gen_random_uuid(), org_id, id, 'active', 'user_message', 'SM0', $2 from profiles where org_id = $1`,
 }
 
-// settles stores a person of an organisation of their own, with a row in every table, as of an instant.
+// settles stores a person in a new organisation, with a row in every table, as of an instant.
 func settles(t *testing.T, db platform.DB, at time.Time) (org string) {
 	t.Helper()
 	org = uuid.NewString()

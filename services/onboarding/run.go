@@ -76,7 +76,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 // sequencer and the readers of events, and of goals the relay, the sweeper, the devices and the offers, 5 s for the last spans, and a
 // second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
-	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has a scope of its own
+	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has its own scope
 	tel, err := telemetry.New(ctx, telemetry.Options{
 		Service: name, Config: cfg.Telemetry, Output: os.Stdout, Registry: telemetry.NewRegistry(),
 	})
@@ -306,7 +306,7 @@ func (w *wiring) addLoops() {
 	}
 	repeat("jobs", c.Jobs.Loop(rest))
 	w.components = append(w.components,
-		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has a bound of its own
+		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has its own bound
 		w.loops.Loop("notifier", w.notifier.Run))
 	repeat("retention", w.forgetting(jobs.Loop(rest)))
 	w.components = append(w.components,

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/onboarding/messaging"
 )
 
-// deliveryWorkers is how many deliveries are at work at a time. They are the last that should take from the conversations.
+// deliveryWorkers is the number of deliveries at work at a time. They are the last that should take from the conversations.
 const deliveryWorkers = 8
 
 // events wires what the host application is told: the sequencer, the readers of the log, and the deliveries.

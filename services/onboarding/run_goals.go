@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// goalGrace is how many times the grace of a step a goal gets: its alarm is tried for over five minutes while its device is offline.
+// goalGrace is the multiple of a step's grace that a goal gets: its alarm is tried for over five minutes while its device is offline.
 const goalGrace = 10
 
 // goals wires goals: what people say by text, the texts to phones, and the loops.
@@ -78,7 +78,7 @@ func (w *wiring) addGoalLoops() {
 	repeat("goal-sweeper", w.later.Sweeper(policy).Loop(w.deps.Rest, min(w.cfg.RunLease/4, w.cfg.AlarmOverdueGrace/4, sweepInterval)))
 }
 
-// forgottenGoals is how many goals one statement deletes, each with a handful of alarms and lines of its timeline.
+// forgottenGoals is the number of goals that one statement deletes, each with a handful of alarms and lines of its timeline.
 const forgottenGoals = 500
 
 // forgetGoals deletes what was over long ago, a batch after the other.

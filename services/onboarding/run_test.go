@@ -44,7 +44,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// world is what surrounds the real process: QStash, messaging, Postgres and a gateway.
+// world surrounds the real process with QStash, messaging, Postgres and a gateway.
 type world struct {
 	t         *testing.T
 	clock     *clock.Settable
@@ -405,7 +405,7 @@ from d, generate_series(1, 1203) n cross join lateral (
 	})
 }
 
-// database is what health says of it, as the gateway asks.
+// database returns what health says of the database, as the gateway asks.
 func (w *world) database() healthpb.HealthCheckResponse_ServingStatus {
 	w.t.Helper()
 	answer, err := healthpb.NewHealthClient(w.conn).Check(w.t.Context(), &healthpb.HealthCheckRequest{Service: rpc.HealthDatabase})
@@ -552,7 +552,7 @@ func TestWhoMayCall(t *testing.T) {
 	})
 }
 
-// reasonsAreForOperators holds what people are shown of their own session, of which other has one that may be parked.
+// reasonsAreForOperators checks what people see in their own sessions; the session of other may be parked.
 func reasonsAreForOperators(t *testing.T, w *world, other *onboardingv1.Profile, hers *onboardingv1.Session) {
 	t.Helper()
 	t.Run("OnlyAnOperatorSeesWhyASessionIsParked", func(t *testing.T) {

@@ -54,7 +54,7 @@ func TestSchedulingPause(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "PutsAnExecutionBackThatComesMeanwhile", setup, func(t *testing.T, b *bundle) {
-		p, r := b.InBurst(2) // whose alarm QStash has
+		p, r := b.InBurst(2) // QStash has their alarm
 		b.Unmute()
 		b.Pauses("")
 		b.Pass(10 * time.Minute)

@@ -21,7 +21,7 @@ const (
 	warmBursts = 32
 )
 
-// BenchmarkPacing measures how late messages go out: from when an alarm was due at QStash to when Twilio is asked. "rig" is how
+// BenchmarkPacing measures how late messages go out: from when an alarm was due at QStash to when Twilio is asked. "rig" tells how
 // late the benchmark itself was with its callbacks, because its timers share the machine; that is part of "late".
 func BenchmarkPacing(b *testing.B) {
 	s := newServer(b, false)

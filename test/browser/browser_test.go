@@ -128,7 +128,7 @@ func (p *product) opensTab(tab context.Context) {
 	require.NoError(p.t, err)
 }
 
-// beside acts in another tab.
+// The test acts in another tab for the length of do.
 func (p *product) beside(tab context.Context, do func()) {
 	p.t.Helper()
 	first := p.browser

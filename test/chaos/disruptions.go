@@ -38,8 +38,8 @@ const (
 //   - few worlds have a wire, each only one, and it is silent once;
 //   - the silence strikes one instant: the first at which a process waits for the wire, and everything else of that instant has come to
 //     it (sameInstant). The world's clock stands still meanwhile;
-//   - then new connections work again. One that was struck never speaks again: a caller that waits on it has nothing but a bound of
-//     its own, and without one the world does not come to rest (patience), which is a failure. gRPC has one connection for all calls
+//   - then new connections work again. One that was struck never speaks again: a caller that waits on it has only its own
+//     bound, and without one the world does not come to rest (patience), which is a failure. gRPC has one connection for all calls
 //     and deadlines up to 25 s: its is cut after heldFor, when those of texts and of the loops have passed.
 //
 // What crosses at one instant is the same in every run, so what is struck is as well. Silence that lasts is the matter of

@@ -461,7 +461,7 @@ func (e *evidence) judgeChoices(f *follower, v *Verdict) {
 	}
 }
 
-// judgeTouches checks what the person was sent: when, how much, with which consent, and that it is what the tables say.
+// judgeTouches checks what the person was sent: when, how much, with which consent, and that it agrees with the tables.
 func (e *evidence) judgeTouches(f *follower, v *Verdict) {
 	var nudges []time.Time
 	touches := slices.Clone(f.touches)

@@ -11,8 +11,8 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// Goals is a run of processes, two of each service, with a population of stream devices: real WebSockets, some hundred in a process of
-// their own. Their goals are said over the API and fall due while connections are cut and processes are killed, those that hold devices
+// Goals is a run of processes, two of each service, with a population of stream devices: real WebSockets, some hundred in another
+// process. Their goals are said over the API and fall due while connections are cut and processes are killed, those that hold devices
 // among them. In the end each goal must have run exactly once, or say why not, by what the devices wrote down.
 type Goals struct {
 	Processes // without people and silences

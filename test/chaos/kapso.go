@@ -43,7 +43,7 @@ type sender struct {
 const signsWith = "KAPSO_WEBHOOK_SECRET"
 
 const (
-	// maxTries is more than Kapso's four, which is what it takes to be sure that a long outage loses nothing here.
+	// maxTries is more than Kapso's four, so that a long outage certainly loses nothing here.
 	maxTries = 12
 	// postTimeout says how long Kapso waits for an answer.
 	postTimeout = 10 * time.Second

@@ -24,7 +24,7 @@ type Processes struct {
 	Sessions  int           // people, 1 to MaxPeople
 	KillEvery time.Duration // on average; 0 kills no process
 	// SilenceEvery says how long it is, on average, from the recovery from a silence to the next one; 0 has no silence, and no wires.
-	// SilenceFor is how long one lasts, on average.
+	// SilenceFor is the average length of a silence.
 	SilenceEvery, SilenceFor time.Duration
 	Settle                   time.Duration // how long everything has to come to its end afterwards
 	Gap                      time.Duration // between the messages of a burst; 0 is the built-in flow

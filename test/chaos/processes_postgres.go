@@ -17,7 +17,7 @@ import (
 	"paceline.internal/platform/postgres/embeddedpg"
 )
 
-// privatePostgres is a server of our own, with the durability of production, that can be killed.
+// privatePostgres is a private server, with the durability of production, that can be killed.
 type privatePostgres struct {
 	dir                   string
 	server                *embeddedpg.Server

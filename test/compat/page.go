@@ -73,7 +73,7 @@ func render(results []result) []byte {
 	return b.Bytes()
 }
 
-// refusal is what a tool asked for and did not get.
+// refusal holds the notes on the refused calls of one tool.
 type refusal struct {
 	tool  string
 	notes []string

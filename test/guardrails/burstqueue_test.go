@@ -35,7 +35,7 @@ var onlyWayIn = map[string]string{
 	"(" + contracts + ".OutboundServiceClient).EnqueueText": "", // only in what is generated for the gateway
 }
 
-// knowsTable are the packages whose SQL names the table: its store, and what erases people and what is old.
+// knowsTable has the packages with SQL that names the table: its store, and what erases people and what is old.
 var knowsTable = map[string]bool{queue: true, messaging + "/consent/ledger": true, messaging: true}
 
 // fillsQueue are the writers of platform/queue. Messaging has one queue.

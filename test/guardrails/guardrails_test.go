@@ -28,7 +28,7 @@ const (
 )
 
 // TestGuardrail breaks every rule in every way that is known, in small packages under the product's own names (testdata). A
-// `want` behind a line is what the guardrail has to report there; on all other lines it must report nothing.
+// `want` behind a line gives the report that the guardrail has to make there; on all other lines it must report nothing.
 func TestGuardrail(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")

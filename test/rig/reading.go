@@ -68,6 +68,9 @@ func measureReading(folder string) (table, error) {
 	t := table{}
 	for _, file := range files {
 		kind, _, _ := strings.Cut(filepath.Base(file), ".")
+		if readers[kind] == nil { // forms that texts are made from
+			continue
+		}
 		content, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"paceline.internal/services/onboarding"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,9 +18,9 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
-
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )

@@ -18,7 +18,7 @@ import (
 )
 
 // described is a transport that refuses an answer of the gateway which /openapi.yaml does not have. The gateway's golden cases hold its
-// own part to the description; here it is what the services really answer.
+// own part to the description; here the real answers of the services are held to it.
 type described struct{ *http.Transport }
 
 var description = sync.OnceValues(func() (routers.Router, error) { //nolint:gochecknoglobals // read once

@@ -27,7 +27,6 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/messaging"
 	"paceline.internal/services/onboarding"
-	
 	"paceline.internal/services/onboarding/conversation"
 )
 

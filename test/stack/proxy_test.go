@@ -273,7 +273,7 @@ func readHTTP2(from io.Reader) (frame, error) {
 	return f, err
 }
 
-// sqlWire leads to Postgres: a call is what one Sync, or one simple query, asks for.
+// sqlWire leads to Postgres: one call covers all that one Sync, or one simple query, asks for.
 func sqlWire(t *testing.T, b *bundle, network, addr string) *wire {
 	t.Helper()
 	return newWire(t, b, &wire{network: network, dial: addr, speak: speakSQL, answer: answerSQL})

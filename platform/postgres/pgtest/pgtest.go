@@ -1,4 +1,4 @@
-// Package pgtest gives every test a PostgreSQL database of its own in about 20 ms, cloned from one that was migrated once.
+// Package pgtest gives every test its own PostgreSQL database in about 20 ms, cloned from one that was migrated once.
 package pgtest
 
 import (
@@ -40,7 +40,7 @@ func Owner(tb testing.TB, of *pgxpool.Pool) *pgxpool.Pool {
 	return pool
 }
 
-// OwnerURL is how the owner of the database of URL reaches it: for migrate.
+// OwnerURL returns the URL by which the owner of the database of URL reaches it: for migrate.
 func OwnerURL(tb testing.TB, of string) string {
 	tb.Helper()
 	server, err := running()

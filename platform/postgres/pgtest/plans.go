@@ -80,11 +80,11 @@ func Blocks(t *testing.T, pool *pgxpool.Pool, q Asked, settings ...string) int {
 	var explained []byte
 	require.NoError(t, tx.QueryRow(t.Context(), "explain (analyze, buffers, format json) "+q.SQL, q.Args...).Scan(&explained))
 	var plans []struct {
-		Plan struct {
+		Plan struct { //nolint:tagliatelle // Postgres names them
 			Hit  int `json:"Shared Hit Blocks"`
 			Read int `json:"Shared Read Blocks"`
-		}
-		JIT any
+		} `json:"Plan"`
+		JIT any `json:"JIT"`
 	}
 	require.NoError(t, json.Unmarshal(explained, &plans))
 	require.Nil(t, plans[0].JIT, "compiling it takes longer than all that it reads")

@@ -29,11 +29,11 @@ const (
 	// fileCopySince is the first version that has to be told to clone by copying files, which takes half the time for
 	// databases as small as these.
 	fileCopySince = 150000
-	// dropPolls is how often a database is looked at before it is dropped by force; each look takes a fraction of a millisecond.
+	// dropPolls is the number of looks at a database before it is dropped by force; each look takes a fraction of a millisecond.
 	dropPolls = 50
 )
 
-// server is what the tests of one binary share.
+// server is the database server that the tests of one binary share.
 type server struct {
 	admin   *pgxpool.Pool // as superuser
 	private *embeddedpg.Server
@@ -123,7 +123,7 @@ func (s *server) password(login string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// url is how a login reaches a database.
+// url returns the URL by which a login reaches a database.
 func (s *server) url(database, login string) string {
 	u := *s.base
 	u.Path = "/" + database

@@ -123,7 +123,7 @@ func TestLanguages(t *testing.T) {
 	require.Empty(t, problems(files, keys(t)))
 }
 
-// TestVersion holds that version.txt was raised with every change: version.sum names it beside the hash of what it stands for.
+// TestVersion checks that version.txt was raised with every change: version.sum names it with the hash of what it stands for.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	hash := sha256.New()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// each is how many texts are made of one form, and formed how much such a text counts.
+	// each is the number of texts that are made of one form, and formed is the weight of such a text.
 	each   = 80
 	formed = 0.25
 	// fewest is the fewest texts that a piece must be in: what one person wrote says little of others.
@@ -22,8 +22,8 @@ const (
 
 var slot = regexp.MustCompile(`\{[a-z]+\}|\([^()]*\)`)
 
-// expanded returns texts made from the forms of a file. A form is a label and a text in which {name} stands for one of the words of the line
-// =name, and (a|b) for one of its own.
+// expanded returns texts made from the forms of a file. A form is a label and a text in which {name} stands for one of
+// the words of the line =name, and (a|b) stands for a or b.
 func expanded(file string) (all []text, err error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

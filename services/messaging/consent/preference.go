@@ -50,7 +50,7 @@ type Preferences struct {
 func (p Preferences) Any() bool { return p.Reminders != Unsaid || p.Tips != Unsaid }
 
 // PreferencesOf reads a wish to get no more reminders or tips, or to get them again. The whole
-// message must be it, after case, diacritics, punctuation and emoji are set aside; courtesies may stand around it. Only the words
+// message must be the wish, after case, diacritics, punctuation and emoji are set aside; courtesies may stand around it. Only the words
 // reminder, tip, lembrete and dica are read: text, message, notification, unsubscribe, opt out and sair speak of consent, and
 // whatever revokes consent is none of these. "Don't stop the reminders", "stop reminders until Monday" and "stop reminding me of my
 // ex" ask nothing here. Neither do the words by which a person takes back one own reminder, which onboarding reads.

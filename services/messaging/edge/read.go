@@ -30,7 +30,7 @@ const (
 	LongestReason = 500
 	// LongestMethod bounds a few words about how consent was given, in characters.
 	LongestMethod = 100
-	// ClockSkew bounds how far another clock may be ahead of ours.
+	// ClockSkew bounds how far another clock may be ahead of our clock.
 	ClockSkew = time.Minute
 )
 

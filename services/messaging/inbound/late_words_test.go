@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/messaging/sendtest"
 )
 
-// TestLateKind: the recording of a text can fail, and its job records it later. What counts is what the person said last.
+// TestLateKind: the recording of a text can fail, and its job records it later. The last words of the person count.
 // say records the words, which reached us at the given time, now.
 func say(t *testing.T, b *bundle, sid, words string, received time.Time) consent.Effect {
 	t.Helper()

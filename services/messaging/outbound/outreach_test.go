@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
-// outreach is that of its own process, of the bundle's sender and rate.
+// outreach returns the outreach of a separate process, with the bundle's sender and rate.
 func (b *bundle) outreach() *outbound.Outreach {
 	return &outbound.Outreach{
 		Store: b.store, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally, Interval: 500 * time.Millisecond,

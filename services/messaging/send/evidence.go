@@ -111,7 +111,7 @@ const (
 
 // Decide says what follows from a listing for a message in doubt. It is pure, and this is the rule:
 //
-//   - exactly one message at Twilio that may be ours, and not ours but this that may be it: it is;
+//   - exactly one message at Twilio may be ours, and no other of our messages may be that one: it is this message;
 //   - nothing to the person within the attempt's time that is no other message's: after the second such listing, an interval
 //     after the first and both begun when nothing of the attempt could still be on its way, the policy decides between sending
 //     again and parking;

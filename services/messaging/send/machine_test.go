@@ -25,7 +25,7 @@ type machine struct {
 	empty    bool // whether that listing has nothing
 }
 
-// attempt tells what really became of one claim.
+// attempt tells the real outcome of one claim.
 type attempt struct {
 	token   uuid.UUID
 	reached time.Time // when Twilio took it; zero if never

@@ -190,7 +190,7 @@ func (m Message) endChecks(at time.Time) Message {
 	return m
 }
 
-// mendWait sets how long a message waits that was refused because of our own account, sender or request. Twilio has not
+// mendWait sets how long a message waits that was refused because of our account, sender or request. Twilio has not
 // processed it, so it may be sent once that is mended; its recipient is not reported as unreachable.
 const mendWait = 30 * time.Second
 

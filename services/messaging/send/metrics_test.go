@@ -61,7 +61,7 @@ func TestGauges(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	// text is a row as it is left by a send that came to nothing more; Twilio's emulator would soon tell of its own.
+	// text stores a row as a send leaves it that went no further; Twilio's emulator would soon report on the texts that it has.
 	text := func(t *testing.T, b *bundle, key, status string) {
 		t.Helper()
 		exec(t, b, `insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,

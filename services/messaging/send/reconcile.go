@@ -67,8 +67,8 @@ func (r *Reconciler) Loop(rest process.Rest) process.Repetition {
 }
 
 // Once makes abandoned attempts unknown, takes one batch of what is due, asks Twilio about each, and reports whether there may
-// be more. The errors of single messages are joined; each of those messages is checked again an interval later, like one whose
-// row another transaction has locked, such as that of a process that is frozen.
+// be more. The errors of single messages are joined; each of those messages is checked again an interval later, like one with a
+// row that another transaction has locked, such as that of a process that is frozen.
 func (r *Reconciler) Once(ctx context.Context) (more bool, err error) {
 	now := r.Now()
 	expired, err := r.Store.ExpireAbandoned(ctx, now, r.Timeout, reconcileBatch)

@@ -67,10 +67,11 @@ func resultOf(c Claim, a Attempt) Result {
 	case m == nil || m.Retryable(a.At) && !c.Exceeded.Until().IsZero():
 		return Result{Outcome: Capped, Message: m, RetryAfter: c.Exceeded.wait(a.At), Explanation: c.Exceeded.advice(a.Limits)}
 	}
-	return m.result(a.At)
+	return resultOfRow(m, a.At)
 }
 
-func (m *Message) result(now time.Time) Result {
+// resultOfRow returns what a stored message says to whoever asks for it at an instant.
+func resultOfRow(m *Message, now time.Time) Result {
 	if m.Accepted() {
 		return Result{Outcome: AlreadyAccepted, Message: m}
 	}

@@ -27,14 +27,14 @@ const (
 	claimTimeout   = 2 * time.Second
 	claimPause     = 50 * time.Millisecond
 	claimPauseMost = 500 * time.Millisecond
-	// SettleTimeout bounds one try of writing Twilio's answer down, and settleTries is how often it is tried, with a
+	// SettleTimeout bounds one try of writing Twilio's answer down, and settleTries is the number of tries, with a
 	// pause that doubles: all within SettleBound.
 	SettleTimeout = 3 * time.Second
 	settleTries   = 3
 	settlePause   = 100 * time.Millisecond
 )
 
-// AnswerKeys begins the idempotency keys of our own answers to words about consent, and StopKeys those that confirm an
+// AnswerKeys begins the idempotency keys of our answers to words about consent, and StopKeys those that confirm an
 // opt-out: the only messages that are asked of Twilio after a STOP.
 const (
 	AnswerKeys = "consent:"
@@ -310,7 +310,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	case answer.OptsOut() && !settled.Accepted():
 		return Result{Outcome: OptedOut, Message: &settled}, nil
 	}
-	return settled.result(answer.At), nil
+	return resultOfRow(&settled, answer.At), nil
 }
 
 // settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.

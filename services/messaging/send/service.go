@@ -129,7 +129,7 @@ type carrier interface {
 // New makes a Service.
 func New(cfg Config) *Service { return &Service{Config: cfg} }
 
-// callback returns where Twilio reports about a message: our own id makes even a send whose answer was lost traceable. The
+// callback returns where Twilio reports about a message: our own id makes even a send with a lost answer traceable. The
 // fragment is Twilio's retry policy and never reaches us: every kind of failure, three times, four seconds each.
 func (s *Service) callback(id uuid.UUID) string {
 	return s.PublicURL + "/api/webhooks/twilio/status?message_id=" + id.String() + "#rt=4000&rc=3&rp=all"

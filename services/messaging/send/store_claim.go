@@ -32,7 +32,7 @@ var sqlPermitted = sqlAttempts + `
 
 // sqlAttempts begins the claims of many attempts, each of them an u.
 //
-//nolint:unqueryvet // u is what the statement was given, no table
+//nolint:unqueryvet // u holds the parameters of the statement, it is no table
 var sqlAttempts = `
 with permitted as (
 	select u.id, u.org, u.profile, u.sender, u.recipient, u.body, u.hash, u.key, u.segments, u.correlation, u.policy, u.token, u.at,

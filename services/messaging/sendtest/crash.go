@@ -101,7 +101,7 @@ func (p *Process) Look(ctx context.Context, a send.Attempt) (send.ClaimPreview, 
 	return called(p, "Look", func() (send.ClaimPreview, error) { return p.store.Look(ctx, a) })
 }
 
-// Turn calls a port.
+// Reserve calls a port.
 func (p *Process) Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
 	return called(p, "Reserve", func() (time.Duration, error) { return p.limiter.Reserve(ctx, orgID, segments, now) })
 }

@@ -12,7 +12,7 @@ var ErrStatus = errors.New("unknown message status")
 // Status tells how far a message got. It is stored as it is written here.
 type Status string
 
-// What we know of our own attempt, before Twilio has taken the message.
+// What we know of our attempt, before Twilio has taken the message.
 const (
 	// Sending means that an attempt holds the row. Twilio's own "sending" is Queued here, so that this one word never
 	// has to be told apart by looking at another column.

@@ -174,10 +174,10 @@ func (e edition) closest(wanted string) string {
 	return best
 }
 
-// maxName is how many UTF-16 code units of a name are used. Every text is checked with a name of this length.
+// maxName is the most UTF-16 code units of a name that are used. Every text is checked with a name of this length.
 const maxName = 20
 
-// readableName is what we greet by: letters, marks, digits, hyphens and apostrophes, single spaces. Everything else,
+// readableName returns the name for a greeting: letters, marks, digits, hyphens and apostrophes, single spaces. Everything else,
 // such as line breaks, braces, emoji, and what would make a link, is left out, and whole words are left out at the end
 // of a long name. It is empty when nothing is left.
 func readableName(raw string) string {

@@ -192,7 +192,7 @@ type Params struct {
 	Note      string `json:"note,omitempty"`       // what was chosen where the words leave a choice
 }
 
-// maxCount is the largest count, and the others are how many units are used: maxWords of a category or an expense, maxGoal of a goal that
+// maxCount is the largest count, and the others bound the units that are used: maxWords of a category or an expense, maxGoal of a goal that
 // is spoken of and maxWholeGoal of one that is said, maxWhen and maxNote of how its time was read.
 const (
 	maxCount     = 99_999
@@ -332,7 +332,7 @@ func readableWords(raw string, limit int) string {
 	return wholeWords(text, limit-len(cut)) + cut
 }
 
-// Segments is how many segments a text of engagement takes at most, whatever fills it.
+// Segments returns the most segments that a text of engagement takes, whatever fills it.
 func Segments(key string) int { return shapes()[key].most() }
 
 // Widest are the parameters of a key that make its text longest, and a name that does: lint and docs/flows.md count segments with

@@ -37,7 +37,7 @@ func engagementSet() set {
 	}
 }
 
-// engagementProblems are what is wrong with one text of engagement, besides what every set refuses.
+// engagementProblems returns the faults of one text of engagement, besides those that every set refuses.
 func engagementProblems(locale string, s shape, text string) []string {
 	var found []string
 	if strings.Contains(text, "\n\n") || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
@@ -65,7 +65,7 @@ func engagementProblems(locale string, s shape, text string) []string {
 	return append(found, offerProblems(locale, s, text)...)
 }
 
-// offerProblems are what is wrong with the words that a text asks people to send.
+// offerProblems returns the faults of the words that a text asks people to send.
 func offerProblems(locale string, s shape, text string) []string {
 	var found []string
 	if strings.ContainsAny(text, "“”„«»") || strings.Count(text, `"`)%2 > 0 {

@@ -16,7 +16,7 @@ import (
 // builtIn is loaded once: it is checked as a whole each time.
 var builtIn = catalog.DefaultEngagement()
 
-// sample are parameters of a key as they may be, and words of theirs that its text then shows.
+// sample returns possible parameters of a key, and words from them that its text then shows.
 func sample(key string) (params catalog.Params, shown string) {
 	switch key {
 	case catalog.WelcomeExpense:
@@ -340,7 +340,7 @@ func TestLoadEngagement(t *testing.T) {
 	})
 }
 
-// TestLoadEngagementRefuses is what no copy folder gets past.
+// TestLoadEngagementRefuses checks the faults that no copy folder gets past.
 // Also: S4-29.
 func TestLoadEngagementRefuses(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 // placeholder is the name of the person, which every text may have.
 const placeholder = "{first_name}"
 
-// shape is what one text has to be.
+// shape is the form that one text must have.
 type shape struct {
 	params  []string // the placeholders that it must have
 	choices int      // it asks for one of the digits 1 to this
@@ -27,7 +27,7 @@ type shape struct {
 	segments int // that it may take at most, with the person's own words in it; 0 is two
 }
 
-// most is how many segments a text of the shape may take.
+// most returns the most segments that a text of the shape may take.
 func (s shape) most() int { return cmp.Or(s.segments, 2) }
 
 // set is the texts of one purpose, and the rules that they have in common.
@@ -75,7 +75,7 @@ func onboardingSet() set {
 	}
 }
 
-// problems are what is wrong with an edition.
+// problems returns the faults of an edition.
 func (e edition) problems(s set) []string {
 	var found []string
 	if e[fallback] == nil {
@@ -99,7 +99,7 @@ func (e edition) problems(s set) []string {
 	return found
 }
 
-// textProblems are what is wrong with one text, each as the end of a sentence.
+// textProblems returns the faults of one text, each as the end of a sentence.
 func (s set) textProblems(locale, key, text string) []string {
 	if strings.TrimSpace(text) == "" {
 		return []string{"is missing or empty"}
@@ -128,7 +128,7 @@ func (s set) textProblems(locale, key, text string) []string {
 	return append(found, s.more(locale, s.shapes[key], text)...)
 }
 
-// lengthProblem says when a text takes more segments than it may with the widest name and parameters. fixed is what is written of it.
+// lengthProblem reports a text that takes more segments than it may with the widest name and parameters. fixed is the text without them.
 func lengthProblem(segments int, key, text, fixed string) string {
 	name, params := Widest(key)
 	full := fill(text, name, params)
@@ -196,7 +196,7 @@ func (s set) toneProblems(text string) []string {
 	return found
 }
 
-// units is the length in UTF-16 code units, which is what UCS-2 counts.
+// units returns the length in UTF-16 code units, which UCS-2 counts.
 func units(text string) int {
 	length := 0
 	for _, r := range text {

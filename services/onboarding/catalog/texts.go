@@ -30,7 +30,7 @@ func (e edition) list() (texts []Text) {
 	return texts
 }
 
-// segments is how many segments a text is cut into, by the alphabet that lint holds it to; a test compares it with what messaging counts.
+// segments counts the segments of a text, by the alphabet that lint holds it to; a test compares it with what messaging counts.
 func segments(text string) (count int) {
 	single, multi := 160, 153
 	width := func(rune) int { return 1 }

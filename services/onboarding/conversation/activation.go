@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// SessionParked is a person whose session waits for an operator. Another one would be a second conversation.
+// SessionParked reports that the session of a person waits for an operator. Another one would be a second conversation.
 type SessionParked struct{ Session session.Record }
 
 func (p *SessionParked) Error() string {
@@ -54,7 +54,7 @@ type Activated struct {
 }
 
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
-// returned as it is. The opening goes out even if this process dies right after the session was stored. Consent is how the person agreed,
+// returned as it is. The opening goes out even if this process dies right after the session was stored. Consent says how the person agreed,
 // nil when the caller does not say. Errors: ErrNoProfile, ErrConsent, phone.ErrRefused, ErrNoSender, ErrOptedOut, and those of
 // OpenSession.
 func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (Activated, error) {
@@ -143,7 +143,7 @@ type openingPayload struct {
 	Consent   *ConsentRecord `json:"consent,omitempty"`
 }
 
-// openedBy is the session whose opening a job sends; empty for every other job.
+// openedBy returns the session that a job sends the opening of; empty for every other job.
 func openedBy(j queue.Job) string {
 	var p openingPayload
 	if j.EventType != EventOpening || json.Unmarshal(j.Payload, &p) != nil || uuid.Validate(p.SessionID) != nil {

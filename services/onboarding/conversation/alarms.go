@@ -27,7 +27,7 @@ func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 	}
 }
 
-// scheduled logs that the step before it scheduled a step, with the delay that the flow has between them. A step whose alarm is
+// scheduled logs that the step before it scheduled a step, with the delay that the flow has between them. A step with an alarm that is
 // set again was logged before; the first of a burst follows a reply and not a step.
 func (c *Service) scheduled(ctx context.Context, a session.Alarm) {
 	before, ok := c.Flow.Previous(a.StepID)
@@ -50,7 +50,7 @@ func stepJob(a session.Alarm) (qstash.Job, error) {
 	return qstash.Job{Route: StepRoute, DedupID: id, Body: body, Due: a.DueAt}, err
 }
 
-// Overdue is a session whose due step was not executed although its alarm was published.
+// Overdue is a session with a due step that was not executed although its alarm was published.
 type Overdue struct {
 	Session    session.Record
 	Generation int // of the newest alarm
@@ -61,7 +61,7 @@ type Overdue struct {
 	Unavailable bool
 }
 
-// Sweeper finds the sessions whose step is overdue, and sets its alarm again or parks them.
+// Sweeper finds the sessions with an overdue step, and sets its alarm again or parks them.
 func (c *Service) Sweeper(policy outbox.Policy) *outbox.Sweeper[Overdue] {
 	s := &outbox.Sweeper[Overdue]{Policy: policy, Unpublished: c.Outbox.NotifyUnpublished, Log: c.Log, Now: c.Now}
 	s.Overdue = func(ctx context.Context, limit int) ([]Overdue, error) {

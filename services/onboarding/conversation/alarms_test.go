@@ -297,7 +297,7 @@ func TestSweeperCounts(t *testing.T) {
 
 	onboardingtest.Subtest(t, "OnlyAlarmsThatBroughtNothing", setup, func(t *testing.T, b *bundle) {
 		p, r := b.InBurst(2)
-		for range 2 * onboardingtest.Generations { // each hold is lifted with an alarm of its own
+		for range 2 * onboardingtest.Generations { // each hold is lifted with a new alarm
 			b.Hold(p)
 			b.Clock.Advance(10 * time.Second)
 			b.Release(p)

@@ -18,7 +18,7 @@ var ErrConsent = errors.New("invalid consent record")
 const (
 	maxConsentSource = 100
 	maxWordsShown    = 1000
-	// clockSkew sets how far the clock of the system that collected a consent may be ahead of ours.
+	// clockSkew sets how far the clock of the system that collected a consent may be ahead of our clock.
 	clockSkew = time.Minute
 )
 

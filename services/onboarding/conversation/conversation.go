@@ -1,7 +1,7 @@
 // Package conversation is the one orchestrator of onboarding: who takes part, what a message of a person leads to, which step is sent when,
 // and what an operator does about what stopped. It loads, asks the pure package session for a decision, performs it and records it.
 //
-// Every message of ours goes through deliver, every change of a session through Store.Move, and every alarm through the outbox.
+// Each of our messages goes through deliver, every change of a session through Store.Move, and every alarm through the outbox.
 package conversation
 
 import (
@@ -22,7 +22,7 @@ import (
 
 // Config has what a Service works with.
 type Config struct {
-	OrgID   string // owns the configured sender; its messages are stored under it, and it sees dead letters that name no session of ours
+	OrgID   string // owns the configured sender; its messages are stored under it, and it sees dead letters that name no known session
 	Store   store
 	Carrier carrier
 	// Engagement is asked about every message of a person before the conversation is, and Goals in between.
@@ -34,7 +34,7 @@ type Config struct {
 	Catalog    catalog.Catalog // new sessions pin its current version
 	Metrics    *Metrics        // nil measures nothing
 	Spans      telemetry.Conversations
-	// Erase asks to erase a person, as a webhook of ours asks; ErrUnavailable, or why it may not be done.
+	// Erase asks to erase a person, as one of our webhooks asks; ErrUnavailable, or why it may not be done.
 	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
 	Numbers phone.Policy // whom we text
 	// ActivationsPerDay limits how many sessions of a person may be begun within 24 hours; 0 for any number.
@@ -58,7 +58,7 @@ type Service struct {
 	Jobs *queue.Runner
 }
 
-// New makes a Service, whose Jobs are still to be set.
+// New makes a Service; its Jobs are still to be set.
 func New(cfg Config) *Service {
 	c := &Service{Config: cfg}
 	c.Alarms = c.newOutbox()

@@ -76,7 +76,7 @@ func activated(b *bundle) people.Profile {
 	return p
 }
 
-// doubted is a person whose words may be an opt-out, in answer to the opening.
+// doubted returns a person with words that may be an opt-out, in answer to the opening.
 func doubted(b *bundle) people.Profile {
 	p := activated(b)
 	b.Reply(p, "leave me alone")
@@ -115,7 +115,7 @@ func muteInBurst(b *bundle) people.Profile {
 	return p
 }
 
-// stuckAtLast is a person whose last message was in doubt until an operator resolved it.
+// stuckAtLast returns a person with a last message that was in doubt until an operator resolved it.
 func stuckAtLast(b *bundle) people.Profile {
 	p, r := b.FailedAtLast(messagingtest.ParkTaken)
 	require.True(b.T, b.Messaging.Resolve(onboardingtest.StepKey(r, 4), onboardingtest.WasSent))
@@ -125,7 +125,7 @@ func stuckAtLast(b *bundle) people.Profile {
 	return p
 }
 
-// stuckAndGivenUp is a person whose last message was not sent, and whose alarm QStash gave up.
+// stuckAndGivenUp returns a person with a last message that was not sent, and an alarm that QStash gave up.
 func stuckAndGivenUp(b *bundle) people.Profile {
 	p, r := b.FailedAtLast(messagingtest.ParkMissed)
 	b.GivesUp(r, nil)
@@ -134,7 +134,7 @@ func stuckAndGivenUp(b *bundle) people.Profile {
 	return p
 }
 
-// stuckExplanation is a person whose explanation was sent, which an operator has found out, and who has answered it since.
+// stuckExplanation returns a person with a sent explanation, as an operator has found out, who has answered it since.
 func stuckExplanation(b *bundle) people.Profile {
 	p, r := b.Activated()
 	b.Messaging.Script(messagingtest.First(messagingtest.ParkTaken))
@@ -146,7 +146,7 @@ func stuckExplanation(b *bundle) people.Profile {
 	return p
 }
 
-// stuckOpening is a person whose opening was not sent.
+// stuckOpening returns a person with an opening that was not sent.
 func stuckOpening(b *bundle) people.Profile {
 	p := b.Person()
 	b.Messaging.Script(messagingtest.First(messagingtest.ParkMissed))
@@ -156,7 +156,7 @@ func stuckOpening(b *bundle) people.Profile {
 	return p
 }
 
-// awaitsReceipt is a person whose last message waits for the receipt of the one before, which never comes.
+// awaitsReceipt returns a person with a last message that waits for the receipt of the one before, which never comes.
 func awaitsReceipt(b *bundle) people.Profile {
 	p, r := b.beforeLast()
 	b.Unmute()
@@ -192,8 +192,8 @@ func (ph phase) play(b *bundle, p *onboardingtest.Ports) []session.Kind {
 	return b.effects(person)
 }
 
-// effects is the person's timeline without their own messages, whose entries may stand before or after what happens meanwhile. A replay
-// whose answer was lost has an entry for every request, and a wait that a crash has used up has none.
+// effects returns the person's timeline without their messages: these may stand before or after what happens meanwhile. A replay
+// with a lost answer has an entry for every request, and a wait that a crash has used up has none.
 func (b *bundle) effects(p people.Profile) []session.Kind {
 	b.T.Helper()
 	return slices.DeleteFunc(b.Story(b.Newest(p).ID), func(k session.Kind) bool {

@@ -9,7 +9,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Message is one message of ours to be sent, at most once per key.
+// Message is one of our messages to be sent, at most once per key.
 type Message struct {
 	OrgID         string
 	ProfileID     string
@@ -97,7 +97,7 @@ type order struct {
 	Trigger       session.Trigger
 	Cause         *Cause
 	Consent       ConsentRecord // of an opening
-	// Before are the timeline entries before those of the message, whatever comes of it: the reply that it answers.
+	// Before are the timeline entries before those of the message, whatever its outcome: the reply that it answers.
 	Before []session.Entry
 	// Then is the move after the message was taken, with the entries that follow those of the message.
 	Then func(s Sent) session.Move
@@ -173,7 +173,7 @@ func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
 const unsettledLimit = 30 * time.Minute
 
 // givesUp reports whether a message would be awaited without end. Only a message that answers a job: a step has the sweeper, but a job
-// is snoozed again and again, with all that the person writes waiting behind it. What counts is how long the job has asked, for a
+// is snoozed again and again, with all that the person writes waiting behind it. The limit counts how long the job has asked, for a
 // session that was resumed asks anew, by a new job; but never longer than the message itself is old, for a job may have waited long
 // before it came to ask.
 //

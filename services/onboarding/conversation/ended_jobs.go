@@ -11,9 +11,9 @@ import (
 )
 
 // GiveUp parks the conversation that waits for a job that failed for good, so that an operator finds it, and ends the job as failed in the
-// same transaction: a job whose last attempt took effect after all, and only its answer was lost, parks no session. It is the conversation
+// same transaction: a job parks no session if its last attempt took effect after all and only its answer was lost. It is the conversation
 // that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A message
-// that belongs to no conversation of ours is left to the list of failed jobs, and so is one for engagement, whose person gets an apology.
+// that belongs to no conversation is left to the list of failed jobs, and so is one for engagement, which apologises to its person.
 func (c *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalidMessage) {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// unsent is a person whose opening is a job that waits: for messaging, which is down.
+// unsent returns a person with an opening that is a waiting job: for messaging, which is down.
 func (b *bundle) unsent() (people.Profile, session.Record) {
 	b.T.Helper()
 	b.Messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return messagingtest.Unavailable })
@@ -24,7 +24,7 @@ func (b *bundle) unsent() (people.Profile, session.Record) {
 	return p, r
 }
 
-// asleep is a person whose opening is a job that waits for the end of quiet hours, under a subject of its own.
+// asleep returns a person with an opening that is a job that waits for the end of quiet hours, under its own subject.
 func (b *bundle) asleep() (people.Profile, session.Record) {
 	b.T.Helper()
 	b.SleepsAtNight()
@@ -163,7 +163,7 @@ func TestCancelledJobThatParksNoSession(t *testing.T) {
 	})
 }
 
-// finishedWithAnAnswerHeld is a person whose answer to message 4 was held, and is a job of its own now that no process has begun.
+// finishedWithAnAnswerHeld returns a person with a held answer to message 4, which is a separate job now that no process has begun.
 func (b *bundle) finishedWithAnAnswerHeld() (people.Profile, session.Record) {
 	b.T.Helper()
 	p, r := b.InBurst(4)

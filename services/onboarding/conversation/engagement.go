@@ -11,7 +11,7 @@ import (
 // follower is engagement, which a message may ask for something that then fails.
 type follower interface {
 	taker
-	// Apologise answers a message whose job failed for good, if it asked something of engagement, and reports whether that is done.
+	// Apologise answers a message after its job failed for good, if it asked something of engagement, and reports whether that is done.
 	// *Pending and ErrUnavailable while it is worth asking again.
 	Apologise(ctx context.Context, h Heard) (bool, error)
 }
@@ -45,7 +45,7 @@ type Heard struct {
 	JobSince    time.Time // when its job was stored
 }
 
-// apologised has engagement answer a message whose job failed for good, and reports whether it did: no conversation waits for such a
+// apologised has engagement answer a message after its job failed for good, and reports whether it did: no conversation waits for such a
 // message. Only what passes by itself is an error, for which the job is kept. Any other failure leaves the message to the list of
 // failed jobs, as if engagement had not been asked.
 func (c *Service) apologised(ctx context.Context, j queue.Job) (bool, error) {

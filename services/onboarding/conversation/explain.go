@@ -13,7 +13,7 @@ import (
 // Gate is one question that decides what happens, and its answer.
 type Gate struct {
 	Name    string
-	Outcome string // what comes of it, if it does not pass
+	Outcome string // what follows if it does not pass
 	Passed  bool
 	Fact    string // never a text or a phone number
 	Since   time.Time
@@ -28,7 +28,7 @@ type Explanation struct {
 	Advice      string // what may be done about it
 	NeedsPerson bool   // Twilio refuses our text until somebody has done what Advice says
 
-	ProfileID string // of a session: whose it is
+	ProfileID string // of the session's person
 }
 
 // Circumstances has what decides about a person apart from their newest session.
@@ -297,7 +297,7 @@ func nextOf(r session.Record, outcome string) string {
 	return ""
 }
 
-// ExplainPerson says what would happen to a person now: to the step of the session that is open, whose id it returns, or else to an
+// ExplainPerson says what would happen to a person now: to the step of the open session, by sessionID, or else to an
 // activation without a consent record, by the gates that Activate asks in its order. ErrNoProfile, ErrUnavailable.
 func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e Explanation, sessionID string, err error) {
 	p, err := c.Store.Profile(ctx, orgID, profileID)

@@ -101,7 +101,7 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	return "the opening", e, nil
 }
 
-// lostText is the text whose reply the session waits for, if Twilio took it and it did not reach the person; empty otherwise. The last of
+// lostText returns the text that the session awaits a reply to, if Twilio took it and it did not reach the person; else empty. The last of
 // the burst is not asked for.
 func (c *Service) lostText(ctx context.Context, v View) (name string, e Explanation, err error) {
 	r, text, key := v.Session, session.TextOpening, session.OpeningKey(v.Session.ProfileID, v.Session.ID)

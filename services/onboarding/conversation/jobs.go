@@ -36,7 +36,7 @@ const (
 	// EventMessage carries a message of a person as Twilio posted it, EventWhatsApp one as Kapso did.
 	EventMessage  = "twilio.message.received"
 	EventWhatsApp = "kapso.message.received"
-	// EventResumedReply takes up a reply which had been held, or whose answer was under way when its session was parked, in
+	// EventResumedReply takes up a reply which had been held, or was being answered when its session was parked, in
 	// the place that it is for.
 	EventResumedReply = "session.resumed_reply"
 	// EventOpening sends a session's opening.

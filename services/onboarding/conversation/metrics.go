@@ -110,7 +110,7 @@ type Gauges struct {
 const observeTimeout = 2 * time.Second
 
 // Observe registers gauges of how all conversations stand, which are asked for at every collection under the values of ctx, such
-// as whose rows it may see.
+// as the limit on the rows that it may see.
 func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
 	inBurst, inBurstErr := meter.Int64ObservableGauge("sessions_in_burst", metric.WithDescription("Active sessions that wait for a step."))
 	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),

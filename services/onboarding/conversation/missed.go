@@ -12,7 +12,7 @@ import (
 	"paceline.internal/platform/queue"
 )
 
-// Messages of people whose webhooks never reached us are found in Twilio's own record of them, and take the way of every other message,
+// Messages with webhooks that never reached us are found in Twilio's own record of them, and take the way of every other message,
 // marked late: Twilio tries a webhook for a quarter of a minute, and an outage is longer.
 const (
 	// auditSettled sets how old a message must be at Twilio: by then its webhook, which knows more of it, is not tried any more
@@ -37,7 +37,7 @@ const (
 // ErrAuditLost is a sweep that another process has taken over.
 var ErrAuditLost = errors.New("conversation: the lease of the audit was lost")
 
-// Sender is one of ours, by the name that messaging has for it: a number or a messaging service.
+// Sender is one of our senders, by the name that messaging has for it: a number or a messaging service.
 type Sender struct {
 	OrgID string
 	Name  string

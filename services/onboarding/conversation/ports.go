@@ -9,7 +9,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// store keeps conversations. Each method is one intention: a statement, or a transaction of its own. Store implements
+// store keeps conversations. Each method is one intention: a statement, or a separate transaction. Store implements
 // it, and the crash matrix puts one in its place that fails at the k-th call.
 type store interface {
 	Profile(ctx context.Context, orgID, profileID string) (people.Profile, error)
@@ -31,7 +31,7 @@ type store interface {
 	NumberOfUser(ctx context.Context, orgID, userID string) (phone string, err error)
 	// FailedOf are the jobs of a subject that have failed, oldest first, at most a hundred.
 	FailedOf(ctx context.Context, orgID, subject, eventType string) ([]queue.Job, error)
-	// LearnUser notes whose id it is, if there is such a person, and makes the jobs due again.
+	// LearnUser stores the owner of the id, if there is such a person, and makes the jobs due again.
 	LearnUser(ctx context.Context, l Learned) error
 	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
@@ -99,7 +99,7 @@ type carrier interface {
 	// Record stores a message of a person that reached us at the given time, and applies its words about consent.
 	// From is the person as far as they are known: their profile and its language.
 	Record(ctx context.Context, m Inbound, from View, received time.Time) (Recorded, error)
-	// RecordStatus merges what a provider says of a message of ours, and reports whether there is such a message.
+	// RecordStatus merges what a provider says of one of our messages, and reports whether there is such a message.
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
 	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; ErrNoSender,
 	// ErrOptedOut, ErrAwaitsOperator.

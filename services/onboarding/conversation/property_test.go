@@ -22,7 +22,7 @@ type history struct {
 	deadLetter *onboardingv1.DeadLetter
 }
 
-// step lets one thing happen. Errors are what callers see; they change nothing about the promise.
+// step lets one thing happen. Callers see errors; these change nothing about the promise.
 func (o *history) step(t *rapid.T) {
 	b, r := o.b, o.b.Newest(o.p)
 	switch rapid.SampledFrom([]string{"reply", "reply", "reply", "no", "trouble", "trouble", "resume", "resume", "hold", "release", "dead deadLetter", "replay", "by hand", "lose", "time", "long time"}).Draw(t, "what") {

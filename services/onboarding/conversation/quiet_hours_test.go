@@ -18,7 +18,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// night is a person whose burst is due and who sleeps: their yes came at 22:30.
+// night returns a person who sleeps while their burst is due: their yes came at 22:30.
 func (b *bundle) night() (people.Profile, session.Record) {
 	b.T.Helper()
 	b.SleepsAtNight()

@@ -21,7 +21,7 @@ type Inbound struct {
 	Segments            int    `json:"segments"`
 	Media               int    `json:"media"`
 	OptOutType          string `json:"opt_out_type"`
-	// ReceivedAt tells when Twilio got a message whose webhook never came; zero for one that its webhook brought.
+	// ReceivedAt tells when Twilio got a message that no webhook brought; zero for one that its webhook brought.
 	ReceivedAt time.Time `json:"received_at,omitzero"`
 	// Channel says how it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the organisation
 	// that its job is of can own. It is answered by SMS.
@@ -29,7 +29,7 @@ type Inbound struct {
 	Type    string `json:"type,omitempty"` // of that channel, such as button
 	// SentAt is WhatsApp's Unix time of it. A delivery that failed is repeated for minutes, and later words may have come before it.
 	SentAt string `json:"sent_at,omitempty"`
-	// UserID is WhatsApp's id of a person whose number came with it; see whatsapp.go.
+	// UserID is WhatsApp's id of a person, if their number came with it; see whatsapp.go.
 	UserID string `json:"-"`
 	OrgID  string `json:"-"` // of its job
 	Queued bool   `json:"-"` // whether its answer is left to the queue, for others of the same delivery wait behind it
@@ -76,7 +76,7 @@ type Recorded struct {
 	LiftsHold   bool // they were held by their own words, were asked, and want the texts to go on
 }
 
-// reply is a message of a person at work, and the payload of a job that takes up one which was held, or whose answer was under way when
+// reply is a message of a person at work, and the payload of a job that takes up one which was held, or was being answered when
 // its session was parked. Such a one answers only what it was meant for.
 type reply struct {
 	Place      int       `json:"place"` // session.Record.Place; anyPlace for one as it came
@@ -108,7 +108,7 @@ func replyIn(j queue.Job) (reply, error) {
 // slack is by how much a carrier's clock, which has whole seconds, may differ from ours without meaning anything.
 const slack = 2 * time.Second
 
-// said returns when the person wrote, and whether the carrier says so, whose times are in whole seconds.
+// said returns when the person wrote, and whether that is the carrier's time, which is in whole seconds.
 func (m reply) said() (at time.Time, byCarrier bool) {
 	if m.Message.Late() {
 		return m.Message.ReceivedAt, true
@@ -119,7 +119,7 @@ func (m reply) said() (at time.Time, byCarrier bool) {
 	return m.ReceivedAt, false
 }
 
-// before reports whether a message came before something of ours. A carrier's time may be that of anything within its second.
+// before reports whether a message came before the time ours. A carrier's time may be that of anything within its second.
 func (m reply) before(ours time.Time) bool {
 	at, byCarrier := m.said()
 	if byCarrier {

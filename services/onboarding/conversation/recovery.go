@@ -13,7 +13,7 @@ import (
 // Scope has what a caller may see of the dead letters.
 type Scope struct {
 	OrgID string
-	// Unowned adds those that name no session of ours, and so no organisation.
+	// Unowned adds those that name no known session, and so no organisation.
 	Unowned bool
 }
 
@@ -22,7 +22,7 @@ func (c *Service) DeadLetters(orgID string) Scope {
 	return Scope{OrgID: orgID, Unowned: orgID == c.OrgID}
 }
 
-// Replayed says what became of a replay.
+// Replayed is the result of a replay.
 type Replayed struct {
 	AlarmSet bool
 	Skip     session.SkipReason // why no alarm was set

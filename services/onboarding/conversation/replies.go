@@ -114,7 +114,7 @@ func (c *Service) consent(ctx context.Context, view View, cause Cause, m reply, 
 	return c.Store.Note(ctx, s, []session.Entry{c.replied(m, recorded, detail)}, &cause, now)
 }
 
-// errNothingToDo is a job whose work is done although nothing was changed, so that the runner has to end it.
+// errNothingToDo reports that a job's work is done although nothing was changed, so that the runner has to end it.
 var errNothingToDo = errors.New("nothing to do")
 
 // unattended fails the job of words that may be an opt-out where no session can wait for an operator, so that they are found among

@@ -30,7 +30,7 @@ type text struct {
 	job      queue.Job
 	recorded Recorded
 	view     View // what was read since the job was claimed; empty when nothing was
-	own      bool // whether it has words of the person, and is no reaction that repeats words of ours
+	own      bool // whether it has words of the person, and is no reaction that repeats our words
 }
 
 // taker takes the texts that speak to it and not to the conversation: engagement, and goals.

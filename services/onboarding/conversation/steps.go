@@ -192,7 +192,7 @@ func (c *Service) skip(ctx context.Context, p session.StepPayload, reason sessio
 	return StepResult{Skip: reason, MessageID: messageID}
 }
 
-// skipUnless is skip for a step whose alarm was set again, unless that failed.
+// skipUnless skips a step after its alarm was set again, unless that failed.
 func (c *Service) skipUnless(ctx context.Context, p session.StepPayload, reason session.SkipReason, err error) (StepResult, error) {
 	if err != nil {
 		return StepResult{}, err

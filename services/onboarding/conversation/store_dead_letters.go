@@ -19,7 +19,7 @@ type DeadLetter struct {
 	ID              string // UUIDv7; set when it is kept
 	SourceMessageID string
 	DLQID           string
-	SessionID       string // empty when the payload cannot be read, or names none of ours
+	SessionID       string // empty when the payload cannot be read, or names no known session
 	StepID          string
 	Payload         []byte
 	Status          int
@@ -143,7 +143,7 @@ const (
 	sqlDeadLetterReplayed = `update dead_letters set replayed_at = @at, replays = replays + 1 where id = @id`
 )
 
-// sqlDeadLetterHandled marks a dead letter that no replay can do anything for: it names no session of ours, or its step is over.
+// sqlDeadLetterHandled marks a dead letter that no replay can do anything for: it names no known session, or its step is over.
 const sqlDeadLetterHandled = `
 update dead_letters d set handled_at = @at
 where d.id = @id and ` + letterOpen + ` and not exists (
@@ -151,7 +151,7 @@ where d.id = @id and ` + letterOpen + ` and not exists (
     where s.id = d.session_id and s.next_step_id = d.step_id and s.status not in ('stopped', 'closed'))`
 
 // ReplayDeadLetter sets the alarm of a step again that QStash gave up, if its session still waits for that step, and makes
-// the session active again if it is stuck there; in one transaction. One whose step is over is handled. Errors:
+// the session active again if it is stuck there; in one transaction. A letter of a step that is over is handled. Errors:
 // ErrNoDeadLetter, ErrOtherOpen.
 func (s *Store) ReplayDeadLetter(
 	ctx context.Context, within Scope, id string, at time.Time,
@@ -169,7 +169,7 @@ func (s *Store) ReplayDeadLetter(
 		if err != nil {
 			return fmt.Errorf("read dead letter: %w", err)
 		}
-		if d.SessionID == "" { // its payload could not be read, or names none of ours
+		if d.SessionID == "" { // its payload could not be read, or names no known session
 			out = Replayed{Skip: session.SkipSessionNotFound}
 			_, err = tx.Exec(ctx, sqlDeadLetterHandled, postgres.Args{"id": id, "at": at})
 			return err

@@ -14,11 +14,11 @@ import (
 // mostInBurst limits how many sessions a scrape looks at, and up to how much it counts.
 const mostInBurst = 100_000
 
-// overdueAfter is after how long a step that was not sent is overdue: a minute is what the sweeper leaves to QStash.
+// overdueAfter is after how long a step that was not sent is overdue: the sweeper leaves a minute to QStash.
 const overdueAfter = time.Minute
 
 // sqlGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
-// and would hide how long a sequence has stood still. Of the sessions in their burst it looks at the alarms of those whose step is due by
+// and would hide how long a sequence has stood still. Of the sessions in their burst it looks at the alarms of those with a step due by
 // now, the thousand that are due for longest, so that a crowd that waits for its steps costs a scrape no more than that. What a pause keeps
 // counts only if it is asked for: it is late on purpose.
 const sqlGauges = `

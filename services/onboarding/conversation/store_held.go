@@ -71,7 +71,7 @@ func (s *Store) HoldReply(ctx context.Context, at session.Record, cause Cause, e
 // ones stay in the timeline and answer nothing. Its key makes it one job for that place however often this runs, and it is
 // wrapped with that place: if another reply is answered there first, it is overtaken. A reply can count in two places: one that
 // was held while the message before it was in doubt first brings that message to its end, and then answers it. The payload of a message
-// that came late has a received_at of its own, which is the carrier's, in whole seconds: it counts from the second of that instant.
+// that came late has its own received_at, which is the carrier's, in whole seconds: it counts from the second of that instant.
 const sqlAnswerHeld = sqlAnswers + sqlAnswerLast
 
 const sqlAnswers = `
@@ -101,14 +101,14 @@ from last
 on conflict (org_id, idempotency_key) do nothing
 returning pg_notify('` + ChannelJobs + `', '')`
 
-// sqlAnswerMoved is sqlAnswerHeld of sessions whose burst this very transaction has ended: it stands behind sqlMove in one round trip, and
+// sqlAnswerMoved is sqlAnswerHeld of sessions after this very transaction has ended their burst: it follows sqlMove in one round trip, and
 // one that was overtaken answers nothing. That the transaction has moved the session is not enough: it may have parked it, for another
 // execution of the same step.
 const sqlAnswerMoved = sqlAnswers + `
     join conversation_sessions s on s.id = u.session and s.id = any(@session::uuid[]) and s.xmin = pg_current_xact_id_if_assigned()::xid
         and s.status = 'active' and s.next_step_id is null` + sqlAnswerLast
 
-// sqlAnswerMovedByJob is the same behind sqlMoveByJob, of sessions whose jobs this very transaction has completed.
+// sqlAnswerMovedByJob is the same behind sqlMoveByJob, of sessions with jobs that this very transaction has completed.
 const sqlAnswerMovedByJob = sqlAnswers + `
     join webhook_jobs c on c.id = u.cause and c.id = any(@cause::uuid[]) and c.xmin = pg_current_xact_id_if_assigned()::xid
         and c.status || '' = 'completed'` + sqlAnswerLast

@@ -113,7 +113,7 @@ func TestListsOfManyPeople(t *testing.T) {
 		}
 	}
 
-	// Of two filters that many pass, and few pass both, a page is what is found among so many people.
+	// With two filters that many pass, and few pass both, a page has those found among a limited number of people.
 	l.heard = nil
 	found, next, err := store.ListProfiles(t.Context(), room.ProfileFilter{
 		OrgID: org, Locale: "pt-BR", Newest: []session.Status{session.Active}, Limit: 50,
@@ -226,7 +226,7 @@ from generate_series(1, 2150) n`, org, time.Date(2026, 11, 24, 12, 0, 0, 0, time
 	}
 }
 
-// TestNamesAreFoundWithoutAccents also says what becomes of the names of the release before: the one with its accent apart is composed.
+// TestNamesAreFoundWithoutAccents also checks the names of the release before: the one with its accent apart is composed.
 func TestNamesAreFoundWithoutAccents(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t, platform.Migrations{})

@@ -19,7 +19,7 @@ with moved as (` + sqlMoved + `
 ), ` + sqlFollows + `
 select n from moved`
 
-// sqlMoveByJob is sqlMove for jobs whose leases are held, and completes them with it. It tells of each job that is, whether it moved.
+// sqlMoveByJob is sqlMove for jobs with held leases, and completes them with it. It tells for each such job whether its session moved.
 const sqlMoveByJob = `
 with owned as materialized (
     select c.n, j.id from unnest(@cause::uuid[], @cause_lease::uuid[]) with ordinality c (job, lease, n)

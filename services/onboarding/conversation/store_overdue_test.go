@@ -16,7 +16,7 @@ import (
 	"paceline.internal/services/onboarding/schema"
 )
 
-// waitingPeople are @people in their bursts, whose alarms are due at @due and as this release, or the one before, writes them.
+// waitingPeople stores @people in their bursts, with alarms due at @due, as this release, or the one before, writes them.
 const waitingPeople = `
 with p as (
     insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)

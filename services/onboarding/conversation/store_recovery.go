@@ -107,8 +107,8 @@ func resume(
 	return r, nil
 }
 
-// sqlOpenAgain enqueues the opening of a session that stands where it was opened and whose own job for it has come to an end while the
-// session was parked; unless that is the work that is taken up. It carries what the first one did, which may be how the person agreed.
+// sqlOpenAgain enqueues the opening of a session that stands where it was opened, after its own job for it came to an end while the
+// session was parked; unless that is the work that is taken up. It carries what the first one did, which may tell how the person agreed.
 // If the message was taken after all, its key keeps it single.
 const sqlOpenAgain = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
@@ -145,7 +145,7 @@ func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) e
 	return postgres.Notify(ctx, tx, ChannelJobs)
 }
 
-// sqlTakeUp enqueues the work of the job that was under way when the session was parked, once more and as a new job, whose
+// sqlTakeUp enqueues the work of the job that was under way when the session was parked, once more and as a new job; its
 // limit begins anew. A reply is wrapped with the place that it was for, and when it reached us; only the opening needs
 // neither, for a session has one.
 const sqlTakeUp = `

@@ -323,7 +323,7 @@ func TestMove(t *testing.T) {
 			case err == nil:
 				moved++
 			case errors.Is(err, queue.ErrFenced):
-				fenced++ // also those whose job the one has ended
+				fenced++ // also those of a job that the one has ended
 			default:
 				require.ErrorIs(t, err, conversation.ErrConflict)
 			}

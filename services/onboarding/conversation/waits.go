@@ -47,7 +47,7 @@ func (c *Service) begun(ctx context.Context, r session.Record, step session.Step
 }
 
 // awaitDelivery reports whether a step has to wait until the message before it was delivered, and if so has set its alarm
-// again: nothing here sleeps. After its limit it goes on, whatever became of that message.
+// again: nothing here sleeps. After its limit it goes on, whether that message arrived or not.
 func (c *Service) awaitDelivery(ctx context.Context, r session.Record, step, before session.Step) (bool, error) {
 	now := c.Now()
 	end, waits, err := c.deliveryOf(ctx, r, step, before)

@@ -119,7 +119,7 @@ const (
 	redactShopHand = "erase what is kept for the shop in the payload; here that is the jobs of its webhooks"
 )
 
-// redact erases the customer whose phone a person of ours has. Once that is kept the payload of the job is empty, and a repeat does
+// redact erases the customer if a profile has their phone. Once that is kept the payload of the job is empty, and a repeat does
 // nothing. Without a phone, or a profile that has it, it is an operator's to find them: texts can be here without a profile.
 func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	if string(j.Payload) == "{}" {
@@ -144,7 +144,7 @@ func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	return forOperator("%w; %s", err, redactByHand)
 }
 
-// dataRequested asks an operator to hand out the export of the customer whose phone a person of ours has.
+// dataRequested asks an operator to hand out the export of the customer if a profile has their phone.
 func (c *Service) dataRequested(ctx context.Context, j queue.Job, r customer) error {
 	profileID, err := c.customerOf(ctx, j, r)
 	switch {

@@ -15,8 +15,8 @@ import (
 // the message's job.
 const numberless = "whatsapp:"
 
-// ErrNumberless is a message of a person whose number is not known: nothing can be sent to them, and whose consent it speaks of cannot be
-// told. It is taken up again when their number comes with a message of theirs.
+// ErrNumberless reports a message of a person without a known number: nothing can be sent to them, and the owner of its consent cannot be
+// told. It is taken up again when their number comes with one of their messages.
 var ErrNumberless = errors.New("WhatsApp gave no phone number of the sender, and no message before has told whose id it is; " +
 	"read the words: if they are a STOP, record it for the person's number")
 
@@ -48,7 +48,7 @@ func (c *Service) nameSender(ctx context.Context, m *Inbound, orgID string) erro
 	return nil
 }
 
-// learnUser notes whose WhatsApp id came with a number, when that is new. What this id wrote before is recorded first, so that a STOP among
+// learnUser stores the number of a WhatsApp id, when that is new. What this id wrote before is recorded first, so that a STOP among
 // it counts before anything else is sent; then its jobs are done again, in their order. What fails is repeated with the message.
 func (c *Service) learnUser(ctx context.Context, m Inbound) error {
 	if m.UserID == "" || strings.HasPrefix(m.From, numberless) {

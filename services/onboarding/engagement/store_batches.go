@@ -143,7 +143,8 @@ func writeChanges(ctx context.Context, tx pgx.Tx, b Batch) (changed int, err err
 		was := c.View.Person
 		moves.add("profiles", c.View.ProfileID, "ids", id, "was", string(was.State), "newest", orNoID(c.View.TransitionID),
 			"was_activity", was.LastActivityAt, "was_expires", postgres.NullIfZero(was.GoodbyeExpiresAt), "to", string(m.Person.State),
-			"sent", postgres.NullIfZero(m.Person.GoodbyeSentAt), "triggers", string(m.Audit.Trigger), "metadata", string(metadata), "happened", m.Audit.At)
+			"sent", postgres.NullIfZero(m.Person.GoodbyeSentAt), "triggers", string(m.Audit.Trigger),
+			"metadata", string(metadata), "happened", m.Audit.At)
 	}
 	moved := map[string]bool{}
 	if len(transitions) > 0 {

@@ -91,9 +91,11 @@ func (s *Store) Apply(ctx context.Context, c Change) error {
 	args := postgres.Args{
 		"org": c.View.OrgID, "profile": c.View.ProfileID, "newest": c.View.TransitionID, "was": string(c.View.Person.State),
 		"was_activity": postgres.NullIfZero(c.View.Person.LastActivityAt), "was_sent": postgres.NullIfZero(c.View.Person.GoodbyeSentAt),
-		"was_expires": postgres.NullIfZero(c.View.Person.GoodbyeExpiresAt), "was_remind": postgres.NullIfZero(c.View.Person.RemindAt), "to": string(last.Person.State),
-		"activity": last.Person.LastActivityAt, "sent": postgres.NullIfZero(last.Person.GoodbyeSentAt), "expires": postgres.NullIfZero(last.Person.GoodbyeExpiresAt),
-		"remind": postgres.NullIfZero(last.Person.RemindAt), "at": c.At, "withdraw": withdrawn(c.Moves), "cause": c.Cause,
+		"was_expires": postgres.NullIfZero(c.View.Person.GoodbyeExpiresAt),
+		"was_remind":  postgres.NullIfZero(c.View.Person.RemindAt), "to": string(last.Person.State),
+		"activity": last.Person.LastActivityAt, "sent": postgres.NullIfZero(last.Person.GoodbyeSentAt),
+		"expires": postgres.NullIfZero(last.Person.GoodbyeExpiresAt),
+		"remind":  postgres.NullIfZero(last.Person.RemindAt), "at": c.At, "withdraw": withdrawn(c.Moves), "cause": c.Cause,
 	}
 	switch {
 	case last.Audit == nil && c.Act == nil:

@@ -199,7 +199,8 @@ func (s *Store) End(ctx context.Context, e End) error {
 		finish.Attempts++
 	}
 	args := postgres.Args{
-		"org": d.Job.OrgID, "id": d.Job.ID, "outcome": e.Outcome, "message": e.MessageID, "accepted": postgres.NullIfZero(e.AcceptedAt), "at": e.At,
+		"org": d.Job.OrgID, "id": d.Job.ID, "outcome": e.Outcome, "message": e.MessageID,
+		"accepted": postgres.NullIfZero(e.AcceptedAt), "at": e.At,
 		"profile": d.ProfileID, "decided": d.CreatedAt, "until": e.OpenUntil,
 	}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

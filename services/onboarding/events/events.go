@@ -78,7 +78,7 @@ func (e Event) JSON() (json.RawMessage, error) {
 	})
 }
 
-// Incoming is an event of messaging's outbox. Whose it is, onboarding knows by the phone where messaging does not know the profile.
+// Incoming is an event of messaging's outbox. Onboarding knows its person by the phone where messaging does not know the profile.
 type Incoming struct {
 	Event
 

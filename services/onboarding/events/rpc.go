@@ -353,7 +353,10 @@ func (s *RPC) ListEventDeliveries(
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.Deliveries().List(ctx, queue.Filter{OrgID: request.Org(ctx), Status: in.GetStatus(), Before: before, Limit: wanted + 1})
+	found, err := s.Store.Deliveries().List(ctx, queue.Filter{
+		OrgID:  request.Org(ctx),
+		Status: in.GetStatus(), Before: before, Limit: wanted + 1,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -392,6 +395,7 @@ func delivery(r queue.Row) *onboardingv1.EventDelivery {
 	return &onboardingv1.EventDelivery{
 		DeliveryId: r.ID, SubscriptionId: r.Extra[0], EventId: eventID, Type: r.Extra[2], Seq: seq, Status: r.Status,
 		Attempts: int32(r.Attempts), MaxAttempts: int32(r.MaxAttempts), //nolint:gosec // both are integers of Postgres
-		NextAttemptAt: request.StampOf(r.DueAt), ErrorMessage: r.ErrorMessage, CreatedAt: timestamppb.New(r.CreatedAt), ProcessedAt: request.StampOf(r.ProcessedAt),
+		NextAttemptAt: request.StampOf(r.DueAt), ErrorMessage: r.ErrorMessage, CreatedAt: timestamppb.New(r.CreatedAt),
+		ProcessedAt: request.StampOf(r.ProcessedAt),
 	}
 }

@@ -48,7 +48,7 @@ with wanted as (
 )
 select type from wanted order by type`
 
-	// sqlFeed is the row of the sequencer, locked by the process that has its lease. A process whose clock is behind records no event earlier
+	// sqlFeed is the row of the sequencer, locked by the process that has its lease. A process with a late clock records no event earlier
 	// than the event before it.
 	sqlFeed = `
 with feed as materialized (

@@ -81,7 +81,8 @@ func (s *Store) Subscribe(ctx context.Context, n Subscription) (made Subscriptio
 			return err
 		}
 		made, err = oneSubscription(ctx, tx, sqlSubscribe, postgres.Args{
-			"id": uuid.Must(uuid.NewV7()), "org": n.OrgID, "url": n.URL, "types": n.Types, "include": included(n.Body), "secret": n.Secret, "at": n.CreatedAt,
+			"id": uuid.Must(uuid.NewV7()), "org": n.OrgID, "url": n.URL, "types": n.Types,
+			"include": included(n.Body), "secret": n.Secret, "at": n.CreatedAt,
 			"most": MaxSubscriptions,
 		})
 		if errors.Is(err, ErrNoSubscription) {

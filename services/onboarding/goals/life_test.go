@@ -152,7 +152,7 @@ func TestGoal(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, goals.OutcomeEarly, outcome)
 		}
-		b.clock.Advance(time.Second) // QStash's clock is a little ahead of ours
+		b.clock.Advance(time.Second) // QStash's clock is a little ahead of our clock
 		_, err := b.alarmed(g)
 		require.NoError(t, err)
 		b.is(g, goals.Completed)

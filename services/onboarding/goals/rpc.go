@@ -296,8 +296,9 @@ func (s *RPC) goal(g Goal) *onboardingv1.Goal {
 		ScheduledDelay: int64(g.Delay.Seconds()), Understood: g.Understood, Note: g.Note,
 		SchedulingPaused: (s.Goals.Disabled || g.SchedulingPaused) && g.Status == Scheduled, WaitingSince: request.Stamp(g.WaitingSince),
 		OfflineTries: int32(min(g.OfflineTries, maxTries)), //nolint:gosec // bounded
-		StartedAt:    request.Stamp(g.StartedAt), EndedAt: request.Stamp(g.EndedAt), Progress: g.Progress, StopRequestedAt: request.Stamp(g.StopAskedAt),
-		UndoOf: g.UndoOf, CreatedAt: timestamppb.New(g.CreatedAt),
+		StartedAt:    request.Stamp(g.StartedAt), EndedAt: request.Stamp(g.EndedAt), Progress: g.Progress,
+		StopRequestedAt: request.Stamp(g.StopAskedAt),
+		UndoOf:          g.UndoOf, CreatedAt: timestamppb.New(g.CreatedAt),
 	}
 }
 

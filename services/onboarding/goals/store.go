@@ -84,10 +84,13 @@ func (r goalRow) goal() Goal {
 	return Goal{
 		ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, DeviceID: r.DeviceID, Kind: Kind(r.Kind), Source: Source(r.Source),
 		Key: r.Key, Said: r.Said, Goal: r.Goal, Locale: r.Locale, Understood: r.Understood, Note: r.Note, Status: Status(r.Status),
-		Reason: r.Reason, ScheduledFor: r.ScheduledFor, Delay: time.Duration(r.ScheduledDelay) * time.Second, CalledAt: postgres.TimeOf(r.CalledAt),
+		Reason: r.Reason, ScheduledFor: r.ScheduledFor, Delay: time.Duration(r.ScheduledDelay) * time.Second,
+		CalledAt:     postgres.TimeOf(r.CalledAt),
 		WaitingSince: postgres.TimeOf(r.WaitingSince), OfflineTries: r.OfflineTries, RunID: r.RunID, OfferedAt: postgres.TimeOf(r.OfferedAt),
-		AcknowledgedAt: postgres.TimeOf(r.AcknowledgedAt), HeardAt: postgres.TimeOf(r.HeardAt), Progress: r.Progress, StopAskedAt: postgres.TimeOf(r.StopRequestedAt),
-		StartedAt: postgres.TimeOf(r.StartedAt), EndedAt: postgres.TimeOf(r.EndedAt), UndoOf: r.UndoOf, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
+		AcknowledgedAt: postgres.TimeOf(r.AcknowledgedAt), HeardAt: postgres.TimeOf(r.HeardAt),
+		Progress: r.Progress, StopAskedAt: postgres.TimeOf(r.StopRequestedAt),
+		StartedAt: postgres.TimeOf(r.StartedAt), EndedAt: postgres.TimeOf(r.EndedAt),
+		UndoOf: r.UndoOf, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
 		SchedulingPaused: r.SchedulingPaused,
 	}
 }

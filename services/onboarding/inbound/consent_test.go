@@ -192,7 +192,7 @@ func (b *bundle) leave(p people.Profile, body string) string {
 func TestConsentThatIsWorkedLate(t *testing.T) {
 	t.Parallel()
 
-	// again closes a session and opens the next one, whose opening waits its turn behind what the person wrote.
+	// again closes a session and opens the next one; its opening waits its turn behind what the person wrote.
 	again := func(b *bundle, p people.Profile, r session.Record) session.Record {
 		b.T.Helper()
 		b.Resets(r)

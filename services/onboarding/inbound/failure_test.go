@@ -18,6 +18,7 @@ import (
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -110,7 +111,7 @@ func TestRecordStepFailure(t *testing.T) {
 				for delivery, wait := range map[string]time.Duration{"msg_9": 180 * time.Second, "msg_10": 240 * time.Second} {
 					_, err := d.records(failureOf("msg_1", delivery))
 					onboardingtest.Refused(t, err, codes.Aborted, onboardingv1.Reason_REASON_DELIVERY_IN_PROGRESS)
-					require.Equal(t, wait, rpc.RetryAfter(err))
+					require.Equal(t, wait, rpc.RetryAfter(onboarding.Answer(err)))
 				}
 				require.Zero(t, d.stored())
 				return nil
@@ -132,7 +133,7 @@ func TestRecordStepFailure(t *testing.T) {
 			d.breaks()
 			_, err := d.records(failureOf("msg_1", "msg_9"))
 			onboardingtest.Refused(t, err, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE)
-			require.Positive(t, rpc.RetryAfter(err))
+			require.Positive(t, rpc.RetryAfter(onboarding.Answer(err)))
 			require.Zero(t, d.stored())
 			d.mends()
 			_, err = d.records(failureOf("msg_1", "msg_9"))

@@ -308,7 +308,7 @@ func TestAuditSurvivesAnyMishap(t *testing.T) {
 		b.Unheard(bea, "yes")
 		b.Unheard(bea, "a second message")
 		b.Clock.Advance(onboardingtest.AuditEvery)
-		b.Measured(b.Current()) // whose loop may come to report it
+		b.Measured(b.Current()) // its loop may come to report it
 		_, err := b.Start(struck).Service.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 		require.True(t, struck.Happened() || err == nil, "%v", err)
 		b.Clock.Advance(onboardingtest.AuditEvery) // leases end

@@ -1,3 +1,4 @@
+// Package inbound takes what vendors send: it stores each callback as a webhook job, once, and shows the jobs to operators.
 package inbound
 
 import (

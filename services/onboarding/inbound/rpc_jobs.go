@@ -22,11 +22,11 @@ import (
 	"paceline.internal/services/onboarding/request"
 )
 
-// WebhookJobs serves WebhookJobService.
+// JobsRPC serves WebhookJobService.
 type JobsRPC struct {
 	onboardingv1.UnimplementedWebhookJobServiceServer
 
-	OrgID         string // of events that a service brings without saying whose they are
+	OrgID         string // of events that a service brings without their organisation
 	Store         *conversation.Store
 	Conversations *conversation.Service
 	Notify        func() // notifies the loops of a job that was stored or is due again

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-// Sender is what an organisation sends from; conversation.ErrNoSender when it cannot.
+// Sender returns the number or service that an organisation sends from; conversation.ErrNoSender when it cannot.
 func (c *Client) Sender(ctx context.Context, orgID string) (string, error) {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-// Audit is what messaging has kept of calls to it; conversation.ErrUnavailable. Of a messaging of the release before, too: a list that
+// Audit returns the calls that messaging has kept; conversation.ErrUnavailable. Of a messaging of the release before, too: a list that
 // leaves out a part of what was done would be believed.
 func (c *Client) Audit(ctx context.Context, f audit.Filter) ([]*auditv1.AuditEntry, error) {
 	answer, err := c.rpc.ListMessagingAudit(ctx, &messagingv1.ListMessagingAuditRequest{

@@ -20,7 +20,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Services are what the client calls.
+// Services lists the services that the client calls.
 var Services = []string{messagingv1.MessagingService_ServiceDesc.ServiceName}
 
 // Client speaks to messaging over one connection, which sets a deadline on every call.
@@ -130,7 +130,7 @@ func consentRecord(c conversation.ConsentRecord) *messagingv1.ConsentRecord {
 	return &messagingv1.ConsentRecord{Source: c.Source, WordsShown: c.WordsShown, CollectedAt: timestamppb.New(c.CollectedAt)}
 }
 
-// onOurClock is when Twilio took a message and since when a reply may answer it, by the clock of the call, which began and ended then.
+// onOurClock returns when Twilio took a message and since when a reply may answer it, by the clock of the call, which began and ended then.
 // Messaging says how long ago both were, when it answered, which was at some time of the call: so the acceptance counts from the
 // call's end and the question from its beginning. A release of messaging that does not say it is believed its own clock.
 func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accepted, asked time.Time) {
@@ -157,7 +157,7 @@ func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accep
 // final are the statuses after which no receipt changes anything.
 var final = []string{"delivered", "undelivered", "failed"}
 
-// Receipt is how far the carrier is with the message of a key. conversation.ErrMessageMissing when the organisation has no such
+// Receipt returns how far the carrier is with the message of a key. conversation.ErrMessageMissing when the organisation has no such
 // message or the carrier has not taken it, conversation.ErrUnavailable when messaging cannot be reached.
 func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.Receipt, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
@@ -172,7 +172,7 @@ func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.R
 	return conversation.Receipt{AcceptedAt: m.GetAcceptedAt().AsTime(), Final: slices.Contains(final, m.GetStatus())}, nil
 }
 
-// Fate is what became of the message of a key, without asking for it to be sent; conversation.ErrUnavailable.
+// Fate returns the outcome of the message of a key, without asking for it to be sent; conversation.ErrUnavailable.
 func (c *Client) Fate(ctx context.Context, orgID, key string) (engagement.Fate, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
 	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{IdempotencyKey: key, PageSize: 1})
@@ -267,7 +267,7 @@ func (c *Client) Record(
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
 // CheckSender is nil when the organisation can message the phone, conversation.ErrNoSender when it has no sender,
-// conversation.ErrOptedOut when the person has opted out, and conversation.ErrAwaitsOperator when words of theirs may be an opt-out.
+// conversation.ErrOptedOut when the person has opted out, and conversation.ErrAwaitsOperator when their words may be an opt-out.
 func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error) {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
@@ -282,7 +282,7 @@ func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecord
 	return answer.GetUnrecorded(), translate(err)
 }
 
-// Unfinished is what is not at its end of a person in messaging. conversation.ErrUnavailable when it cannot be reached, or is of a release
+// Unfinished returns the open work for a person in messaging. conversation.ErrUnavailable when it cannot be reached, or is of a release
 // that cannot say.
 func (c *Client) Unfinished(ctx context.Context, orgID, profileID, phone string) (people.Unfinished, error) {
 	found, err := c.rpc.GetUnfinished(ctx, &messagingv1.GetUnfinishedRequest{OrgId: orgID, ProfileId: profileID, Phone: phone})

@@ -23,7 +23,7 @@ const (
 	theirs = "+14155550123"
 )
 
-// received is when every message reaches us.
+// received is the time when every message reaches us.
 var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
@@ -32,7 +32,7 @@ func setup(t *testing.T) (*messaging.Client, *messagingtest.Service) {
 	return messaging.New(service.Client(t), func() time.Time { return received }), service
 }
 
-// message is one of ours.
+// message returns one of our messages.
 func message() conversation.Message {
 	return conversation.Message{OrgID: orgID, ProfileID: "p", To: theirs, Body: "hello", Key: "k", CorrelationID: "c"}
 }

@@ -15,7 +15,10 @@ import (
 
 // MayErase is under which pseudonym a person would be erased; erasure.ErrNoKey, conversation.ErrUnavailable.
 func (c *Client) MayErase(ctx context.Context, p erasure.Person) (string, error) {
-	answer, err := c.rpc.ErasePerson(ctx, &messagingv1.ErasePersonRequest{OrgId: p.OrgID, ProfileId: p.ProfileID, Phone: p.Phone, OnlyAsk: true})
+	answer, err := c.rpc.ErasePerson(ctx, &messagingv1.ErasePersonRequest{
+		OrgId:     p.OrgID,
+		ProfileId: p.ProfileID, Phone: p.Phone, OnlyAsk: true,
+	})
 	return answer.GetPseudonym(), ofErasure(err)
 }
 
@@ -34,7 +37,7 @@ func (c *Client) ExportPerson(ctx context.Context, p erasure.Person) (json.RawMe
 	return answer.GetDocument(), ofErasure(err)
 }
 
-// ErasedConsent is what is left of the consent of an erased person.
+// ErasedConsent returns the rest of the consent of an erased person.
 func (c *Client) ErasedConsent(ctx context.Context, orgID, pseudonym string) (erasure.Consent, error) {
 	answer, err := c.rpc.GetErasedLedger(ctx, &messagingv1.GetErasedLedgerRequest{OrgId: orgID, Pseudonym: pseudonym})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-// RecordStatus passes on what Kapso says of a message, by the provider's id of it, and reports whether it is one of ours.
+// RecordStatus passes on what Kapso says of a message, by the provider's id of it, and reports whether we sent it.
 // conversation.ErrUnavailable when messaging cannot be reached.
 func (c *Client) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (matched bool, err error) {
 	answer, err := c.rpc.RecordStatus(ctx, &messagingv1.RecordStatusRequest{

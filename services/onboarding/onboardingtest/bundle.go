@@ -65,7 +65,7 @@ type Bundle struct {
 	Rules     rules.Config
 	Outcome   messagingtest.Outcome // of the message that a test is about
 
-	Skew   atomic.Int64 // by how much messaging's clock is ahead of ours, a time.Duration
+	Skew   atomic.Int64 // by how much messaging's clock is ahead of our clock, a time.Duration
 	people atomic.Int64
 	owned  sync.Once
 	owner  *pgxpool.Pool // see exec

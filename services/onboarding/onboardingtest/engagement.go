@@ -67,7 +67,7 @@ func (b *Bundle) Known() people.Profile {
 	return p
 }
 
-// Standing moves a known person along triggers, as a run does that saw no open job of theirs.
+// Standing moves a known person along triggers, as a run does that saw no open job for them.
 func (b *Bundle) Standing(p people.Profile, triggers ...rules.Trigger) people.Profile {
 	b.T.Helper()
 	for _, trigger := range triggers {

@@ -41,7 +41,7 @@ type Ports struct {
 	At      int
 	Mishap  Mishap
 
-	// meanwhile happens once, before the next message of ours is sent.
+	// meanwhile happens once, before our next message is sent.
 	Meanwhile func()
 	// whileRecording happens once, before the next message of a person is recorded.
 	WhileRecording func()

@@ -39,7 +39,7 @@ type Open struct {
 	Unfinished
 
 	Session         session.Record // active or parked; without an id there is none
-	Working         bool           // a message of theirs, or their opening, is being worked on
+	Working         bool           // one of their messages, or their opening, is being worked on
 	AwaitsOperator  bool
 	OutreachID      string
 	GoalID          string // to be texted to them

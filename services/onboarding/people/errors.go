@@ -2,7 +2,7 @@ package people
 
 import "errors"
 
-// What a request meets that is no fault of its own.
+// What a request meets that is not its own fault.
 var (
 	// ErrConflict reports that something changed between a decision and its change. Nothing was changed; decide again.
 	ErrConflict = errors.New("conversation: the session has moved on")

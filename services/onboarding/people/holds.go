@@ -86,7 +86,7 @@ func (c *Service) HoldsLoop(rest process.Rest) process.Repetition {
 	}
 }
 
-// ForwardHolds forwards the holds and releases that messaging does not know: those whose process died or could not reach it, and those
+// ForwardHolds forwards the holds and releases that messaging does not know: those of a process that died or could not reach it, and those
 // of a release that did not forward them. One that messaging refuses, or cannot take while a message is on its way to the person, delays
 // no other; several in a row that it cannot take are an outage.
 func (c *Service) ForwardHolds(ctx context.Context) (more bool, err error) {

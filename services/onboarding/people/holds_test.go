@@ -147,7 +147,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestHoldAtMessaging: what is sent beside the conversation is held where it is sent.
+// TestHoldAtMessaging: what is sent outside the conversation is held where it is sent.
 func TestHoldAtMessaging(t *testing.T) {
 	t.Parallel()
 

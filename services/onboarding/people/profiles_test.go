@@ -53,7 +53,7 @@ func TestEnrolment(t *testing.T) {
 
 	for _, tt := range []struct {
 		name, phone, given, want string
-		quiet                    string // by whose clock it is night; want where that is it
+		quiet                    string // the zone that decides when it is night; want if empty
 	}{
 		{name: "ZoneOfTheNumberIsAGuess", phone: "+14155550150", want: "America/Los_Angeles"},
 		{name: "NumberOfSeveralZonesHasTheOrganisationsAndItsOwnNights", phone: "+447400123456", want: "Asia/Tokyo", quiet: "Europe/Guernsey"},
@@ -105,7 +105,7 @@ func TestEnrolment(t *testing.T) {
 				require.NoError(t, err)
 				continue
 			}
-			require.Equal(t, codes.InvalidArgument, status.Code(err))
+			require.Equal(t, codes.InvalidArgument, status.Code(onboarding.Answer(err)))
 			require.ErrorContains(t, err, tt.refused)
 		}
 	})

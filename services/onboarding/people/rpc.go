@@ -90,7 +90,7 @@ func (s *RPC) ListProfiles(ctx context.Context, in *onboardingv1.ListProfilesReq
 // maxName limits how much of a name can be looked for, in characters: all of one.
 const maxName = 60
 
-// notActivated is the state of a person who never had a session.
+// NotActivated is the state of a person who never had a session.
 const NotActivated = "none"
 
 // maxOfThese limits how many people can be asked for by their ids at once.

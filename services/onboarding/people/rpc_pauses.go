@@ -41,7 +41,7 @@ func (s *RPC) ResumeScheduling(
 	return &onboardingv1.ResumeSchedulingResponse{Resumed: resumed}, nil
 }
 
-// pause is nil of an organisation that is not paused.
+// Pause returns a pause as the API has it, and nil for an organisation that is not paused.
 func Pause(ctx context.Context, p *SchedulingPause) *onboardingv1.SchedulingPause {
 	if p == nil {
 		return nil

@@ -23,7 +23,7 @@ set first_name = @first_name, locale = @locale, time_zone = @time_zone, time_zon
 where org_id = @org_id and id = @id
 returning ` + profileColumns
 
-// ChangeProfile makes a person who is as they were into what they are to be, unless something of theirs is open that forbids it, of which
+// ChangeProfile makes a person who is as they were into what they are to be, unless their open work forbids it, of which
 // messaging's part is given. Errors: ErrNoProfile, those of MayChange, ErrPhoneTaken,
 // ErrConflict.
 func (s *Store) ChangeProfile(

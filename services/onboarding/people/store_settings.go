@@ -50,7 +50,7 @@ set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quie
 returning quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone, updated_at, updated_by::text`
 
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
-// and a step whose alarm is delivered in the new quiet hours waits for their end.
+// and a step with an alarm that is delivered in the new quiet hours waits for their end.
 func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
 	rows, err := s.pool.Query(ctx, sqlSetSettings, postgres.Args{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
@@ -128,7 +128,7 @@ select coalesce(p.time_zone, ''), coalesce(o.time_zone, 'UTC'), o.org_id is not 
 from (select @org_id::uuid as org_id) w left join organisation_settings o on o.org_id = w.org_id
 left join profiles p on p.org_id = w.org_id and p.phone = @phone`
 
-// QuietHours returns when a text to a phone may be sent, be it a person's of the organisation or not; and whether the organisation
+// QuietHours returns when a text to a phone may be sent, whether a person of the organisation has it or not; and whether the organisation
 // requires a consent record before it texts a phone. erasure.ErrBegun of a person who is being erased: such a text would be deleted, not
 // sent. ErrNotTheirPhone when the text is in the name of a profile that has another phone.
 func (s *Store) QuietHours(

@@ -31,7 +31,7 @@ type Alarm struct {
 	LeaseToken         string // of its publisher
 }
 
-// NewAlarm is the alarm for a step of a session in the burst, whose lease is set by its publisher.
+// NewAlarm returns the alarm for a step of a session in the burst; its publisher sets the lease.
 func NewAlarm(id string, r Record, step StepID, generation int, cause AlarmCause, due time.Time) Alarm {
 	return Alarm{
 		ID: id, OrgID: r.OrgID, SessionID: r.ID, ProfileID: r.ProfileID, StepID: step, ExpectedStateToken: AwaitingBurst,

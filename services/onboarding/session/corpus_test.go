@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// payloadCase is one body of the decoder's corpus, and what is to become of it: "malformed" for the decoder, "refused" here for its
+// payloadCase is one body of the decoder's corpus, and its expected verdict: "malformed" for the decoder, "refused" here for its
 // values, or "accepted".
 type payloadCase struct {
 	Name    string `json:"name"`

@@ -6,7 +6,7 @@ import (
 )
 
 // Key is the idempotency key of a scheduled message. The session is the episode, so a second run of the same person
-// has keys of its own, and no key ever blocks a legitimate message.
+// has its own keys, and no key ever blocks a legitimate message.
 func Key(profileID, sessionID string, step StepID) string {
 	return "onboarding:" + profileID + ":" + sessionID + ":" + string(step)
 }

@@ -45,7 +45,7 @@ func (p StepPayload) Encode() ([]byte, error) {
 	return body, nil
 }
 
-// Validate refuses values that no payload of ours has. Whether the flow has the step is for the caller to ask.
+// Validate refuses values that none of our payloads has. Whether the flow has the step is for the caller to ask.
 func (p StepPayload) Validate() error {
 	switch {
 	case !isUUID(p.ProfileID):

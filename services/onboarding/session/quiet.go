@@ -8,11 +8,11 @@ const (
 	// burstPause is the longest between two messages of one burst. After a longer one, because the flow has it or because the step was
 	// held up, the next message begins anew. It is longer than any wait for a receipt (MaxAfterDelivery) and than the sweeper's first repeats.
 	burstPause = 15 * time.Minute
-	// clockSkew is by how much the clock that rings may be ahead of ours.
+	// clockSkew bounds how far the clock that rings may be ahead of our clock.
 	clockSkew = 5 * time.Second
 )
 
-// BurstGoesOn reports whether a step still belongs to the burst whose last message was taken then. Quiet hours never part a burst.
+// BurstGoesOn reports whether a step still belongs to the burst, by when its last message was taken. Quiet hours never part a burst.
 func BurstGoesOn(last, now time.Time) bool { return now.Sub(last) <= burstPause }
 
 // QuietUntil returns when a message that begins something may be sent, and whether that is later than now.
@@ -22,7 +22,7 @@ func (r Record) QuietUntil(now time.Time) (until time.Time, quiet bool) {
 }
 
 // QuietAlarm returns when to try a step again that waits for the end of quiet hours. An alarm that rings moments before was set for it
-// by a clock that is ahead of ours; one more for the same instant might ring as early, again and again.
+// by a clock that is ahead of our clock; one more for the same instant might ring as early, again and again.
 func QuietAlarm(now, until time.Time) time.Time {
 	if until.Sub(now) <= clockSkew {
 		return until.Add(clockSkew)

@@ -43,7 +43,7 @@ type Entry struct {
 	Step      StepID
 	MessageID string // in or out; empty when there is none
 	Detail    string
-	Actor     *string   // of an entry that is read: whose call caused it, as it is stored; nil when none did
+	Actor     *string   // of an entry that is read: who made the call that caused it, as it is stored; nil when none did
 	AskedAt   time.Time // of a message that was sent: since when a reply may answer it; zero for every other entry
 }
 
@@ -52,7 +52,7 @@ const (
 	TriggerReply    Trigger = "reply"    // a reply that answers nothing
 	TriggerStep     Trigger = "step"     // a step that could not be sent
 	TriggerStop     Trigger = "stop"     // the person texted STOP
-	TriggerOperator Trigger = "operator" // a person with a token of ours
+	TriggerOperator Trigger = "operator" // a person with one of our tokens
 	TriggerQStash   Trigger = "qstash"   // an alarm that QStash gave up
 )
 
@@ -62,7 +62,7 @@ type Kind string
 // The kinds of entries.
 const (
 	KindActivated Kind = "activated" // the session was opened
-	KindSent      Kind = "sent"      // Twilio took a text of ours
+	KindSent      Kind = "sent"      // Twilio took one of our texts
 	KindReplied   Kind = "replied"   // the person wrote
 	KindHeld      Kind = "held"      // the person wrote while nothing may be answered; kept
 	KindAdvanced  Kind = "advanced"  // the token or the due step changed

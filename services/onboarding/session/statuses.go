@@ -1,6 +1,6 @@
 package session
 
-// named are statuses as a statement takes them.
+// StatusTexts returns statuses as a statement takes them.
 func StatusTexts(statuses []Status) []string {
 	all := make([]string, len(statuses))
 	for i, status := range statuses {

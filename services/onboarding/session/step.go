@@ -8,7 +8,7 @@ import (
 // ErrUnknownStep means that the flow has no such step.
 var ErrUnknownStep = errors.New("unknown step")
 
-// SkipReason says why nothing was sent or done. It is what the logs and the timeline say.
+// SkipReason says why nothing was sent or done. The logs and the timeline show it.
 type SkipReason string
 
 // The reasons.
@@ -77,7 +77,7 @@ func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume b
 	return ok, ok && resume, reason
 }
 
-// AfterStep is the move of a session after Twilio took the message of its due step: to the next step, whose alarm is due its delay after
+// AfterStep is the move of a session after Twilio took the message of its due step: to the next step, with an alarm due its delay after
 // that and is still without an id; or after the last one out of the burst, where the last reply since asked is the answer to it.
 func AfterStep(flow Flow, r Record, sent Step, accepted, asked, now time.Time) Move {
 	m := Stay(r, now)

@@ -154,9 +154,7 @@ func (t tests) byID(also map[string][]string) (entries, []error) {
 				found[id] = append(found[id], fmt.Sprintf("%s ×%d", strings.TrimSpace(around), len(group)))
 				continue
 			}
-			for _, test := range group {
-				found[id] = append(found[id], test)
-			}
+			found[id] = append(found[id], group...)
 		}
 		slices.Sort(found[id])
 	}

@@ -85,7 +85,8 @@ func WriteChange(ctx context.Context, tx pgx.Tx, c Change) error {
 	args := postgres.Args{
 		"org": c.OrgID, "phone": c.Phone, "state": string(c.Event.State), "at": c.Event.At, "not_after": edge.Null(c.NotAfter),
 		"always": c.Always, "source": string(c.Event.Source), "words": c.Event.Words, "sender": c.Event.Sender,
-		"message": edge.Null(c.Event.MessageID), "pack": c.Event.KeywordPack, "rules": c.Event.Rules, "by": string(c.Event.ConfirmedBy), "confirmation": c.Event.Confirmation,
+		"message": edge.Null(c.Event.MessageID), "pack": c.Event.KeywordPack, "rules": c.Event.Rules,
+		"by": string(c.Event.ConfirmedBy), "confirmation": c.Event.Confirmation,
 	}
 	if err := edge.Exec(ctx, tx, sqlChange, args); err != nil || c.Event.Source != FromTwilio {
 		return err

@@ -59,7 +59,7 @@ var (
 	request = regexp.MustCompile(`^` + courtesies + canYou + ` `)
 )
 
-// ParseDestination reads a switch of the destination, in both languages. The whole message must be it: "the group meets on Monday"
+// ParseDestination reads a switch of the destination, in both languages. The whole message must be the switch: "the group meets on Monday"
 // and "não mande para o grupo" are none.
 func ParseDestination(message string) (Destination, bool) {
 	words := strings.Join(letters.Words(message), " ") + " "

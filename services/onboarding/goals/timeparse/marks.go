@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// alone finds what may be a time, whatever else the text has; beside finds what changes a time next to it. B stands for a possible time, g
+// The first pattern finds what may be a time, whatever else the text has; the other what changes a time next to it. B is a possible time, g
 // a number that is no hour, r an item of a day, C of another element, K a capitalised word.
 var (
 	alone = regexp.MustCompile(strings.Join([]string{

@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// conformance are the cases, each with a key of its own.
+// conformance lists the cases, each with its own key.
 var conformance = []struct {
 	name string
 	run  func(t *testing.T, s store, key string)
@@ -181,7 +181,7 @@ func (m model) finish(c dedup.Claim, done bool) (held bool) {
 	return true
 }
 
-// TestModel compares every store with the model over random histories of a few owners and keys, whose clock runs on.
+// TestModel compares every store with the model over random histories of a few owners and keys, as the clock runs on.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds(t) {

@@ -21,9 +21,9 @@ const (
 	memory        = 24 * time.Hour    // how long it is remembered that its work was done
 	finishTimeout = 3 * time.Second   // of what is recorded after the work
 	// retryWindow is from the first attempt to the last of our alarms: 10+20+40+80+160 s. The leases are shorter, or all retries of a
-	// delivery whose worker died would be refused; the memory is longer, or the last one would repeat the work.
+	// delivery after its worker died would be refused; the memory is longer, or the last one would repeat the work.
 	retryWindow = 310 * time.Second
-	// Slack limits how much longer than its value a store keeps a key, for processes whose clocks differ.
+	// Slack limits how much longer than its value a store keeps a key, for processes with clocks that differ.
 	Slack = time.Hour
 )
 
@@ -34,7 +34,7 @@ var (
 	ErrUnavailable = errors.New("reservation: the store of reservations cannot be reached")
 )
 
-// InProgress is a delivery whose message or key another run has: nothing was done, and a retry before RetryAfter is likely wasted.
+// InProgress reports that another run has a delivery's message or key: nothing was done, and a retry before RetryAfter is likely wasted.
 type InProgress struct{ RetryAfter time.Duration }
 
 func (p *InProgress) Error() string {

@@ -138,7 +138,7 @@ func (w *worksite) waits(d dedup.Delivery, wait time.Duration) {
 	require.Equal(w.t, before, w.ran)
 }
 
-// busy has another process hold a delivery until the test says how its work ends, and returns what becomes of it.
+// busy has another process hold a delivery until the test says how its work ends, and returns the result.
 func (w *worksite) busy(d dedup.Delivery) (end chan<- error, became <-chan error) {
 	w.t.Helper()
 	working, ending, ended := make(chan struct{}), make(chan error, 1), make(chan error, 1)

@@ -174,7 +174,7 @@ func TestRedisOutage(t *testing.T) {
 	})
 }
 
-// TestDurations: else all retries of a delivery whose worker died would be refused, or the last one would repeat what was done.
+// TestDurations: else all retries of a delivery after its worker died would be refused, or the last one would repeat what was done.
 func TestDurations(t *testing.T) {
 	t.Parallel()
 	t.Run("S1_38_TheLeasesAreShorterThanTheRetriesAndTheMemoryIsLonger", func(t *testing.T) {

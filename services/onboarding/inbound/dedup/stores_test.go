@@ -26,7 +26,7 @@ type store interface {
 	Finish(ctx context.Context, c dedup.Claim, done bool) error
 }
 
-// kind is one way to keep reservations. Stores of one kind may share a server, so every test takes keys of its own.
+// kind is one way to keep reservations. Stores of one kind may share a server, so every test takes its own keys.
 type kind struct {
 	name string
 	open func(t *testing.T) store
@@ -101,7 +101,7 @@ func awaitRedis(t *testing.T, url string, log *bytes.Buffer) {
 	}
 }
 
-// start is a time of whole microseconds, which is what a store keeps.
+// start is a time of whole microseconds: a store keeps no finer ones.
 var start = time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 
 // claim is a claim at a time, for a minute.
