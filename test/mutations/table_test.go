@@ -158,7 +158,7 @@ func mutations() []mutation {
 			old:  "where a.published_at is null and a.lease_until <= @now and", without: "where a.published_at is null and a.lease_until <= @now and false and",
 		},
 		{
-			guard: "the alarms of a step that is still due stay", in: "./services/onboarding/postgres", run: "TestRetention",
+			guard: "the alarms of a step that is still due stay", in: "./services/onboarding", run: "TestRetention",
 			file: "services/onboarding/retention.go",
 			old:  "(s.next_step_id = r.step_id or r.published_at is null)", without: "false",
 		},
