@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PlanNow, sent ahead in the same transaction, has a statement planned for the tables as they are now, by their indexes. A full scan that it
-// forbids has a cost that would have the statement compiled first, for a second.
+// PlanNow, sent ahead in the same transaction, has a statement planned for the tables as they are now, by their indexes. A full
+// scan that it forbids has a cost that would have the statement compiled first, for a second.
 const PlanNow = `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('jit', 'off', true)`
 

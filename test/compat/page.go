@@ -47,7 +47,8 @@ func render(results []result) []byte {
 	line("# Compatibility")
 	line("")
 	line("For contributors: others' programs judge the emulators and the gateway. Pinned in [package.json](../%s/package.json)", folder)
-	line("and [go.mod](../%s/%s/go.mod); `go run ./%s -update` prints every call and writes this page, and `.ci/run`", folder, goClient, folder)
+	line("and [go.mod](../%s/%s/go.mod); `go run ./%s -update` prints every call and writes this page, and `.ci/run`",
+		folder, goClient, folder)
 	line("compares it where npm answers. The SDKs call the emulators; the other tools lint the description of the API,")
 	line("generate clients from it and call the gateway with them.")
 	line("")

@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"bytes"
 	"go/scanner"
 	"go/token"
 	"io/fs"
@@ -63,7 +62,7 @@ func comments(t *testing.T, path string) (all []string) {
 		if tok == token.EOF {
 			return all
 		}
-		if tok != token.COMMENT || bytes.HasPrefix([]byte(text), []byte("//go:")) {
+		if tok != token.COMMENT || strings.HasPrefix(text, "//go:") {
 			continue
 		}
 		text = strings.TrimSpace(strings.TrimPrefix(text, "//"))

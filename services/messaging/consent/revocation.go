@@ -64,7 +64,7 @@ func wishOf(body, own string) (Wish, Locale) {
 	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || strings.TrimSpace(text) == "") {
 		return Unclear, locale
 	}
-	if score > boundFor(own) && !negated.MatchString(text) && !plain.MatchString(text) {
+	if score > likeARevocation && !negated.MatchString(text) && !plain.MatchString(text) {
 		return Unclear, Locale(languages.Guess(letters.Words(own)))
 	}
 	return NoWish, English
@@ -72,18 +72,9 @@ func wishOf(body, own string) (Wish, Locale) {
 
 // Bounds of reading.Revocation, chosen on the texts that it was made from.
 const (
-	likeARevocation = -0.6
-	oneWordLikeOne  = -0.5 // "some" is a quantity in English, and "go away" in Portuguese
+	likeARevocation = -0.5
 	surelyOrdinary  = -1.5
 )
-
-// boundFor returns the score above which a text may be a revocation.
-func boundFor(own string) float64 {
-	if len(letters.Words(own)) == 1 {
-		return oneWordLikeOne
-	}
-	return likeARevocation
-}
 
 // rules are the patterns of one language over folded words. They are regular expressions, so that they take linear time for every message.
 type rules struct {

@@ -90,6 +90,7 @@ where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipie
 	and m.status = 'throttled' and m.twilio_sid is null and m.lease_until <= p.at
 returning p.n, ` + ColumnsOfClaimed
 
+// SQLByKey reads the message of an idempotency key.
 const SQLByKey = `select ` + Columns + ` from sms_messages where org_id = @org and idempotency_key = @key`
 
 var sqlRefused = `

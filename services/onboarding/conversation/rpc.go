@@ -49,6 +49,7 @@ func (s *RPC) ExecuteStep(ctx context.Context, in *onboardingv1.ExecuteStepReque
 	return out, nil
 }
 
+// StepPayload reads the payload of an alarm from its request.
 func StepPayload(in *onboardingv1.ExecuteStepRequest) session.StepPayload {
 	return session.StepPayload{
 		ProfileID: in.GetProfileId(), SessionID: in.GetSessionId(), StepID: session.StepID(in.GetStepId()),

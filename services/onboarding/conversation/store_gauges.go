@@ -55,7 +55,7 @@ func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
 	return s.GaugesUpTo(ctx, now, mostInBurst, false)
 }
 
-// gaugesUpTo are the gauges, with what a pause keeps if kept says so.
+// GaugesUpTo are the gauges, with what a pause keeps if kept says so.
 func (s *Store) GaugesUpTo(ctx context.Context, now time.Time, most int, kept bool) (Gauges, error) {
 	var found struct {
 		InBurst, Overdue, Unpublished, DeadLetters, Pauses int

@@ -1,3 +1,4 @@
+// Package ledger keeps the consent of phones: the append-only ledger, what its newest line says, holds, reminders and erasures.
 package ledger
 
 import (
@@ -39,13 +40,13 @@ type Ledger struct {
 	Broken        *consent.Break // where the chain does not hold, in all of the ledger; nil when it does
 }
 
-// LedgerPage is a part of a ledger.
+// Page is a part of a ledger.
 type Page struct {
 	After int64 // only lines with a higher number
 	Limit int
 }
 
-// LedgerEvent tells what a line of the ledger says.
+// Event tells what a line of the ledger says.
 type Event struct {
 	At        time.Time
 	State     consent.State // after it
@@ -60,7 +61,7 @@ type Event struct {
 	Confirmation string // our words that confirm it; empty when Twilio confirms it, or it is not confirmed
 }
 
-// LedgerLine is one line of the append-only ledger.
+// Line is one line of the append-only ledger.
 type Line struct {
 	Event
 

@@ -32,7 +32,7 @@ const sqlLock = `select pg_advisory_xact_lock(hashtextextended(@org::uuid::text 
 
 const sqlLockConsent = `select state from consents where org_id = @org and phone = @phone for no key update`
 
-// lockConsent reads the state of consent and keeps every send and every other change waiting until the transaction
+// Lock reads the state of consent and keeps every send and every other change waiting until the transaction
 // ends, in one round trip. The state is empty when nothing is recorded. The row is locked, too: the release before knows no other lock.
 func Lock(ctx context.Context, tx pgx.Tx, args postgres.Args) (state consent.State, err error) {
 	var batch pgx.Batch
@@ -47,7 +47,7 @@ func Lock(ctx context.Context, tx pgx.Tx, args postgres.Args) (state consent.Sta
 	return state, err
 }
 
-// consentChange is a change of state together with the line that it adds to the ledger.
+// Change is a change of state together with the line that it adds to the ledger.
 type Change struct {
 	OrgID    uuid.UUID
 	Phone    string
@@ -81,6 +81,7 @@ func CarrierBlocks(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
 const sqlCarrierRefuses = `
 update consents set carrier_blocks = true where org_id = @org and phone = @phone and state = 'opted_out' and not carrier_blocks`
 
+// WriteChange stores a change and its line, in the transaction that has locked the consent.
 func WriteChange(ctx context.Context, tx pgx.Tx, c Change) error {
 	args := postgres.Args{
 		"org": c.OrgID, "phone": c.Phone, "state": string(c.Event.State), "at": c.Event.At, "not_after": edge.Null(c.NotAfter),

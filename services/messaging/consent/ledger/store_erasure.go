@@ -21,13 +21,13 @@ const sqlKeyFits = `
 (select coalesce(min(s.key_id), @key_id) from suppressions s where s.org_id = @org) = @key_id
 	and (select coalesce(max(s.key_id), @key_id) from suppressions s where s.org_id = @org) = @key_id`
 
-// sqlSuppressed tells since when the STOP of a phone is in force that was erased; null for none.
+// SQLSuppressed tells since when the STOP of a phone is in force that was erased; null for none.
 const SQLSuppressed = `(select s.created_at from suppressions s where s.org_id = @org and s.pseudonym = @pseudonym)`
 
-// sqlErased tells whether the message is of a profile that is being erased or was.
+// SQLErased tells whether the message is of a profile that is being erased or was.
 const SQLErased = `exists (select from erased_profiles e where e.org_id = u.org and e.profile_id = u.profile)`
 
-// named adds to the arguments of a statement what it finds a suppression by.
+// Named adds to the arguments of a statement what it finds a suppression by.
 func (s *Store) Named(args postgres.Args, orgID uuid.UUID, phone string) postgres.Args {
 	args["key_id"], args["pseudonym"] = s.Pseudonyms.KeyID(), s.Pseudonyms.Of(orgID.String(), phone)
 	return args
@@ -200,6 +200,7 @@ func (s *Store) keepErased(ctx context.Context, tx pgx.Tx, l Ledger, args postgr
 }
 
 const (
+	// ErasedColumns are the columns of a ledger of an erased person.
 	ErasedColumns    = `id::text, org_id::text, pseudonym, erased_at, state, length, coalesce(broken_at, 0), lines`
 	sqlErasedLedgers = `select ` + ErasedColumns + ` from erased_ledgers where org_id = @org and pseudonym = @pseudonym order by erased_at`
 )
@@ -218,6 +219,7 @@ func (s *Store) ErasedConsent(ctx context.Context, orgID uuid.UUID, pseudonym st
 	return left, err
 }
 
+// ReadErased reads a row of ErasedColumns.
 func ReadErased(row pgx.CollectableRow) (e consent.ErasedLedger, err error) {
 	return e, row.Scan(&e.ID, &e.OrgID, &e.Pseudonym, &e.ErasedAt, &e.State, &e.Length, &e.BrokenAt, &e.Lines)
 }

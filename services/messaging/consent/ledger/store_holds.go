@@ -89,6 +89,7 @@ where r.said_at < excluded.said_at and not (r.off and r.source = 'person' and ex
 
 const sqlReminders = `select off, said_at, source from reminder_preferences where org_id = @org and phone = @phone`
 
+// KeepReminders stores whether a person wants reminders.
 func KeepReminders(ctx context.Context, tx pgx.Tx, r Reminders) error {
 	return edge.Exec(ctx, tx, sqlKeepReminders, postgres.Args{
 		"org": r.OrgID, "phone": r.Phone.String(), "off": r.Off, "said": r.SaidAt, "source": string(r.Source), "message": edge.Null(r.MessageID),
