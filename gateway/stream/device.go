@@ -30,7 +30,8 @@ const (
 	welcomeTimeout = 10 * time.Second
 	// frameTimeout bounds the time in which a device reads one frame. Nothing is kept for it meanwhile: a slow one is dropped.
 	frameTimeout = 5 * time.Second
-	// PingEvery is the interval of pings. A device that answers none within pongTimeout is gone. Proxies on the way cut a connection that is silent for a minute.
+	// PingEvery is the interval of pings. A device that answers none within pongTimeout is gone. Proxies on the way cut a connection
+	// that is silent for a minute.
 	PingEvery   = 20 * time.Second
 	pongTimeout = 10 * time.Second
 	// settleTimeout bounds the time in which onboarding takes the last frames of a device that went away.

@@ -57,7 +57,11 @@ func build(t *testing.T, name, dir, to string) release {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "build the %s release: %s", name, out)
 	schema := func(service string) postgres.Migrations {
-		return postgres.Migrations{FS: os.DirFS(filepath.Join(dir, "services", service, "postgres", "migrations"))}
+		room := filepath.Join(dir, "services", service, "schema")
+		if _, err := os.Stat(room); err != nil { // 0.1.0 had them elsewhere
+			room = filepath.Join(dir, "services", service, "postgres")
+		}
+		return postgres.Migrations{FS: os.DirFS(filepath.Join(room, "migrations"))}
 	}
 	return release{name: name, dir: dir, paceline: to, onboarding: schema("onboarding"), messaging: schema("messaging")}
 }
