@@ -1,6 +1,9 @@
 package reading
 
-import "paceline.internal/platform/reading/languages"
+import (
+	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading/languages"
+)
 
 var (
 	yeses    = languages.PhrasesOf("affirmation")
@@ -11,8 +14,12 @@ var (
 // else.
 func Affirmed(text string) bool { return yeses.Read(text) != nil }
 
-// Refused reports whether a text has a listed no, or a not now, and nothing else but courtesies.
+// Refused reports whether a text has a listed no, or a not now, and nothing else but courtesies; or whether it has no words, and a sign that
+// is a no: 👎.
 func Refused(text string) bool {
+	if isNo(text) && len(letters.Words(text)) == 0 {
+		return true
+	}
 	for _, meanings := range refusals.Read(text) {
 		if meanings[0].Key == "refusal" {
 			return true

@@ -22,7 +22,7 @@ func TestUnseen(t *testing.T) {
 		{"OrdinaryTextsOptNobodyOut", "ordinary", "opted out", 0},
 		{"RefusalsAreANo", "answers: no", "goes on", 170},
 		{"AnswersGoOn", "answers: yes", "a no", 17},
-		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 80},
+		{"OrdinaryTextsAreNoRefusals", "as an answer: ordinary", "a no", 72},
 		{"AutomaticRepliesAreNoWords", "notwords: auto", "has words of theirs", 522},
 		{"ReactionsAreNoWords", "notwords: reaction", "has words of theirs", 30},
 	} {
