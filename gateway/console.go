@@ -89,7 +89,7 @@ func networkOf(p rpc.Principal) string {
 	return network.String()
 }
 
-// health says how this process and the services stand, for the console.
+// health returns the state of this process and of each service, for the console.
 func (g *gateway) health(ctx context.Context) []console.Health {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -130,7 +130,7 @@ func serveHealth(w http.ResponseWriter, r *http.Request) {
 	route.Write(w, http.StatusOK, "application/json", []byte(`{"status":"ok"}`))
 }
 
-// serveReady says whether requests can be answered, which takes both services.
+// serveReady reports whether requests can be answered, which takes both services.
 func (s surface) serveReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

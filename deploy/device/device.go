@@ -253,7 +253,7 @@ func (s *session) take(frame *onboardingv1.ConnectDeviceResponse) error {
 	return nil
 }
 
-// welcome says what is known of each run that the server believes to be open, and says again what was not answered.
+// welcome reports what is known of each run that the server believes to be open, and repeats what was not answered.
 func (s *session) welcome(w *onboardingv1.DeviceWelcome) error {
 	s.welcomed = true
 	if s.beat == nil {
@@ -307,7 +307,7 @@ func (s *session) beatAll() error {
 	return nil
 }
 
-// tellEnds says how runs ended. One that is lost on the way is reported after connecting again.
+// tellEnds reports how runs ended. One that is lost on the way is reported after connecting again.
 func (s *session) tellEnds() error {
 	if !s.welcomed {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Mode says who rings the alarms of the steps.
+// Mode sets who rings the alarms of the steps.
 type Mode string
 
 // The modes.

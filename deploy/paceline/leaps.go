@@ -155,7 +155,7 @@ func nextRun(now time.Time) time.Time {
 	}
 }
 
-// sqlOpen tells whether anything is being done, or is due and has not begun: a job, outreach, an alarm that is to be published, a goal, the
+// sqlOpen is true where anything is being done, or is due and has not begun: a job, outreach, an alarm that is to be published, a goal, the
 // lease of a device's node, a run.
 const sqlOpen = `
 select exists (select from webhook_jobs where status = 'processing' or status = 'pending' and next_retry_at <= $1)

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ChildConfig says what a child process is.
+// ChildConfig describes a child process.
 type ChildConfig struct {
 	Name    string
 	Command []string          // the program and its arguments

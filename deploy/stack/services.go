@@ -36,7 +36,7 @@ type Addresses struct {
 	Messaging, MessagingOps   string
 }
 
-// ServiceConfig says what the services run on.
+// ServiceConfig sets what the services run on.
 type ServiceConfig struct {
 	OnboardingDatabaseURL string
 	MessagingDatabaseURL  string

@@ -29,7 +29,7 @@ const (
 	FromNumber = "+12025550100"
 )
 
-// VendorConfig says how the vendors behave.
+// VendorConfig sets the behaviour of the vendors.
 type VendorConfig struct {
 	Clock    clock.Clock
 	Log      *slog.Logger

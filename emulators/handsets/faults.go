@@ -12,7 +12,7 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// Faults says what goes wrong from now on, a word for each; the empty word is that nothing does.
+// Faults sets the faults from now on, a word for each; the empty word is that nothing goes wrong.
 type Faults struct {
 	Sends    string `json:"sends"`    // what Twilio answers a send: down, slow, throttled, refused, lost
 	Receipts string `json:"receipts"` // what happens to receipts: lost, late, twice

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxPhones says how many handsets are shown at once, and maxKnown how many numbers are offered.
+	// maxPhones bounds the number of handsets that are shown at once, and maxKnown the number of phone numbers that are offered.
 	maxPhones = 4
 	maxKnown  = 50
-	// maxMessages says how far back a handset scrolls.
+	// maxMessages bounds the number of messages that a handset scrolls back.
 	maxMessages = 60
 	maxFaults   = 4 << 10 // bytes of a request
 )
@@ -48,7 +48,7 @@ func (h *Handsets) Handler() http.Handler {
 	return mux
 }
 
-// Shown says what there is to see.
+// Shown is everything that there is to see.
 type Shown struct {
 	Number   string    `json:"number"`
 	Now      time.Time `json:"now"`

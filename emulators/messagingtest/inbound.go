@@ -12,7 +12,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// heardPage says how many messages a page of ListInbound has: few, so that every test reads several pages.
+// heardPage is the number of messages on a page of ListInbound: few, so that every test reads several pages.
 const heardPage = 2
 
 // Hear puts a message into the carrier's own record, whether its webhook comes or not, and returns it.

@@ -21,7 +21,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
 
-// Outcome says what the carrier does with one attempt. The zero value is that it takes the message.
+// Outcome is the treatment of one attempt by the carrier. The zero value is that it takes the message.
 type Outcome int
 
 // The outcomes.
@@ -369,7 +369,7 @@ func (s *Service) unasked(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 	return nil, nil //nolint:nilnil // see above
 }
 
-// ExplainSend says what Send would answer, with the one gate that decides.
+// ExplainSend returns the answer that Send would give, with the one gate that decides.
 func (s *Service) ExplainSend(_ context.Context, in *messagingv1.ExplainSendRequest) (*messagingv1.ExplainSendResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	api "paceline.internal/platform/qstash"
 )
 
-// dedupWindow says how long QStash remembers a deduplication id, from the first accept on and even when the message has
+// dedupWindow is the time for which QStash remembers a deduplication id, from the first accept on and even when the message has
 // failed: https://upstash.com/docs/qstash/features/deduplication.
 const dedupWindow = 10 * time.Minute
 

@@ -28,7 +28,7 @@ const (
 // Config sets an emulator up. The zero Config is a pay-as-you-go account with the published development token and
 // keys, on the system clock.
 type Config struct {
-	// Clock says what delays, retries, timeouts and signatures run on.
+	// Clock is the clock of delays, retries, timeouts and signatures.
 	Clock clock.Clock
 	// HTTPClient makes the deliveries; nil means one with a connection pool. Redirects are never followed.
 	HTTPClient *http.Client

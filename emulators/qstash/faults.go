@@ -16,7 +16,7 @@ type Script struct {
 	OnDeliver func(Delivery) DeliverFault
 }
 
-// PublishFault says what happens to one publish. The zero value is success.
+// PublishFault is the fault of one publish. The zero value is success.
 type PublishFault struct {
 	// Status, when set, is answered and nothing is accepted.
 	Status int
@@ -31,12 +31,12 @@ type Delivery struct {
 	// N counts the attempts from 0 since the script was set.
 	N       int
 	Message Message
-	// Retried says how many attempts of this message came before.
+	// Retried counts the attempts of this message that came before.
 	Retried int
 	Time    time.Time
 }
 
-// DeliverFault says what happens to one attempt. The zero value is that it takes place once, now. The fields combine.
+// DeliverFault is the fault of one attempt. The zero value is that it takes place once, now. The fields combine.
 type DeliverFault struct {
 	// Lose forgets the message: no attempt, no retry, no dead letter.
 	Lose bool
@@ -52,7 +52,7 @@ type DeliverFault struct {
 	Silence Silence
 }
 
-// Silence says what a network does not deliver.
+// Silence is the part of an exchange that a network does not deliver.
 type Silence int
 
 // The silences.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// filter says what a list or a bulk call asks for. Different names must all match; values that are repeated or separated by commas are
+// filter is the selection of a list or a bulk call. Different names must all match; values that are repeated or separated by commas are
 // alternatives.
 type filter struct {
 	values   map[string][]string

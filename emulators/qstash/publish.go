@@ -23,7 +23,7 @@ type Message struct {
 	// URL is the destination exactly as it was published.
 	URL    string
 	Method string
-	// Header says what the destination receives in addition to QStash's own headers.
+	// Header holds the headers that the destination receives in addition to QStash's own.
 	Header http.Header
 	Body   []byte
 	// Retries is the number of attempts after the first.
@@ -130,7 +130,7 @@ func (e *Emulator) accept(m *message, dedupKey string) (id string, err error) {
 // messageLimit bounds the messages that wait; it is far beyond what any test or demonstration has.
 const messageLimit = 1 << 20
 
-// room says whether n more messages may be taken in. The lock is held.
+// room returns a refusal unless n more messages may be taken in. The lock is held.
 func (e *Emulator) room(n int) error {
 	switch {
 	case e.closed:

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind says what happened.
+// Kind is the kind of an event.
 type Kind string
 
 // Everything that the emulator records.
@@ -42,19 +42,19 @@ type Event struct {
 	Kind Kind
 	// MessageID, URL, DeduplicationID and Label are those of the message, as far as there is one.
 	MessageID, URL, DeduplicationID, Label string
-	// Retried says how many attempts came before this one.
+	// Retried counts the attempts that came before this one.
 	Retried int
 	// Status is an HTTP status: ours for Refused, else of the destination's last answer.
 	Status int
 	// Err says why there is no status, or why a publish was refused.
 	Err string
-	// Due says when the message is to be delivered, for Published and Waiting.
+	// Due is the time at which the message is to be delivered, for Published and Waiting.
 	Due time.Time
 	// Fault means that the fault script caused this event.
 	Fault bool
 }
 
-// Record says what happened, oldest first.
+// Record is a list of events, oldest first.
 type Record []Event
 
 // Of keeps the events of the given kinds.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// notComplete says how Twilio refuses to change a message that has not come to its end.
+// notComplete is Twilio's refusal to change a message that has not come to its end.
 var notComplete = &refusal{http.StatusConflict, 20009, "Resource not complete"}
 
 // update redacts a message: an empty Body deletes its text. No message here is scheduled, so none can be canceled. Source:

@@ -26,7 +26,7 @@ import (
 // concurrentPosts bounds the webhooks in flight, so that a clock moved by a day does not dial ten thousand at once.
 const concurrentPosts = 64
 
-// Config says which account the emulator plays and how its network behaves.
+// Config sets the account that the emulator plays and the behaviour of its network.
 type Config struct {
 	Clock      clock.Clock // required
 	AccountSID string      // required: "AC" and 32 hex digits
@@ -48,7 +48,7 @@ type Config struct {
 	Log        *slog.Logger // warnings, without phones or bodies; nil means none
 }
 
-// Receipts says when a message reaches each status, counted from its creation on the emulator's clock. A negative time
+// Receipts sets the time at which a message reaches each status, counted from its creation on the emulator's clock. A negative time
 // is at once, so that the receipt can arrive before the create call has been answered.
 type Receipts struct {
 	Queued    time.Duration // only with a messaging service; default 100 ms
@@ -79,7 +79,7 @@ type Emulator struct {
 	lastPost   map[string]chan struct{} // SID -> closed when its latest callback has been posted
 }
 
-// subscription says what a person can stop: one phone hearing from one sender, all numbers of a service being one.
+// subscription is the thing that a person can stop: one phone hearing from one sender, all numbers of a service being one.
 type subscription struct{ scope, phone string }
 
 // New returns an emulator that has sent nothing yet. It fails if the clock, the account or the token is missing, or
@@ -138,7 +138,7 @@ func scopesOf(cfg Config) (map[string]string, error) {
 // ServeHTTP answers as api.twilio.com does.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.api.ServeHTTP(w, r) }
 
-// SetInboundURL says where messages from phones are posted. The URL may carry connection overrides ("#rc=3&rp=all"). An empty one, the
+// SetInboundURL sets the URL that messages from phones are posted to. It may carry connection overrides ("#rc=3&rp=all"). An empty one, the
 // default, means that no application listens.
 func (e *Emulator) SetInboundURL(url string) {
 	e.mu.Lock()

@@ -11,7 +11,7 @@ type Event struct {
 	Code    int      // Twilio's error or warning code, if any
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.

@@ -21,7 +21,7 @@ const (
 	StatusReceived    Status = "received"
 )
 
-// Direction says who made a message, in Twilio's words.
+// Direction is the origin of a message, in Twilio's words.
 type Direction string
 
 // The directions: made by a call of the API, by a TwiML reply or the carrier's own keyword reply, or by a phone.

@@ -14,7 +14,7 @@ import (
 // ErrNotOwned is returned for a message to a number that the account does not own.
 var ErrNotOwned = errors.New("twilio emulator: the number texted to is not the account's")
 
-// Incoming says what a person's phone sends.
+// Incoming is a message that a person's phone sends.
 type Incoming struct {
 	From, To   string
 	Body       string  // may be empty if there is media

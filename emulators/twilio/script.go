@@ -18,13 +18,13 @@ type Script struct {
 	OnInbound func(m Message) InboundFault
 }
 
-// CreateFault says what happens to one create request.
+// CreateFault is the fault of one create request.
 type CreateFault struct {
 	Answer Answer
-	// Commit says whether the message is created although the answer does not say so, which makes an outcome
+	// Commit creates the message although the answer does not say so, which makes an outcome
 	// unknown. AnswerNormal always creates it, AnswerTooMany never does.
 	Commit bool
-	// Delay says how long the answer is delayed, on the emulator's clock.
+	// Delay is the time by which the answer is delayed, on the emulator's clock.
 	Delay time.Duration
 	// Refuse is a code of Twilio's, such as 21211: nothing is created, and the answer is 400 with it. The other fields count for nothing.
 	Refuse int
@@ -45,13 +45,13 @@ const (
 	AnswerHang                      // nothing, until the client gives up
 )
 
-// Fate says how a message ends. The zero value is delivered.
+// Fate is the end of a message. The zero value is delivered.
 type Fate struct {
 	Final Status // StatusDelivered, StatusSent (a carrier without receipts), StatusUndelivered or StatusFailed
 	Code  int    // Twilio's error code of a failure, such as 30003
 }
 
-// CallbackFault says what happens to one status callback. Callbacks of one message are otherwise posted one after the
+// CallbackFault is the fault of one status callback. Callbacks of one message are otherwise posted one after the
 // other in the order of its life.
 type CallbackFault struct {
 	Drop      bool          // never posted
@@ -59,7 +59,7 @@ type CallbackFault struct {
 	Delay     time.Duration // posted this much later, on the emulator's clock: behind its successor if longer than their gap
 }
 
-// InboundFault says what happens to the post of one inbound message, which Twilio keeps and lists all the same.
+// InboundFault is the fault of the post of one inbound message, which Twilio keeps and lists all the same.
 type InboundFault struct {
 	Drop bool // never posted, as if every attempt had failed
 }

@@ -24,7 +24,7 @@ func shortCodes() senders {
 	return senders{"ShortCodes", "short_codes", "short_code", "SC", isShortCode}
 }
 
-// pageMeta says how this API pages: with whole URLs, and under their own key.
+// pageMeta is the paging information of this API: whole URLs, under their own key.
 type pageMeta struct {
 	Page     int     `json:"page"`
 	PageSize int     `json:"page_size"`

@@ -32,7 +32,7 @@ type Delivery struct {
 // Attempt is one request of a delivery.
 type Attempt struct {
 	StatusCode int // 0 without an answer
-	// Failure says what failed, in the words of Twilio's retry policy: "ct" connecting, "rt" waiting for the answer,
+	// Failure is the kind of failure, in the words of Twilio's retry policy: "ct" connecting, "rt" waiting for the answer,
 	// "4xx" or "5xx"; "partial" is an answer that broke off, which no policy retries; empty is success.
 	Failure string
 }
@@ -117,7 +117,7 @@ func signable(u *url.URL) string {
 	return bare.String()
 }
 
-// overrides says how hard a webhook is tried. Source:
+// overrides holds the timeouts and the retries of a webhook. Source:
 // https://www.twilio.com/docs/usage/webhooks/webhooks-connection-overrides
 type overrides struct {
 	connect, read, total time.Duration

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Manner says how a wire is silent.
+// Manner is the way in which a wire is silent.
 type Manner string
 
 const (
@@ -45,7 +45,7 @@ type Wire struct {
 	work     sync.WaitGroup
 
 	mu sync.Mutex
-	// harmless says what a connection may say before a silence begins for it, such as a greeting; nil: nothing, it begins at once.
+	// harmless reports whether a connection may say this before a silence begins for it, such as a greeting; nil: nothing, it begins at once.
 	harmless func(said []byte) bool
 	silent   Manner // of connections that are made now
 	lines    map[*line]struct{}
@@ -220,9 +220,9 @@ func (w *Wire) dial() (server net.Conn, err error) {
 }
 
 const (
-	// dialBound says how long a server has for a connection; they are all on this machine.
+	// dialBound limits the time that a server has for a connection; they are all on this machine.
 	dialBound = 5 * time.Second
-	// letGo says how long a server has to close its side of a connection that was cut.
+	// letGo bounds the time that a server has to close its side of a connection that was cut.
 	letGo = 5 * time.Second
 )
 
@@ -296,7 +296,7 @@ func (l *line) pass(way Manner, to net.Conn, end error) {
 	}
 }
 
-// fate says what happens to bytes that were sent.
+// fate is the outcome of sending bytes.
 type fate int
 
 const (

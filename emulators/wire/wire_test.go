@@ -14,7 +14,7 @@ import (
 	"paceline.internal/emulators/clock"
 )
 
-// shortly says how long a test listens before it takes a connection for silent.
+// shortly is the time for which a test listens before it takes a connection for silent.
 const shortly = 30 * time.Millisecond
 
 // echo is a server behind a wire that sends every line back, and reports what it received.

@@ -47,7 +47,7 @@ func newBox(secret config.Secret) (*box, error) {
 	return b, nil
 }
 
-// CheckKey says what is wrong with CONSOLE_KEY, without its value.
+// CheckKey returns an error that names the fault of CONSOLE_KEY, without its value; nil when there is none.
 func CheckKey(secret config.Secret) error {
 	_, err := newBox(secret)
 	return err

@@ -7,8 +7,8 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// resumed says what came of a session that was resumed a moment ago: nothing is won where its text is unresolved, for it is parked again as
-// soon as that is asked for.
+// resumed reports the state of a session that was resumed a moment ago: nothing is won where its text is unresolved, for it is parked again
+// as soon as that is asked for.
 func (c *Console) resumed(ctx context.Context, id string) (notice, error) {
 	got, err := c.services.Onboarding.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: id})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// OIDC says which provider of OpenID Connect people sign in with. The zero value is none; else every field is needed.
+// OIDC is the provider of OpenID Connect that people sign in with. The zero value is none; else every field is needed.
 type OIDC struct {
 	Issuer       string
 	ClientID     string

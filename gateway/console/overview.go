@@ -28,7 +28,7 @@ type wanting struct {
 	To    string // where they are listed
 }
 
-// overview says whether everything is all right.
+// overview makes the page that shows whether everything is all right.
 func (c *Console) overview(r *http.Request) (page, error) {
 	group, ctx := errgroup.WithContext(r.Context())
 	var shown overviewPage

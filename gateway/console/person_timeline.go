@@ -34,7 +34,7 @@ type entry struct {
 // it, such as the activation that sent the opening which parked the session.
 var deedsOf = []string{"activated", "closed", "released", "resumed", "replayed"}
 
-// inWords says how a line is read.
+// inWords fills in the fields that a line is shown by: its words, its note, its operator, and whether its step was left unsent.
 func (e entry) inWords() entry {
 	e.Word, e.Note = e.GetKind(), e.GetDetail()
 	e.Unsent = e.GetKind() == "stopped" || e.GetKind() == "closed"

@@ -23,7 +23,7 @@ type whyPage struct {
 	Unread      string                // why the person cannot be told
 }
 
-// why says what would happen now, gate by gate.
+// why makes the page that explains what would happen now, gate by gate.
 func (c *Console) why(r *http.Request) (page, error) {
 	shown := whyPage{Kind: r.PathValue("kind"), ID: r.PathValue("id")}
 	group, ctx := errgroup.WithContext(r.Context())

@@ -180,7 +180,7 @@ func (f field) given(environ map[string]string) (string, error) {
 	return strings.TrimSpace(content), nil
 }
 
-// reason says what is wrong without the value. Our own types and parsers word their errors for this; the standard
+// reason returns the fault of a field without the value. Our own types and parsers word their errors for this; the standard
 // library's parsers quote the value, so their errors are replaced by the shape that was expected.
 func (f field) reason(err error) string {
 	cause := err

@@ -10,7 +10,7 @@ import (
 	"paceline.internal/platform/process"
 )
 
-// Policy tells when an alarm that brought nothing is set again, and for how long.
+// Policy sets when an alarm that brought nothing is set again, and for how long.
 type Policy struct {
 	// Grace is the time after its alarm at which work is overdue. Each further alarm of it is given twice as long as the one before: with a
 	// minute and five of them, alarms have to bring nothing for half an hour before the work is given up.

@@ -25,7 +25,7 @@ type Refusal struct {
 	Mark   rune // of Mark and Letters: the character in the way
 }
 
-// Error says what to do.
+// Error returns the remedy for the reason.
 func (r *Refusal) Error() string {
 	switch r.Reason {
 	case NoPlus:

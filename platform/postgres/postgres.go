@@ -33,7 +33,7 @@ const sqlByIndex = `set enable_seqscan = off; set jit = off; `
 // ErrURL is a database URL that cannot be parsed. Its text never repeats the URL, which holds a password.
 var ErrURL = errors.New("postgres: the database URL cannot be parsed, want postgres://user:password@host:port/database")
 
-// Config says which database to use and how.
+// Config names the database to use, and sets how it is used.
 type Config struct {
 	// URL is a libpq connection URL. Settings of the server may ride in its query, for example
 	// plan_cache_mode=force_generic_plan, which pays where small arrays are unnested all day.

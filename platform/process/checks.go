@@ -120,7 +120,7 @@ func LogPlainText(ctx context.Context, log *slog.Logger, files rpc.TLSFiles, ser
 	}
 }
 
-// LookAtTLS says whether the files can be used, and whether they are missed.
+// LookAtTLS checks that the files can be used, and warns when they are missed.
 func LookAtTLS(files rpc.TLSFiles, served config.Addr, called ...config.Addr) (string, error) {
 	loaded, err := rpc.LoadTLS(files)
 	if err != nil {

@@ -17,7 +17,7 @@ var ErrUnwell = errors.New("not everything is in order")
 // Check is one thing that a doctor looks at.
 type Check struct {
 	Name string
-	// Look says what it found, or what is wrong. A *Warning is worth telling, and no failure.
+	// Look returns its finding, or an error when something is wrong. A *Warning is worth telling, and no failure.
 	Look func(ctx context.Context) (found string, err error)
 	Mend string // what to do when something is wrong: a command, or a page
 }
@@ -38,7 +38,7 @@ type mended struct {
 	mend  string
 }
 
-// Mend says what to do about an error of a Look, where that is not what Check.Mend says.
+// Mend gives an error of a Look a remedy that replaces Check.Mend.
 func Mend(mend string, cause error) error { return &mended{cause: cause, mend: mend} }
 
 func (m *mended) Error() string { return m.cause.Error() }

@@ -21,7 +21,7 @@ const DefaultURL = "https://qstash.upstash.io"
 // maxAnswer bounds what is read of an answer, in bytes. The largest is a page of dead letters with their bodies.
 const maxAnswer = 16 << 20
 
-// Config says which QStash to speak to, and as whom.
+// Config names the QStash to speak to, and the account to speak as.
 type Config struct {
 	// URL is a bare origin; empty means DefaultURL. A path, query or user in it is an error, because QStash would
 	// read it as part of the destination.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Route tells where QStash takes the jobs of one kind. Its paths are at the publisher's origin and begin with a single slash.
+// Route names the paths to which QStash takes the jobs of one kind. Its paths are at the publisher's origin and begin with a single slash.
 type Route struct {
 	// Path is called when a job is due.
 	Path string

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// Claim says which jobs to claim.
+// Claim selects the jobs to claim.
 type Claim struct {
 	// ID is the one job to claim, due or not; empty claims what is due.
 	ID    string
@@ -47,7 +47,7 @@ const head = `(select f.id from {table} f
               and f.subject <= {head of}.subject and f.subject <> '' and f.status in ('pending', 'processing')
             order by f.subject, f.id limit 1)`
 
-// overtaken tells whether a newer job of the subject of t is being done. It is ordered as only the index on what is processing by subject
+// overtaken is true where a newer job of the subject of t is being done. It is ordered as only the index on what is processing by subject
 // is.
 const overtaken = `exists (select 1 from (
             select r.id from {table} r
@@ -67,7 +67,7 @@ const maxOrganisations = 128
 const maxBehind = 256
 
 // sqlDue goes from organisation to organisation by the index on what is pending, beginning behind the one that was served last,
-// and says what each one's equal share of the batch is, and how many jobs are looked at for it. A share that is not used up leaves
+// and computes each one's equal share of the batch, and the number of jobs that are looked at for it. A share that is not used up leaves
 // the batch smaller; the next claim is cheap. Each look is ordered by all columns of that index, so that no other one serves it.
 const sqlDue = `
 with recursive
@@ -232,7 +232,7 @@ const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config
 // plan, and the last one is for all above 4 MB. To plan a claim anew takes 2.5 ms, and is most of what a small queue costs.
 const sizes = 5
 
-// sqlLook says which of the sizes the table has, and whether a claim would find nothing in one that is small. A large one is not asked
+// sqlLook selects which of the sizes the table has, and whether a claim would find nothing in one that is small. A large one is not asked
 // that, for this look may walk through all that is pending.
 const sqlLook = `
 select size, case when size < 4 then

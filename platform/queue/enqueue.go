@@ -113,7 +113,7 @@ func parse(into *uuid.UUID, id string) (err error) {
 
 func texts(n int) []string { return make([]string, n) }
 
-// find says which of the jobs had been stored before: those with the key of another.
+// find marks in stored the jobs that had been stored before: those with the key of another.
 func (q *Queue) find(ctx context.Context, db postgres.DB, jobs []New, stored []Enqueued) error {
 	orgs, keys, payloads := texts(len(jobs)), texts(len(jobs)), texts(len(jobs))
 	for i, j := range jobs {

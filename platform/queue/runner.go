@@ -116,7 +116,7 @@ func (r *Runner) Loop(rest process.Rest) process.Repetition {
 			r.cfg.Log.ErrorContext(ctx, "worker.unreachable", "queue", r.cfg.Name, "error", err)
 		},
 		Rest: func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-			if wait > 0 { // Admit says when
+			if wait > 0 { // Admit returns when
 				d = min(d, wait)
 			}
 			goOn := rest(ctx, d, wake)

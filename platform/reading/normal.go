@@ -1,5 +1,5 @@
 // Package reading prepares what people write for those who read it: it brings letters into one form, takes out what is not the person's,
-// and says how much a text is like a revocation, or like a refusal.
+// and measures how much a text is like a revocation, or like a refusal.
 package reading
 
 import (

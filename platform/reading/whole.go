@@ -14,8 +14,8 @@ var (
 // else.
 func Affirmed(text string) bool { return yeses.Read(text) != nil }
 
-// Refused reports whether a text has a listed no, or a not now, and nothing else but courtesies; or whether it has no words, and a sign that
-// is a no: 👎.
+// Refused reports whether a text has a listed no, or a not now, and nothing else but courtesies; or no words and a sign that is a no, such
+// as 👎.
 func Refused(text string) bool {
 	if isNo(text) && len(letters.Words(text)) == 0 {
 		return true

@@ -22,8 +22,8 @@ const (
 	mostOfAPass = 50_000
 )
 
-// Rule says how long the rows of a table are kept. Each table has one, or two if it is deleted in two ways. docs/security-and-privacy.md
-// shows them.
+// Rule sets the time for which the rows of a table are kept. Each table has one, or two if it is deleted in two ways.
+// docs/security-and-privacy.md shows them.
 type Rule struct {
 	Table string
 	Holds string // what is in it

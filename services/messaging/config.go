@@ -59,8 +59,8 @@ type Config struct {
 	// ReconcileInterval also bounds how soon a message with a lost answer is sent again: it and the lease and the timeout together.
 	ReconcileInterval time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30s" help:"how often unknown sends are reconciled, and the least time between two listings"`
 
-	// SegmentsPerSecond tells what Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster it
-	// queues. The outbound queue keeps to it; onboarding counts, and never waits.
+	// SegmentsPerSecond is the rate at which Twilio sends for the whole sender, all numbers of a messaging service together: what comes faster
+	// it queues. The outbound queue keeps to it; onboarding counts, and never waits.
 	SegmentsPerSecond float64       `env:"SMS_SEGMENTS_PER_SECOND" envDefault:"1" help:"rate of the whole sender: 1 for a US long code, 3 toll-free, 100 short code; at most 1000"`
 	OutboundPoll      time.Duration `env:"OUTBOUND_POLL" envDefault:"5s" help:"how often the outbound queue is looked at without a wake-up"`
 	AuditRetention    time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long the audit log is kept"`

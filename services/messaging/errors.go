@@ -20,10 +20,10 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// outagePause tells when a caller should try again after an outage.
+// outagePause sets the time after which a caller should try again after an outage.
 const outagePause = time.Second
 
-// refusal tells how one kind of error is answered. Only a text that is made for the caller is shown.
+// refusal is the answer to one kind of error. Only a text that is made for the caller is shown.
 type refusal struct {
 	err    error
 	code   codes.Code

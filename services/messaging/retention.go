@@ -6,10 +6,10 @@ import (
 	"paceline.internal/platform/retention"
 )
 
-// kept tells how long the environment has rows kept that are over.
+// kept holds the times for which the environment keeps rows that are over.
 type kept struct{ Messages, Receipts, Consent, Outbound, Audit time.Duration }
 
-// sqlSettled tells whether a message is at its end. A status that a newer release wrote is not among these.
+// sqlSettled is true where a message is at its end. A status that a newer release wrote is not among these.
 const sqlSettled = `r.next_look_at is null
     and r.status in ('received', 'accepted', 'queued', 'sent', 'delivered', 'undelivered', 'failed', 'rejected', 'given_up', 'throttled')`
 

@@ -73,7 +73,7 @@ func (l losing) List(context.Context, string, time.Time) ([]twilio.Stored, error
 	return []twilio.Stored{l.has, other}, nil
 }
 
-// noon tells when the service of setup is.
+// noon is the time at which the service of setup runs.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func evidence(at time.Time) *messagingv1.Evidence {

@@ -29,7 +29,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// name tells what logs, spans and metrics call this service.
+// name is the name of this service in logs, spans and metrics.
 const name = "messaging"
 
 // stopReconciler bounds the end of the reconciler, which breaks off the check it is at: the row is checked again later.
@@ -125,7 +125,7 @@ func bounded(c process.Component, stop time.Duration) process.Component {
 	return c
 }
 
-// wiring tells what every feature is made from. Each has one function below.
+// wiring holds the parts from which every feature is made. Each has one function below.
 type wiring struct {
 	cfg      Config
 	deps     process.Deps

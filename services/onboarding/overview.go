@@ -19,7 +19,7 @@ import (
 // countedUpTo bounds what an overview counts: reading so many entries of an index takes a few milliseconds.
 const countedUpTo = 10_000
 
-// GetOverview says how everything stands in the caller's organisation.
+// GetOverview reports how everything stands in the caller's organisation.
 func (s *Operations) GetOverview(ctx context.Context, _ *onboardingv1.GetOverviewRequest) (*onboardingv1.GetOverviewResponse, error) {
 	now := s.Clock()
 	o, err := s.Store.Overview(ctx, request.Org(ctx), now, countedUpTo+1) // one more shows whether there are more

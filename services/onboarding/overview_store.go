@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Overview says how an organisation stands. Nothing is counted beyond a limit.
+// Overview is the state of an organisation. Nothing is counted beyond a limit.
 type Overview struct {
 	People              map[session.Status]int // by the status of their newest session; of the empty one who were never activated
 	Held                int
@@ -26,7 +26,7 @@ type Overview struct {
 	Queues              []QueueOverview
 }
 
-// QueueOverview says how a queue stands.
+// QueueOverview is the state of a queue.
 type QueueOverview struct {
 	Name string
 	queue.Gauges

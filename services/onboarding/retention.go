@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Kept says how long the environment has rows kept that are over.
+// Kept has the time for which the environment has rows of each kind kept that are over.
 type Kept struct{ Timeline, Alarms, Engagement, Goals, Jobs, Events, Audit time.Duration }
 
 // TimelineDeleted stands in a timeline after it was deleted.
@@ -29,7 +29,7 @@ const sqlForgetTimeline = `update conversation_sessions r set timeline_deleted_a
 // sqlSessionIsOver selects whether nothing of a session is to come any more.
 const sqlSessionIsOver = `select from conversation_sessions s where s.id = r.session_id and s.ended_at is not null`
 
-// organisation says how long the data of an organisation is kept.
+// organisation is the event until which the data of an organisation is kept.
 const organisation = "the organisation goes"
 
 // Rules say how long each table's rows are kept. docs/security-and-privacy.md shows them, and a test knows a table without one.

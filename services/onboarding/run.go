@@ -464,7 +464,7 @@ func (s *wired) ready(ctx context.Context) error {
 	return s.pool.Ready(ctx, Migrations())
 }
 
-// queues says how webhook_jobs is doing, in all organisations.
+// queues returns a function that reports the health of webhook_jobs and engagement_outreach, in all organisations.
 func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) {
 		health, err := s.conversations.Jobs.Health(postgres.AcrossOrganisations(ctx), s.store.Jobs(), now())

@@ -26,9 +26,9 @@ const (
 	// A stranger sends dribbleBytes every dribblePause: a thousand of them need 50 kB/s.
 	dribbleBytes = 5
 	dribblePause = 100 * time.Millisecond
-	// claimedBody says how much the strangers say that they will send.
+	// claimedBody is the length of the body that the strangers announce, in bytes.
 	claimedBody = 60000
-	// promptly says when a callback has to be answered.
+	// promptly is the time within which a callback has to be answered.
 	promptly = time.Second
 )
 

@@ -27,7 +27,7 @@ type Streams struct {
 	Streams  int
 	Bytes    int
 	Duration time.Duration
-	// Memory says what the service holds, in bytes; it is asked before, and until the time is over.
+	// Memory returns the memory that the service holds, in bytes; it is asked before, and until the time is over.
 	Memory func(ctx context.Context) (float64, error)
 }
 

@@ -36,7 +36,7 @@ insert into step_alarms (id, due_at, org_id, lease_until, session_id, published_
 select gen_random_uuid(), at + interval '1 hour', org_id, at, id, at, profile_id, at, next_step_id, state_token, 1, 'msg_waits'
 from conversation_sessions, now() at where id not in (` + sqlSeeded + `);`
 
-// memoryCallers says how many callbacks may be in flight: more than the rate needs.
+// memoryCallers bounds the number of callbacks in flight: more than the rate needs.
 const memoryCallers = 256
 
 // memory returns figures by their units. It fails unless each due step was done exactly once.

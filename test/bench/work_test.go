@@ -176,7 +176,7 @@ type plain struct {
 	program string
 }
 
-// plainClients says how many connections both services have together.
+// plainClients is the number of connections that both services have together.
 const plainClients = 16
 
 func (s *server) newPlain(tb testing.TB) plain {

@@ -49,7 +49,7 @@ const fallsSilent = "silent"
 const (
 	sameInstant = time.Second
 	heldFor     = 5 * time.Second
-	// passBound says how long a pass of a loop may be silent in a world: longer than the calls that loops wait for.
+	// passBound bounds the silence of a loop's pass in a world: longer than the calls that loops wait for.
 	passBound = 6 * time.Second
 )
 
@@ -67,7 +67,7 @@ const (
 	secondOnboarding = "second onboarding"
 )
 
-// drawWire says which wire of a world falls silent; few have one.
+// drawWire draws the wire of a world that falls silent; few have one.
 func drawWire(d dice) (wiring, bool) {
 	r := d.roll("wire")
 	return pick(r, wirings), oneIn(r, 4)

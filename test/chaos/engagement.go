@@ -15,7 +15,7 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// Engaged says what happened to staying in touch.
+// Engaged counts the breaches of the promises of staying in touch, and the outreach, transitions and runs.
 type Engaged struct {
 	SecondGoodbyes int `json:"second_goodbyes"`    // in one episode
 	WhileActive    int `json:"while_active"`       // goodbyes to people who were active within the limit, or wrote before the claim
@@ -527,7 +527,7 @@ func (e *evidence) wasOff(phone string, at time.Time) bool {
 	return off
 }
 
-// overdue says how long after its time a goodbye may still be open: until the next daily run.
+// overdue bounds the time after its due time for which a goodbye may still be open: until the next daily run.
 const overdue = day + time.Hour
 
 // judgeStanding looks at where the person is left, and whether what they said last about reminders holds.

@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// flowFile says what a flow is written as.
+// flowFile is the form in which a flow is written.
 type flowFile struct {
 	Version      string     `json:"version"`
 	UnknownSends string     `json:"unknown_sends,omitempty"`

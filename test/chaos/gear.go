@@ -8,7 +8,7 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// Gear says how a simulation passes time.
+// Gear is the way in which a simulation passes time.
 type Gear string
 
 // The gears.
@@ -20,14 +20,14 @@ const (
 	Fast Gear = "fast"
 )
 
-// shift says what a gear makes of a world.
+// shift holds the settings that a gear gives a world.
 type shift struct {
 	tempo   tempo
 	odds    odds
 	longest time.Duration // bounds a world, on its own clock. By then every patience in the system has run out.
 	leaps   bool
 	least   time.Duration // shorter than no leap: what is due sooner is played
-	// second says whether there is a second replica of onboarding. No caller calls it, but its loops are awake with those of the first.
+	// second is true if there is a second replica of onboarding. No caller calls it, but its loops are awake with those of the first.
 	second bool
 }
 
@@ -48,9 +48,9 @@ func (s Simulation) shift() (shift, error) {
 }
 
 const (
-	// lead says how long before a planned instant a leap ends: for every loop to wake.
+	// lead is the time from the end of a leap to the planned instant: for every loop to wake.
 	lead = time.Second
-	// askAgain says how long the clock of a world in which something is open is not asked to leap.
+	// askAgain bounds the time for which the clock of a world in which something is open is not asked to leap.
 	askAgain = 5 * time.Second
 )
 
@@ -78,7 +78,7 @@ func (w *world) leap(ctx context.Context, planned time.Time) (bool, error) {
 	return true, w.renewToken()
 }
 
-// sqlDue says what the services are going to do by themselves: whether something is open now, and the first instant at which something is
+// sqlDue selects the work that services will do by themselves: whether something is open now, and the first instant at which something is
 // due. A session that is held back waits for its release, and one with a step past its due time for the sweeper. Outreach waits for what
 // was queued for the same phone before it.
 const sqlDue = `

@@ -28,9 +28,9 @@ const (
 	MaxDevices = 1024
 	// maxGoals bounds what is remembered of a run.
 	maxGoals = 1_000_000
-	// fleetSize says how many devices a process holds.
+	// fleetSize sets the number of devices that a process holds.
 	fleetSize = 250
-	// devicesEach says how many devices a person has.
+	// devicesEach is the number of devices that a person has.
 	devicesEach = 4
 )
 
@@ -39,7 +39,7 @@ func GoalKnobs() map[string]string {
 	return merged(Knobs(), map[string]string{"RUN_LEASE": "10s", "QSTASH_RETRY_DELAY": "1000 * pow(2, retried)"})
 }
 
-// devicesVictim says what a kill of a process that holds devices is called.
+// devicesVictim is the name of a kill of a process that holds devices.
 const devicesVictim = "devices"
 
 // goalsVictims say who is killed in a run with goals, each as often as it stands here.

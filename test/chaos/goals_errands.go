@@ -77,7 +77,7 @@ func (g *errands) alarmed(e qstash.Event) {
 	}
 }
 
-// registering says how many calls are made at once to register devices.
+// registering sets the number of calls that are made at once to register devices.
 const registering = 8
 
 // openGoals registers the devices, has processes hold them, and waits until all are connected.
@@ -187,9 +187,9 @@ func (g *errands) begin() {
 const (
 	// sayAgain is the pause before a call that was not answered is made again; a device's user would wait longer.
 	sayAgain = 250 * time.Millisecond
-	// sayBound says how long one such call may take.
+	// sayBound bounds the time of one such call.
 	sayBound = 10 * time.Second
-	// soon says how far ahead a goal is scheduled at least, however late it is said.
+	// soon sets the least time ahead for which a goal is scheduled, however late it is said.
 	soon = 2 * time.Second
 )
 

@@ -34,7 +34,7 @@ const (
 	DeviceGaveUp       = "gave_up" // it was told that coming again is of no use
 )
 
-// GoalsVerdict says what happened to the goals.
+// GoalsVerdict counts the goals by their ends, and the breaches of the promises about them.
 type GoalsVerdict struct {
 	Devices int            `json:"devices"`
 	Holders int            `json:"device_processes"`
@@ -68,10 +68,10 @@ type GoalsVerdict struct {
 	Disturbed map[string]int `json:"disturbed"`
 }
 
-// calm says how long everything must have been well.
+// calm is the time for which everything must have been well.
 const calm = 5 * time.Second
 
-// GoalsReport says what a run with goals came to.
+// GoalsReport is the report of a run with goals.
 type GoalsReport struct {
 	Report
 	GoalsVerdict
@@ -131,7 +131,7 @@ from goals`
 	sqlGoalAlarms = `select goal_id::text, generation, cause from goal_alarms order by goal_id, generation`
 )
 
-// ledger says what is known of a run when it is judged.
+// ledger holds everything that is known of a run when it is judged.
 type ledger struct {
 	*GoalsVerdict
 

@@ -45,13 +45,13 @@ const signsWith = "KAPSO_WEBHOOK_SECRET"
 const (
 	// maxTries is more than Kapso's four, so that a long outage certainly loses nothing here.
 	maxTries = 12
-	// postTimeout says how long Kapso waits for an answer.
+	// postTimeout bounds Kapso's wait for an answer.
 	postTimeout = 10 * time.Second
-	// maxConns says what a sender of that size would keep open, above what the gateway takes at once.
+	// maxConns is the number of connections that a sender of that size would keep open, above the number that the gateway takes at once.
 	maxConns = 1024
-	// tick says how often the sender looks at the clock; everything that is due by then is posted.
+	// tick is the time between two looks of the sender at the clock; everything that is due by then is posted.
 	tick = 2 * time.Millisecond
-	// lag says when a post counts as late: the sender itself, not the answers, was too slow.
+	// lag is the delay above which a post counts as late: the sender itself, not the answers, was too slow.
 	lag = 100 * time.Millisecond
 )
 

@@ -16,7 +16,7 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// life says what a person does in the weeks in which engagement follows them, drawn before anything happens.
+// life is the plan of a person for the weeks in which engagement follows them, drawn before anything happens.
 type life struct {
 	invited bool   // onboarded by a conversation; others are known to the organisation and have never been spoken to
 	unknown bool   // to the organisation

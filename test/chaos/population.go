@@ -56,7 +56,7 @@ func newPopulation(ctx context.Context, d dice, c clock.Clock, t tempo) *populat
 	}
 }
 
-// callBound says how long an operator's program waits for an answer.
+// callBound bounds the wait of an operator's program for an answer.
 const callBound = time.Minute
 
 // gather makes the people.

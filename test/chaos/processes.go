@@ -23,7 +23,7 @@ type Processes struct {
 	Duration  time.Duration // how long processes are killed; people join during three quarters of it
 	Sessions  int           // people, 1 to MaxPeople
 	KillEvery time.Duration // on average; 0 kills no process
-	// SilenceEvery says how long it is, on average, from the recovery from a silence to the next one; 0 has no silence, and no wires.
+	// SilenceEvery is the average time from the recovery from a silence to the next one; 0 has no silence, and no wires.
 	// SilenceFor is the average length of a silence.
 	SilenceEvery, SilenceFor time.Duration
 	Settle                   time.Duration // how long everything has to come to its end afterwards
@@ -46,7 +46,7 @@ func (p Processes) replicas() int {
 	return 1
 }
 
-// MaxPeople says how many phone numbers there are.
+// MaxPeople is the number of phone numbers there are.
 const MaxPeople = 7000
 
 // Knobs shortens the waits of the services, so that they recover within a run.
@@ -136,7 +136,7 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	return s.examine(ctx, s.now().Sub(began), settled)
 }
 
-// lookAgain says how often something is read that says nothing by itself.
+// lookAgain is the time between two reads of something that does not report by itself.
 const lookAgain = 200 * time.Millisecond
 
 // settle waits until every conversation is over and nothing is left that a process works on, and returns how long the latter took.
@@ -168,7 +168,7 @@ func (s *site) quiet(ctx context.Context) bool {
 	return err == nil && !moves && s.vendors.Idle(ctx) == nil
 }
 
-// examineBound says how long the examination may take, soakExamineBound with millions of events.
+// examineBound limits the time of the examination, soakExamineBound that of one with millions of events.
 const (
 	examineBound     = time.Minute
 	soakExamineBound = 5 * time.Minute

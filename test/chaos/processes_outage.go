@@ -11,7 +11,7 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// postgresVictim says what a kill of the database is called, next to the names of the services.
+// postgresVictim is the name of a kill of the database, next to the names of the services.
 const postgresVictim = "postgres"
 
 // victims say who is killed, each as often as it stands here.
@@ -59,7 +59,7 @@ func (o *outages) list() []outage {
 	return slices.Clone(o.all)
 }
 
-// recoveryBound says how long a process is watched after its kill.
+// recoveryBound limits the time for which a process is watched after its kill.
 const recoveryBound = time.Minute
 
 // plan returns who is the n-th to be killed, and how long after the one before.

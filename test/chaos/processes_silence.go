@@ -63,7 +63,7 @@ func (s *site) wireServices(ctx context.Context) (map[string]map[string]string, 
 	return environ, nil
 }
 
-// silenceBound says how long all processes have to get over a silence.
+// silenceBound limits the time that all processes have to get over a silence.
 const silenceBound = 2 * time.Minute
 
 // fallSilent makes one wire after the other silent until the time is over. Every wire has been silent in every manner before one is

@@ -18,7 +18,7 @@ import (
 	"paceline.internal/emulators/wire"
 )
 
-// site says where the processes run, and everything they need.
+// site is the place where the processes run, with everything they need.
 type site struct {
 	*population
 
@@ -46,7 +46,7 @@ type site struct {
 	watchers sync.WaitGroup // of outages and silences
 }
 
-// upBound says how long it may take until everything serves for the first time.
+// upBound limits the time until everything serves for the first time.
 const upBound = time.Minute
 
 // open brings everything up. What has been started is in the site also after an error, to be closed.
@@ -249,7 +249,7 @@ func (s *site) isReady(ctx context.Context, k *supervisor) bool {
 	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
-// closeBound says how long the vendors and Postgres get for their end.
+// closeBound limits the time that the vendors and Postgres get for their end.
 const closeBound = 15 * time.Second
 
 // close ends everything that runs, and removes the folder unless it is kept.

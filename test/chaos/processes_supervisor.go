@@ -25,7 +25,7 @@ type supervisor struct {
 	ends   int  // by itself
 }
 
-// restartPause says how long a process that ended by itself is left alone. One that was killed is started again at once.
+// restartPause is the time for which a process that ended by itself is left alone. One that was killed is started again at once.
 const restartPause = 200 * time.Millisecond
 
 // supervise begins to keep a service, until close.

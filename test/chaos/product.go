@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// product says what a population lives with, however the services are run.
+// product is the vendors, secrets and databases of a population, however its services are run.
 type product struct {
 	vendors                   *stack.Vendors
 	faults                    *vendorFaults
@@ -33,7 +33,7 @@ func (c *population) openVendors(ctx context.Context, cfg stack.VendorConfig, o 
 	return nil
 }
 
-// inboundPath says where Twilio posts texts of people, with how hard it tries.
+// inboundPath is the path to which Twilio posts texts of people, with its timeout and retries.
 const inboundPath = "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all"
 
 // connect tells people and vendors where the gateway is, and returns the environment in which the services find the rest.

@@ -9,7 +9,7 @@ import (
 	"paceline.internal/emulators/clock"
 )
 
-// pulse says how the loops of the services rest in a world: by its clock, and counted, so that the clock is not moved while one
+// pulse has the loops of the services rest in a world by its clock, and counts them, so that the clock is not moved while one
 // of them works. They wake at fixed instants and at no other: a wake-up by NOTIFY comes when the database gets to it, and the loops of
 // a service that starts would all be woken at once, which no seed could repeat.
 type pulse struct {

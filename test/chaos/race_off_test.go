@@ -2,11 +2,11 @@
 
 package chaos_test
 
-// conversations says how many the test command plays.
+// conversations is the number that the test command plays.
 const conversations = 1000
 
-// followed says how many people engagement follows in it.
+// followed is the number of people whom engagement follows in it.
 const followed = 40
 
-// repeatable says whether two runs can be compared.
+// repeatable reports whether two runs can be compared.
 const repeatable = true

@@ -8,6 +8,6 @@ const conversations = 60
 // followed is fewer as well.
 const followed = 15
 
-// repeatable says whether two runs can be compared. The services bound what they wait for on the machine's clock, and under the
+// repeatable reports whether two runs can be compared. The services bound what they wait for on the machine's clock, and under the
 // race detector on a busy machine they come to those bounds.
 const repeatable = false

@@ -24,7 +24,7 @@ type Report struct {
 	*Killed
 }
 
-// Simulated says what a simulation adds.
+// Simulated is the part of a report that a simulation adds.
 type Simulated struct {
 	Worlds      int            `json:"worlds"`
 	Interrupted bool           `json:"interrupted"` // before all worlds were played; the figures are of those that were
@@ -34,7 +34,7 @@ type Simulated struct {
 	Failed      []World        `json:"failed"`     // worlds that broke a promise, or could not be played
 }
 
-// Killed says what a run of processes adds.
+// Killed is the part of a report that a run of processes adds.
 type Killed struct {
 	DurationMS int64 `json:"duration_ms"` // of the kills and silences
 	SettleMS   int64 `json:"settle_ms"`   // from the end of the last conversation until no process worked on anything
@@ -57,7 +57,7 @@ type Killed struct {
 	Knobs    map[string]string `json:"knobs"`    // of the environment, as they were shortened
 }
 
-// World says what came of one world.
+// World is the outcome of one world.
 type World struct {
 	Seed    uint64         `json:"seed"`
 	People  int            `json:"people"`
@@ -175,7 +175,7 @@ func (s *page) end(to io.Writer, r *Report) error {
 	return err
 }
 
-// Spread says how durations are spread.
+// Spread is the distribution of durations.
 type Spread struct {
 	Count int     `json:"count"`
 	P50MS float64 `json:"p50_ms"`

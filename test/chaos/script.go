@@ -7,7 +7,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// script says what a person and their operator are going to do, drawn before anything happens. Times count from the activation
+// script is the plan of a person and their operator, drawn before anything happens. Times count from the activation
 // unless they say otherwise; zero means never.
 type script struct {
 	locale string
@@ -83,7 +83,7 @@ func (s spans) draw(r *rand.Rand) time.Duration {
 	return between(r, one.least, one.most)
 }
 
-// tempo says how fast a population lives.
+// tempo sets the speed at which a population lives.
 type tempo struct {
 	join                                              spans
 	think, comeBack                                   spans

@@ -109,7 +109,7 @@ func (s Simulation) play(ctx context.Context, db *server, shift shift, seed uint
 const (
 	// patience bounds how long anything in a world may take in real time: longer than the longest bound of a loop, the runs' minute.
 	patience = 3 * time.Minute
-	// look says how often, on the world's clock, it is asked whether all is over.
+	// look is the time, on the world's clock, between two questions whether all is over.
 	look = 30 * time.Second
 )
 

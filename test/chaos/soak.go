@@ -25,7 +25,7 @@ type Soak struct {
 	RetryAfter time.Duration // the first pause of the sender; the second is four times, all others nine times as long. Kapso's is 10 s.
 }
 
-// MaxSoak says how many events a run may have: what is remembered of each is a few bytes.
+// MaxSoak bounds the number of events of a run: a few bytes are remembered of each.
 const MaxSoak = 50_000_000
 
 func (s Soak) check() error {

@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// SoakReport says what a soak came to: the report of its processes, and what Kapso saw.
+// SoakReport is the outcome of a soak: the report of its processes, and the figures that Kapso took.
 type SoakReport struct {
 	Report
 

@@ -19,7 +19,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Verdict says whether the promises were kept. Each broken one is a line in Broken that names the session or the message.
+// Verdict counts the breaches of the promises. Each one is a line in Broken that names the session or the message.
 type Verdict struct {
 	Sessions int `json:"sessions"`
 	Texts    int `json:"texts"` // that Twilio took
@@ -64,7 +64,7 @@ func (v *Verdict) breakf(count *int, format string, args ...any) {
 	}
 }
 
-// maxNamed says how many breaches of one promise are named; they are all counted.
+// maxNamed bounds the number of breaches of one promise that are named; they are all counted.
 const maxNamed = 20
 
 // promise is one line of a verdict.
@@ -115,7 +115,7 @@ func sum(a, b map[string]int) map[string]int {
 	return a
 }
 
-// talk says when Twilio took the texts of a session, by the last part of the idempotency key.
+// talk holds the times at which Twilio took the texts of a session, by the last part of the idempotency key.
 type talk map[string]time.Time
 
 // gap is between a step and the one before it.
@@ -349,7 +349,7 @@ func (s *episode) isPast(flow session.Flow, step session.StepID) bool {
 	return false
 }
 
-// judgeEnd says how a session ended: by itself, by a person's or operator's word, or visibly parked.
+// judgeEnd counts the end of a session: by itself, by a person's or operator's word, or visibly parked.
 func (s *episode) judgeEnd(v *Verdict) {
 	end := s.end()
 	v.Ended[end]++

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Intake says what happened to the webhooks.
+// Intake counts the webhooks that were accepted, and those that were lost, doubled or not completed once.
 type Intake struct {
 	Accepted      int `json:"accepted"`       // events that were answered with a 2xx
 	NeverAccepted int `json:"never_accepted"` // events that were never answered with a 2xx, however often they were repeated

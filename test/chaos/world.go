@@ -40,7 +40,7 @@ type world struct {
 	scratch string         // a folder for its files
 }
 
-// began says when every world begins.
+// began is the time at which every world begins.
 var began = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
 
 // How the services of a world are set up. Waits that are measured on the machine's clock are short: no process is slow here.

@@ -22,13 +22,13 @@ import (
 const (
 	folder = "test/compat"
 	page   = "docs/compatibility.md"
-	// bound says how long everything may take. The clients' conversations take twenty seconds each.
+	// bound limits the time of everything. The clients' conversations take twenty seconds each.
 	bound = 8 * time.Minute
 	// notJudged is the exit status where there is no npm. `go run` makes a 1 of every status; CI runs the binary.
 	notJudged = 3
 )
 
-// result says what happened to one call that a tool made.
+// result is the outcome of one call that a tool made.
 type result struct {
 	Tool    string  `json:"tool"`
 	Version string  `json:"version"`

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// generated says what tools make of /openapi.yaml, and the description itself. It is not committed.
+// generated lists what tools make of /openapi.yaml, and the description itself. It is not committed.
 const generated = "generated"
 
 // descriptionFile is /openapi.yaml as the running gateway serves it, in the folder of package.json.

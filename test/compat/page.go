@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tally says what a tool came to.
+// tally counts the calls of a tool by outcome.
 type tally struct {
 	tool, version           string
 	passed, refused, failed int

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// site says what is judged: the whole product in this process, on its own Postgres and vendors, on the machine's clock.
+// site is the system that is judged: the whole product in this process, on its own Postgres and vendors, on the machine's clock.
 type site struct {
 	databases *embeddedpg.Server
 	vendors   *stack.Vendors
@@ -22,7 +22,7 @@ type site struct {
 	operator string
 }
 
-// stopBound says how long the end of a site may take.
+// stopBound limits the time of the end of a site.
 const stopBound = 30 * time.Second
 
 // openSite starts one, on the machine's clock.

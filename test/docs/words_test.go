@@ -15,7 +15,7 @@ import (
 
 // private are the phrases of a private English. Most readers are not native speakers: name the verb that the phrase hides.
 var private = regexp.MustCompile(`(?i)\b(?:(?:is|are) (?:what|who|how|when|whose|whether)|of (?:its|their|our|his|her|your) own|of (?:theirs|ours)|` +
-	`be(?:comes|came|come) of|comes? of it|beside|parted by|save that|be it)\b`)
+	`^\w+ (?:says|tells) (?:what|who|how|when|whose|whether)|be(?:comes|came|come) of|comes? of it|beside|parted by|save that|be it)\b`)
 
 // whose is a word that most sentences do better without.
 var whose = regexp.MustCompile(`(?i)\bwhose\b`)

@@ -143,7 +143,7 @@ func waitOf(pass *analysis.Pass, f *types.Func, found map[*types.Func]string) st
 	return ""
 }
 
-// sleepIn says which sleep begins at a node; "" for none.
+// sleepIn returns the name of the sleep that begins at a node; "" for none.
 func sleepIn(pass *analysis.Pass, limits limits, n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Ident:

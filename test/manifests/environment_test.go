@@ -19,12 +19,12 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-// contract says what the code of a process says about its environment.
+// contract holds the facts about its environment that the code of a process declares.
 type contract struct {
 	variables []config.Variable
 	load      func(environ map[string]string) error
 	addr, ops string // the variables of its two ports
-	// stop says how long it may take to end: the sum of the bounds that the comment at its Run gives. TestStopBounds compares
+	// stop bounds the time that its end may take: the sum of the bounds that the comment at its Run gives. TestStopBounds compares
 	// the two.
 	stop time.Duration
 }

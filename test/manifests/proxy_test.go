@@ -149,7 +149,7 @@ func nginxTime(t *testing.T, block, name string) time.Duration {
 	return d
 }
 
-// envoyFile says what a test asks of the configuration of Envoy.
+// envoyFile is the part of the configuration of Envoy that a test reads.
 type envoyFile struct {
 	hcm          *manager.HttpConnectionManager
 	body         int64

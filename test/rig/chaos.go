@@ -129,5 +129,5 @@ func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) 
 	}, nil
 }
 
-// driven says how many people take part in a run of processes by default.
+// driven is the number of people who take part in a run of processes by default.
 const driven = 150

@@ -73,7 +73,7 @@ func (c *fleetCommand) Run(ctx context.Context, t terminal) error {
 	return diary.problem()
 }
 
-// fleetDiary says what happened to devices, a line of JSON each, written at once: it outlives a SIGKILL of the process.
+// fleetDiary writes the events of devices, a line of JSON each, at once: it outlives a SIGKILL of the process.
 type fleetDiary struct {
 	mu  sync.Mutex
 	out io.Writer

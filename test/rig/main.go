@@ -29,7 +29,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" hidden:"" help:"Run one service in this process, as chaos and soak do."`
 }
 
-// terminal says where a command prints, and its environment.
+// terminal is the output and the environment of a command.
 type terminal struct {
 	out     io.Writer
 	environ map[string]string

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// simulated says how many people a simulation has by default.
+	// simulated is the number of people of a simulation by default.
 	simulated = 1000
-	// garbage says how much may pile up before it is collected: a simulation is short of time, not of memory.
+	// garbage is the growth of the heap, in percent, at which it is collected: a simulation is short of time, not of memory.
 	garbage = 400
-	// progressEvery says how often a long simulation says how far it is.
+	// progressEvery is the time between two reports of progress in a long simulation.
 	progressEvery = 10 * time.Second
 )
 

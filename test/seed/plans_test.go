@@ -58,7 +58,7 @@ type read struct {
 	most int
 }
 
-// page says how many rows a page of the console has, and one more.
+// page is the number of rows on a page of the console, and one more.
 const page = 51
 
 func readsOfOnboarding(pool *pgxpool.Pool) []read {

@@ -16,14 +16,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Config says what is written, and where.
+// Config sets what is written, and where.
 type Config struct {
 	Onboarding, Messaging *pgx.Conn // of the owners of the tables; migrated
 	Sessions, Messages    int       // of each session as many messages, rounded down
 	Now                   time.Time
 }
 
-// Made says what was written.
+// Made counts what was written.
 type Made struct{ People, Sessions, Messages int }
 
 // ErrPeople is of a database that has people already.
@@ -35,7 +35,7 @@ const (
 	sender = "+15005550006"
 )
 
-// chunk says how many people are written in one transaction.
+// chunk sets the number of people who are written in one transaction.
 const chunk = 5_000
 
 //nolint:gochecknoglobals // the statements, embedded
@@ -104,7 +104,7 @@ func Run(ctx context.Context, cfg Config) (Made, error) {
 	return Made{People: people, Sessions: sessions, Messages: sessions * (cfg.Messages / cfg.Sessions)}, errors.Join(failed[:]...)
 }
 
-// database says what is written into one of the two.
+// database is one of the two databases, with what is written into it.
 type database struct {
 	name       string
 	conn       *pgx.Conn

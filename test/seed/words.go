@@ -2,7 +2,7 @@ package seed
 
 import "strings"
 
-// lines says how many numbers an area has.
+// lines sets the number of phone numbers in an area.
 const lines = 10_000
 
 // phones are the areas of North America with the exchange 555, which has no subscribers.

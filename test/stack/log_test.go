@@ -21,7 +21,7 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// logbook says what the services of a stack have logged, from the least severe line on.
+// logbook holds the log lines of the services of a stack, from the least severe one on.
 type logbook struct {
 	mu    sync.Mutex
 	lines []string
@@ -84,7 +84,7 @@ var (
 	password = regexp.MustCompile(`postgres(?:ql)?://[^ "]+`)
 )
 
-// indiscretion says what a line should not hold, empty when it is fine.
+// indiscretion returns the name of something in a line that no line should hold, empty when it is fine.
 func indiscretion(line string, secrets map[string]string) string {
 	switch {
 	case number.MatchString(line):

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	pgtest.Run(m)
 }
 
-// noon says when every test begins.
+// noon is the time at which every test begins.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
 // patience bounds every wait for the stack, in real time. It is only ever used up by a failure.
@@ -188,7 +188,7 @@ func (b *bundle) advance() (planned bool) {
 	return planned
 }
 
-// slack says how long, in real time, until waits for busy services before it takes what they do for abandoned: then only a
+// slack bounds the time, in real time, for which until waits for busy services before it takes what they do for abandoned: then only a
 // lease brings it to an end. It is longer than any call to Twilio may take here.
 const slack = 2 * time.Second
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// moment says when a call loses its connection.
+// moment is the point at which a call loses its connection.
 type moment int
 
 const (

@@ -72,7 +72,7 @@ func TestRequiredFields(t *testing.T) {
 	}
 }
 
-// requests says what this test reads of /openapi.yaml.
+// requests is the part of /openapi.yaml that this test reads.
 type requests struct {
 	Paths map[string]map[string]struct {
 		OperationID string `yaml:"operationId"`

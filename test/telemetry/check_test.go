@@ -21,7 +21,7 @@ const root = "../.."
 
 var promql = parser.NewParser(parser.Options{})
 
-// exported says what the services export, in the words of a query: the names of series, with their labels and the labels' values.
+// exported has what the services export, in the words of a query: the names of series, with their labels and the labels' values.
 type exported struct {
 	labels map[string]map[string]map[string]bool
 	gauges map[string]bool
@@ -43,7 +43,7 @@ func (e exported) add(series labels.Labels) {
 	})
 }
 
-// problems says what is wrong with a query: how it is written, and names that no service exports.
+// problems returns what is wrong with a query: how it is written, and names that no service exports.
 func (e exported) problems(query string) (found []string) {
 	expr, err := promql.ParseExpr(strings.ReplaceAll(query, "$__rate_interval", "5m"))
 	if err != nil {

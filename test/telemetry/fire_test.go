@@ -254,8 +254,8 @@ func TestAlertsFire(t *testing.T) {
 	})
 }
 
-// storable says what of a described series no service exports: its name, a label, or a bucket. Whether a label has another value depends on
-// what went wrong.
+// storable returns what of a described series no service exports: its name, a label, or a bucket. Whether a label has another value depends
+// on what went wrong.
 func (e exported) storable(described string) (found []string) {
 	series, _, err := promql.ParseSeriesDesc(described)
 	if err != nil {

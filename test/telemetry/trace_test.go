@@ -34,7 +34,7 @@ func TestTrace(t *testing.T) {
 			of[s.GetName()] = append(of[s.GetName()], s)
 		}
 	}
-	// way says how a span came about, from its root down, of the names above and the send.
+	// way returns the origin of a span, from its root down, of the names above and the send.
 	way := func(s *traces.Span) (names []string) {
 		for ; s != nil; s = byID[string(s.GetParentSpanId())] {
 			switch {

@@ -43,7 +43,7 @@ const (
 // longest bounds every wait for the stack. It is only ever used up by a failure.
 const longest = 30 * time.Second
 
-// seen says what one whole conversation leaves in logs, metrics and traces.
+// seen has everything that one whole conversation leaves in logs, metrics and traces.
 type seen struct {
 	session string
 	goal    string
@@ -51,7 +51,7 @@ type seen struct {
 	metrics exported // of all three services
 }
 
-// played says what the one conversation left, which every test reads.
+// played keeps what the one conversation left, which every test reads.
 var played struct {
 	once sync.Once
 	left seen

@@ -42,7 +42,7 @@ func (c *Server) logTail() string {
 	return strings.TrimSpace(string(tail))
 }
 
-// explain says what failed, what the server wrote about it, and what to do when the reason is a closed folder.
+// explain makes an error of what failed and what the server wrote about it, with a remedy when the reason is a closed folder.
 func (c *Server) explain(what string, cause error) error {
 	if cause == nil {
 		cause = errors.New("exit status 0")

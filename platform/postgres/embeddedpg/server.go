@@ -36,7 +36,7 @@ const (
 // codeLockFileExists is the SQLSTATE of a server that finds another one's lock file or shared memory.
 const codeLockFileExists = "F0001"
 
-// Config says where the server lives and how careful it is. The zero value is a temporary server that keeps its promises.
+// Config sets the folder in which the server lives and how careful it is. The zero value is a temporary server that keeps its promises.
 type Config struct {
 	// Dir keeps the server between runs; see DefaultDir. Empty means a temporary folder that Stop removes, or, after a
 	// kill, the next temporary server.

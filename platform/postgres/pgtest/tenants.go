@@ -14,7 +14,7 @@ import (
 	"paceline.internal/platform/postgres"
 )
 
-// Tenants says what CheckTenants is to find.
+// Tenants describes the database that CheckTenants checks, and the rows that it is to find.
 type Tenants struct {
 	URL     string // of a database that holds at least one row of either organisation in every table, see New
 	Service string // the service of the roles

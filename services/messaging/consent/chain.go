@@ -40,7 +40,7 @@ type Line struct {
 	Actor          Actor // not part of the hash, see Witnesses
 }
 
-// NoHash tells what the first line has before it.
+// NoHash stands for the hash before the first line.
 var NoHash = strings.Repeat("0", 2*sha256.Size)
 
 // Digest is the hash of the line after one with the hash prev. What is hashed is SHA-256 over the fields, in UTF-8 and in this
@@ -55,7 +55,7 @@ func (l Line) Digest(prev string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Chain tells what a ledger says of itself besides its lines: how many there are, and the hash of the last one.
+// Chain is the record that a ledger keeps besides its lines: the number of them, and the hash of the last one.
 type Chain struct {
 	Length int64
 	Head   string // empty when nothing has been sealed yet: then there are only lines from before there were chains
@@ -107,10 +107,10 @@ func Verify(lines []Line, c Chain) *Break {
 	return nil
 }
 
-// ErrExport tells what everything is wrapped in that is not an export.
+// ErrExport is the error for everything that is not an export.
 var ErrExport = errors.New("this is no export of a consent ledger")
 
-// export tells what GET /v1/consents/{phone} answers, as far as it is needed here.
+// export is the answer of GET /v1/consents/{phone}, as far as it is needed here.
 type export struct {
 	Consent struct {
 		Phone string `json:"phone"`

@@ -9,8 +9,8 @@ import (
 // ErrState is wrapped by every unknown state.
 var ErrState = errors.New("unknown consent state")
 
-// State tells whether a person may be texted. The zero value means that nothing was ever recorded: such a person was
-// enrolled and has not objected.
+// State is the consent of a person, which decides whether they may be texted. The zero value means that nothing was ever recorded: such a
+// person was enrolled and has not objected.
 type State string
 
 // The states of the ledger.
@@ -31,7 +31,7 @@ func ParseState(stored string) (State, error) {
 	return "", fmt.Errorf("%w %q: use %s or %s", ErrState, stored, OptedIn, OptedOut)
 }
 
-// Effect tells what a text does to consent.
+// Effect is the change that a text makes to consent.
 type Effect int
 
 // The effects. Every one but None outranks whatever else the text could mean to a conversation.
@@ -79,7 +79,7 @@ type Event struct {
 	To   State
 }
 
-// Record says which event the ledger appends, if any. Only changes are appended, so a repeated STOP or a callback
+// Record returns the event that the ledger appends, if any. Only changes are appended, so a repeated STOP or a callback
 // that is delivered twice leaves one line. The first explicit word of a person nothing was recorded of is a change.
 func Record(current State, effect Effect) (Event, bool) {
 	to := current

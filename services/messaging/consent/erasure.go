@@ -58,7 +58,7 @@ type ErasedLine struct {
 	Actor    string    `json:"actor"`
 }
 
-// ErasedLedger tells what is left of a ledger. What the lines said cannot be hashed again, for the words and the number are gone; so their
+// ErasedLedger holds what is left of a ledger. What the lines said cannot be hashed again, for the words and the number are gone; so their
 // hashes are kept as links. An attacker with a hash and all else that went into it finds the number by trying all numbers, so the lines
 // are encrypted under the key of the pseudonyms, which holds them and the other fields as they were.
 type ErasedLedger struct {

@@ -2,7 +2,7 @@ package consent
 
 import "time"
 
-// Evidence tells how an operator knows that a person wants texts.
+// Evidence is an operator's proof that a person wants texts.
 type Evidence struct {
 	Method      string // on one line, like Reference
 	CollectedAt time.Time
@@ -15,7 +15,7 @@ func (e Evidence) Words(reason string) string {
 	return reason + "\nmethod: " + e.Method + "\ncollected_at: " + stamp(e.CollectedAt) + "\nreference: " + e.Reference
 }
 
-// Given tells how a person agreed to be texted, as the sender has it on file. The zero value means that nothing is on file.
+// Given is a person's agreement to be texted, as the sender has it on file. The zero value means that nothing is on file.
 type Given struct {
 	Source      string // on one line
 	WordsShown  string

@@ -9,7 +9,7 @@ import (
 // Version names the words and rules of package languages in the ledger, so that an old event can be read by the words of its day.
 var Version = languages.Version()
 
-// Classify says what a text does to the consent of a person who is in state current. The whole message must be the
+// Classify returns the effect of a text on the consent of a person who is in state current. The whole message must be the
 // keyword, after case, diacritics, spacing, punctuation and emoji are set aside: "STOP!!" and "Opt-out" are, "stop it"
 // and "vou sair hoje" are not. An opt-out or a call for help may be repeated and may say please or thanks; consent is
 // never read out of more than the bare word.

@@ -13,7 +13,7 @@ import (
 // PreferencesVersion names the words of preferences. It is stored with a preference, as Version is with a keyword in the ledger.
 var PreferencesVersion = languages.Version()
 
-// Switch tells what a message asks of one kind of messages.
+// Switch is the request that a message makes about one kind of messages.
 type Switch int
 
 // The switches.

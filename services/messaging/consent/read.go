@@ -16,20 +16,20 @@ const (
 	Portuguese Locale = "pt-BR"
 )
 
-// Reading tells what a text means for consent, and by what it was read so.
+// Reading is the meaning of a text for consent, and the rules by which it was read so.
 type Reading struct {
 	Effect Effect
 	// Rules is the version of the revocation rules, if it was they who decided; else the keywords did, or Twilio.
 	Rules  string
 	Locale Locale
-	// Carrier tells what Twilio does about the text by itself.
+	// Carrier is the action that Twilio takes on the text by itself.
 	Carrier Carrier
 	// Preferences tell what the text asks of reminders and tips; zero when it asks nothing. Effect is then what it is to a caller that reads
 	// no preferences: Ambiguous, or None.
 	Preferences Preferences
 }
 
-// Read says what a text means for consent to a person who is in state current. Twilio's own reading under Advanced Opt-Out
+// Read returns the meaning of a text for the consent of a person who is in state current. Twilio's own reading under Advanced Opt-Out
 // (STOP, START or HELP, else empty) comes first, because its block follows it; then the keywords; then a clear revocation in
 // free words; then preferences, and last ambiguous revocations. A person who is out already is not asked: they get nothing either way.
 func Read(body, optOutType string, current State) Reading {
@@ -68,7 +68,7 @@ func (a Asked) Read(body, optOutType string, current State) Reading {
 	return r
 }
 
-// Carrier tells what Twilio does about a text before we hear of it. Whatever it does something about, it answers, too.
+// Carrier is the action that Twilio takes on a text before we hear of it. Whatever it does something about, it answers, too.
 type Carrier int
 
 // What it does.

@@ -14,7 +14,7 @@ import (
 // RulesVersion names the rules of this package, and their words, in the ledger where they have decided, as Version names the keywords.
 var RulesVersion = languages.Version()
 
-// Wish tells what a text in free words says about receiving texts.
+// Wish is the wish about receiving texts that a text in free words expresses.
 type Wish int
 
 // The wishes.

@@ -38,7 +38,7 @@ func ReadActor(stored string) (a Actor, err error) {
 	return a, nil
 }
 
-// Trace tells what a witness is made of: the digests of a line and of its actor, which may be kept longer than what they are of.
+// Trace holds the parts of a witness: the digests of a line and of its actor, which may be kept longer than what they are of.
 type Trace struct{ Digest, Actor string }
 
 // Traces are those of the lines of a ledger, from the first.

@@ -64,7 +64,7 @@ type Inbound struct {
 	// OptOutType is Twilio's own reading under Advanced Opt-Out (STOP, START or HELP), else empty. Where Twilio has
 	// read the message, its block follows that reading, so ours must too.
 	OptOutType string
-	// ReceivedAt tells when the message reached us; zero means now. It decides which of two words about consent is the later one.
+	// ReceivedAt is the time at which the message reached us; zero means now. It decides which of two words about consent is the later one.
 	ReceivedAt time.Time
 	// DatedByCarrier says that ReceivedAt is the carrier's time, by the carrier's clock.
 	DatedByCarrier bool
@@ -123,7 +123,7 @@ type Consequences struct {
 	Effect consent.Effect
 	Event  *ledger.Event // nil when the state stays as it is
 	Reply  *Reply        // nil when nothing is to be said, or Twilio says it
-	// Carrier tells what Twilio has done about it.
+	// Carrier is the action that Twilio has taken on it.
 	Carrier consent.Carrier
 	// Preferences tell what it asks of reminders and tips; Effect is then for callers that read none.
 	Preferences consent.Preferences
@@ -133,7 +133,7 @@ type Consequences struct {
 	ByRules bool
 }
 
-// Decide says what follows from the message for the consent of a person in state current. One that is overtaken by a later word of the
+// Decide returns the consequences of the message for the consent of a person in state current. One that is overtaken by a later word of the
 // person about consent, or an operator's note of one, changes nothing: also at Twilio it came first. What was asked counts only for what is
 // decided ByRules without it.
 func (e Entry) Decide(current consent.State, last LastWords, asked consent.Asked) Consequences {

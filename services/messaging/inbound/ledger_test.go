@@ -20,7 +20,7 @@ import (
 func TestOperatorsOptIn(t *testing.T) {
 	t.Parallel()
 
-	// note tells what an operator takes down now; of an opt-in with evidence of the given age.
+	// note takes down a state as an operator does now; an opt-in with evidence of the given age.
 	note := func(b *bundle, state consent.State, age time.Duration) error {
 		n := ledgers.Note{OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(b.T, theirs), State: state, Reason: "x", At: b.Clock.Now()}
 		if state == consent.OptedIn && age >= 0 {

@@ -45,7 +45,7 @@ type ListedPage struct {
 	Next     string   // empty on the last page
 }
 
-// place tells where a page begins: in the list of the first of the numbers that are left.
+// place is the point at which a page begins: in the list of the first of the numbers that are left.
 type place struct {
 	Numbers []string `json:"numbers"`
 	At      string   `json:"at"` // Twilio's own; empty at the beginning

@@ -37,7 +37,7 @@ const (
 	replyLease = time.Minute
 )
 
-// ReplyKind says what a reply is about.
+// ReplyKind is the subject of a reply.
 type ReplyKind string
 
 // The kinds.
@@ -77,7 +77,7 @@ func (r Reply) LogValue() slog.Value {
 	)
 }
 
-// settled says what follows for the reply from asking for its send. What is in doubt is asked about until it is not: the claim
+// settled returns the reply as it stands after its send was asked for. What is in doubt is asked about until it is not: the claim
 // itself lets nothing pass after ExpiresAt.
 func (r Reply) settled(result send.Result, now time.Time) Reply {
 	switch result.Outcome {

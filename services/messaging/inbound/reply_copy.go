@@ -7,7 +7,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 )
 
-// ReplyCopy tells what our replies about consent say. They are short, promote nothing, and name the organisation if it is known.
+// ReplyCopy holds the words of our replies about consent. They are short, promote nothing, and name the organisation if it is known.
 type ReplyCopy struct {
 	Brand   string // the organisation, in a few words; may be empty
 	Contact string // where people get help: an address or a number; may be empty

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
-// Intake tells where messages are asked for and taken back.
+// Intake is the place where messages are asked for and taken back.
 type Intake struct {
 	Store  *Store
 	Sender send.Sender

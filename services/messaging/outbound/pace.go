@@ -11,7 +11,7 @@ import (
 // so nothing is lost by it; everything else waits until it is paid back.
 const overdraft = 10 * time.Second
 
-// Pace tells how fast a sender may send: the generic cell rate algorithm. Its one state is the arrival, the instant at which the next
+// Pace limits how fast a sender may send: the generic cell rate algorithm. Its one state is the arrival, the instant at which the next
 // segment would be due if all came evenly: every segment moves it on by a slot, and a message may be begun while it is no further ahead of
 // the present than the slack. A message of several segments is begun when its first one may be, and pays for all: so the average holds for
 // any window, and no message is too long for a slow sender.
@@ -52,7 +52,7 @@ func (p Pace) free(ahead time.Duration, urgent bool) int {
 	return int((slack-ahead)/p.slot) + 1
 }
 
-// Pressure tells what waits to be sent, and how far ahead of the present the sender is.
+// Pressure counts the messages that wait to be sent, and measures how far ahead of the present the sender is.
 type Pressure struct {
 	Ahead  time.Duration
 	Urgent int // messages that are due, as far as there is room for them
@@ -62,8 +62,8 @@ type Pressure struct {
 // longestWait bounds how long the runner waits before it looks for urgent messages again.
 const longestWait = time.Second
 
-// admit says how many messages may be begun, of the urgent ones first, or else when to ask again. Each of them still asks for its own
-// segments; this only keeps messages from being claimed that would have to be put back.
+// admit returns the number of messages that may be begun, of the urgent ones first, or else when to ask again. Each of them still asks for
+// its own segments; this only keeps messages from being claimed that would have to be put back.
 func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 	if waiting.Urgent+waiting.Others == 0 {
 		return 1, 0 // a worker may have died over one, or one may come just now

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// payload tells what was asked for, as it is stored. The times are there as they were asked for and not as they were decided, so that the
+// payload is the request as it is stored. The times are there as they were asked for and not as they were decided, so that the
 // same request made again a second later is the same; only a validity that was not asked for is noted as it was promised.
 type payload struct {
 	To            string             `json:"to"`

@@ -30,7 +30,7 @@ var (
 		"activate the profile with consent {source, words_shown, collected_at}, or PUT /v1/consents/{phone} with opted_in and evidence")
 )
 
-// Purpose tells what a message is for. It decides what overtakes what, and how long a message is worth sending.
+// Purpose is the reason for which a message is sent. It decides what overtakes what, and how long a message is worth sending.
 type Purpose string
 
 // The purposes.
@@ -101,7 +101,7 @@ type Request struct {
 	Hours hours.Quiet
 	// ConsentRequired has it refused without a record of how the recipient agreed. It is no part of what is asked for either.
 	ConsentRequired bool
-	// UnknownPolicy tells what may be done when the outcome stays unknown. By default every purpose, a one-time code as well, is sent again
+	// UnknownPolicy limits what may be done when the outcome stays unknown. By default every purpose, a one-time code as well, is sent again
 	// once Twilio's list has not had it twice: an operator's time costs more than a second copy would, if there ever was one.
 	UnknownPolicy send.UnknownPolicy
 }

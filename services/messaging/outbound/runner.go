@@ -50,7 +50,7 @@ type Config struct {
 	Transient func(err error) bool
 }
 
-// Progress tells what is known of a queued message before it is sent.
+// Progress holds the facts that are known of a queued message before it is sent.
 type Progress struct {
 	Message *send.Message // what Send has made of it so far; nil before the first attempt
 	Held    bool          // the recipient is on a safety hold

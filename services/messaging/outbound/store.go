@@ -35,7 +35,7 @@ func NewStore(pool postgres.DB) *Store {
 // Jobs is the queue as its runner sees it.
 func (o *Store) Jobs() *queue.Queue { return o.jobs }
 
-// sqlMayQueue tells whether it is known how a person agreed: by a record that came with an activation, which releases before 0011 stored
+// sqlMayQueue selects whether it is known how a person agreed: by a record that came with an activation, which releases before 0011 stored
 // without, by an operator's evidence, or by their own START; or whether the message is queued already. Whether they have opted out since is
 // asked when it is sent.
 const sqlMayQueue = `
@@ -326,7 +326,7 @@ from (select) one left join lateral (
     select id, status from sms_messages
     where to_number = @phone and org_id = @org and direction = 'outbound' and status in ('sending', 'unknown', 'parked') limit 1) m on true`
 
-// Unfinished tells what is not at its end of a person: a message to their phone, and a text of the queue for their profile. Empty is none.
+// Unfinished names what is not at its end of a person: a message to their phone, and a text of the queue for their profile. Empty is none.
 type Unfinished struct{ MessageID, Status, TextID string }
 
 // Unfinished finds what is not at its end of a person.

@@ -29,7 +29,7 @@ func TestAskedSince(t *testing.T) {
 			})
 		})
 	}
-	// receipt tells what Twilio reports of the row, whether an attempt waits for its answer or not.
+	// receipt makes Twilio report that the row is sent, whether an attempt waits for its answer or not.
 	receipt := func(b *bundle, sid string) {
 		b.Report(send.Receipt{MessageID: b.Stored().ID, SID: sid, Status: "sent"})
 	}

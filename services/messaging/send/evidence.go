@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// UnknownPolicy says what may be done about a send that stays unknown. It is stored as it is written here.
+// UnknownPolicy limits what may be done about a send that stays unknown. It is stored as it is written here.
 type UnknownPolicy string
 
 // The policies.
@@ -29,7 +29,7 @@ const (
 // would be taken for ours.
 const clockTolerance = time.Minute
 
-// EvidenceKind says what an item of evidence is, in the word that is stored.
+// EvidenceKind is the kind of an item of evidence, in the word that is stored.
 type EvidenceKind string
 
 // The kinds.
@@ -63,7 +63,7 @@ type Candidate struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Listing tells what Twilio has for a recipient, asked for because of one attempt of one message.
+// Listing is the list of messages that Twilio has for a recipient, asked for because of one attempt of one message.
 type Listing struct {
 	MessageID uuid.UUID
 	Token     uuid.UUID // of the attempt that is looked for
@@ -87,15 +87,15 @@ type Rival struct {
 	Status sms.Status
 }
 
-// Decision tells what follows from a listing.
+// Decision is the consequence of a listing.
 type Decision struct {
 	Message Message
 	Item    EvidenceItem
-	// Settled says how it was settled, in the word of the metric and the log; empty while the message is in doubt.
+	// Settled is the settlement, in the word of the metric and the log; empty while the message is in doubt.
 	Settled Settlement
 }
 
-// Settlement tells how a message in doubt was settled.
+// Settlement is a way in which a message in doubt was settled.
 type Settlement string
 
 // The settlements.
@@ -109,7 +109,7 @@ const (
 	SettledGivenUp   Settlement = "given_up"
 )
 
-// Decide says what follows from a listing for a message in doubt. It is pure, and this is the rule:
+// Decide returns the consequence of a listing for a message in doubt. It is pure, and this is the rule:
 //
 //   - exactly one message at Twilio may be ours, and no other of our messages may be that one: it is this message;
 //   - nothing to the person within the attempt's time that is no other message's: after the second such listing, an interval
@@ -304,7 +304,7 @@ func (m Message) rivals(others []Rival) (sending, all int) {
 	return sending, all
 }
 
-// trialPrefix tells what Twilio puts before every message of an account that has not been paid for.
+// trialPrefix is the text that Twilio puts before every message of an account that has not been paid for.
 const trialPrefix = "Sent from your Twilio trial account - "
 
 // says reports whether a message at Twilio has the words that we sent.

@@ -37,7 +37,7 @@ type Gate struct {
 	Change  string // what would change it; empty when it passes
 }
 
-// Explanation tells what a send would be answered, and why.
+// Explanation is the answer that a send would get, and the reasons for it.
 type Explanation struct {
 	Outcome     Outcome
 	Gates       []Gate // in the order in which they decide
@@ -46,7 +46,8 @@ type Explanation struct {
 	NeedsPerson bool   // Twilio refuses it until somebody has done what Advice says
 }
 
-// Explain says what Send would answer to a request now. It changes nothing; that outreach waits for its turn is not explained. ErrInvalid.
+// Explain returns what Send would answer to a request now. It changes nothing; that outreach waits for its turn is not explained.
+// ErrInvalid.
 func (s *Service) Explain(ctx context.Context, r Request) (Explanation, error) {
 	a, err := s.attempt(r)
 	if errors.Is(err, ErrNoSender) {
@@ -65,7 +66,7 @@ func (s *Service) Explain(ctx context.Context, r Request) (Explanation, error) {
 	return explained(found.gates(a), found.Message, a.At), nil
 }
 
-// ExplainMessage says what the status of a stored message means, what happens next, and what Send would answer to its key now.
+// ExplainMessage explains the status of a stored message, what happens next, and what Send would answer to its key now.
 func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, error) {
 	if m.Direction == Inbound {
 		return Explanation{Outcome: FromPerson, Next: "Onboarding answers it; the session's timeline has what it led to."}, nil
@@ -256,7 +257,7 @@ func (f ClaimPreview) attempt(now time.Time) Gate {
 	return g
 }
 
-// inDoubt says what is known of a message in doubt. The answer itself is not stored.
+// inDoubt returns the facts that are known of a message in doubt. The answer itself is not stored.
 func (m Message) inDoubt() string {
 	fact := fmt.Sprintf("in doubt: Twilio was asked at %s, attempt %d, and no usable answer is recorded", at(m.AttemptedAt), m.Attempts)
 	if m.ErrorCode != 0 {
@@ -271,7 +272,7 @@ func (m Message) inDoubt() string {
 	return fact
 }
 
-// unprocessed says which attempt Twilio did not process, and why where that is known.
+// unprocessed names the attempt that Twilio did not process, and the reason where that is known.
 func (m Message) unprocessed() string {
 	fact := fmt.Sprintf("Twilio did not process the last attempt, number %d, of %s", m.Attempts, at(m.AttemptedAt))
 	if m.ErrorCode != 0 {

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Direction says which way a message went.
+// Direction is the direction in which a message went.
 type Direction string
 
 // The two directions, as they are stored.
@@ -52,7 +52,7 @@ type Message struct {
 	FailingSince   time.Time // when the first of the listings failed that have failed in a row; zero when the last one did not
 	FailedListings int       // how many those are
 	AcceptedAt     time.Time // zero until Twilio has it
-	// AskedAt tells when the attempt began that Twilio has; zero until they do, and when it cannot be told which one it was.
+	// AskedAt is the time when the attempt began that Twilio has; zero until they do, and when it cannot be told which one it was.
 	AskedAt       time.Time
 	ConsentEffect consent.Effect      // of an inbound one: to a caller that reads no preferences
 	Preferences   consent.Preferences // of an inbound one, without the locale

@@ -22,7 +22,7 @@ func (q OverviewQuery) LookedFor() (from, until time.Time) {
 	return q.Now.Add(-pollFor - time.Hour), q.Now.Add(-receiptOverdue)
 }
 
-// Overview tells how the messages of an organisation stand. Nothing is counted beyond a limit.
+// Overview is the state of an organisation's messages. Nothing is counted beyond a limit.
 type Overview struct {
 	Undelivered     []UndeliveredMinute // oldest first
 	Settled         []SettledMinute     // of the same minutes
@@ -43,20 +43,20 @@ type Refusal struct {
 // RefusedSince returns how long ago a refusal of one recipient's message is still shown: nothing may ever be sent to them again.
 func (q OverviewQuery) RefusedSince() time.Time { return q.Now.Add(-7 * 24 * time.Hour) }
 
-// UndeliveredMinute tells what Twilio took in a minute and has not reported as delivered.
+// UndeliveredMinute counts the messages that Twilio took in a minute and has not reported as delivered.
 type UndeliveredMinute struct {
 	At         time.Time
 	OnTheirWay int // accepted, queued or sent
 	Failed     int // or undelivered
 }
 
-// SettledMinute tells what Twilio has delivered or refused of a minute, among the newest messages.
+// SettledMinute counts the messages of a minute that Twilio has delivered or refused, among the newest messages.
 type SettledMinute struct {
 	Delivered, Rejected int
 	More                bool // the newest messages do not reach back to the whole of it
 }
 
-// InDoubt tells how many messages are in doubt, and since when the oldest of them.
+// InDoubt has the number of messages in doubt, and the time since when the oldest of them has been.
 type InDoubt struct {
 	Count int
 	Since time.Time // zero without any

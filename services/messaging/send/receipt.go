@@ -26,7 +26,7 @@ type Receipt struct {
 // Opt-Out is on.
 func (r Receipt) OptsOut() bool { return meansOptedOut(r.ErrorCode) }
 
-// Recorded tells what a receipt has changed.
+// Recorded is the change that a receipt has made.
 type Recorded struct {
 	Message *Message // the one that it is about; nil when it is not ours
 	Changed bool     // whether it said anything new

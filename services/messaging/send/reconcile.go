@@ -178,7 +178,7 @@ const (
 	pollFor   = 24 * time.Hour
 )
 
-// Poll tells what Twilio said when it was asked about a message that it has.
+// Poll is Twilio's answer when it was asked about a message that it has.
 type Poll struct {
 	MessageID uuid.UUID
 	SID       string

@@ -23,7 +23,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// directory tells what Twilio has, with something in the way.
+// directory is the list of what Twilio has, with something in the way.
 type directory struct {
 	*twilio.Client
 

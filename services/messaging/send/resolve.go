@@ -19,7 +19,7 @@ import (
 // MaxReason is the longest reason that an operator may give, in characters.
 const MaxReason = 500
 
-// ResolutionKind tells what an operator says about a message in doubt.
+// ResolutionKind is the verdict of an operator on a message in doubt.
 type ResolutionKind string
 
 // The kinds.

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Outcome tells how far a send came, in the words of the metric and the log.
+// Outcome is the stage that a send reached, in the words of the metric and the log.
 type Outcome string
 
 // The outcomes. Only Accepted and AlreadyAccepted mean that Twilio has the message.
@@ -38,7 +38,7 @@ const (
 	unknownWaitMin = 2 * time.Second
 	unknownWaitMax = 30 * time.Second
 	throttledMin   = time.Second
-	// heldWait tells when to ask again for a message to a person who is held.
+	// heldWait sets the time after which to ask again for a message to a person who is held.
 	heldWait = 30 * time.Second
 )
 
@@ -96,7 +96,7 @@ func resultOfRow(m *Message, now time.Time) Result {
 	return Result{Outcome: Unknown, Message: m, RetryAfter: wait}
 }
 
-// explainParked says what was found and how an operator settles it.
+// explainParked returns what was found and how an operator settles it.
 func (s *Service) explainParked(ctx context.Context, m Message) (string, error) {
 	evidence, err := s.Evidence.Evidence(ctx, m.OrgID, m.ID)
 	if err != nil {

@@ -204,7 +204,7 @@ func (s *RPC) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequest
 	return answer, err
 }
 
-// ExplainSend says what Send would answer now.
+// ExplainSend explains the answer that Send would give now.
 func (s *RPC) ExplainSend(ctx context.Context, r *messagingv1.ExplainSendRequest) (*messagingv1.ExplainSendResponse, error) {
 	request, err := readSend(r.GetSend())
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *RPC) ExplainSend(ctx context.Context, r *messagingv1.ExplainSendRequest
 	return &messagingv1.ExplainSendResponse{Explanation: writeExplanation(e)}, err
 }
 
-// ExplainMessage says where a message stands. A message of another organisation does not exist.
+// ExplainMessage explains the state of a message. A message of another organisation does not exist.
 func (s *RPC) ExplainMessage(ctx context.Context, r *messagingv1.ExplainMessageRequest) (*messagingv1.ExplainMessageResponse, error) {
 	m, err := s.message(ctx, r.GetMessageId())
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	countedRefusals  = 1_000
 )
 
-// GetMessagingOverview says how messages stand in the caller's organisation.
+// GetMessagingOverview reports how messages stand in the caller's organisation.
 func (s *RPC) GetMessagingOverview(
 	ctx context.Context, _ *messagingv1.GetMessagingOverviewRequest,
 ) (*messagingv1.GetMessagingOverviewResponse, error) {

@@ -54,13 +54,13 @@ type Request struct {
 	CorrelationID string
 	// UnknownPolicy is stored with the first attempt; empty for ConfirmAbsentThenResend.
 	UnknownPolicy UnknownPolicy
-	// Consent tells how the recipient agreed, for the ledger; may be zero.
+	// Consent is the record of the recipient's agreement, for the ledger; may be zero.
 	Consent consent.Given
 	// HoldVersion is the version of the recipient's hold that the caller has read, and found lifted; 0 when it has read none.
 	HoldVersion int64
 	// Confirms is the person's message with the opt-out that this one confirms; uuid.Nil for every other message.
 	Confirms uuid.UUID
-	// Purpose tells what the message is for, where that is known: a person who wants no reminders gets none of the purposes that Remind.
+	// Purpose is the purpose of the message, where that is known: a person who wants no reminders gets none of the purposes that Remind.
 	Purpose string
 	// Outreach is a message that its reader did not ask for just now: it waits for its turn before every attempt.
 	Outreach bool
@@ -91,7 +91,7 @@ type Attempt struct {
 	Refused    error  // why the recipient may not be texted, phone.ErrRefused; nil when they may
 }
 
-// Claim tells what the store answers to an attempt.
+// Claim is the store's answer to an attempt.
 type Claim struct {
 	// Won says that the attempt holds Message, and must now be made.
 	Won bool
@@ -104,11 +104,11 @@ type Claim struct {
 	Held bool
 	// RemindersOff says that the message is a reminder, and that the recipient wants none by now.
 	RemindersOff bool
-	// Exceeded tells which caps hold the message by now.
+	// Exceeded has the caps that hold the message by now.
 	Exceeded ExceededCaps
 }
 
-// ClaimPreview tells what a claim would find, and since when; zero where nothing is recorded.
+// ClaimPreview is the result that a claim would have, and since when; zero where nothing is recorded.
 type ClaimPreview struct {
 	Claim
 
@@ -125,7 +125,7 @@ func (c Claim) open(a Attempt) bool {
 	return c.Message == nil || c.Message.Matches(a) && c.Message.Retryable(a.At)
 }
 
-// Answer tells what Twilio answered to an attempt.
+// Answer is Twilio's answer to an attempt.
 type Answer struct {
 	MessageID uuid.UUID
 	Token     uuid.UUID

@@ -20,7 +20,7 @@ const sqlLimits = `@segments::int as segments, @hour_since::timestamptz as hour_
 	@pseudonym::text as pseudonym, 0 as phone_before, 0 as phone_segments_before, 0 as org_before, 0 as org_segments_before,
 	0 as prefix_before, 0 as prefix_segments_before`
 
-// sqlBefore tells what comes before each attempt in the same statement.
+// sqlBefore counts the messages and segments that come before each attempt in the same statement.
 const sqlBefore = `count(*) over of_phone as phone_before, coalesce(sum(u.segments) over of_phone, 0) as phone_segments_before,
 		count(*) over of_org as org_before, coalesce(sum(u.segments) over of_org, 0) as org_segments_before,
 		count(*) over of_prefix as prefix_before, coalesce(sum(u.segments) over of_prefix, 0) as prefix_segments_before`
@@ -40,7 +40,7 @@ var sqlFull = `
 	` + countFull("prefix", "u.prefix") + `,
 	(select max(m.attempted_at) from sms_messages m where m.org_id = u.org and m.to_number = u.recipient and m.direction = 'outbound')`
 
-// sqlCapped tells whether any cap holds an attempt u of many.
+// sqlCapped is true where any cap holds an attempt u of many.
 var sqlCapped = `exists (select from ` + sqlSentToPhone + ` where ` + phoneFull("hour") + ` or ` + phoneFull("day") + `)
 	or ` + countFull("org", "''") + ` is not null or ` + countFull("prefix", "u.prefix") + ` is not null
 	or ` + beforeFull("org", "org") + ` or ` + beforeFull("prefix", "prefix")

@@ -19,7 +19,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Mishap tells what happens at one call of a port.
+// Mishap is a failure at one call of a port.
 type Mishap string
 
 // The mishaps.
@@ -43,7 +43,7 @@ type Process struct {
 	happened bool
 }
 
-// ErrMishap tells what a port answers that fails.
+// ErrMishap is the error of a port that fails.
 var ErrMishap = errors.New("injected")
 
 // call makes one call of a port, unless the mishap of this process is due. A death ends the goroutine.

@@ -15,7 +15,7 @@ const (
 	UCS2 Encoding = "UCS-2"
 )
 
-// Segmentation tells how a text is cut for the air, and so what it costs.
+// Segmentation is the way that a text is cut for the air, which sets its cost.
 type Segmentation struct {
 	// Encoding is the alphabet of the whole text.
 	Encoding Encoding
@@ -25,7 +25,7 @@ type Segmentation struct {
 	Units int
 }
 
-// Segments tells how a text will be cut: 160 septets alone or 153 each in GSM-7, 70 code units alone or 67 each in
+// Segments returns how a text will be cut: 160 septets alone or 153 each in GSM-7, 70 code units alone or 67 each in
 // UCS-2. An escape pair or a surrogate pair is never cut in two, so a segment may stay one unit short.
 func Segments(body string) Segmentation {
 	if len(letters.Dearer(body)) > 0 {

@@ -9,7 +9,7 @@ import (
 // ErrStatus is wrapped by every unknown status.
 var ErrStatus = errors.New("unknown message status")
 
-// Status tells how far a message got. It is stored as it is written here.
+// Status is the stage that a message has reached. It is stored as it is written here.
 type Status string
 
 // What we know of our attempt, before Twilio has taken the message.

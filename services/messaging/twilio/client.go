@@ -25,7 +25,7 @@ const (
 	idleConnections = 512
 )
 
-// Config says which account sends, as whom, and through which origin.
+// Config names the account that sends, the sender that it sends as, and the origin that it sends through.
 type Config struct {
 	AccountSID string // required: letters and digits, beginning with "AC"
 	APIKeySID  string // of the key that has AuthToken as its secret, beginning with "SK"; empty when AuthToken is the account's own

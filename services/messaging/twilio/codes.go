@@ -17,7 +17,7 @@ const (
 	ClassCarrier   Class = "carrier"   // the network did not deliver it
 )
 
-// Explanation tells what a code means and what to do about it.
+// Explanation is the meaning of a code and its remedy.
 type Explanation struct {
 	Class   Class
 	Meaning string

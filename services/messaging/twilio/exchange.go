@@ -29,7 +29,7 @@ type exchange struct {
 	header   http.Header
 }
 
-// progress tells how far a request has come, as far as it matters for what the other side may have seen.
+// progress is the stage that a request has reached, as far as it matters for what the other side may have seen.
 type progress = int32
 
 const (
@@ -39,7 +39,7 @@ const (
 	connected                  // has a connection: any part may have been written, even after the call has returned
 )
 
-// result tells what an exchange knows when it is over.
+// result is the outcome of an exchange that is over.
 type result struct {
 	unsent bool // certain: no byte of the request left this process
 	status int  // 0 without an answer

@@ -55,7 +55,8 @@ type Activated struct {
 
 // Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
 // returned as it is. The opening goes out even if this process dies right after the session was stored. Consent says how the person agreed,
-// nil when the caller does not say. Errors: ErrNoProfile, ErrConsent, phone.ErrRefused, ErrNoSender, ErrOptedOut, and those of
+// nil when the caller does not say. Errors: people.ErrNoProfile, ErrConsent, phone.ErrRefused, people.ErrNoSender,
+// people.ErrOptedOut, and those of
 // OpenSession.
 func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (Activated, error) {
 	profile, err := c.Store.Profile(ctx, orgID, profileID)
@@ -73,7 +74,7 @@ func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent
 		return Activated{}, err
 	}
 	unrecorded, sender := c.Carrier.CheckSender(ctx, orgID, profile.Phone)
-	if sender != nil && !errors.Is(sender, ErrAwaitsOperator) {
+	if sender != nil && !errors.Is(sender, people.ErrAwaitsOperator) {
 		return Activated{}, sender
 	}
 	opening, err := c.opening(profile, consent)
@@ -97,7 +98,7 @@ func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent
 		return Activated{}, err
 	}
 	if view.Session.Status == session.Stopped {
-		return Activated{}, ErrOptedOut
+		return Activated{}, people.ErrOptedOut
 	}
 	return Activated{view.Session, recorded}, nil
 }

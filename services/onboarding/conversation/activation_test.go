@@ -84,7 +84,7 @@ func TestActivationIsRefused(t *testing.T) {
 		},
 		{
 			"PersonIsBeingHeld", `update profiles set hold = true where id = $1`,
-			func(err error) bool { return errors.Is(err, conversation.ErrOnHold) },
+			func(err error) bool { return errors.Is(err, people.ErrOnHold) },
 		},
 	} {
 		onboardingtest.Subtest(t, "R_06_WhileThe"+tt.name, setup, func(t *testing.T, b *bundle) {
@@ -238,7 +238,7 @@ func TestActivation(t *testing.T) {
 		_, err = b.Current().Server.ActivateProfile(operator, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})
 		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
 		_, err = b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil)
-		require.ErrorIs(t, err, conversation.ErrNoProfile, "another organisation's")
+		require.ErrorIs(t, err, people.ErrNoProfile, "another organisation's")
 		require.Zero(t, b.Count(`select count(*) from conversation_sessions`))
 	})
 

@@ -9,6 +9,7 @@ import (
 
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -98,7 +99,7 @@ func (c *Service) mend(ctx context.Context, o Overdue, policy outbox.Policy) err
 	reason := fmt.Sprintf("%d alarms in a row for %s brought nothing; see the timeline, the dead letters and the log for why, mend that, %s",
 		o.Failed+1, r.NextStep, session.ThenResume(r.ID))
 	err := c.Store.Park(ctx, session.Park(r, now, session.Stuck, session.TriggerQStash, "", reason))
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, people.ErrConflict) {
 		return nil
 	}
 	return err

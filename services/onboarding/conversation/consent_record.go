@@ -22,7 +22,7 @@ const (
 	clockSkew = time.Minute
 )
 
-// evidenceLine says how the ledger writes evidence below the words: no words may read like it.
+// evidenceLine matches a line of evidence as the ledger writes it below the words: no words may read like it.
 var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collected_at):`)
 
 // normaliseConsent validates how a person agreed; messaging takes what passes here. All problems are reported at once.

@@ -34,7 +34,7 @@ type Config struct {
 	Catalog    catalog.Catalog // new sessions pin its current version
 	Metrics    *Metrics        // nil measures nothing
 	Spans      telemetry.Conversations
-	// Erase asks to erase a person, as one of our webhooks asks; ErrUnavailable, or why it may not be done.
+	// Erase asks to erase a person, as one of our webhooks asks; people.ErrUnavailable, or why it may not be done.
 	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
 	Numbers phone.Policy // whom we text
 	// ActivationsPerDay limits how many sessions of a person may be begun within 24 hours; 0 for any number.
@@ -83,23 +83,15 @@ func (v View) Snapshot() session.Snapshot { return v.Session.Snapshot(v.Hold) }
 
 // What a conversation meets that is no fault of the request.
 var (
-	ErrConflict    = people.ErrConflict
-	ErrUnavailable = people.ErrUnavailable
-	// ErrHeld reports a person who was put on a safety hold between a decision and its message. It is an ErrConflict: the next read sees
-	// the hold.
-	ErrHeld = fmt.Errorf("%w: the person is on a safety hold", ErrConflict)
+	// ErrHeld reports a person who was put on a safety hold between a decision and its message. It is a people.ErrConflict: the
+	// next read sees the hold.
+	ErrHeld = fmt.Errorf("%w: the person is on a safety hold", people.ErrConflict)
 	// ErrMessageMissing reports an acceptance without a stored message or its provider id. Nothing was advanced.
 	ErrMessageMissing = errors.New("conversation: messaging answered accepted without a message row that has a provider id and a time")
 )
 
 // Refusals. Each says what to do instead.
 var (
-	ErrNoProfile      = people.ErrNoProfile
-	ErrOnHold         = people.ErrOnHold
-	ErrOptedOut       = people.ErrOptedOut
-	ErrNoSender       = people.ErrNoSender
-	ErrAwaitsOperator = people.ErrAwaitsOperator
-
 	ErrNoSession       = errors.New("there is no such session in this organisation")
 	ErrNoDeadLetter    = errors.New("there is no such dead letter in this organisation")
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +

@@ -22,7 +22,7 @@ type phase struct {
 	name string
 	// begin brings a new person to where the phase begins, while all is well.
 	begin func(b *bundle) people.Profile
-	// cause says what the outside world does. Like Twilio and an operator it is repeated until it is answered without an
+	// cause plays the part of the outside world. Like Twilio and an operator it is repeated until it is answered without an
 	// error, and once more after that.
 	cause func(b *bundle, p people.Profile) func() error
 	want  []string

@@ -24,14 +24,14 @@ type Message struct {
 	Purpose       string // of what may be switched off, such as goodbye; empty of an answer or a step
 }
 
-// ConsentRecord says how a person agreed to get messages, for the ledger. The zero value is that the caller did not say.
+// ConsentRecord is the record of a person's agreement to get messages, for the ledger. The zero value means that the caller did not say.
 type ConsentRecord struct {
 	Source      string    `json:"source"`
 	WordsShown  string    `json:"words_shown"`
 	CollectedAt time.Time `json:"collected_at"`
 }
 
-// Outcome says how far messaging came with a message.
+// Outcome is the stage that messaging reached with a message.
 type Outcome int
 
 // The outcomes.
@@ -104,7 +104,8 @@ type order struct {
 }
 
 // deliver sends the message of an order and makes its move, which it returns: the order's own, or a stop of a person who has opted out, or
-// a parking after a refusal, both visibly. Errors: *Pending, ErrConflict (the message may have been taken, its key keeps it from being sent
+// a parking after a refusal, both visibly. Errors: *Pending, people.ErrConflict (the message may have been taken, its key keeps it
+// from being sent
 // again), ErrMessageMissing, queue.ErrFenced, and what the ports return.
 func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, error) {
 	r := o.View.Session

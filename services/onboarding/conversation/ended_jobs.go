@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -33,7 +34,7 @@ func (c *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 
 // Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same
 // transaction: it would wait for ever, and be found in no list. Cancelling a job that waits for the judgement of words that may be an
-// opt-out judges that they are none. Errors: queue.ErrNoJob, a *queue.StatusError, ErrUnavailable.
+// opt-out judges that they are none. Errors: queue.ErrNoJob, a *queue.StatusError, people.ErrUnavailable.
 func (c *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
 	found, err := c.Store.Job(ctx, orgID, id)
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, erro
 // there was one.
 func (c *Service) park(ctx context.Context, cause Cause, why string) (parked bool, err error) {
 	parked, err = c.parkOnce(ctx, cause, why)
-	for n := 1; n < maxDecisions && errors.Is(err, ErrConflict); n++ {
+	for n := 1; n < maxDecisions && errors.Is(err, people.ErrConflict); n++ {
 		parked, err = c.parkOnce(ctx, cause, why)
 	}
 	return parked, err

@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 )
 
 // follower is engagement, which a message may ask for something that then fails.
 type follower interface {
 	taker
 	// Apologise answers a message after its job failed for good, if it asked something of engagement, and reports whether that is done.
-	// *Pending and ErrUnavailable while it is worth asking again.
+	// *Pending and people.ErrUnavailable while it is worth asking again.
 	Apologise(ctx context.Context, h Heard) (bool, error)
 }
 
-// Switch says what a message asks of one kind of messages.
+// Switch is the request that a message makes about one kind of messages.
 type Switch int
 
 // The switches.
@@ -58,7 +59,7 @@ func (c *Service) apologised(ctx context.Context, j queue.Job) (bool, error) {
 	if err == nil {
 		done, err = c.Engagement.Apologise(ctx, text{job: j, reply: m, recorded: recorded}.heard())
 	}
-	if _, pending := errors.AsType[*Pending](err); pending || errors.Is(err, ErrUnavailable) {
+	if _, pending := errors.AsType[*Pending](err); pending || errors.Is(err, people.ErrUnavailable) {
 		return false, err
 	}
 	if err != nil {

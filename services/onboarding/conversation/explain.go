@@ -20,7 +20,7 @@ type Gate struct {
 	Change  string // what would change it; empty when it passes
 }
 
-// Explanation says what would happen now, and why.
+// Explanation has the outcome that would follow now, and the reasons for it.
 type Explanation struct {
 	Outcome     string
 	Gates       []Gate // in the order in which they decide
@@ -51,7 +51,7 @@ type Pause struct {
 // LiftPause is the call that ends a pause.
 const LiftPause = "POST /v1/scheduling:resume"
 
-// Fact says who paused, and why.
+// Fact returns that scheduling is paused, by whom and why.
 func (p Pause) Fact() string {
 	fact := "scheduling of the organisation is paused"
 	if p.By != "" {
@@ -77,8 +77,8 @@ const gateDelivered = "send.delivered"
 // gateBackoff is messaging's gate of a text that Twilio did not take, and why it did not.
 const gateBackoff = "send.backoff"
 
-// ExplainStep says what would come of a session's step if its alarm came now: every gate that ExecuteStep asks, in its order, and then
-// those of messaging. It changes nothing. ErrNoSession, ErrUnavailable.
+// ExplainStep explains the result that a session's step would have if its alarm came now: every gate that ExecuteStep asks, in its order,
+// and then those of messaging. It changes nothing. ErrNoSession, people.ErrUnavailable.
 func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Explanation, error) {
 	view, due, err := c.Store.LoadStep(ctx, sessionID)
 	if err == nil && view.Session.OrgID != orgID {
@@ -272,7 +272,7 @@ func explained(v View, gates []Gate, passed string) Explanation {
 	return e
 }
 
-// nextOf says what happens by itself.
+// nextOf returns what happens by itself.
 func nextOf(r session.Record, outcome string) string {
 	switch outcome {
 	case outcomeSent:
@@ -297,8 +297,8 @@ func nextOf(r session.Record, outcome string) string {
 	return ""
 }
 
-// ExplainPerson says what would happen to a person now: to the step of the open session, by sessionID, or else to an
-// activation without a consent record, by the gates that Activate asks in its order. ErrNoProfile, ErrUnavailable.
+// ExplainPerson explains what would happen to a person now: to the step of the open session, by sessionID, or else to an
+// activation without a consent record, by the gates that Activate asks in its order. people.ErrNoProfile, people.ErrUnavailable.
 func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e Explanation, sessionID string, err error) {
 	p, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
@@ -317,7 +317,8 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 		return e, "", err
 	}
 	_, sender := c.Carrier.CheckSender(ctx, orgID, p.Phone)
-	if sender != nil && !errors.Is(sender, ErrNoSender) && !errors.Is(sender, ErrOptedOut) && !errors.Is(sender, ErrAwaitsOperator) {
+	if sender != nil && !errors.Is(sender, people.ErrNoSender) && !errors.Is(sender, people.ErrOptedOut) &&
+		!errors.Is(sender, people.ErrAwaitsOperator) {
 		return e, "", sender
 	}
 	return explained(view, activationGates(view, also, sender), outcomeOpened), "", nil
@@ -325,8 +326,8 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 
 // activationGates returns the questions that Activate and OpenSession ask.
 func activationGates(v View, also Circumstances, sender error) []Gate {
-	r, noSender, optedOut := v.Session, errors.Is(sender, ErrNoSender), errors.Is(sender, ErrOptedOut)
-	unjudged := also.AwaitsOperator || errors.Is(sender, ErrAwaitsOperator)
+	r, noSender, optedOut := v.Session, errors.Is(sender, people.ErrNoSender), errors.Is(sender, people.ErrOptedOut)
+	unjudged := also.AwaitsOperator || errors.Is(sender, people.ErrAwaitsOperator)
 	gates := []Gate{
 		{
 			Name: "sender", Outcome: outcomeNoSender, Passed: !noSender,
@@ -351,7 +352,8 @@ func activationGates(v View, also Circumstances, sender error) []Gate {
 		gates[3].Fact, gates[3].Since = "session "+r.ID+" is "+string(r.Status), r.UpdatedAt
 	}
 	changes := []string{
-		ErrNoSender.Error(), ErrOptedOut.Error(), releaseOf(r.ProfileID), (&SessionParked{Session: r}).Error(), ErrAwaitsOperator.Error(),
+		people.ErrNoSender.Error(), people.ErrOptedOut.Error(), releaseOf(r.ProfileID),
+		(&SessionParked{Session: r}).Error(), people.ErrAwaitsOperator.Error(),
 		ErrConsentRequired.Error(),
 	}
 	for i := range gates {

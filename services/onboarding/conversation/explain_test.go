@@ -13,6 +13,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -264,13 +265,13 @@ func (o *history) explainsPerson(t require.TestingT) string {
 	case "opened":
 		require.NoError(t, err)
 	case "opted_out":
-		require.ErrorIs(t, err, conversation.ErrOptedOut)
+		require.ErrorIs(t, err, people.ErrOptedOut)
 	case "safety_hold":
-		require.ErrorIs(t, err, conversation.ErrOnHold)
+		require.ErrorIs(t, err, people.ErrOnHold)
 	case "session_parked":
 		require.ErrorAs(t, err, &parked)
 	case "awaits_operator":
-		require.ErrorIs(t, err, conversation.ErrAwaitsOperator)
+		require.ErrorIs(t, err, people.ErrAwaitsOperator)
 	case "consent_record_required":
 		require.ErrorIs(t, err, conversation.ErrConsentRequired)
 	default:

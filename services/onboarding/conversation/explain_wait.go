@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -22,7 +23,7 @@ func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Ci
 	}
 	step := &gates[at]
 	text, sent, err := c.onItsWay(ctx, v)
-	if errors.Is(err, ErrUnavailable) {
+	if errors.Is(err, people.ErrUnavailable) {
 		step.Fact += "; messaging does not answer, so it is not known whether our last text has reached the person"
 	} else if err != nil {
 		return Explanation{}, err
@@ -52,7 +53,7 @@ func (c *Service) explainWait(ctx context.Context, v View, gates []Gate, also Ci
 	return e, nil
 }
 
-// waiting says how many replies wait for the end of a hold.
+// waiting returns a note of the number of replies that wait for the end of a hold.
 func waiting(v View, also Circumstances) string {
 	if !v.Hold || also.HeldReplies == 0 {
 		return ""

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 )
 
 // JobsTable is the queue of this service: its table, and its name in logs and metrics.
@@ -86,7 +87,7 @@ func ended(err error, age time.Duration) error {
 		return queue.ErrEnded
 	case errors.As(err, &wait):
 		return &queue.Snooze{After: max(wait.RetryAfter, pause(age)), Cause: err}
-	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrConflict):
+	case errors.Is(err, people.ErrUnavailable), errors.Is(err, people.ErrConflict):
 		return &queue.Snooze{After: pause(age), Cause: err}
 	default:
 		return err

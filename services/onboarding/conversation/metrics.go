@@ -93,7 +93,7 @@ func (c *Service) reportLate(ctx context.Context, m reply, recorded Recorded) {
 	}
 }
 
-// Gauges says how all conversations stand at an instant. Nothing is counted beyond a limit.
+// Gauges is the state of all conversations at an instant. Nothing is counted beyond a limit.
 type Gauges struct {
 	InBurst     int           // active sessions that wait for a step
 	Overdue     int           // of these, as many as are read: what should have been sent a minute ago and more, and may be

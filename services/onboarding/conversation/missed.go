@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 )
 
 // Messages with webhooks that never reached us are found in Twilio's own record of them, and take the way of every other message,
@@ -84,7 +85,7 @@ func (c *Service) AuditLoop(rest process.Rest, interval time.Duration) process.R
 // AuditInbound audits, if it is due and no other process does, and reports whether it has some way to go yet.
 func (c *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
 	name, err := c.Carrier.Sender(ctx, c.OrgID)
-	if errors.Is(err, ErrNoSender) {
+	if errors.Is(err, people.ErrNoSender) {
 		return false, nil // no message can reach us
 	}
 	if err != nil {

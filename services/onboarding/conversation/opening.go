@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -43,7 +44,7 @@ func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
 		return c.bringBack(ctx, view, j)
 	}
 	if view.Hold {
-		return &queue.Snooze{After: holdPause, Cause: ErrOnHold}
+		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
 	}
 	var consent ConsentRecord
 	if p.Consent != nil {
@@ -59,12 +60,12 @@ func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
 		},
 	})
 	if errors.Is(err, ErrHeld) {
-		return &queue.Snooze{After: holdPause, Cause: ErrOnHold}
+		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
 	}
 	if wait := capped(err); wait != nil { // as in quiet hours: what the person writes does not wait behind it
 		return c.continued(ctx, j, "waits:", waitingSubject(s.ID), c.Now().Add(max(wait.RetryAfter, holdPause)))
 	}
-	if errors.Is(err, ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the message single
+	if errors.Is(err, people.ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the message single
 		return nil
 	}
 	return ended(err, c.Now().Sub(j.CreatedAt))

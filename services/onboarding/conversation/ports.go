@@ -16,8 +16,9 @@ type store interface {
 
 	// Sessions. ErrNoSession where there is none.
 
-	// OpenSession stores the episode unless the person has one open, which is returned. Errors: ErrNoProfile, ErrOnHold, *SessionParked,
-	// ErrAwaitsOperator, ErrConsentRequired.
+	// OpenSession stores the episode unless the person has one open, which is returned. Errors: people.ErrNoProfile,
+	// people.ErrOnHold, *SessionParked,
+	// people.ErrAwaitsOperator, ErrConsentRequired.
 	OpenSession(ctx context.Context, o Opening) (session.Record, error)
 	LoadSession(ctx context.Context, id string) (View, error)
 	// LoadStep is LoadSession, with when the step that is due was to be sent.
@@ -37,20 +38,20 @@ type store interface {
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastMessageAt is the same of the newest message of any kind.
 	LastMessageAt(ctx context.Context, sessionID string) (time.Time, error)
-	// Move changes a session, with its timeline, its next alarm and the end of the job that causes it; ErrConflict, queue.ErrFenced.
+	// Move changes a session, with its timeline, its next alarm and the end of the job that causes it; people.ErrConflict, queue.ErrFenced.
 	Move(ctx context.Context, m session.Move, cause *Cause) error
-	// Note adds to the timeline of a session that has not moved since it was read, and ends the job that causes it; ErrConflict,
+	// Note adds to the timeline of a session that has not moved since it was read, and ends the job that causes it; people.ErrConflict,
 	// queue.ErrFenced.
 	Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error
-	// HoldReply keeps a reply that may not be answered now, and ends its job; ErrConflict, queue.ErrFenced.
+	// HoldReply keeps a reply that may not be answered now, and ends its job; people.ErrConflict, queue.ErrFenced.
 	HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
-	// Wait sets the alarm of a due step again; nil when there is nothing to publish. ErrConflict.
+	// Wait sets the alarm of a due step again; nil when there is nothing to publish. people.ErrConflict.
 	Wait(ctx context.Context, w session.Wait) (*session.Alarm, error)
-	// PutBack sets the alarm of a due step again, to be published after the pause of its organisation. ErrConflict.
+	// PutBack sets the alarm of a due step again, to be published after the pause of its organisation. people.ErrConflict.
 	PutBack(ctx context.Context, w session.Wait) error
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 
-	// Circumstances returns what an explanation needs apart from the session; ErrNoProfile.
+	// Circumstances returns what an explanation needs apart from the session; people.ErrNoProfile.
 	Circumstances(ctx context.Context, orgID, profileID string) (Circumstances, error)
 
 	// Recovery.
@@ -90,9 +91,9 @@ type store interface {
 
 // carrier is messaging, and Twilio behind it; messaging.Client implements it.
 type carrier interface {
-	// Send hands over one message; ErrUnavailable.
+	// Send hands over one message; people.ErrUnavailable.
 	Send(ctx context.Context, m Message) (Sent, error)
-	// Explain says what Send would answer now; ErrUnavailable.
+	// Explain returns the answer that Send would give now; people.ErrUnavailable.
 	Explain(ctx context.Context, m Message) (Explanation, error)
 	// Receipt is ErrMessageMissing for a key without a message that the carrier has.
 	Receipt(ctx context.Context, orgID, key string) (Receipt, error)
@@ -101,13 +102,13 @@ type carrier interface {
 	Record(ctx context.Context, m Inbound, from View, received time.Time) (Recorded, error)
 	// RecordStatus merges what a provider says of one of our messages, and reports whether there is such a message.
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
-	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; ErrNoSender,
-	// ErrOptedOut, ErrAwaitsOperator.
+	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; people.ErrNoSender,
+	// people.ErrOptedOut, people.ErrAwaitsOperator.
 	CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error)
-	// Sender returns the number or the service that an organisation sends from; ErrNoSender.
+	// Sender returns the number or the service that an organisation sends from; people.ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
 	// ListInbound lists what was sent to it, in Twilio's own record.
 	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (InboundPage, error)
-	// JudgeWords ends the hold by words of a person that may be an opt-out; ErrUnavailable.
+	// JudgeWords ends the hold by words of a person that may be an opt-out; people.ErrUnavailable.
 	JudgeWords(ctx context.Context, orgID, phone string) error
 }

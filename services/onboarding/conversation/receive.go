@@ -21,10 +21,10 @@ type Inbound struct {
 	Segments            int    `json:"segments"`
 	Media               int    `json:"media"`
 	OptOutType          string `json:"opt_out_type"`
-	// ReceivedAt tells when Twilio got a message that no webhook brought; zero for one that its webhook brought.
+	// ReceivedAt is the time when Twilio got a message that no webhook brought; zero for one that its webhook brought.
 	ReceivedAt time.Time `json:"received_at,omitzero"`
-	// Channel says how it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the organisation
-	// that its job is of can own. It is answered by SMS.
+	// Channel is the channel by which it came when not by SMS, such as whatsapp. Then To is an address of that channel, which only the
+	// organisation that its job is of can own. It is answered by SMS.
 	Channel string `json:"channel,omitempty"`
 	Type    string `json:"type,omitempty"` // of that channel, such as button
 	// SentAt is WhatsApp's Unix time of it. A delivery that failed is repeated for minutes, and later words may have come before it.
@@ -44,7 +44,7 @@ func (m Inbound) sentAt() (time.Time, bool) {
 	return time.Unix(seconds, 0), err == nil && seconds > 0
 }
 
-// Effect says what a message did to consent.
+// Effect is the effect of a message on consent.
 type Effect int
 
 // The effects.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -38,7 +39,7 @@ type Unresumed struct {
 // Resume makes a parked session active again, where it was: a step that is due gets an alarm again, not before it would have, and
 // the reply or the opening that was under way is taken up again with the key that it had, so that nothing is sent twice.
 // Replies that came meanwhile are considered. An active session is returned as it is. One that waits for the judgement of words that may be
-// an opt-out is judged so: they are none. Errors: ErrNoSession, ErrEnded, ErrOtherOpen, ErrUnavailable.
+// an opt-out is judged so: they are none. Errors: ErrNoSession, ErrEnded, ErrOtherOpen, people.ErrUnavailable.
 func (c *Service) Resume(ctx context.Context, orgID, sessionID string) (session.Record, error) {
 	view, err := c.Store.LoadSession(ctx, sessionID)
 	if err == nil && view.Session.OrgID == orgID && awaitsJudgement(view.Session) {
@@ -64,7 +65,7 @@ func (c *Service) ResumeAll(
 			_, err = c.Resume(ctx, orgID, id)
 		}
 		switch {
-		case errors.Is(err, ErrAwaitsOperator), errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSession):
+		case errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSession):
 			left = append(left, Unresumed{SessionID: id, Cause: err})
 		case err != nil:
 			return resumed, left, err
@@ -75,11 +76,12 @@ func (c *Service) ResumeAll(
 	return resumed, left, nil
 }
 
-// judgedSession returns ErrAwaitsOperator of a session that waits for a judgement of words: it may have been parked for them just now.
+// judgedSession returns people.ErrAwaitsOperator of a session that waits for a judgement of words: it may have been parked for
+// them just now.
 func (c *Service) judgedSession(ctx context.Context, sessionID string) error {
 	view, err := c.Store.LoadSession(ctx, sessionID)
 	if err == nil && awaitsJudgement(view.Session) {
-		return ErrAwaitsOperator
+		return people.ErrAwaitsOperator
 	}
 	return err
 }

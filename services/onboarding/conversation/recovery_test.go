@@ -442,7 +442,7 @@ func TestResume(t *testing.T) {
 		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED)
 		require.Empty(t, b.Shown(r.ID).GetReason())
 		_, err = b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil)
-		require.ErrorIs(t, err, conversation.ErrOptedOut)
+		require.ErrorIs(t, err, people.ErrOptedOut)
 		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation, onboardingtest.First}, b.Sequence(p))
 		b.Reply(p, "START")
 		require.Equal(t, session.Active, b.Activate(p).Status)

@@ -6,6 +6,7 @@ import (
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/reading"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -116,11 +117,11 @@ func (c *Service) inSession(ctx context.Context, t text, do func(context.Context
 		defer end()
 		return do(ctx, view, Cause{Job: t.job}, t.reply, t.recorded)
 	}
-	err := ErrConflict
+	err := people.ErrConflict
 	if s := t.view.Session; (s.Status == session.Active || s.Status.Parked()) && s.OrgID == t.recorded.OrgID {
 		err = once(t.view)
 	}
-	for n := 0; n < maxDecisions && errors.Is(err, ErrConflict); n++ {
+	for n := 0; n < maxDecisions && errors.Is(err, people.ErrConflict); n++ {
 		var view View
 		if view, err = c.Store.Conversation(ctx, t.recorded.OrgID, t.Message.From); err == nil {
 			err = once(view)

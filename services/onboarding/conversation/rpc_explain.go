@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/request"
 )
 
-// ExplainProfile says what would happen to a person now.
+// ExplainProfile explains what would happen to a person now.
 func (s *RPC) ExplainProfile(ctx context.Context, in *onboardingv1.ExplainProfileRequest) (*onboardingv1.ExplainProfileResponse, error) {
 	if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *RPC) ExplainProfile(ctx context.Context, in *onboardingv1.ExplainProfil
 	return &onboardingv1.ExplainProfileResponse{Explanation: explanation(e), SessionId: sessionID}, nil
 }
 
-// ExplainSession says what would come of the session's step now.
+// ExplainSession explains the result that the session's step would have now.
 func (s *RPC) ExplainSession(ctx context.Context, in *onboardingv1.ExplainSessionRequest) (*onboardingv1.ExplainSessionResponse, error) {
 	if err := request.ID("session_id", in.GetSessionId()); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// GetFlow says what is sent, and when.
+// GetFlow returns the messages of the flow, and when each is sent.
 func (s *RPC) GetFlow(context.Context, *onboardingv1.GetFlowRequest) (*onboardingv1.GetFlowResponse, error) {
 	flow, texts := s.Conversations.Flow, s.Conversations.Catalog
 	out := &onboardingv1.GetFlowResponse{Version: flow.Version(), CopyVersion: texts.Current()}

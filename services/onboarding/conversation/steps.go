@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -49,7 +50,7 @@ func (n *NotDue) Error() string {
 
 const tenth = 100 * time.Millisecond
 
-// StepDue says when a step was to be sent. Both are zero when no alarm says so.
+// StepDue has the times at which a step was to be sent. Both are zero when no alarm says so.
 type StepDue struct {
 	First time.Time // by the step before it, which is the flow's delay after Twilio took that one's message
 	Now   time.Time // by its newest alarm, whatever has set that, but for those that only read a receipt again
@@ -78,9 +79,9 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	}
 	result, err := c.sendStep(ctx, p, step, view, due, correlationID, early)
 	switch {
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, people.ErrConflict):
 		return c.overtaken(ctx, p, result.MessageID)
-	case errors.Is(err, ErrUnavailable) || capped(err) != nil:
+	case errors.Is(err, people.ErrUnavailable) || capped(err) != nil:
 		c.unavailable(ctx, p)
 	}
 	return result, err
@@ -130,7 +131,7 @@ func (c *Service) sendStep(
 	if sent.Outcome == Accepted && !ahead {
 		c.Metrics.spaced(ctx, c.Flow, r, step, due.First, sent.AcceptedAt)
 	}
-	if errors.Is(err, ErrConflict) && sent.Outcome == Accepted { // the process that moved the session has set the next alarm
+	if errors.Is(err, people.ErrConflict) && sent.Outcome == Accepted { // the process that moved the session has set the next alarm
 		return StepResult{MessageID: sent.MessageID}, nil
 	}
 	if err != nil {
@@ -180,7 +181,7 @@ func (c *Service) overtaken(ctx context.Context, p session.StepPayload, messageI
 	}
 	ok, reason := session.MayExecute(view.Session.ProfileID, view.Snapshot(), p)
 	if ok { // moved and still due: an operator has resumed it meanwhile; come back
-		return StepResult{}, ErrConflict
+		return StepResult{}, people.ErrConflict
 	}
 	return c.skip(ctx, p, reason, messageID), nil
 }

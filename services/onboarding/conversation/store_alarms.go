@@ -88,7 +88,7 @@ func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record) (w dueAlarms, er
 }
 
 // Wait sets the alarm of a due step again, as session.Wait decides by its alarms, with its timeline entry. It returns the alarm, leased to
-// the caller, or nil when there is nothing to publish. ErrConflict when the session has moved on.
+// the caller, or nil when there is nothing to publish. people.ErrConflict when the session has moved on.
 func (s *Store) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error) {
 	var again *session.Alarm
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

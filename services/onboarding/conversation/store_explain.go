@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/people"
 )
 
 const sqlCircumstances = `
@@ -27,14 +28,14 @@ left join lateral (
 ) s on true
 where p.org_id = $1 and p.id = $2`
 
-// Circumstances returns what an explanation needs apart from the session; ErrNoProfile.
+// Circumstances returns what an explanation needs apart from the session; people.ErrNoProfile.
 func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c Circumstances, err error) {
 	var paused, since *time.Time
 	var pause Pause
 	err = s.pool.QueryRow(ctx, sqlCircumstances, orgID, profileID).Scan(
 		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason, &c.HeldReplies, &c.DeadLetter)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return c, ErrNoProfile
+		return c, people.ErrNoProfile
 	}
 	if err != nil {
 		return c, fmt.Errorf("read the circumstances of a person: %w", err)

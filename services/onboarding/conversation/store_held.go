@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -16,14 +17,14 @@ import (
 // ends or not at all.
 const sqlStill = `select id from conversation_sessions where id = $1 and status = $2 and turn = $3 for update`
 
-// still locks a session that stands where a decision saw it; else ErrConflict.
+// still locks a session that stands where a decision saw it; else people.ErrConflict.
 func still(ctx context.Context, tx pgx.Tx, r session.Record) error {
 	tag, err := tx.Exec(ctx, sqlStill, r.ID, string(r.Status), r.Turn)
 	if err != nil {
 		return fmt.Errorf("lock session: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return ErrConflict
+		return people.ErrConflict
 	}
 	return nil
 }
@@ -39,7 +40,7 @@ select j.id, @session, @turn, coalesce((j.payload ->> 'received_at')::timestampt
 from webhook_jobs j where j.id = @job
 on conflict (job_id) do nothing`
 
-// HoldReply keeps a reply that may not be answered now, and ends its job. ErrConflict when the session has moved on
+// HoldReply keeps a reply that may not be answered now, and ends its job. people.ErrConflict when the session has moved on
 // since the decision to hold, or an active one outside the burst is not held any more: nothing would take up the reply again.
 func (s *Store) HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -49,7 +50,7 @@ func (s *Store) HoldReply(ctx context.Context, at session.Record, cause Cause, e
 				return fmt.Errorf("lock profile: %w", err)
 			}
 			if tag.RowsAffected() == 0 {
-				return ErrConflict
+				return people.ErrConflict
 			}
 		}
 		if err := still(ctx, tx, at); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -66,7 +67,7 @@ insert into session_transitions
     (session_id, at, kind, from_state_token, to_state_token, trigger, step_id, message_id, detail, asked_at)
 values (@session, @at, @kind, @from, @to, @trigger, @step, nullif(@message, '')::uuid, @detail, @asked)`
 
-// Move performs a guarded change and everything that follows from it in one transaction. ErrConflict when the
+// Move performs a guarded change and everything that follows from it in one transaction. people.ErrConflict when the
 // session no longer stands where the move saw it, queue.ErrFenced when the job that causes it was taken over; then
 // nothing has happened.
 func (s *Store) Move(ctx context.Context, m session.Move, cause *Cause) error {
@@ -104,7 +105,7 @@ func (s *Store) step(ctx context.Context, m session.Move) error {
 	case err != nil:
 		return fmt.Errorf("move session: %w", err)
 	case moved == 0:
-		return ErrConflict
+		return people.ErrConflict
 	}
 	return nil
 }
@@ -132,7 +133,7 @@ func (s *Store) moveByJob(ctx context.Context, m session.Move, cause *Cause) err
 	case owned == 0:
 		return queue.ErrFenced
 	case !moved:
-		return ErrConflict
+		return people.ErrConflict
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *Cause) error {
 		return fmt.Errorf("move session: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return ErrConflict
+		return people.ErrConflict
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ type noted struct {
 	Asked   *time.Time `json:"asked"`
 }
 
-// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it. ErrConflict,
+// Note writes the timeline of a session that still stands where it was read, and ends the job that causes it. people.ErrConflict,
 // queue.ErrFenced; then nothing has happened.
 func (s *Store) Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {

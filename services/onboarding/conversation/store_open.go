@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -38,9 +39,9 @@ values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
-// profile has open already. Errors: ErrNoProfile, ErrOnHold, *conversation.SessionParked,
-// ErrAwaitsOperator, ErrConsentRequired, *conversation.TooManyActivations, and
-// ErrConflict when their phone was changed or a process of the release before opened one at this moment.
+// profile has open already. Errors: people.ErrNoProfile, people.ErrOnHold, *conversation.SessionParked,
+// people.ErrAwaitsOperator, ErrConsentRequired, *conversation.TooManyActivations, and
+// people.ErrConflict when their phone was changed or a process of the release before opened one at this moment.
 func (s *Store) OpenSession(ctx context.Context, o Opening) (session.Record, error) {
 	r := o.Session
 	var opened session.Record
@@ -62,7 +63,7 @@ func (s *Store) OpenSession(ctx context.Context, o Opening) (session.Record, err
 			return fmt.Errorf("open session: %w", err)
 		}
 		if tag.RowsAffected() == 0 {
-			return ErrConflict
+			return people.ErrConflict
 		}
 		if err := writeTimeline(ctx, tx, r.ID, []session.Entry{{
 			At: r.CreatedAt, Kind: session.KindActivated, To: r.Token, Trigger: session.TriggerActivation,
@@ -81,16 +82,16 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o Opening) (existing ses
 	var phone string
 	err = tx.QueryRow(ctx, sqlMayOpen, o.Session.OrgID, o.Session.ProfileID).Scan(&hold, &phone, &consentRequired)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return existing, false, ErrNoProfile
+		return existing, false, people.ErrNoProfile
 	}
 	if err != nil {
 		return existing, false, fmt.Errorf("lock profile: %w", err)
 	}
 	if hold {
-		return existing, false, ErrOnHold
+		return existing, false, people.ErrOnHold
 	}
 	if phone != o.Phone { // it was changed since it was asked whether the person may be written to there
-		return existing, false, ErrConflict
+		return existing, false, people.ErrConflict
 	}
 	if err := erasure.NotBegun(ctx, tx, o.Session.ProfileID); err != nil {
 		return existing, false, err
@@ -111,7 +112,7 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o Opening) (existing ses
 	}
 	switch {
 	case asked || o.Unjudged:
-		return existing, false, ErrAwaitsOperator
+		return existing, false, people.ErrAwaitsOperator
 	case consentRequired && !o.Agreed:
 		return existing, false, ErrConsentRequired
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -83,7 +84,7 @@ const sqlRest = `update conversation_sessions set sweep_at = @until where id = @
 func (s *Store) Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error {
 	return postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
 		err := still(ctx, tx, r)
-		if errors.Is(err, ErrConflict) {
+		if errors.Is(err, people.ErrConflict) {
 			return nil
 		}
 		if err != nil {
@@ -109,7 +110,7 @@ func (s *Store) Park(ctx context.Context, m session.Move) error {
 }
 
 // PutBack sets the alarm of a due step again, for an execution that came while its organisation was paused: the relay publishes it after
-// the pause. An alarm that QStash does not have yet is that one already. ErrConflict when the session has moved on.
+// the pause. An alarm that QStash does not have yet is that one already. people.ErrConflict when the session has moved on.
 func (s *Store) PutBack(ctx context.Context, w session.Wait) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := still(ctx, tx, w.From); err != nil {

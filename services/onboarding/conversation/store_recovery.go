@@ -26,7 +26,7 @@ with chosen as materialized (
 )
 select (select count(*) from chosen)::int, array(select id::text from chosen order by id desc limit @limit)`
 
-// ParkedFilter says which parked sessions to resume together. Zero times choose all.
+// ParkedFilter selects the parked sessions to resume together. Zero times choose all.
 type ParkedFilter struct {
 	OrgID    string
 	Contains string // what their reasons have in common

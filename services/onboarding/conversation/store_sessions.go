@@ -129,7 +129,7 @@ func (s *Store) Conversation(ctx context.Context, orgID, phone string) (View, er
 const sqlConversationOf = sqlSession + `
 where p.org_id = $1 and p.id = $2 order by s.status = 'active' desc, s.id desc limit 1`
 
-// ConversationOf is Conversation of a profile; ErrNoProfile.
+// ConversationOf is Conversation of a profile; people.ErrNoProfile.
 func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversationOf, orgID, profileID)
 	view, err := s.collectView(rows, err)
@@ -137,7 +137,7 @@ func (s *Store) ConversationOf(ctx context.Context, orgID, profileID string) (Vi
 		view, err = s.personOnly(ctx, sqlPersonByIDOnly, orgID, profileID)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return View{}, ErrNoProfile
+		return View{}, people.ErrNoProfile
 	}
 	return view, err
 }

@@ -285,9 +285,9 @@ func TestMove(t *testing.T) {
 		bend func(r *session.Record, job *queue.Job)
 		want error
 	}{
-		{name: "OfAnotherTurnChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.Turn = 1 }, want: conversation.ErrConflict},
-		{name: "FromAnotherTokenChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.Token = session.AwaitingExplanationResponse }, want: conversation.ErrConflict},
-		{name: "FromAnotherStepChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.NextStep = "onboarding_message_2" }, want: conversation.ErrConflict},
+		{name: "OfAnotherTurnChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.Turn = 1 }, want: people.ErrConflict},
+		{name: "FromAnotherTokenChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.Token = session.AwaitingExplanationResponse }, want: people.ErrConflict},
+		{name: "FromAnotherStepChangesNothing", bend: func(r *session.Record, _ *queue.Job) { r.NextStep = "onboarding_message_2" }, want: people.ErrConflict},
 		{name: "WithALostLeaseChangesNothing", bend: func(_ *session.Record, job *queue.Job) { job.LeaseToken = uuid.NewString() }, want: queue.ErrFenced},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestMove(t *testing.T) {
 			case errors.Is(err, queue.ErrFenced):
 				fenced++ // also those of a job that the one has ended
 			default:
-				require.ErrorIs(t, err, conversation.ErrConflict)
+				require.ErrorIs(t, err, people.ErrConflict)
 			}
 		}
 		require.Equal(t, 1, moved)
@@ -352,7 +352,7 @@ func TestMove(t *testing.T) {
 
 		overtaken := ends
 		overtaken.From.Turn, overtaken.From.Detours = 2, 1 // the same place of the conversation, and another turn
-		require.ErrorIs(t, store.Move(t.Context(), overtaken, nil), conversation.ErrConflict)
+		require.ErrorIs(t, store.Move(t.Context(), overtaken, nil), people.ErrConflict)
 		require.Zero(t, pending())
 		require.NoError(t, store.Move(t.Context(), ends, nil))
 		require.Equal(t, 1, pending())

@@ -9,7 +9,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Receipt says how far the carrier is with a message.
+// Receipt is the carrier's progress with a message.
 type Receipt struct {
 	AcceptedAt time.Time
 	Final      bool // it will not hear of it any more: delivered, undelivered or failed

@@ -136,9 +136,9 @@ func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	}
 	err = c.Erase(ctx, j.OrgID, profileID, j.ID)
 	switch {
-	case err == nil, errors.Is(err, ErrNoProfile):
+	case err == nil, errors.Is(err, people.ErrNoProfile):
 		return nil
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, people.ErrUnavailable):
 		return ended(err, c.Now().Sub(j.CreatedAt))
 	}
 	return forOperator("%w; %s", err, redactByHand)

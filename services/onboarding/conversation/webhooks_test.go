@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/people"
 )
 
 // receipts answers every receipt with the same error.
@@ -69,7 +70,7 @@ func TestWebhooks(t *testing.T) {
 	t.Run("S2_25_MessagingThatCannotBeReachedIsWaitedFor", func(t *testing.T) {
 		t.Parallel()
 		var snooze *queue.Snooze
-		require.ErrorAs(t, handle(ErrUnavailable, "kapso.message.sent", status), &snooze)
+		require.ErrorAs(t, handle(people.ErrUnavailable, "kapso.message.sent", status), &snooze)
 		defect := errors.New("a defect")
 		require.ErrorIs(t, handle(defect, "kapso.message.sent", status), defect)
 	})

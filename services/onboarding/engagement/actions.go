@@ -11,8 +11,8 @@ import (
 
 	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 // maxContention bounds how often an action is decided anew because another one of the person was counted meanwhile. Of those that are
@@ -90,7 +90,7 @@ func storable(text string, most int) bool {
 }
 
 // Report counts an action of a person, once per key, and says what it did; duplicate says that it was counted before. It sends nothing,
-// and changes nothing unless it changes all. Errors: rules.ErrAction, ErrNoPerson, ErrKeyReused, conversation.ErrConflict, and what
+// and changes nothing unless it changes all. Errors: rules.ErrAction, ErrNoPerson, ErrKeyReused, people.ErrConflict, and what
 // the store returns.
 func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate bool, err error) {
 	r.Attributes = composed(r.Attributes)
@@ -98,7 +98,7 @@ func (s *Service) Report(ctx context.Context, r Report) (a Answer, duplicate boo
 		return Answer{}, false, err
 	}
 	for range maxContention {
-		if a, duplicate, err = s.report(ctx, r); !errors.Is(err, conversation.ErrConflict) {
+		if a, duplicate, err = s.report(ctx, r); !errors.Is(err, people.ErrConflict) {
 			break
 		}
 	}

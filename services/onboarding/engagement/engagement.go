@@ -40,7 +40,7 @@ type store interface {
 
 // changes writes people.
 type changes interface {
-	// Apply writes a change whole, or nothing of it; conversation.ErrConflict when the person no longer stands where it saw them.
+	// Apply writes a change whole, or nothing of it; people.ErrConflict when the person no longer stands where it saw them.
 	Apply(ctx context.Context, c Change) error
 	// Prefer writes one preference, unless a later one is known, or the person's own words bind who states it. Repeating it changes nothing.
 	Prefer(ctx context.Context, p Preference) error
@@ -60,13 +60,13 @@ type views interface {
 
 // carrier is messaging; messaging.Client implements it.
 type carrier interface {
-	// Send hands over one message; conversation.ErrUnavailable.
+	// Send hands over one message; people.ErrUnavailable.
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
-	// SetReminders records what was said elsewhere than in a message, and returns what is in force; conversation.ErrUnavailable.
+	// SetReminders records what was said elsewhere than in a message, and returns what is in force; people.ErrUnavailable.
 	SetReminders(ctx context.Context, orgID, phone string, said RemindersSaid) (RemindersSaid, error)
-	// Sender returns the number that an organisation sends from; conversation.ErrNoSender.
+	// Sender returns the number that an organisation sends from; people.ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
-	// Fate reads the status of the message of a key; conversation.ErrUnavailable.
+	// Fate reads the status of the message of a key; people.ErrUnavailable.
 	Fate(ctx context.Context, orgID, key string) (Fate, error)
 }
 

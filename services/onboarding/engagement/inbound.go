@@ -10,6 +10,7 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 // maxDecisions bounds how often a message is decided anew because the person moved meanwhile.
@@ -41,7 +42,7 @@ func (w wish) prefers() bool { return w.preferences.Any() || w.destination != ""
 // Taken follows a recorded message, and reports whether it was for engagement, which has answered it then: a preference, which always
 // takes effect, or a choice while a goodbye asks for one. Everything else is activity only and the conversation's to answer; that this
 // could not be noted is logged, and fails no reply. Repeating it changes nothing and sends the same answer under the same key. Errors:
-// *conversation.Pending, conversation.ErrConflict, and what the ports return.
+// *conversation.Pending, people.ErrConflict, and what the ports return.
 func (s *Service) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
 	w := wishOf(h)
 	taken, err := s.follow(ctx, h, w)
@@ -58,7 +59,7 @@ func (s *Service) Taken(ctx context.Context, h conversation.Heard) (bool, error)
 // again reports whether a message is to be decided anew at once: after a conflict, and after any failure of one with a job that would not
 // be tried again for it.
 func again(ctx context.Context, err error, w wish) bool {
-	return ctx.Err() == nil && (errors.Is(err, conversation.ErrConflict) || err != nil && w == (wish{}))
+	return ctx.Err() == nil && (errors.Is(err, people.ErrConflict) || err != nil && w == (wish{}))
 }
 
 func (s *Service) follow(ctx context.Context, h conversation.Heard, w wish) (taken bool, err error) {

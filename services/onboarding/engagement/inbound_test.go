@@ -12,7 +12,6 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -445,7 +444,7 @@ func TestConcurrentTransitions(t *testing.T) {
 			if err := <-done; err == nil {
 				applied++
 			} else {
-				require.ErrorIs(t, err, conversation.ErrConflict)
+				require.ErrorIs(t, err, people.ErrConflict)
 			}
 		}
 		require.Equal(t, 1, applied)
@@ -470,7 +469,7 @@ func TestConcurrentTransitions(t *testing.T) {
 		m, err := rules.DefaultConfig().Limits.Decide(v.Person, v.Situation, rules.Event{Trigger: rules.Inactivity14d, At: at, Now: at})
 		require.NoError(t, err)
 		err = b.Store.Engagement().Apply(t.Context(), engagement.Change{View: v, Cause: "run:" + onboardingtest.NewID(), Moves: []rules.Move{m}, At: at})
-		require.ErrorIs(t, err, conversation.ErrConflict)
+		require.ErrorIs(t, err, people.ErrConflict)
 		b.In(p, rules.Active)
 		require.Len(t, b.Triggers(p), 1)
 	})
@@ -485,7 +484,7 @@ func TestConcurrentTransitions(t *testing.T) {
 			return b.Store.Engagement().Apply(t.Context(), engagement.Change{View: v, Cause: "message:" + onboardingtest.NewID(), Moves: moves, At: now})
 		}
 		require.NoError(t, write())
-		require.ErrorIs(t, write(), conversation.ErrConflict)
+		require.ErrorIs(t, write(), people.ErrConflict)
 		require.Len(t, b.Triggers(p), 4)
 	})
 
@@ -498,7 +497,7 @@ func TestConcurrentTransitions(t *testing.T) {
 		moves, _, err := rules.DefaultConfig().Limits.Answer(v.Person, v.Situation, rules.ChoiceAllGood, now, now)
 		require.NoError(t, err)
 		err = b.Store.Engagement().Apply(t.Context(), engagement.Change{View: v, Cause: cause, Moves: moves, At: now})
-		require.ErrorIs(t, err, conversation.ErrConflict)
+		require.ErrorIs(t, err, people.ErrConflict)
 		require.Len(t, b.Triggers(p), 3)
 	})
 

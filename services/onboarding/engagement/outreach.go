@@ -11,6 +11,7 @@ import (
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 // OutreachTable is the queue of outreach.
@@ -55,7 +56,7 @@ type outreachRows interface {
 	// Outreach reads a claimed row.
 	Outreach(ctx context.Context, j queue.Job, now time.Time) (Due, error)
 	// Begin claims a row for sending: it stores what is sent, unless that is stored, and returns what is. A nudge is begun only while the
-	// person stands where its transition left them and none of their messages waits; conversation.ErrConflict, queue.ErrFenced. members are to
+	// person stands where its transition left them and none of their messages waits; people.ErrConflict, queue.ErrFenced. members are to
 	// get it too, each as a separate row.
 	Begin(ctx context.Context, d Due, rendered Rendered, group bool, at time.Time) (Rendered, error)
 	// Unbegin takes the claim for sending back, of a row of which nothing can have been sent; queue.ErrFenced.
@@ -206,7 +207,7 @@ func (s *Service) unsent(ctx context.Context, e End) error {
 	}
 	fate, err := s.Carrier.Fate(ctx, d.Job.OrgID, d.Key)
 	switch {
-	case errors.Is(err, conversation.ErrUnavailable):
+	case errors.Is(err, people.ErrUnavailable):
 		return &queue.Snooze{After: soon, Cause: err}
 	case err != nil:
 		return err
@@ -231,7 +232,7 @@ func (s *Service) send(ctx context.Context, d Due, about, to View) error {
 	}
 	resolved, _ := rules.Resolve(about.Destination, about.InHousehold)
 	rendered, err := s.Store.Begin(ctx, d, Rendered{Phone: to.Phone, Locale: to.Locale, Body: text}, resolved == rules.Group, s.Now())
-	if errors.Is(err, conversation.ErrConflict) {
+	if errors.Is(err, people.ErrConflict) {
 		return &queue.Snooze{After: soon, Cause: err}
 	}
 	if err != nil {
@@ -248,9 +249,9 @@ func (s *Service) send(ctx context.Context, d Due, about, to View) error {
 		Unknown: s.Unknown, HoldVersion: to.HoldVersion, Outreach: true, Purpose: string(d.Type),
 	})
 	switch {
-	case errors.Is(err, conversation.ErrNoSender):
+	case errors.Is(err, people.ErrNoSender):
 		return s.unsent(ctx, End{Due: d, Status: queue.StatusCancelled, Outcome: outcomeIneligible})
-	case errors.Is(err, conversation.ErrUnavailable):
+	case errors.Is(err, people.ErrUnavailable):
 		return &queue.Snooze{After: soon, Cause: err}
 	case err != nil:
 		return err

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"paceline.internal/platform/process"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 const (
@@ -272,7 +272,7 @@ func (s *Service) next(ctx context.Context, r Run) (Stage, error) {
 
 func (s *Service) withoutSender(ctx context.Context, orgID string) (bool, error) {
 	_, err := s.Carrier.Sender(ctx, orgID)
-	if errors.Is(err, conversation.ErrNoSender) {
+	if errors.Is(err, people.ErrNoSender) {
 		return true, nil
 	}
 	return false, err

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 // sqlUnmoved is the guard of a change: the person stands where they were read. Activity alone never goes back, so it does not need
@@ -82,7 +82,7 @@ insert into event_outbox (event_id, org_id, type, subject, time, causation_id, d
 values (@id, @org, @type, @profile, @happened, @cause, @data)`
 
 // Apply writes a change whole: the person's row, guarded by what was read, the audit of its transitions, what is withdrawn and queued, and
-// the events. conversation.ErrConflict when the person has moved or the cause has made a transition already; then nothing has happened.
+// the events. people.ErrConflict when the person has moved or the cause has made a transition already; then nothing has happened.
 func (s *Store) Apply(ctx context.Context, c Change) error {
 	var last rules.Move
 	if len(c.Moves) > 0 {
@@ -168,9 +168,9 @@ func (s *Store) begin(ctx context.Context, c Change, args postgres.Args) error {
 	return conflictUnless(begun == 1)
 }
 
-// wrapUnlessConflict says what failed, where it was no guard.
+// wrapUnlessConflict adds to an error what was being done, unless it is the error of a guard.
 func wrapUnlessConflict(doing string, err error) error {
-	if err == nil || errors.Is(err, conversation.ErrConflict) {
+	if err == nil || errors.Is(err, people.ErrConflict) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", doing, err)
@@ -215,7 +215,7 @@ func conflictUnlessSeen(row pgx.Row) error {
 
 func conflictUnless(held bool) error {
 	if !held {
-		return conversation.ErrConflict
+		return people.ErrConflict
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func transit(batch *pgx.Batch, c Change, args postgres.Args) (first string, err 
 	return first, nil
 }
 
-// guard queues a guarded statement: conversation.ErrConflict when its guard does not hold.
+// guard queues a guarded statement: people.ErrConflict when its guard does not hold.
 func guard(batch *pgx.Batch, sql string, args postgres.Args) {
 	batch.Queue(sql, maps.Clone(args)).Exec(func(tag pgconn.CommandTag) error { return conflictUnless(tag.RowsAffected() == 1) })
 }

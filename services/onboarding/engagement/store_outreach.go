@@ -12,8 +12,8 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/people"
 )
 
 // outreachQueue is engagement_outreach as platform/queue has it.
@@ -117,7 +117,7 @@ func (s *Store) Begin(
 		err := tx.QueryRow(ctx, sqlClaimForSending, args).Scan(&begun.Phone, &begun.Locale, &begun.Body)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return conversation.ErrConflict
+			return people.ErrConflict
 		case err != nil || !group || d.MemberID != "" || d.Begun:
 			return err
 		}

@@ -91,7 +91,7 @@ type store interface {
 
 // carrier is messaging; messaging.Client implements it.
 type carrier interface {
-	// MayErase returns the pseudonym under which a person would be erased; ErrNoKey, conversation.ErrUnavailable.
+	// MayErase returns the pseudonym under which a person would be erased; ErrNoKey, people.ErrUnavailable.
 	MayErase(ctx context.Context, p Person) (pseudonym string, err error)
 	// Erase goes on with erasing a person there, and says what it waits for; empty when nothing of them is left.
 	Erase(ctx context.Context, e Erasure) (waitsFor string, err error)

@@ -54,7 +54,7 @@ func (s *RPC) EraseProfile(ctx context.Context, in *onboardingv1.EraseProfileReq
 	return &onboardingv1.EraseProfileResponse{Erasure: writeErasure(e, Consent{})}, nil
 }
 
-// GetErasure says how far the erasure of a person is.
+// GetErasure reports how far the erasure of a person is.
 func (s *RPC) GetErasure(ctx context.Context, in *onboardingv1.GetErasureRequest) (*onboardingv1.GetErasureResponse, error) {
 	if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err

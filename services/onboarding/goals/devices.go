@@ -23,7 +23,7 @@ const (
 	MaxConfiguration = 4 << 10
 
 	maxDeviceName = 60
-	// tokenPrefix tells who finds a token what it is.
+	// tokenPrefix begins every device's token, so that whoever finds one recognises it.
 	tokenPrefix = "pld_"
 	tokenBytes  = 32
 )

@@ -7,7 +7,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-// Explanation says where a goal stands, why, what happens next by itself, and what may be done about it.
+// Explanation has the state of a goal, the reason for it, what happens next by itself, and what may be done about it.
 type Explanation struct{ Summary, Next, Advice string }
 
 // Gate is one question that an alarm asks of a goal, in the order of Gates.

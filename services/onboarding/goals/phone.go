@@ -55,7 +55,7 @@ func inBurst(ctx context.Context, store stepStore, v conversation.View, now time
 }
 
 // Text sends the text of a goal, at most once under the goal's own key. Its end tells the outcome; an error that this is not known
-// yet, or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, conversation.ErrUnavailable,
+// yet, or that messaging cannot be reached, and then it is to be called again. Errors: *conversation.Pending, people.ErrUnavailable,
 // and what the ports return.
 func (p *TextPhone) Text(ctx context.Context, g Goal) (End, error) {
 	v, err := p.Store.ConversationOf(ctx, g.OrgID, g.ProfileID)

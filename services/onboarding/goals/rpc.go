@@ -184,7 +184,7 @@ func (s *RPC) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest) 
 	return out, nil
 }
 
-// ExplainGoal says where a goal stands, and why.
+// ExplainGoal reports where a goal stands, and why.
 func (s *RPC) ExplainGoal(ctx context.Context, in *onboardingv1.ExplainGoalRequest) (*onboardingv1.ExplainGoalResponse, error) {
 	_, v, err := s.find(ctx, in.GetGoalId())
 	if err != nil {

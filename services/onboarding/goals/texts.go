@@ -40,11 +40,11 @@ type textStore interface {
 
 // carrier is messaging; messaging.Client implements it.
 type carrier interface {
-	// Send hands over one message; conversation.ErrUnavailable.
+	// Send hands over one message; people.ErrUnavailable.
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
-	// Fate reads the status of the message of a key; conversation.ErrUnavailable.
+	// Fate reads the status of the message of a key; people.ErrUnavailable.
 	Fate(ctx context.Context, orgID, key string) (engagement.Fate, error)
-	// LastSent is the key of the newest message to a person between two instants; empty for none, conversation.ErrUnavailable.
+	// LastSent is the key of the newest message to a person between two instants; empty for none, people.ErrUnavailable.
 	LastSent(ctx context.Context, orgID, profileID string, since, until time.Time) (key string, err error)
 }
 
@@ -134,7 +134,7 @@ func (t *Texts) schedule(ctx context.Context, h heard, said string) error {
 	return t.confirm(ctx, h)
 }
 
-// confirm says what was scheduled, and when.
+// confirm answers with what was scheduled, and when.
 func (t *Texts) confirm(ctx context.Context, h heard) error {
 	switch g := h.done; {
 	case g.Status != Scheduled: // it has begun by itself meanwhile, and speaks for itself

@@ -76,7 +76,7 @@ func TestAmbiguousWords(t *testing.T) {
 		require.True(t, b.Messaging.Held(p.Phone), "a release of the profile is no judgement while the session waits for one")
 		b.Messaging.SetDown(true)
 		_, err = service.Resume(t.Context(), onboardingtest.OrgID, r.ID)
-		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		require.ErrorIs(t, err, people.ErrUnavailable)
 		require.Equal(t, session.Stuck, b.Session(r.ID).Status, "asked again, it is resumed")
 		b.Messaging.SetDown(false)
 		b.Resumed(r)
@@ -92,7 +92,7 @@ func TestAmbiguousWords(t *testing.T) {
 		require.Zero(t, out.GetMatched())
 		_, left, err := b.Current().Service.ResumeAll(t.Context(), onboardingtest.OrgID, []string{r.ID}, true)
 		require.NoError(t, err)
-		require.ErrorIs(t, left[0].Cause, conversation.ErrAwaitsOperator, "also when it was parked for them after the list was made")
+		require.ErrorIs(t, left[0].Cause, people.ErrAwaitsOperator, "also when it was parked for them after the list was made")
 		release := func() error {
 			_, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{ProfileId: p.ID, LeaveUnjudged: true})
 			return err

@@ -98,7 +98,7 @@ func TestDeadLetterIsHandled(t *testing.T) {
 	})
 }
 
-// open says whether a dead letter waits for an operator.
+// open reports whether a dead letter waits for an operator.
 func (b *bundle) open() bool {
 	b.T.Helper()
 	return len(b.DeadLetters(&onboardingv1.ListDeadLettersRequest{Open: true})) > 0

@@ -9,13 +9,14 @@ import (
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 )
 
-// Sender returns the number or service that an organisation sends from; conversation.ErrNoSender when it cannot.
+// Sender returns the number or service that an organisation sends from; people.ErrNoSender when it cannot.
 func (c *Client) Sender(ctx context.Context, orgID string) (string, error) {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
-		return "", conversation.ErrNoSender
+		return "", people.ErrNoSender
 	}
 	return answer.GetSender(), translate(err)
 }
@@ -23,7 +24,7 @@ func (c *Client) Sender(ctx context.Context, orgID string) (string, error) {
 // errUnnamed is a message without an id or a time.
 var errUnnamed = errors.New("messaging: an inbound text lacks its SID or its time")
 
-// ListInbound lists what was sent to an organisation's sender, in Twilio's own record; conversation.ErrUnavailable when messaging
+// ListInbound lists what was sent to an organisation's sender, in Twilio's own record; people.ErrUnavailable when messaging
 // or Twilio cannot be reached.
 func (c *Client) ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (conversation.InboundPage, error) {
 	answer, err := c.rpc.ListInbound(ctx, &messagingv1.ListInboundRequest{

@@ -11,10 +11,10 @@ import (
 	"paceline.internal/platform/audit"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 )
 
-// Audit returns the calls that messaging has kept; conversation.ErrUnavailable. Of a messaging of the release before, too: a list that
+// Audit returns the calls that messaging has kept; people.ErrUnavailable. Of a messaging of the release before, too: a list that
 // leaves out a part of what was done would be believed.
 func (c *Client) Audit(ctx context.Context, f audit.Filter) ([]*auditv1.AuditEntry, error) {
 	answer, err := c.rpc.ListMessagingAudit(ctx, &messagingv1.ListMessagingAuditRequest{
@@ -23,7 +23,7 @@ func (c *Client) Audit(ctx context.Context, f audit.Filter) ([]*auditv1.AuditEnt
 		Limit: int32(f.Limit), //nolint:gosec // of a page
 	})
 	if status.Code(err) == codes.Unimplemented {
-		err = conversation.ErrUnavailable
+		err = people.ErrUnavailable
 	}
 	return answer.GetEntries(), translate(err)
 }

@@ -56,7 +56,7 @@ var policies = map[session.UnknownSends]messagingv1.UnknownPolicy{
 	session.NeverDuplicate:          messagingv1.UnknownPolicy_UNKNOWN_POLICY_NEVER_DUPLICATE,
 }
 
-// Send hands over one message. conversation.ErrUnavailable when messaging cannot be reached; every other outcome that is
+// Send hands over one message. people.ErrUnavailable when messaging cannot be reached; every other outcome that is
 // recorded there is in the answer, a reused key included.
 func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation.Sent, error) {
 	asked := c.now()
@@ -106,13 +106,13 @@ var asked = map[messagingv1.Switch]conversation.Switch{
 
 var switches = map[bool]messagingv1.Switch{true: messagingv1.Switch_SWITCH_OFF, false: messagingv1.Switch_SWITCH_ON}
 
-// SetReminders records what was said about a person's reminders, and returns what is in force; conversation.ErrUnavailable.
+// SetReminders records what was said about a person's reminders, and returns what is in force; people.ErrUnavailable.
 func (c *Client) SetReminders(ctx context.Context, orgID, phone string, r engagement.RemindersSaid) (engagement.RemindersSaid, error) {
 	answer, err := c.rpc.SetReminders(ctx, &messagingv1.SetRemindersRequest{
 		OrgId: orgID, Phone: phone, Reminders: switches[r.Off], Source: r.Source, SaidAt: timestamppb.New(r.Said),
 	})
 	if status.Code(err) == codes.Unimplemented { // the release before; its upgrade mends it
-		return engagement.RemindersSaid{}, fmt.Errorf("%w: this release of messaging keeps no reminders", conversation.ErrUnavailable)
+		return engagement.RemindersSaid{}, fmt.Errorf("%w: this release of messaging keeps no reminders", people.ErrUnavailable)
 	}
 	if err != nil {
 		return engagement.RemindersSaid{}, translate(err)
@@ -131,7 +131,7 @@ func consentRecord(c conversation.ConsentRecord) *messagingv1.ConsentRecord {
 }
 
 // onOurClock returns when Twilio took a message and since when a reply may answer it, by the clock of the call, which began and ended then.
-// Messaging says how long ago both were, when it answered, which was at some time of the call: so the acceptance counts from the
+// Messaging reports how long ago both were, when it answered, which was at some time of the call: so the acceptance counts from the
 // call's end and the question from its beginning. A release of messaging that does not say it is believed its own clock.
 func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accepted, asked time.Time) {
 	m := answer.GetMessage()
@@ -158,7 +158,7 @@ func onOurClock(answer *messagingv1.SendResponse, began, ended time.Time) (accep
 var final = []string{"delivered", "undelivered", "failed"}
 
 // Receipt returns how far the carrier is with the message of a key. conversation.ErrMessageMissing when the organisation has no such
-// message or the carrier has not taken it, conversation.ErrUnavailable when messaging cannot be reached.
+// message or the carrier has not taken it, people.ErrUnavailable when messaging cannot be reached.
 func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.Receipt, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
 	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{IdempotencyKey: key, PageSize: 1})
@@ -172,7 +172,7 @@ func (c *Client) Receipt(ctx context.Context, orgID, key string) (conversation.R
 	return conversation.Receipt{AcceptedAt: m.GetAcceptedAt().AsTime(), Final: slices.Contains(final, m.GetStatus())}, nil
 }
 
-// Fate returns the outcome of the message of a key, without asking for it to be sent; conversation.ErrUnavailable.
+// Fate returns the outcome of the message of a key, without asking for it to be sent; people.ErrUnavailable.
 func (c *Client) Fate(ctx context.Context, orgID, key string) (engagement.Fate, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
 	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{IdempotencyKey: key, PageSize: 1})
@@ -191,7 +191,7 @@ func (c *Client) Fate(ctx context.Context, orgID, key string) (engagement.Fate, 
 }
 
 // LastSent is the key of the newest message to a person that may have reached them, between two instants; empty for none.
-// conversation.ErrUnavailable.
+// people.ErrUnavailable.
 func (c *Client) LastSent(ctx context.Context, orgID, profileID string, since, until time.Time) (string, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
 	answer, err := c.rpc.ListMessages(ctx, &messagingv1.ListMessagesRequest{ProfileId: profileID, PageSize: lastLooked})
@@ -227,7 +227,7 @@ const optedIn = "opted_in"
 
 // Record stores a message of a person, who may not be known, and applies its consent keywords.
 // conversation.ErrUnknownSender when no organisation owns the number, conversation.ErrInvalidMessage when messaging cannot read it,
-// conversation.ErrUnavailable when it cannot be reached.
+// people.ErrUnavailable when it cannot be reached.
 func (c *Client) Record(
 	ctx context.Context, m conversation.Inbound, from conversation.View, received time.Time,
 ) (conversation.Recorded, error) {
@@ -266,28 +266,28 @@ func (c *Client) Record(
 // bounded keeps a count within what any message can have.
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
-// CheckSender is nil when the organisation can message the phone, conversation.ErrNoSender when it has no sender,
-// conversation.ErrOptedOut when the person has opted out, and conversation.ErrAwaitsOperator when their words may be an opt-out.
+// CheckSender is nil when the organisation can message the phone, people.ErrNoSender when it has no sender,
+// people.ErrOptedOut when the person has opted out, and people.ErrAwaitsOperator when their words may be an opt-out.
 func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error) {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {
-		return false, conversation.ErrNoSender
+		return false, people.ErrNoSender
 	}
 	switch {
 	case answer.GetOptedOut():
-		return false, conversation.ErrOptedOut
+		return false, people.ErrOptedOut
 	case answer.GetUnjudgedMessageId() != "":
-		return answer.GetUnrecorded(), conversation.ErrAwaitsOperator
+		return answer.GetUnrecorded(), people.ErrAwaitsOperator
 	}
 	return answer.GetUnrecorded(), translate(err)
 }
 
-// Unfinished returns the open work for a person in messaging. conversation.ErrUnavailable when it cannot be reached, or is of a release
+// Unfinished returns the open work for a person in messaging. people.ErrUnavailable when it cannot be reached, or is of a release
 // that cannot say.
 func (c *Client) Unfinished(ctx context.Context, orgID, profileID, phone string) (people.Unfinished, error) {
 	found, err := c.rpc.GetUnfinished(ctx, &messagingv1.GetUnfinishedRequest{OrgId: orgID, ProfileId: profileID, Phone: phone})
 	if status.Code(err) == codes.Unimplemented {
-		return people.Unfinished{}, conversation.ErrUnavailable
+		return people.Unfinished{}, people.ErrUnavailable
 	}
 	return people.Unfinished{
 		MessageID: found.GetMessageId(), MessageStatus: found.GetMessageStatus(), TextID: found.GetTextId(),
@@ -295,7 +295,7 @@ func (c *Client) Unfinished(ctx context.Context, orgID, profileID, phone string)
 }
 
 // ForwardHold has messaging keep every message from a phone, or send them again; conversation.ErrKeepsNoHolds when it is of a release
-// that does not know how, conversation.ErrUnavailable when it cannot be reached or a message is still on its way.
+// that does not know how, people.ErrUnavailable when it cannot be reached or a message is still on its way.
 func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error {
 	_, err := c.rpc.SetHold(ctx, &messagingv1.SetHoldRequest{OrgId: orgID, Phone: phone, Held: held, Version: version})
 	if status.Code(err) == codes.Unimplemented {
@@ -305,7 +305,7 @@ func (c *Client) ForwardHold(ctx context.Context, orgID, phone string, held bool
 }
 
 // JudgeWords ends the hold by words of a person that may be an opt-out. A messaging service of a release that keeps no such hold has none
-// to end. conversation.ErrUnavailable.
+// to end. people.ErrUnavailable.
 func (c *Client) JudgeWords(ctx context.Context, orgID, phone string) error {
 	_, err := c.rpc.JudgeWords(ctx, &messagingv1.JudgeWordsRequest{OrgId: orgID, Phone: phone})
 	if status.Code(err) == codes.Unimplemented {
@@ -320,13 +320,13 @@ func reasonOf(err error) messagingv1.Reason {
 	return messagingv1.Reason(messagingv1.Reason_value[reason])
 }
 
-// translate turns what a retry can mend into conversation.ErrUnavailable.
+// translate turns what a retry can mend into people.ErrUnavailable.
 func translate(err error) error {
 	switch status.Code(err) {
 	case codes.OK:
 		return nil
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Aborted:
-		return fmt.Errorf("%w: %w", conversation.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", people.ErrUnavailable, err)
 	default:
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -132,11 +133,11 @@ func TestSend(t *testing.T) {
 		client, service := setup(t)
 		service.SetDown(true)
 		_, err := client.Send(t.Context(), message())
-		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		require.ErrorIs(t, err, people.ErrUnavailable)
 		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, conversation.View{}, received)
-		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		require.ErrorIs(t, err, people.ErrUnavailable)
 		_, err = client.CheckSender(t.Context(), orgID, theirs)
-		require.ErrorIs(t, err, conversation.ErrUnavailable)
+		require.ErrorIs(t, err, people.ErrUnavailable)
 	})
 }
 
@@ -234,7 +235,7 @@ func TestReceipt(t *testing.T) {
 	require.ErrorIs(t, err, conversation.ErrMessageMissing, "another organisation's")
 	service.SetDown(true)
 	_, err = client.Receipt(t.Context(), orgID, "k")
-	require.ErrorIs(t, err, conversation.ErrUnavailable)
+	require.ErrorIs(t, err, people.ErrUnavailable)
 }
 
 func TestCheckSender(t *testing.T) {
@@ -244,5 +245,5 @@ func TestCheckSender(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, unrecorded)
 	_, err = client.CheckSender(t.Context(), "00000000-0000-7000-8000-000000000002", theirs)
-	require.ErrorIs(t, err, conversation.ErrNoSender)
+	require.ErrorIs(t, err, people.ErrNoSender)
 }

@@ -9,11 +9,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/people"
 )
 
-// MayErase is under which pseudonym a person would be erased; erasure.ErrNoKey, conversation.ErrUnavailable.
+// MayErase is under which pseudonym a person would be erased; erasure.ErrNoKey, people.ErrUnavailable.
 func (c *Client) MayErase(ctx context.Context, p erasure.Person) (string, error) {
 	answer, err := c.rpc.ErasePerson(ctx, &messagingv1.ErasePersonRequest{
 		OrgId:     p.OrgID,
@@ -64,7 +64,7 @@ func ofErasure(err error) error {
 	case reasonOf(err) == messagingv1.Reason_REASON_EXPORT_TOO_LARGE:
 		return erasure.ErrTooLarge
 	case status.Code(err) == codes.Unimplemented: // the release before; its upgrade mends it
-		return fmt.Errorf("%w: this release of messaging cannot erase a person", conversation.ErrUnavailable)
+		return fmt.Errorf("%w: this release of messaging cannot erase a person", people.ErrUnavailable)
 	}
 	return translate(err)
 }

@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/onboarding/events"
 )
 
-// Events tells messaging which of its events are stored and which types are wanted, and fetches what is next; conversation.ErrUnavailable.
+// Events tells messaging which of its events are stored and which types are wanted, and fetches what is next; people.ErrUnavailable.
 func (c *Client) Events(ctx context.Context, done []int64, types []string, limit int) ([]events.Incoming, error) {
 	answer, err := c.rpc.ListEvents(ctx, &messagingv1.ListEventsRequest{
 		Done: done, Types: types, Limit: int32(limit), //nolint:gosec // of a batch
@@ -35,7 +35,7 @@ func (c *Client) Events(ctx context.Context, done []int64, types []string, limit
 	return incoming, nil
 }
 
-// Text is the body of a message; empty when the organisation has no such message. conversation.ErrUnavailable.
+// Text is the body of a message; empty when the organisation has no such message. people.ErrUnavailable.
 func (c *Client) Text(ctx context.Context, orgID, messageID string) (string, error) {
 	ctx = rpc.WithPrincipal(ctx, rpc.Principal{Subject: "onboarding", Role: rpc.RoleService, OrgID: orgID})
 	answer, err := c.rpc.GetMessage(ctx, &messagingv1.GetMessageRequest{MessageId: messageID})

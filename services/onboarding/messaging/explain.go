@@ -7,7 +7,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-// Explain says what Send would answer to a message now; conversation.ErrUnavailable.
+// Explain returns the answer that Send would give to a message now; people.ErrUnavailable.
 func (c *Client) Explain(ctx context.Context, m conversation.Message) (conversation.Explanation, error) {
 	answer, err := c.rpc.ExplainSend(ctx, &messagingv1.ExplainSendRequest{Send: &messagingv1.SendRequest{
 		OrgId: m.OrgID, ProfileId: m.ProfileID, To: m.To, Body: m.Body, IdempotencyKey: m.Key, CorrelationId: m.CorrelationID,

@@ -9,7 +9,7 @@ import (
 )
 
 // RecordStatus passes on what Kapso says of a message, by the provider's id of it, and reports whether we sent it.
-// conversation.ErrUnavailable when messaging cannot be reached.
+// people.ErrUnavailable when messaging cannot be reached.
 func (c *Client) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (matched bool, err error) {
 	answer, err := c.rpc.RecordStatus(ctx, &messagingv1.RecordStatusRequest{
 		TwilioSid: s.MessageID, Status: s.Status, ErrorCode: s.ErrorCode, Raw: map[string]string{

@@ -122,7 +122,7 @@ func TestHold(t *testing.T) {
 		claimed, err := b.Store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: b.Clock.Now(), Until: b.Clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
 		err = b.Store.HoldReply(t.Context(), decided, conversation.Cause{Job: claimed.Jobs[0]}, session.Entry{At: b.Clock.Now(), Kind: session.KindHeld})
-		require.ErrorIs(t, err, conversation.ErrConflict)
+		require.ErrorIs(t, err, people.ErrConflict)
 		require.Zero(t, b.Count(`select count(*) from held_replies`))
 	})
 
@@ -210,7 +210,7 @@ func TestHoldAtMessaging(t *testing.T) {
 			b.Messaging.SetDown(true)
 			require.ErrorIs(t, do(b, p), people.ErrHoldNotForwarded)
 			_, err := b.Current().Persons.ForwardHolds(t.Context())
-			require.ErrorIs(t, err, conversation.ErrUnavailable)
+			require.ErrorIs(t, err, people.ErrUnavailable)
 			b.Messaging.SetDown(false)
 			require.NoError(t, do(b, p))
 			require.Equal(t, verb == "Hold", b.Messaging.Held(p.Phone))

@@ -214,7 +214,7 @@ on conflict (org_id) do update set require_consent_record = true`, onboardingtes
 			case moved == nil && activated == nil: // the change came first
 				require.Equal(t, []int{0, 1}, []int{before, after})
 			case moved == nil: // between what the activation read and what it stored
-				require.ErrorIs(t, activated, conversation.ErrConflict)
+				require.ErrorIs(t, activated, people.ErrConflict)
 				require.Equal(t, []int{0, 0}, []int{before, after})
 			default:
 				require.NoError(t, activated)
@@ -253,7 +253,7 @@ on conflict (org_id) do update set require_consent_record = true`, onboardingtes
 			Session: session.Record{ID: onboardingtest.NewID(), OrgID: onboardingtest.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse, CreatedAt: b.Clock.Now()},
 			Phone:   p.Phone,
 		})
-		require.ErrorIs(t, err, conversation.ErrConflict)
+		require.ErrorIs(t, err, people.ErrConflict)
 		require.Zero(t, b.Sessions())
 	})
 }

@@ -21,7 +21,8 @@ type sessions interface {
 
 // Store keeps people in the database. Every time that a statement uses is handed in.
 type Store struct {
-	// QuietByDefault tells when a conversation may begin with people of an organisation that has decided nothing; the zero value is always.
+	// QuietByDefault is the window in which a conversation may begin with people of an organisation that has decided nothing; the zero value
+	// is always.
 	QuietByDefault hours.Window
 	Sessions       sessions
 	// Opens ask the other rooms what is open of a person who is locked.

@@ -19,7 +19,7 @@ type Settings struct {
 	Window     hours.Window
 	ByDefault  bool   // they are the installation's, because the organisation has decided nothing
 	TimeZone   string // of people without one; to SetSettings empty leaves it as it is
-	// RequireConsentRecord says whether no session is opened without one. To SetSettings nil leaves it as it is.
+	// RequireConsentRecord is true when no session is opened without one. To SetSettings nil leaves it as it is.
 	RequireConsentRecord *bool
 	// Retention is for how many days it keeps what it has decided about, see OwnRetention. To SetSettings nil leaves it as it is.
 	Retention map[string]int

@@ -21,7 +21,7 @@ const MaxDelay = 7 * 24 * time.Hour
 // MaxAfterDelivery is the longest that a step may wait for the receipt of the one before it.
 const MaxAfterDelivery = 10 * time.Minute
 
-// UnknownSends says what may be done about a message in doubt: messaging cannot find out whether the carrier took it.
+// UnknownSends is the policy for a message in doubt: messaging cannot find out whether the carrier took it.
 type UnknownSends string
 
 // The policies.

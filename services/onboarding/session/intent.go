@@ -2,7 +2,7 @@ package session
 
 import "paceline.internal/platform/reading"
 
-// Intent says what a reply asks of the conversation.
+// Intent is the request that a reply makes of the conversation.
 type Intent int
 
 // The intents.

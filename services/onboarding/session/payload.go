@@ -16,7 +16,7 @@ type StepPayload struct {
 	ProfileID string `json:"profile_id"`
 	SessionID string `json:"session_id"`
 	StepID    StepID `json:"step_id"`
-	// ExpectedToken says what the session waited for when the alarm was set.
+	// ExpectedToken is the token that the session waited for when the alarm was set.
 	ExpectedToken Token `json:"expected_state_token"`
 	// IdempotencyKey is Key of the three ids.
 	IdempotencyKey string `json:"idempotency_key"`

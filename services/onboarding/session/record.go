@@ -56,7 +56,7 @@ const (
 	TriggerQStash   Trigger = "qstash"   // an alarm that QStash gave up
 )
 
-// Kind says what an Entry is about.
+// Kind is the subject of an Entry.
 type Kind string
 
 // The kinds of entries.

@@ -2,7 +2,7 @@ package session
 
 import "fmt"
 
-// Decision says what a reply leads to: SendAndMove, StartBurst, Hold, BeginInterview or Ignore.
+// Decision is the consequence of a reply: SendAndMove, StartBurst, Hold, BeginInterview or Ignore.
 //
 //sumtype:decl
 type Decision interface{ decision() }
@@ -11,7 +11,7 @@ type Decision interface{ decision() }
 type SendAndMove struct {
 	Text TextKey
 	To   Token
-	// Pause says what the session's paused becomes: true after an explicit negative, false after anything else.
+	// Pause is the new value of the session's paused: true after an explicit negative, false after anything else.
 	Pause bool
 }
 

@@ -53,8 +53,8 @@ const (
 	Interviewing Mode = "interviewing"
 )
 
-// Status says whether a session still runs. Stuck and Undeliverable are parked: an operator may resume them. Stopped and
-// Closed are ends.
+// Status is the state of a session: it still runs, is parked or has ended. Stuck and Undeliverable are parked: an operator may resume them.
+// Stopped and Closed are ends.
 type Status string
 
 // The statuses.

@@ -53,7 +53,7 @@ func Gates(profileID string, view Snapshot, alarm StepPayload) [6]Gate {
 	}
 }
 
-// MayExecute says whether every gate lets the step of an alarm pass, or what the first says that does not.
+// MayExecute reports whether every gate lets the step of an alarm pass, and returns the reason of the first that does not.
 func MayExecute(profileID string, view Snapshot, alarm StepPayload) (bool, SkipReason) {
 	for _, g := range Gates(profileID, view, alarm) {
 		if !g.Passed {
@@ -63,8 +63,8 @@ func MayExecute(profileID string, view Snapshot, alarm StepPayload) (bool, SkipR
 	return true, ""
 }
 
-// MayReplay says whether an alarm that was given up may be set again, or why not. A session that is stuck at that very
-// step may: resume says that it has to be made active with it.
+// MayReplay reports whether an alarm that was given up may be set again, and returns the reason why not. A session that is stuck at that
+// very step may: resume says that it has to be made active with it.
 func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume bool, reason SkipReason) {
 	resume = view.Status == Stuck
 	if resume {

@@ -1,6 +1,6 @@
 package session
 
-// Trigger says what moved a session, as the transitions record it.
+// Trigger is the cause of a session's move, as the transitions record it.
 type Trigger string
 
 // The triggers.

@@ -22,7 +22,7 @@ const (
 	held = "test/docs/acceptance/tests.tsv" // their tests
 )
 
-// counted says how many subtests a test has. A crash matrix has one for each call, and may have one more on another machine.
+// counted matches the number of subtests of a test. A crash matrix has one for each call, and may have one more on another machine.
 var counted = regexp.MustCompile(`×\d+`)
 
 func main() {

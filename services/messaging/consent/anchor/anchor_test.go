@@ -118,7 +118,7 @@ func (e *evidence) erase(phone string) {
 	require.NoError(e.t, err)
 }
 
-// rewrite tells what an owner has a person have said.
+// rewrite changes the words of a person, as an owner of the database can.
 const rewrite = `update consent_events set words = 'letter X' where phone = '` + ada + `' and seq = 2`
 
 const guardsOff = `alter table consent_events disable trigger user`

@@ -24,7 +24,7 @@ import (
 // version is the first field of what is signed, and names the encoding.
 const version = "paceline-anchor-1"
 
-// Entry tells what a ledger says after so many lines. Its name says nothing about the phone.
+// Entry is the witness of a ledger after so many lines. Its name says nothing about the phone.
 type Entry struct {
 	Ledger  uuid.UUID `json:"ledger"`
 	Lines   int       `json:"lines"`

@@ -26,7 +26,7 @@ const most = 1000
 // Find returns the ledgers of these names, as far as they are there.
 type Find func(ctx context.Context, names []uuid.UUID) (map[uuid.UUID]Ledger, error)
 
-// Report tells what the anchors say about the ledgers.
+// Report is the result of holding the ledgers against the anchors.
 type Report struct {
 	Statements, Entries int
 	Unreadable          int      // lines of which a crash may have left a part; a statement that is missing is its own finding
@@ -72,7 +72,7 @@ func sorted(ledgers map[uuid.UUID]Ledger) []uuid.UUID {
 	return slices.SortedFunc(maps.Keys(ledgers), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// Check tells what is held against the anchors.
+// Check names the anchors, and the ledgers that are held against them.
 type Check struct {
 	Dir   string // with the files of all replicas
 	Keys  []ed25519.PublicKey
@@ -184,7 +184,7 @@ func (c Check) beyond(ctx context.Context, r *Report, held map[uuid.UUID]int) er
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z07:00") }
 
-// contradicts says how a ledger differs from an entry; empty when it does not.
+// contradicts returns the difference between a ledger and an entry; empty when there is none.
 func (e Entry) contradicts(found map[uuid.UUID]Ledger) string {
 	l, there := found[e.Ledger]
 	if !there {

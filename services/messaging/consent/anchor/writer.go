@@ -26,7 +26,7 @@ type Ledger struct {
 	Left      *Left // nil while the lines are there
 }
 
-// Left tells what is kept of a ledger that was deleted lawfully.
+// Left holds what is kept of a ledger that was deleted lawfully.
 type Left struct {
 	How       string // in words
 	At        time.Time

@@ -26,7 +26,7 @@ var (
 	ErrConsentNotFound = errors.New("there is no consent record for this phone number")
 )
 
-// Ledger tells what is known about the consent of a number, and how it came to be.
+// Ledger is the known consent of a number, and the events that led to it.
 type Ledger struct {
 	OrgID     uuid.UUID
 	Phone     sms.Phone
@@ -46,7 +46,7 @@ type Page struct {
 	Limit int
 }
 
-// Event tells what a line of the ledger says.
+// Event is the content of a line of the ledger.
 type Event struct {
 	At        time.Time
 	State     consent.State // after it
@@ -81,7 +81,7 @@ const (
 	ByUs        Confirmer = "paceline"
 )
 
-// Source tells where a line of the ledger comes from.
+// Source is the origin of a line of the ledger.
 type Source string
 
 // The sources, as they are stored.
@@ -200,7 +200,7 @@ func (l Ledger) Page(p Page) Ledger {
 	return l
 }
 
-// Warning says what stands in the way of the state there is, and what to do about it; empty when nothing does.
+// Warning returns the obstacle to the state there is, and its remedy; empty when nothing stands in the way.
 func (l Ledger) Warning() string {
 	if l.State != consent.OptedIn || !l.CarrierBlocks {
 		return ""
@@ -229,7 +229,7 @@ func (s *Service) SetHold(ctx context.Context, h Hold) error {
 	return err
 }
 
-// Reminders tells what is said about reminders of a number: that they are not wanted, or wanted again. It is narrower than consent, which
+// Reminders is a word about the reminders of a number: that they are not wanted, or wanted again. It is narrower than consent, which
 // it leaves as it is.
 type Reminders struct {
 	OrgID  uuid.UUID
@@ -284,16 +284,16 @@ type Person struct {
 	Phone     sms.Phone
 }
 
-// Erasure tells how far the erasure of a person is.
+// Erasure is the progress of the erasure of a person.
 type Erasure struct {
 	Pseudonym string
 	// WaitsFor is a message that is on its way or in doubt, or a text of the queue that is being sent; uuid.Nil once all is erased.
 	WaitsFor uuid.UUID
 }
 
-// ErasedConsent tells what is left of a person's consent.
+// ErasedConsent holds what is left of a person's consent.
 type ErasedConsent struct {
 	Ledgers []consent.ErasedLedger // one for each time they were erased, oldest first
-	// SuppressedAt tells since when their STOP is in force that they said before they were erased; zero when there is none.
+	// SuppressedAt is the time since which the STOP that they said before they were erased is in force; zero when there is none.
 	SuppressedAt time.Time
 }

@@ -171,7 +171,7 @@ func (s *Store) SetConsent(ctx context.Context, n Note) (ledger Ledger, err erro
 		if err := edge.Exec(ctx, tx, sqlNote, args); err != nil {
 			return err
 		}
-		if n.State == consent.OptedOut { // which tells what words that may be one were judged to be
+		if n.State == consent.OptedOut { // it settles the words that may be one, too
 			if err := edge.Exec(ctx, tx, sqlJudgeWords, args); err != nil {
 				return err
 			}

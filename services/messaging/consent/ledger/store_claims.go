@@ -8,13 +8,13 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// SQLHeld tells whether the recipient is held: by an operator, as far as the caller does not know better, for one that has read a later
+// SQLHeld is true where the recipient is held: by an operator, as far as the caller does not know better, for one that has read a later
 // version of the hold has read that it is lifted; or by their words that may be an opt-out.
 const SQLHeld = `not u.despite_hold and exists (
 	select from holds h where h.org_id = u.org and h.phone = u.recipient
 		and (h.held and h.version > u.hold_version or h.unjudged_id is not null))`
 
-// SQLRemindersOff tells whether the message is a reminder to a recipient who wants none.
+// SQLRemindersOff is true where the message is a reminder to a recipient who wants none.
 const SQLRemindersOff = `u.reminds and exists (
 	select from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient and r.off)`
 

@@ -24,7 +24,7 @@ const sqlKeyFits = `
 // SQLSuppressed tells since when the STOP of a phone is in force that was erased; null for none.
 const SQLSuppressed = `(select s.created_at from suppressions s where s.org_id = @org and s.pseudonym = @pseudonym)`
 
-// SQLErased tells whether the message is of a profile that is being erased or was.
+// SQLErased is true where the message is of a profile that is being erased or was.
 const SQLErased = `exists (select from erased_profiles e where e.org_id = u.org and e.profile_id = u.profile)`
 
 // Named adds to the arguments of a statement what it finds a suppression by.

@@ -87,8 +87,8 @@ func (l Limits) Decide(p Person, s Situation, e Event) (Move, error) {
 	return Move{Person: Person{State: to, LastActivityAt: p.LastActivityAt}, Audit: a}, nil
 }
 
-// due says whether the time of a run's trigger has come. Exactly the limit is enough. A message that is being worked comes first:
-// the person is there.
+// due returns an error unless the time of a run's trigger has come. Exactly the limit is enough. A message that is being worked comes
+// first: the person is there.
 func (l Limits) due(p Person, s Situation, e Event) error {
 	refuse := func(reason error) error { return &Refusal{State: p.State, Trigger: e.Trigger, Reason: reason} }
 	var due time.Time

@@ -41,7 +41,7 @@ type Candidate struct {
 	Mode    session.Mode
 }
 
-// Eligible says whether outreach of a type may be considered for a person: empty, or the first reason against it.
+// Eligible returns the first reason not to consider outreach of a type for a person, empty if there is none.
 func (c Candidate) Eligible(kind MessageType) Skip {
 	switch {
 	case c.NoSender:
@@ -72,8 +72,8 @@ type Review struct {
 	Celebrates bool // zero of something is not celebrated
 }
 
-// WeeklyReview says whether a person gets the weekly review of a nominal instant: those in active or help_flow who were active in the
-// window before it, its beginning included. Silence is answered with silence.
+// WeeklyReview returns a person's weekly review of a nominal instant, or why they get none: it is for those in active or help_flow who were
+// active in the window before it, its beginning included. Silence is answered with silence.
 func (c Config) WeeklyReview(p Person, nominal time.Time, count int) (Review, Skip) {
 	if (p.State != Active && p.State != HelpFlow) || p.LastActivityAt.Before(nominal.Add(-c.WeeklyWindow)) {
 		return Review{}, SkipInactive

@@ -100,8 +100,8 @@ func Daytime(now time.Time, zones ...*time.Location) time.Time {
 // WeeklyCap bounds the messages of Nudges that a person gets on any seven days of their calendar.
 const WeeklyCap = 2
 
-// Capped says whether it may be sent at an instant, given when others that Nudges were sent to the person: at most one on a day of
-// their calendar, and two on any seven.
+// Capped returns the reason why it may not be sent at an instant, empty if it may, given when others that Nudges were sent to the person:
+// at most one on a day of their calendar, and two on any seven.
 func (o Outreach) Capped(at time.Time, sent []time.Time) Skip {
 	if !o.Type.Nudges() {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/onboarding/inbound/dedup"
 )
 
-// mishap says what happens at one call of a process: of its store, or of the work's own effect.
+// mishap is a failure at one call of a process: of its store, or of the work's own effect.
 type mishap string
 
 const (
