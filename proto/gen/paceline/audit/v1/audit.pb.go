@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: paceline/audit/v1/audit.proto
 
-// Package paceline.audit.v1 is who did it: the caller behind a change or a read, as every service keeps and shows it.
+// Package paceline.audit.v1 has the caller behind a change or a read, as every service keeps and shows it.
 
 package auditv1
 
@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Actor is who made a call, and by which request.
+// Actor is the caller of a call, and the request.
 type Actor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sub of the caller's token: an operator's or a host application's id, or the profile_id of a user.
@@ -114,7 +114,7 @@ type AuditEntry struct {
 	TargetId string `protobuf:"bytes,6,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
 	// The phone number that the request named; empty when it named none, or has been erased.
 	Phone string `protobuf:"bytes,7,opt,name=phone,proto3" json:"phone,omitempty"`
-	// What became of it: OK, or the code of its error such as NotFound. Empty while the call is under way, and of one whose process died
+	// Its outcome: OK, or the code of its error such as NotFound. Empty while the call is under way, and of one with a process that died
 	// meanwhile: it may have happened.
 	Outcome       string `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: paceline/explain/v1/explain.proto
 
-// Package paceline.explain.v1 is how a service says what would happen now, and why.
+// Package paceline.explain.v1 has the answers to what would happen now, and why.
 
 package explainv1
 
@@ -24,10 +24,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Explanation is what would come of something if it were done now. Nothing is done or changed for it.
+// Explanation is the outcome that something would have if it were done now. Nothing is done or changed for it.
 type Explanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What would come of it, in one word: that of the first gate that is not passed, else sent or opened. docs/api.md, Explain, lists them.
+	// The outcome, in one word: that of the first gate that is not passed, else sent or opened. docs/api.md, Explain, lists them.
 	Outcome string `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// In the order in which the code asks, also those behind the first that is not passed.
 	Gates []*Gate `protobuf:"bytes,2,rep,name=gates,proto3" json:"gates,omitempty"`

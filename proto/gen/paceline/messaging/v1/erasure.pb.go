@@ -223,7 +223,7 @@ func (x *ExportPersonRequest) GetPhone() string {
 	return ""
 }
 
-// ExportPersonResponse is what messaging keeps about them.
+// ExportPersonResponse has everything that messaging keeps about them.
 type ExportPersonResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One JSON object: messages, receipts, looks at those in doubt, queued texts, consent with its ledger, preferences, hold and audit.
@@ -324,7 +324,7 @@ func (x *GetErasedLedgerRequest) GetPseudonym() string {
 	return ""
 }
 
-// GetErasedLedgerResponse is what is left of their consent.
+// GetErasedLedgerResponse has the rest of their consent.
 type GetErasedLedgerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One for each time they were erased, oldest first.
@@ -379,7 +379,7 @@ func (x *GetErasedLedgerResponse) GetSuppressedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ErasedLedger is what is left of a ledger of consent.
+// ErasedLedger is the rest of a ledger of consent.
 type ErasedLedger struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was erased.
@@ -388,7 +388,7 @@ type ErasedLedger struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// How many lines it had.
 	Length int32 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
-	// Whether its links hold, and it is what was encrypted.
+	// Whether its links hold, and it is unchanged since it was encrypted.
 	Verified bool `protobuf:"varint,4,opt,name=verified,proto3" json:"verified,omitempty"`
 	// What is wrong, when they do not.
 	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`

@@ -147,7 +147,7 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{0}
 }
 
-// Outcome is how far a send came.
+// Outcome is the result of a send.
 type Outcome int32
 
 const (
@@ -238,7 +238,7 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{1}
 }
 
-// MessageClass is what a message is to the sender's rate.
+// MessageClass is the class of a message at the sender's rate.
 type MessageClass int32
 
 const (
@@ -292,7 +292,7 @@ func (MessageClass) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{2}
 }
 
-// Switch is what is said of one kind of messages.
+// Switch is a person's decision about one kind of messages.
 type Switch int32
 
 const (
@@ -345,7 +345,7 @@ func (Switch) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{3}
 }
 
-// UnknownPolicy says what may be done about a send whose outcome stays unknown.
+// UnknownPolicy decides about a send with an outcome that stays unknown.
 type UnknownPolicy int32
 
 const (
@@ -398,7 +398,7 @@ func (UnknownPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{4}
 }
 
-// ConsentEffect is what a message did to consent.
+// ConsentEffect is the effect of a message on consent.
 type ConsentEffect int32
 
 const (
@@ -467,7 +467,7 @@ func (ConsentEffect) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{5}
 }
 
-// Resolution is what an operator decides on a message in doubt.
+// Resolution is an operator's decision on a message in doubt.
 type Resolution int32
 
 const (
@@ -844,7 +844,7 @@ func (x *SendRequest) GetPurpose() string {
 	return ""
 }
 
-// ConsentRecord is how a person agreed to be texted.
+// ConsentRecord is the record of a person's agreement to be texted.
 type ConsentRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where they agreed, 1 to 100 characters on one line.
@@ -919,7 +919,7 @@ type SendResponse struct {
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Why a rejected, parked or given up message is so, in words, and what to do about it.
 	Explanation string `protobuf:"bytes,4,opt,name=explanation,proto3" json:"explanation,omitempty"`
-	// How long ago Twilio took it, by the clock of this service; absent until they have it. A caller whose clock differs counts
+	// How long ago Twilio took it, by the clock of this service; absent until they have it. A caller with another clock counts
 	// from its own now instead of from message.accepted_at.
 	AcceptedAgo *durationpb.Duration `protobuf:"bytes,5,opt,name=accepted_ago,json=acceptedAgo,proto3" json:"accepted_ago,omitempty"`
 	// How long ago the attempt began that Twilio took; absent until they have it. The person may have read the message since then,
@@ -1083,10 +1083,10 @@ func (x *RecordStatusRequest) GetRaw() map[string]string {
 	return nil
 }
 
-// RecordStatusResponse says what became of it.
+// RecordStatusResponse is the outcome.
 type RecordStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether a message of ours was found for it. A receipt without a message is kept all the same.
+	// Whether one of our messages was found for it. A receipt without a message is kept all the same.
 	Matched       bool `protobuf:"varint,1,opt,name=matched,proto3" json:"matched,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1151,18 +1151,18 @@ type RecordInboundRequest struct {
 	// The profile that the message is from; may be empty.
 	ProfileId string `protobuf:"bytes,9,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// When it reached us; absent means now. A message that could only be recorded later does not undo what the person has said
-	// since: consent is what they said last, not what was processed last.
+	// since: consent follows the words that they said last, not those processed last.
 	ReceivedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=received_at,json=receivedAt,proto3" json:"received_at,omitempty"`
 	// The organisation, of a message that came by another channel than SMS, such as WhatsApp: then to is an address of that channel,
 	// such as whatsapp: and an id. Empty of an SMS, which belongs to the organisation that owns the number.
 	OrgId string `protobuf:"bytes,11,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
-	// received_at is when the carrier got it, by the carrier's clock. All other messages are dated by when they reached us, up to
+	// received_at is when the carrier got it, by the carrier's clock. All other messages are dated by their arrival here, up to
 	// 15 seconds later. So an opt-out dated by the carrier is not undone by a message that reached us within 20 seconds of it.
 	DatedByCarrier bool `protobuf:"varint,12,opt,name=dated_by_carrier,json=datedByCarrier,proto3" json:"dated_by_carrier,omitempty"`
 	// Whether the caller reads reminders and tips in the answer. Such a message is then of no effect on consent; to a caller that does not read
-	// them it is what it was before there were any: ambiguous, or an ordinary message.
+	// them it is read as before there were any: ambiguous, or an ordinary message.
 	UnderstandsPreferences bool `protobuf:"varint,13,opt,name=understands_preferences,json=understandsPreferences,proto3" json:"understands_preferences,omitempty"`
-	// The language of the person's profile, such as pt-BR, for a question of ours; empty when the caller does not know it.
+	// The language of the person's profile, such as pt-BR, for our question; empty when the caller does not know it.
 	Locale        string `protobuf:"bytes,14,opt,name=locale,proto3" json:"locale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1398,7 +1398,7 @@ func (x *RecordInboundResponse) GetLiftsHold() bool {
 	return false
 }
 
-// SetRemindersRequest is what a person said elsewhere than in a message.
+// SetRemindersRequest is a decision that a person made elsewhere than in a message.
 type SetRemindersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The organisation.
@@ -1480,7 +1480,7 @@ func (x *SetRemindersRequest) GetSaidAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// SetRemindersResponse is what is in force.
+// SetRemindersResponse is the decision in force.
 type SetRemindersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In force now.
@@ -1928,10 +1928,10 @@ func (x *ExplainMessageRequest) GetMessageId() string {
 	return ""
 }
 
-// ExplainMessageResponse is what the message's status means.
+// ExplainMessageResponse is the meaning of the message's status.
 type ExplainMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// outcome is what Send would answer to its key now; that of a message of a person is received.
+	// outcome is the answer that Send would give to its key now; that of a message of a person is received.
 	Explanation *v1.Explanation `protobuf:"bytes,1,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	// Whose message it is; empty when its phone had no profile.
 	ProfileId     string `protobuf:"bytes,2,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
@@ -2029,7 +2029,7 @@ func (x *ExplainSendRequest) GetSend() *SendRequest {
 	return nil
 }
 
-// ExplainSendResponse is what would come of it.
+// ExplainSendResponse is the outcome that it would have.
 type ExplainSendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outcome is sent when Twilio would be asked, else one of Outcome in lower case, key_reused, or no_sender.
@@ -2679,7 +2679,7 @@ func (x *ListMessagesResponse) GetNextPageToken() string {
 	return ""
 }
 
-// Consent is whether we may text a number.
+// Consent is the state of a number: whether we may text it.
 type Consent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// E.164.
@@ -2753,7 +2753,7 @@ func (x *Consent) GetBlockedByCarrier() bool {
 	return false
 }
 
-// ConsentChain says whether the ledger is what it was. Each line has the hash of the one before it; all of them are recomputed for
+// ConsentChain tells whether the ledger is unchanged. Each line has the hash of the one before it; all of them are recomputed for
 // every answer, whatever page is asked for.
 type ConsentChain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2763,7 +2763,7 @@ type ConsentChain struct {
 	Length int32 `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
 	// The hash of the last line.
 	Head string `protobuf:"bytes,3,opt,name=head,proto3" json:"head,omitempty"`
-	// Whether every line is what was written, none is missing, and the state is what the last one says.
+	// Whether every line is as it was written, none is missing, and the state is as the last one says.
 	Verified bool `protobuf:"varint,4,opt,name=verified,proto3" json:"verified,omitempty"`
 	// The number of the first line that is wrong or missing; 0 when none is.
 	BrokenAt int32 `protobuf:"varint,5,opt,name=broken_at,json=brokenAt,proto3" json:"broken_at,omitempty"`
@@ -2858,7 +2858,7 @@ type ConsentEvent struct {
 	// The person's own words, the words that they were shown with where and when, the operator's reason with the evidence, or our
 	// confirmation.
 	Words string `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
-	// The number or messaging service of ours that it was said to.
+	// Our number or messaging service that it was said to.
 	Sender string `protobuf:"bytes,5,opt,name=sender,proto3" json:"sender,omitempty"`
 	// The inbound message that said it, or our message that confirmed it; empty for another source.
 	MessageId string `protobuf:"bytes,6,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
@@ -3090,7 +3090,7 @@ type GetConsentResponse struct {
 	Consent *Consent `protobuf:"bytes,1,opt,name=consent,proto3" json:"consent,omitempty"`
 	// Oldest first.
 	Events []*ConsentEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
-	// Whether the ledger is what it was, all of it.
+	// Whether the whole ledger is unchanged.
 	Chain *ConsentChain `protobuf:"bytes,3,opt,name=chain,proto3" json:"chain,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -3229,7 +3229,7 @@ func (x *SetConsentRequest) GetEvidence() *Evidence {
 	return nil
 }
 
-// Evidence is how an operator knows that a person wants messages. It is kept in the ledger, in the words of the event.
+// Evidence is an operator's proof that a person wants messages. It is kept in the ledger, in the words of the event.
 type Evidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How the person said so, such as phone call, letter or web form; 1 to 100 characters on one line.
@@ -3300,7 +3300,7 @@ type SetConsentResponse struct {
 	Consent *Consent `protobuf:"bytes,1,opt,name=consent,proto3" json:"consent,omitempty"`
 	// Oldest first; of a ledger with more than 500 lines the last 500.
 	Events []*ConsentEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
-	// Whether the ledger is what it was.
+	// Whether the ledger is unchanged.
 	Chain *ConsentChain `protobuf:"bytes,3,opt,name=chain,proto3" json:"chain,omitempty"`
 	// What stands in the way of the decision and what to do about it; empty when nothing does. An opt-in of a person whom Twilio
 	// blocks lets nothing through before the person has texted START.
@@ -3759,7 +3759,7 @@ type CheckSenderResponse struct {
 	Sender string `protobuf:"bytes,1,opt,name=sender,proto3" json:"sender,omitempty"`
 	// Whether the person with the phone asked about has opted out.
 	OptedOut bool `protobuf:"varint,2,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
-	// A message of theirs that may be an opt-out and that no operator has judged; empty when there is none. Nothing is sent to them until then.
+	// Their message that may be an opt-out and that no operator has judged; empty when there is none. Nothing is sent to them until then.
 	UnjudgedMessageId string `protobuf:"bytes,3,opt,name=unjudged_message_id,json=unjudgedMessageId,proto3" json:"unjudged_message_id,omitempty"`
 	// Whether the ledger has no line of the phone asked about: the first message to it adds one.
 	Unrecorded    bool `protobuf:"varint,4,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`
@@ -3889,7 +3889,7 @@ func (x *ListEventsRequest) GetLimit() int32 {
 	return 0
 }
 
-// ListEventsResponse is what waits.
+// ListEventsResponse has the events that wait.
 type ListEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the order in which they were written.
@@ -4090,7 +4090,7 @@ func (*GetMessagingOverviewRequest) Descriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
 }
 
-// GetMessagingOverviewResponse is how messages stand.
+// GetMessagingOverviewResponse counts messages by their state.
 type GetMessagingOverviewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was read, by the clock of the service.
@@ -4105,7 +4105,7 @@ type GetMessagingOverviewResponse struct {
 	Parked *v12.Count `protobuf:"bytes,5,opt,name=parked,proto3" json:"parked,omitempty"`
 	// Since when the oldest of them has been in doubt; absent when there is none.
 	OldestParkedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=oldest_parked_since,json=oldestParkedSince,proto3" json:"oldest_parked_since,omitempty"`
-	// Messages whose final status has not come although Twilio took them more than 15 minutes ago, and is still asked for it.
+	// Messages without a final status although Twilio took them more than 15 minutes ago, and is still asked for it.
 	WithoutFinalStatus *v12.Count `protobuf:"bytes,7,opt,name=without_final_status,json=withoutFinalStatus,proto3" json:"without_final_status,omitempty"`
 	// The queues of messaging.
 	Queues []*v12.QueueGauges `protobuf:"bytes,8,rep,name=queues,proto3" json:"queues,omitempty"`
@@ -4299,7 +4299,7 @@ func (x *CarrierRefusal) GetNewestMessageId() string {
 	return ""
 }
 
-// UndeliveredMinute is what became of the messages of a minute.
+// UndeliveredMinute counts the messages of a minute by their outcome.
 type UndeliveredMinute struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the minute begins.
@@ -4394,7 +4394,7 @@ type ListMessagingAuditRequest struct {
 	ProfileId string `protobuf:"bytes,4,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// Only calls about this message, or whatever else has an id.
 	TargetId string `protobuf:"bytes,5,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	// Only calls whose request named this phone number.
+	// Only calls with this phone number in their request.
 	Phone string `protobuf:"bytes,6,opt,name=phone,proto3" json:"phone,omitempty"`
 	// Only calls that began at this time or later.
 	Since *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
@@ -4526,7 +4526,7 @@ func (x *ListMessagingAuditRequest) GetChanges() bool {
 	return false
 }
 
-// ListMessagingAuditResponse is what was found.
+// ListMessagingAuditResponse has the calls that were found.
 type ListMessagingAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Newest first.

@@ -75,7 +75,7 @@ type MessagingServiceClient interface {
 	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every query of Twilio's
 	// list has found.
 	GetEvidence(ctx context.Context, in *GetEvidenceRequest, opts ...grpc.CallOption) (*GetEvidenceResponse, error)
-	// ResolveMessage takes an operator's resolution of a message whose outcome could not be found out. It sends nothing itself.
+	// ResolveMessage takes an operator's resolution of a message with an outcome that could not be found out. It sends nothing itself.
 	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no resolution, or Twilio contradicts it.
 	ResolveMessage(ctx context.Context, in *ResolveMessageRequest, opts ...grpc.CallOption) (*ResolveMessageResponse, error)
 	// ListMessages lists messages of the caller's organisation, newest first.
@@ -83,7 +83,7 @@ type MessagingServiceClient interface {
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(ctx context.Context, in *GetConsentRequest, opts ...grpc.CallOption) (*GetConsentResponse, error)
 	// SetConsent records a decision that an operator noted outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
-	// opt-in of a person who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// opt-in of a person who has opted out in their own words (OPTED_OUT_BY_PERSON), or with evidence that is older than the opt-out
 	// (EVIDENCE_TOO_OLD).
 	SetConsent(ctx context.Context, in *SetConsentRequest, opts ...grpc.CallOption) (*SetConsentResponse, error)
 	// SetHold keeps every message from a number while an operator's safety hold lasts, for Send and for the outbound queue. Only
@@ -113,7 +113,7 @@ type MessagingServiceClient interface {
 	ErasePerson(ctx context.Context, in *ErasePersonRequest, opts ...grpc.CallOption) (*ErasePersonResponse, error)
 	// ExportPerson is everything that messaging keeps about a person. Errors: FAILED_PRECONDITION (EXPORT_TOO_LARGE).
 	ExportPerson(ctx context.Context, in *ExportPersonRequest, opts ...grpc.CallOption) (*ExportPersonResponse, error)
-	// GetErasedLedger is what is left of the consent of an erased person, and whether it holds.
+	// GetErasedLedger returns the rest of the consent of an erased person, and whether its chain holds.
 	GetErasedLedger(ctx context.Context, in *GetErasedLedgerRequest, opts ...grpc.CallOption) (*GetErasedLedgerResponse, error)
 	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
 	GetMessagingOverview(ctx context.Context, in *GetMessagingOverviewRequest, opts ...grpc.CallOption) (*GetMessagingOverviewResponse, error)
@@ -387,7 +387,7 @@ type MessagingServiceServer interface {
 	// GetEvidence shows what is known about whether Twilio has a message: the receipts, and what every query of Twilio's
 	// list has found.
 	GetEvidence(context.Context, *GetEvidenceRequest) (*GetEvidenceResponse, error)
-	// ResolveMessage takes an operator's resolution of a message whose outcome could not be found out. It sends nothing itself.
+	// ResolveMessage takes an operator's resolution of a message with an outcome that could not be found out. It sends nothing itself.
 	// Errors: FAILED_PRECONDITION (NOT_RESOLVABLE) when the message needs no resolution, or Twilio contradicts it.
 	ResolveMessage(context.Context, *ResolveMessageRequest) (*ResolveMessageResponse, error)
 	// ListMessages lists messages of the caller's organisation, newest first.
@@ -395,7 +395,7 @@ type MessagingServiceServer interface {
 	// GetConsent reads the consent of a phone number and its ledger, oldest event first.
 	GetConsent(context.Context, *GetConsentRequest) (*GetConsentResponse, error)
 	// SetConsent records a decision that an operator noted outside the conversation, with its reason. Errors: FAILED_PRECONDITION for an
-	// opt-in of a person who has opted out in their own words (OPTED_OUT_BY_PERSON), or whose evidence is older than the opt-out
+	// opt-in of a person who has opted out in their own words (OPTED_OUT_BY_PERSON), or with evidence that is older than the opt-out
 	// (EVIDENCE_TOO_OLD).
 	SetConsent(context.Context, *SetConsentRequest) (*SetConsentResponse, error)
 	// SetHold keeps every message from a number while an operator's safety hold lasts, for Send and for the outbound queue. Only
@@ -425,7 +425,7 @@ type MessagingServiceServer interface {
 	ErasePerson(context.Context, *ErasePersonRequest) (*ErasePersonResponse, error)
 	// ExportPerson is everything that messaging keeps about a person. Errors: FAILED_PRECONDITION (EXPORT_TOO_LARGE).
 	ExportPerson(context.Context, *ExportPersonRequest) (*ExportPersonResponse, error)
-	// GetErasedLedger is what is left of the consent of an erased person, and whether it holds.
+	// GetErasedLedger returns the rest of the consent of an erased person, and whether its chain holds.
 	GetErasedLedger(context.Context, *GetErasedLedgerRequest) (*GetErasedLedgerResponse, error)
 	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
 	GetMessagingOverview(context.Context, *GetMessagingOverviewRequest) (*GetMessagingOverviewResponse, error)

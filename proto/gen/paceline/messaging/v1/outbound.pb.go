@@ -65,7 +65,7 @@ type QueuedText struct {
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// Whose call stored it, or cancelled it; absent when none did. Shown to operators alone.
 	Actor *v1.Actor `protobuf:"bytes,19,opt,name=actor,proto3" json:"actor,omitempty"`
-	// How many segments the body takes, which is what is billed; 0 when its words are not kept any more.
+	// How many segments the body takes, which are billed; 0 when its words are not kept any more.
 	Segments int32 `protobuf:"varint,20,opt,name=segments,proto3" json:"segments,omitempty"`
 	// GSM-7, which holds 160 characters in one segment, or UCS-2, which holds 70; empty when the words are not kept any more.
 	Encoding string `protobuf:"bytes,21,opt,name=encoding,proto3" json:"encoding,omitempty"`
@@ -336,7 +336,7 @@ type EnqueueTextRequest struct {
 	// otp, which overtakes all others, transactional, reminder, invite or post_event. otp marks a one-time code: alone it is sent in quiet
 	// hours too.
 	Purpose string `protobuf:"bytes,4,opt,name=purpose,proto3" json:"purpose,omitempty"`
-	// The recipient's profile; may be empty. POST /v1/outbound refuses one whose phone is not to.
+	// The recipient's profile; may be empty. POST /v1/outbound refuses one with a phone other than to.
 	ProfileId string `protobuf:"bytes,5,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// When to send it, at most 35 days ahead; absent or past means now.
 	SendAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=send_at,json=sendAt,proto3" json:"send_at,omitempty"`

@@ -37,7 +37,7 @@ type OutboundServiceClient interface {
 	// request; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER; CONSENT_RECORD_REQUIRED where the organisation's settings require a
 	// consent record and none is known of the number; over HTTP BEING_ERASED too, while the person of the phone is being erased).
 	EnqueueText(ctx context.Context, in *EnqueueTextRequest, opts ...grpc.CallOption) (*EnqueueTextResponse, error)
-	// GetQueuedText reads one text and what became of it. NOT_FOUND (QUEUED_TEXT_NOT_FOUND).
+	// GetQueuedText reads one text and its outcome. NOT_FOUND (QUEUED_TEXT_NOT_FOUND).
 	GetQueuedText(ctx context.Context, in *GetQueuedTextRequest, opts ...grpc.CallOption) (*GetQueuedTextResponse, error)
 	// ListQueuedTexts lists the texts of the caller's organisation, newest first.
 	ListQueuedTexts(ctx context.Context, in *ListQueuedTextsRequest, opts ...grpc.CallOption) (*ListQueuedTextsResponse, error)
@@ -106,7 +106,7 @@ type OutboundServiceServer interface {
 	// request; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER; CONSENT_RECORD_REQUIRED where the organisation's settings require a
 	// consent record and none is known of the number; over HTTP BEING_ERASED too, while the person of the phone is being erased).
 	EnqueueText(context.Context, *EnqueueTextRequest) (*EnqueueTextResponse, error)
-	// GetQueuedText reads one text and what became of it. NOT_FOUND (QUEUED_TEXT_NOT_FOUND).
+	// GetQueuedText reads one text and its outcome. NOT_FOUND (QUEUED_TEXT_NOT_FOUND).
 	GetQueuedText(context.Context, *GetQueuedTextRequest) (*GetQueuedTextResponse, error)
 	// ListQueuedTexts lists the texts of the caller's organisation, newest first.
 	ListQueuedTexts(context.Context, *ListQueuedTextsRequest) (*ListQueuedTextsResponse, error)

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Audit is what a method does, as far as it decides whether its calls are kept.
+// Audit is the kind of a method, as far as it decides whether its calls are kept.
 type Audit int32
 
 const (
@@ -82,7 +82,7 @@ func (Audit) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_method_v1_method_proto_rawDescGZIP(), []int{0}
 }
 
-// Caller is the role in the token of a call; of our own processes, which one of them signed it.
+// Caller is the role in the token of a call; for our processes, the one that signed it.
 type Caller int32
 
 const (
@@ -155,7 +155,7 @@ type Method struct {
 	// Who may call it; at least one.
 	Callers []Caller `protobuf:"varint,1,rep,packed,name=callers,proto3,enum=paceline.method.v1.Caller" json:"callers,omitempty"`
 	// Whether the connection of the caller may make the call up to three times while the service is unavailable. The first call may
-	// have had its effect, so only a method is marked whose repeat changes nothing. It is about the connection and not about
+	// have had its effect, so only a method is marked that changes nothing when repeated. It is about the connection and not about
 	// idempotency: ExecuteStep can be repeated and is not marked, because QStash itself repeats it.
 	Retry bool `protobuf:"varint,2,opt,name=retry,proto3" json:"retry,omitempty"`
 	// Which of its calls are kept in the audit. Needed by every method that others than services may call; calls of services are never kept.
@@ -238,7 +238,7 @@ var file_paceline_method_v1_method_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// Every rpc of ours has it; a process whose method has none does not start.
+	// Every rpc has it; a process with a method that has none does not start.
 	//
 	// optional paceline.method.v1.Method method = 50100;
 	E_Method = &file_paceline_method_v1_method_proto_extTypes[0]

@@ -134,7 +134,7 @@ func (x *ReportActionRequest) GetCelebrate() bool {
 	return false
 }
 
-// ReportActionResponse is what an action did.
+// ReportActionResponse is the effect of an action.
 type ReportActionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The highest tier that the person has completed, 0 to 3.
@@ -216,7 +216,7 @@ func (x *ReportActionResponse) GetDuplicate() bool {
 	return false
 }
 
-// Preferences is what a person wants to get.
+// Preferences are the messages that a person wants to get.
 type Preferences struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// on or off: messages that the person did not just ask for.
@@ -404,7 +404,7 @@ type SetHouseholdRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The person.
 	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
-	// The household, a UUID of the caller's choice; empty takes the person out of theirs.
+	// The household, a UUID of the caller's choice; empty takes the person out of their household.
 	HouseholdId   string `protobuf:"bytes,2,opt,name=household_id,json=householdId,proto3" json:"household_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -583,7 +583,7 @@ func (x *GetEngagementResponse) GetEngagement() *Engagement {
 	return nil
 }
 
-// Engagement is where a person stands.
+// Engagement is the state of a person.
 type Engagement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The person.
@@ -1075,7 +1075,7 @@ func (x *EngagementTransition) GetSupersedes() string {
 	return ""
 }
 
-// Outreach is one message that the person did not ask for just now, and what became of it.
+// Outreach is one message that the person did not ask for just now, and its outcome.
 type Outreach struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
@@ -1850,7 +1850,7 @@ func (x *EngagementRun) GetFinishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// PlannedChange is what a run would do for a person.
+// PlannedChange is the change that a run would make for a person.
 type PlannedChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The person.
@@ -2161,7 +2161,7 @@ func (x *GetEngagementStatsResponse) GetOutreach() map[string]*OutreachCounts {
 	return nil
 }
 
-// OutreachCounts is how many, by outcome.
+// OutreachCounts counts outreach by outcome.
 type OutreachCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By outcome.

@@ -36,7 +36,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EngagementService is staying in touch after onboarding: what people do and prefer, who is written to and when, and what became of it.
+// EngagementService is staying in touch after onboarding: what people do and prefer, who is written to and when, and the outcome.
 type EngagementServiceClient interface {
 	// ReportAction counts something that a person did in the host application, once per idempotency key of the person. It answers with what
 	// the action completed, and with the hint that the host application may append to its own reply. It sends nothing itself. Errors:
@@ -189,7 +189,7 @@ func (c *engagementServiceClient) GetEngagementStats(ctx context.Context, in *Ge
 // All implementations must embed UnimplementedEngagementServiceServer
 // for forward compatibility.
 //
-// EngagementService is staying in touch after onboarding: what people do and prefer, who is written to and when, and what became of it.
+// EngagementService is staying in touch after onboarding: what people do and prefer, who is written to and when, and the outcome.
 type EngagementServiceServer interface {
 	// ReportAction counts something that a person did in the host application, once per idempotency key of the person. It answers with what
 	// the action completed, and with the hint that the host application may append to its own reply. It sends nothing itself. Errors:

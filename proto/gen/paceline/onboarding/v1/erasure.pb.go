@@ -299,7 +299,7 @@ func (x *GetErasureResponse) GetErasure() *Erasure {
 	return nil
 }
 
-// Erasure is how far the erasure of a person is.
+// Erasure is the progress of the erasure of a person.
 type Erasure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The person.
@@ -417,7 +417,7 @@ func (x *Erasure) GetSuppressedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ErasedLedgerState is what is left of a ledger of consent.
+// ErasedLedgerState is the rest of a ledger of consent.
 type ErasedLedgerState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was erased.
@@ -426,7 +426,7 @@ type ErasedLedgerState struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// How many lines it had.
 	Length int32 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
-	// Whether its links hold, and it is what was encrypted.
+	// Whether its links hold, and it is unchanged since it was encrypted.
 	Verified bool `protobuf:"varint,4,opt,name=verified,proto3" json:"verified,omitempty"`
 	// What is wrong, when they do not.
 	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`

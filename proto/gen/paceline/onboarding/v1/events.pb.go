@@ -145,7 +145,7 @@ func (x *Event) GetData() *structpb.Struct {
 // ListEventsRequest chooses events.
 type ListEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only events whose seq is greater; 0 begins with the oldest that is kept.
+	// Only events with a greater seq; 0 begins with the oldest that is kept.
 	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// Only these types; all when empty.
 	Types []string `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
@@ -264,7 +264,7 @@ func (x *ListEventsResponse) GetNextAfter() int64 {
 // StreamEventsRequest chooses events.
 type StreamEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only events whose seq is greater. Absent begins with what is recorded from now on; 0 with the oldest that is kept.
+	// Only events with a greater seq. Absent begins with what is recorded from now on; 0 with the oldest that is kept.
 	After *int64 `protobuf:"varint,1,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	// Only these types; all when empty.
 	Types         []string `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
@@ -362,7 +362,7 @@ func (x *StreamEventsResponse) GetEvent() *Event {
 	return nil
 }
 
-// EventSubscription is where events are posted to.
+// EventSubscription is a URL that events are posted to.
 type EventSubscription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A UUIDv7.

@@ -37,7 +37,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EventService tells the host application what happens: a log to read from, and subscriptions that are posted to a URL of its own.
+// EventService tells the host application what happens: a log to read from, and subscriptions that are posted to its URL.
 type EventServiceClient interface {
 	// ListEvents reads the organisation's log from an event on, oldest first. Errors: INVALID_ARGUMENT naming the field, OUT_OF_RANGE
 	// (EVENTS_DELETED) when events behind after are not kept any more.
@@ -215,7 +215,7 @@ func (c *eventServiceClient) ReplayEventDelivery(ctx context.Context, in *Replay
 // All implementations must embed UnimplementedEventServiceServer
 // for forward compatibility.
 //
-// EventService tells the host application what happens: a log to read from, and subscriptions that are posted to a URL of its own.
+// EventService tells the host application what happens: a log to read from, and subscriptions that are posted to its URL.
 type EventServiceServer interface {
 	// ListEvents reads the organisation's log from an event on, oldest first. Errors: INVALID_ARGUMENT naming the field, OUT_OF_RANGE
 	// (EVENTS_DELETED) when events behind after are not kept any more.

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Goal is something that is to happen once, and what became of it.
+// Goal is something that is to happen once, and its outcome.
 type Goal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
@@ -1230,7 +1230,7 @@ func (x *ExecuteGoalRequest) GetGoalId() string {
 	return ""
 }
 
-// ExecuteGoalResponse is what the alarm did.
+// ExecuteGoalResponse is the outcome of the alarm.
 type ExecuteGoalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// started, early, busy, waiting, or the status of a goal that is not scheduled; unknown without such a goal.
@@ -1276,7 +1276,7 @@ func (x *ExecuteGoalResponse) GetOutcome() string {
 	return ""
 }
 
-// RecordGoalFailureRequest is what QStash says of an alarm whose every attempt failed.
+// RecordGoalFailureRequest is QStash's report of an alarm after its last attempt failed.
 type RecordGoalFailureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// QStash's id of the alarm.
@@ -1349,7 +1349,7 @@ func (x *RecordGoalFailureRequest) GetRetried() int32 {
 	return 0
 }
 
-// RecordGoalFailureResponse is what that changed.
+// RecordGoalFailureResponse is the change.
 type RecordGoalFailureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the goal failed because of it.
@@ -1395,7 +1395,7 @@ func (x *RecordGoalFailureResponse) GetFailed() bool {
 	return false
 }
 
-// Device is where goals run.
+// Device is a machine that runs goals.
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
@@ -2219,7 +2219,7 @@ type ConnectDeviceResponse_Stop struct {
 }
 
 type ConnectDeviceResponse_Goal struct {
-	// What became of a goal that was said to the device.
+	// The outcome of a goal that was said to the device.
 	Goal *DeviceGoalAnswer `protobuf:"bytes,4,opt,name=goal,proto3,oneof"`
 }
 
@@ -2309,7 +2309,7 @@ func (x *DeviceHello) GetClient() string {
 	return ""
 }
 
-// DeviceRun is what a device knows of a run.
+// DeviceRun is a run as a device knows it.
 type DeviceRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -2931,7 +2931,7 @@ func (x *DeviceReconnect) GetAfterMs() int64 {
 	return 0
 }
 
-// DeviceError is why a stream ends.
+// DeviceError is the reason for the end of a stream.
 type DeviceError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A Reason without its prefix.

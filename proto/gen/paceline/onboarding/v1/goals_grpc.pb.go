@@ -39,7 +39,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// GoalService is what people ask to happen later: a goal runs on the device that it was asked from, once, or says why not.
+// GoalService has the things that people ask to happen later: a goal runs on the device that it was asked from, once, or says why not.
 type GoalServiceClient interface {
 	// CreateGoal reads when a goal is meant, and schedules it for one device. The same key again answers with the goal that there is. Errors:
 	// INVALID_ARGUMENT naming the field (TIME_UNCLEAR with what was read, TIME_PAST, TIME_TOO_FAR, TIME_MISSING), NOT_FOUND (DEVICE_NOT_FOUND,
@@ -57,7 +57,7 @@ type GoalServiceClient interface {
 	CancelGoal(ctx context.Context, in *CancelGoalRequest, opts ...grpc.CallOption) (*CancelGoalResponse, error)
 	// RescheduleGoal moves a goal that has not begun. Errors as of CancelGoal, and of the time as of CreateGoal.
 	RescheduleGoal(ctx context.Context, in *RescheduleGoalRequest, opts ...grpc.CallOption) (*RescheduleGoalResponse, error)
-	// StopGoal asks the device to end a goal that runs. What becomes of it is the device's to say. Errors as of CancelGoal.
+	// StopGoal asks the device to end a goal that runs. The device decides about it. Errors as of CancelGoal.
 	StopGoal(ctx context.Context, in *StopGoalRequest, opts ...grpc.CallOption) (*StopGoalResponse, error)
 	// ExecuteGoal is the alarm of a goal: it looks at the row and has the goal begin if it is due. Calling it again at any time is safe. Errors:
 	// UNAVAILABLE (DEVICE_OFFLINE, or a dependency down: try again).
@@ -234,7 +234,7 @@ type GoalService_ConnectDeviceClient = grpc.BidiStreamingClient[ConnectDeviceReq
 // All implementations must embed UnimplementedGoalServiceServer
 // for forward compatibility.
 //
-// GoalService is what people ask to happen later: a goal runs on the device that it was asked from, once, or says why not.
+// GoalService has the things that people ask to happen later: a goal runs on the device that it was asked from, once, or says why not.
 type GoalServiceServer interface {
 	// CreateGoal reads when a goal is meant, and schedules it for one device. The same key again answers with the goal that there is. Errors:
 	// INVALID_ARGUMENT naming the field (TIME_UNCLEAR with what was read, TIME_PAST, TIME_TOO_FAR, TIME_MISSING), NOT_FOUND (DEVICE_NOT_FOUND,
@@ -252,7 +252,7 @@ type GoalServiceServer interface {
 	CancelGoal(context.Context, *CancelGoalRequest) (*CancelGoalResponse, error)
 	// RescheduleGoal moves a goal that has not begun. Errors as of CancelGoal, and of the time as of CreateGoal.
 	RescheduleGoal(context.Context, *RescheduleGoalRequest) (*RescheduleGoalResponse, error)
-	// StopGoal asks the device to end a goal that runs. What becomes of it is the device's to say. Errors as of CancelGoal.
+	// StopGoal asks the device to end a goal that runs. The device decides about it. Errors as of CancelGoal.
 	StopGoal(context.Context, *StopGoalRequest) (*StopGoalResponse, error)
 	// ExecuteGoal is the alarm of a goal: it looks at the row and has the goal begin if it is due. Calling it again at any time is safe. Errors:
 	// UNAVAILABLE (DEVICE_OFFLINE, or a dependency down: try again).

@@ -299,7 +299,7 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{0}
 }
 
-// StepOutcome is what an execution did.
+// StepOutcome is the outcome of an execution.
 type StepOutcome int32
 
 const (
@@ -365,7 +365,7 @@ type ExecuteStepRequest struct {
 	ExpectedStateToken string `protobuf:"bytes,4,opt,name=expected_state_token,json=expectedStateToken,proto3" json:"expected_state_token,omitempty"`
 	// onboarding:{profile_id}:{session_id}:{step_id}.
 	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Sends the step although it is not due yet. No alarm carries it: it is for operators, whose call is refused otherwise, and the
+	// Sends the step although it is not due yet. No alarm carries it: it is for operators: without it their call is refused, and the
 	// timeline records it. Quiet hours and a step that waits for a delivery hold all the same.
 	BeforeDue     bool `protobuf:"varint,6,opt,name=before_due,json=beforeDue,proto3" json:"before_due,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -619,7 +619,7 @@ func (x *RecordStepFailureRequest) GetDeliveryId() string {
 	return ""
 }
 
-// RecordStepFailureResponse says what became of it.
+// RecordStepFailureResponse is the outcome.
 type RecordStepFailureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether this delivery had been dealt with before.
@@ -784,7 +784,7 @@ func (x *ReceiveMessageRequest) GetWhatsapp() *WhatsAppMessage {
 	return nil
 }
 
-// WhatsAppMessage is what only a WhatsApp message has. It is answered by SMS.
+// WhatsAppMessage has the fields of a WhatsApp message alone. It is answered by SMS.
 type WhatsAppMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// WhatsApp's id of it.
@@ -1059,7 +1059,7 @@ func (x *Profile) GetLegalHoldAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// ProfileState is where a person stands, as onboarding knows it.
+// ProfileState is the state of a person, as onboarding knows it.
 type ProfileState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Their newest session; empty as long as they were never activated.
@@ -1293,7 +1293,7 @@ type ListProfilesRequest struct {
 	// Only the one with this phone, in any international spelling; empty for all. In the query of a URL the + is written %2B; one that was
 	// not, and so came as a space, is taken for it.
 	Phone string `protobuf:"bytes,1,opt,name=phone,proto3" json:"phone,omitempty"`
-	// Only those whose first name begins with it, with or without capitals and accents; 1 to 60 characters; empty for all.
+	// Only those with a first name that begins with it, with or without capitals and accents; 1 to 60 characters; empty for all.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Only those who stand so; empty for all. The status of their newest session: active, stopped, closed, stuck or undeliverable, or none
 	// as long as they were never activated; parked, which is stuck or undeliverable; or held, which is a safety hold, whatever their
@@ -1303,7 +1303,7 @@ type ListProfilesRequest struct {
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, together with the same filters.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only those whose messages are in this language: en or pt-BR; empty for all.
+	// Only those with messages in this language: en or pt-BR; empty for all.
 	Locale string `protobuf:"bytes,6,opt,name=locale,proto3" json:"locale,omitempty"`
 	// Only those who are on a safety hold.
 	Held bool `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
@@ -1730,7 +1730,7 @@ func (x *ExplainProfileRequest) GetProfileId() string {
 	return ""
 }
 
-// ExplainProfileResponse is what would happen to the person now.
+// ExplainProfileResponse explains what would happen to the person now.
 type ExplainProfileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the step of the session, or else of an activation without a consent record.
@@ -1785,7 +1785,7 @@ func (x *ExplainProfileResponse) GetSessionId() string {
 	return ""
 }
 
-// ConsentRecord is how a person agreed to be texted, as the caller has it on file. It is kept in the ledger with the first message.
+// ConsentRecord is the record of a person's agreement to be texted, as the caller has it on file. It is kept in the ledger with the first message.
 type ConsentRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where they agreed, such as web_form or paper_form; 1 to 100 characters on one line.
@@ -2712,7 +2712,7 @@ func (x *ExplainSessionRequest) GetSessionId() string {
 	return ""
 }
 
-// ExplainSessionResponse is what would come of its step.
+// ExplainSessionResponse is the outcome that its step would have.
 type ExplainSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// outcome is sent, a skip_reason of ExecuteStep, not_due, scheduling_paused, or one of ExplainSend.
@@ -3592,15 +3592,15 @@ func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
 	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{46}
 }
 
-// GetOverviewResponse is how onboarding stands.
+// GetOverviewResponse counts the rows of onboarding by their state.
 type GetOverviewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was read, by the clock of the service.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// How many people stand how: for each of active, stopped, closed, stuck and undeliverable those whose newest session has that status, and
+	// The people by status: for each of active, stopped, closed, stuck and undeliverable those with a newest session in that status, and
 	// none for those who were never activated.
 	People []*StatusCount `protobuf:"bytes,2,rep,name=people,proto3" json:"people,omitempty"`
-	// Sessions in their burst: a step of theirs waits for its time.
+	// Sessions in their burst: one of their steps waits for its time.
 	InBurst *v12.Count `protobuf:"bytes,3,opt,name=in_burst,json=inBurst,proto3" json:"in_burst,omitempty"`
 	// Steps that should have been sent a minute ago and more: the sweeper sets their alarms again.
 	OverdueSteps *v12.Count `protobuf:"bytes,4,opt,name=overdue_steps,json=overdueSteps,proto3" json:"overdue_steps,omitempty"`
@@ -3610,7 +3610,7 @@ type GetOverviewResponse struct {
 	UnpublishedAlarms *v12.Count `protobuf:"bytes,6,opt,name=unpublished_alarms,json=unpublishedAlarms,proto3" json:"unpublished_alarms,omitempty"`
 	// When the oldest of them was written; absent when there is none.
 	OldestUnpublishedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=oldest_unpublished_at,json=oldestUnpublishedAt,proto3" json:"oldest_unpublished_at,omitempty"`
-	// Goals whose time has come and that were not begun, be it because their device is offline.
+	// Goals that are due and were not begun, also because their device is offline.
 	OverdueGoals *v12.Count `protobuf:"bytes,8,opt,name=overdue_goals,json=overdueGoals,proto3" json:"overdue_goals,omitempty"`
 	// Whether ONBOARDING_SCHEDULING_DISABLED holds: alarms are written and not published.
 	SchedulingDisabled bool `protobuf:"varint,9,opt,name=scheduling_disabled,json=schedulingDisabled,proto3" json:"scheduling_disabled,omitempty"`
@@ -3738,7 +3738,7 @@ func (x *GetOverviewResponse) GetSchedulingPause() *SchedulingPause {
 	return nil
 }
 
-// StatusCount is how many people stand so.
+// StatusCount is the number of people with a status.
 type StatusCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in ProfileState.
@@ -3793,12 +3793,12 @@ func (x *StatusCount) GetPeople() *v12.Count {
 	return nil
 }
 
-// Attention is what waits for an operator, as far as onboarding knows it.
+// Attention counts the things that wait for an operator, as far as onboarding knows them.
 type Attention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sessions that are stuck or undeliverable: GET /v1/sessions?stuck=true.
 	ParkedSessions *v12.Count `protobuf:"bytes,1,opt,name=parked_sessions,json=parkedSessions,proto3" json:"parked_sessions,omitempty"`
-	// Alarms that QStash gave up and whose steps are neither replayed nor over: GET /v1/dead-letters?open=true.
+	// Alarms that QStash gave up, with steps that are neither replayed nor over: GET /v1/dead-letters?open=true.
 	DeadLetters *v12.Count `protobuf:"bytes,2,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`
 	// Jobs that failed for good; words that may be an opt-out are among them: GET /v1/webhook-jobs?status=failed.
 	FailedJobs *v12.Count `protobuf:"bytes,3,opt,name=failed_jobs,json=failedJobs,proto3" json:"failed_jobs,omitempty"`
@@ -4152,7 +4152,7 @@ type ListAuditRequest struct {
 	ProfileId string `protobuf:"bytes,3,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// Only calls about this session, message, job or whatever else has an id.
 	TargetId string `protobuf:"bytes,4,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	// Only calls whose request named this phone number, E.164.
+	// Only calls with this phone number in their request, E.164.
 	Phone string `protobuf:"bytes,5,opt,name=phone,proto3" json:"phone,omitempty"`
 	// Only calls that began at this time or later.
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`

@@ -67,7 +67,7 @@ type OnboardingServiceClient interface {
 	// (in flight, unknown or a dependency down: retry after RetryInfo), FAILED_PRECONDITION (UNDELIVERABLE: never retry;
 	// STEP_NOT_DUE, to an operator only: due after RetryInfo).
 	ExecuteStep(ctx context.Context, in *ExecuteStepRequest, opts ...grpc.CallOption) (*ExecuteStepResponse, error)
-	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
+	// RecordStepFailure takes QStash's failure callback: the last attempt of an alarm failed.
 	RecordStepFailure(ctx context.Context, in *RecordStepFailureRequest, opts ...grpc.CallOption) (*RecordStepFailureResponse, error)
 	// ReceiveMessage takes one message of a person, by SMS or by WhatsApp. It answers once the message is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
@@ -78,11 +78,11 @@ type OnboardingServiceClient interface {
 	// is answered 201 with its Location, and one that was there 200. Errors: FAILED_PRECONDITION while the person of the phone is being erased
 	// (BEING_ERASED).
 	CreateProfile(ctx context.Context, in *CreateProfileRequest, opts ...grpc.CallOption) (*CreateProfileResponse, error)
-	// GetProfile reads one profile. Errors: NOT_FOUND (PROFILE_NOT_FOUND), whose message says of a person who was erased that they were.
+	// GetProfile reads one profile. Errors: NOT_FOUND (PROFILE_NOT_FOUND), with a message that tells of a person who was erased that they were.
 	GetProfile(ctx context.Context, in *GetProfileRequest, opts ...grpc.CallOption) (*GetProfileResponse, error)
 	// UpdateProfile changes what is known of a person: the fields that the request has, and no other. The new values count from the next
 	// message on. Errors: INVALID_ARGUMENT when it has none; FAILED_PRECONDITION (PROFILE_BUSY) for a first name or a locale while a message is
-	// being written to them, and for a phone while anything of theirs is open, and (SAFETY_HOLD) for a phone while they are held;
+	// being written to them, and for a phone while they have anything open, and (SAFETY_HOLD) for a phone while they are held;
 	// ALREADY_EXISTS (PHONE_TAKEN) for a phone that another profile of the organisation has. A new phone begins without consent, which
 	// belongs to a number: the next activation has to have it.
 	UpdateProfile(ctx context.Context, in *UpdateProfileRequest, opts ...grpc.CallOption) (*UpdateProfileResponse, error)
@@ -91,7 +91,7 @@ type OnboardingServiceClient interface {
 	ExplainProfile(ctx context.Context, in *ExplainProfileRequest, opts ...grpc.CallOption) (*ExplainProfileResponse, error)
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
-	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
+	// while an operator has to judge their words (AWAITS_OPERATOR), and without the consent record that the organisation's setting
 	// requires (CONSENT_RECORD_REQUIRED).
 	ActivateProfile(ctx context.Context, in *ActivateProfileRequest, opts ...grpc.CallOption) (*ActivateProfileResponse, error)
 	// HoldProfile puts a safety hold on a person: nothing is sent and replies answer nothing until it is released.
@@ -116,7 +116,7 @@ type OnboardingServiceClient interface {
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
-	// ExplainSession says what would come of the session's step if its alarm came now, gate by gate. NOT_FOUND (SESSION_NOT_FOUND).
+	// ExplainSession explains, gate by gate, the outcome that the session's step would have if its alarm came now. NOT_FOUND (SESSION_NOT_FOUND).
 	ExplainSession(ctx context.Context, in *ExplainSessionRequest, opts ...grpc.CallOption) (*ExplainSessionResponse, error)
 	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once the cause is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
@@ -136,7 +136,7 @@ type OnboardingServiceClient interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
-	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
+	// GetQuietHours returns the hours in which a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
 	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED), INVALID_ARGUMENT if the phone is not that of profile_id.
 	GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and
@@ -493,7 +493,7 @@ type OnboardingServiceServer interface {
 	// (in flight, unknown or a dependency down: retry after RetryInfo), FAILED_PRECONDITION (UNDELIVERABLE: never retry;
 	// STEP_NOT_DUE, to an operator only: due after RetryInfo).
 	ExecuteStep(context.Context, *ExecuteStepRequest) (*ExecuteStepResponse, error)
-	// RecordStepFailure takes QStash's failure callback: an alarm whose every attempt failed.
+	// RecordStepFailure takes QStash's failure callback: the last attempt of an alarm failed.
 	RecordStepFailure(context.Context, *RecordStepFailureRequest) (*RecordStepFailureResponse, error)
 	// ReceiveMessage takes one message of a person, by SMS or by WhatsApp. It answers once the message is stored as a job and STOP, START and HELP
 	// have been applied; the conversation goes on even if this process dies right after.
@@ -504,11 +504,11 @@ type OnboardingServiceServer interface {
 	// is answered 201 with its Location, and one that was there 200. Errors: FAILED_PRECONDITION while the person of the phone is being erased
 	// (BEING_ERASED).
 	CreateProfile(context.Context, *CreateProfileRequest) (*CreateProfileResponse, error)
-	// GetProfile reads one profile. Errors: NOT_FOUND (PROFILE_NOT_FOUND), whose message says of a person who was erased that they were.
+	// GetProfile reads one profile. Errors: NOT_FOUND (PROFILE_NOT_FOUND), with a message that tells of a person who was erased that they were.
 	GetProfile(context.Context, *GetProfileRequest) (*GetProfileResponse, error)
 	// UpdateProfile changes what is known of a person: the fields that the request has, and no other. The new values count from the next
 	// message on. Errors: INVALID_ARGUMENT when it has none; FAILED_PRECONDITION (PROFILE_BUSY) for a first name or a locale while a message is
-	// being written to them, and for a phone while anything of theirs is open, and (SAFETY_HOLD) for a phone while they are held;
+	// being written to them, and for a phone while they have anything open, and (SAFETY_HOLD) for a phone while they are held;
 	// ALREADY_EXISTS (PHONE_TAKEN) for a phone that another profile of the organisation has. A new phone begins without consent, which
 	// belongs to a number: the next activation has to have it.
 	UpdateProfile(context.Context, *UpdateProfileRequest) (*UpdateProfileResponse, error)
@@ -517,7 +517,7 @@ type OnboardingServiceServer interface {
 	ExplainProfile(context.Context, *ExplainProfileRequest) (*ExplainProfileResponse, error)
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
-	// while an operator has to judge words of theirs (AWAITS_OPERATOR), and without the consent record that the organisation's setting
+	// while an operator has to judge their words (AWAITS_OPERATOR), and without the consent record that the organisation's setting
 	// requires (CONSENT_RECORD_REQUIRED).
 	ActivateProfile(context.Context, *ActivateProfileRequest) (*ActivateProfileResponse, error)
 	// HoldProfile puts a safety hold on a person: nothing is sent and replies answer nothing until it is released.
@@ -542,7 +542,7 @@ type OnboardingServiceServer interface {
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// GetSession reads one session and its timeline.
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
-	// ExplainSession says what would come of the session's step if its alarm came now, gate by gate. NOT_FOUND (SESSION_NOT_FOUND).
+	// ExplainSession explains, gate by gate, the outcome that the session's step would have if its alarm came now. NOT_FOUND (SESSION_NOT_FOUND).
 	ExplainSession(context.Context, *ExplainSessionRequest) (*ExplainSessionResponse, error)
 	// ResumeSession makes a session that is parked (stuck or undeliverable) active again, once the cause is
 	// mended; a step that is due gets a new alarm. An active session is left as it is.
@@ -562,7 +562,7 @@ type OnboardingServiceServer interface {
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
 	// waiting until then at the least.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
-	// GetQuietHours is when a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
+	// GetQuietHours returns the hours in which a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
 	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED), INVALID_ARGUMENT if the phone is not that of profile_id.
 	GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error)
 	// PauseScheduling keeps the caller's organisation from sending steps and from beginning goals: alarms are written and not published, and

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Settings are what an organisation decides for itself.
+// Settings are the decisions of an organisation.
 type Settings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When conversations do not begin.
@@ -35,7 +35,7 @@ type Settings struct {
 	RequireConsentRecord *bool `protobuf:"varint,3,opt,name=require_consent_record,json=requireConsentRecord,proto3,oneof" json:"require_consent_record,omitempty"`
 	// Who last decided it; absent as long as that is not known. Ignored in requests. Shown to operators alone.
 	UpdatedBy *v1.Actor `protobuf:"bytes,4,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
-	// The time zone of people of whom none was given and whose number does not tell one: an IANA name. UTC as long as nothing was decided; a
+	// The time zone of people of whom none was given and with a number that does not tell one: an IANA name. UTC as long as nothing was decided; a
 	// request without it leaves it as it is.
 	TimeZone *string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	// Whether quiet_hours are this installation's (QUIET_HOURS_DEFAULT), because the organisation has decided nothing. Ignored in requests.
@@ -126,7 +126,7 @@ func (x *Settings) GetRetention() *Retention {
 	return nil
 }
 
-// Retention is how long an organisation keeps what is over (docs/security-and-privacy.md), in days: 30 to 3660, or 0 for as long as the deployment does.
+// Retention is the time for which an organisation keeps things that are over (docs/security-and-privacy.md), in days: 30 to 3660, or 0 for as long as the deployment does.
 type Retention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The timelines of sessions, from the end of their session.
@@ -354,7 +354,7 @@ type GetQuietHoursRequest struct {
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// E.164; of a person of the organisation or not.
 	Phone string `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
-	// The profile in whose name the text is queued; empty for none.
+	// The profile of the person that the text is queued for; empty for none.
 	ProfileId     string `protobuf:"bytes,3,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

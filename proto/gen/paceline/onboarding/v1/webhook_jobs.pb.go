@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WebhookJob is one event and what became of it.
+// WebhookJob is one event and its outcome.
 type WebhookJob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// UUIDv7, in the order in which jobs were stored.
@@ -350,7 +350,7 @@ type EnqueueWebhookJobRequest_Payload struct {
 }
 
 type EnqueueWebhookJobRequest_PayloadJson struct {
-	// As the bytes of a JSON object, whose numbers keep all their digits.
+	// As the bytes of a JSON object, in which numbers keep all their digits.
 	PayloadJson []byte `protobuf:"bytes,6,opt,name=payload_json,json=payloadJson,proto3,oneof"`
 }
 

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: paceline/overview/v1/overview.proto
 
-// Package paceline.overview.v1 is how both services say how much there is of something, at a cost that does not grow with it.
+// Package paceline.overview.v1 has the counts that both services report, at a cost that does not grow with the count.
 
 package overviewv1
 
