@@ -50,6 +50,12 @@ func (hangingMessaging) RecordStatus(
 	return nil, hang(ctx)
 }
 
+func (hangingMessaging) RecordInbound(
+	ctx context.Context, _ *messagingv1.RecordInboundRequest, _ ...grpc.CallOption,
+) (*messagingv1.RecordInboundResponse, error) {
+	return nil, hang(ctx)
+}
+
 func (hangingJobs) EnqueueWebhookJob(
 	ctx context.Context, _ *onboardingv1.EnqueueWebhookJobRequest, _ ...grpc.CallOption,
 ) (*onboardingv1.EnqueueWebhookJobResponse, error) {
@@ -61,7 +67,7 @@ func (hangingJobs) EnqueueWebhookJob(
 func TestStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	cfg := mustConfig(t)
-	carrier, err := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, hangingOnboarding{}, hangingMessaging{})
+	carrier, err := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, hangingOnboarding{}, hangingMessaging{}, time.Now)
 	require.NoError(t, err)
 	sources, err := openSources(cfg)
 	require.NoError(t, err)

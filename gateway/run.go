@@ -118,7 +118,7 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 		CurrentKey: cfg.QStashCurrentKey, NextKey: cfg.QStashNextKey, Origin: cfg.PublicBaseURL,
 		Onboarding: conversations, Goals: onboardingv1.NewGoalServiceClient(onboarding), Meter: meter, Now: deps.Now, Log: deps.Log,
 	})
-	carrier, carrierErr := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, conversations, messages)
+	carrier, carrierErr := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, conversations, messages, deps.Now)
 	sources, sourcesErr := openSources(cfg)
 	pages, consoleErr := g.openConsole(cfg, deps, auth, onboarding, messaging)
 	if err := errors.Join(err, carrierErr, sourcesErr, consoleErr); err != nil {

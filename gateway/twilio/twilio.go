@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/gateway/route"
 	"paceline.internal/platform/config"
@@ -30,6 +31,9 @@ const (
 	// Timeout is under the 4 s that Twilio waits for us (rt=4000 in the URL that we give it), so that it gets
 	// our 503 and retries instead of hanging up.
 	Timeout = 3500 * time.Millisecond
+	// onboardingTimeout leaves messaging time to record what onboarding does not take. It is above the 3 s that onboarding works on a
+	// message before it answers.
+	onboardingTimeout = 3100 * time.Millisecond
 	// emptyTwiML answers a webhook without sending the person anything.
 	emptyTwiML = "<Response/>"
 )
@@ -40,6 +44,7 @@ type Callbacks struct {
 	onboarding onboardingv1.OnboardingServiceClient
 	messaging  messagingv1.MessagingServiceClient
 	limiter    *route.Limiter
+	now        func() time.Time
 	origin     config.Origin // that Twilio calls; the Host header is the caller's and is not used
 }
 
@@ -47,11 +52,11 @@ type Callbacks struct {
 // came before it.
 func New(
 	authTokens config.Secret, origin config.Origin,
-	onboarding onboardingv1.OnboardingServiceClient, messaging messagingv1.MessagingServiceClient,
+	onboarding onboardingv1.OnboardingServiceClient, messaging messagingv1.MessagingServiceClient, now func() time.Time,
 ) (*Callbacks, error) {
 	s, err := newSignatures(authTokens)
 	return &Callbacks{
-		signatures: s, origin: origin, onboarding: onboarding, messaging: messaging,
+		signatures: s, origin: origin, onboarding: onboarding, messaging: messaging, now: now,
 		limiter: route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
 	}, err
 }
@@ -83,12 +88,33 @@ func (c *Callbacks) inbound() route.Callback[parameters] {
 		}
 		event := route.EventFrom(ctx)
 		event.Add(slog.String("twilio_sid", request.GetTwilioSid()))
-		response, err := c.onboarding.ReceiveMessage(ctx, request)
-		if err == nil {
+		arrived := c.now()
+		response, err := c.receive(ctx, request)
+		switch {
+		case err == nil:
 			event.Add(slog.Bool("duplicate", response.GetDuplicate()))
+		case !final(err):
+			event.Add(slog.Bool("recorded_ahead", c.recordAhead(ctx, request, arrived) == nil))
 		}
 		return answer(ctx, err)
 	})
+}
+
+// receive has onboarding take a message.
+func (c *Callbacks) receive(ctx context.Context, m *onboardingv1.ReceiveMessageRequest) (*onboardingv1.ReceiveMessageResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, onboardingTimeout)
+	defer cancel()
+	return c.onboarding.ReceiveMessage(ctx, m)
+}
+
+// recordAhead has messaging record a message that onboarding could not take, so that a STOP in it is in force at once. Onboarding gets the
+// message when Twilio repeats it, or finds it in Twilio's list.
+func (c *Callbacks) recordAhead(ctx context.Context, m *onboardingv1.ReceiveMessageRequest, arrived time.Time) error {
+	_, err := c.messaging.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
+		TwilioSid: m.GetTwilioSid(), From: m.GetFrom(), To: m.GetTo(), MessagingServiceSid: m.GetMessagingServiceSid(), Body: m.GetBody(),
+		Segments: m.GetSegments(), Media: m.GetMedia(), OptOutType: m.GetOptOutType(), ReceivedAt: timestamppb.New(arrived),
+	})
+	return err
 }
 
 // receipt passes on the status of one of our messages. It only reports, and Twilio is asked for a receipt that is lost.
@@ -158,15 +184,25 @@ func (c *Callbacks) verify(r *http.Request, body []byte) (parameters, *route.Ans
 func answer(ctx context.Context, err error) route.Answer {
 	event := route.EventFrom(ctx)
 	event.Cause(err)
-	switch status.Code(err) {
-	case codes.OK:
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition:
+	switch {
+	case err == nil:
+	case final(err):
 		event.Level = slog.LevelWarn
 		event.Fail(route.Public(err))
 	default:
 		return route.Failed(err)
 	}
 	return route.Answer{Status: http.StatusOK, ContentType: "text/xml", Body: []byte(emptyTwiML)}
+}
+
+// final reports whether a call that failed would fail again.
+func final(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition:
+		return true
+	default:
+		return false
+	}
 }
 
 // decodeForm reads a urlencoded form, and nothing else.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func callbacks(t *testing.T) *Callbacks {
 	t.Helper()
 	public, err := config.ParseOrigin(origin)
 	require.NoError(t, err)
-	c, err := New(config.NewSecret(authToken), public, nil, nil)
+	c, err := New(config.NewSecret(authToken), public, nil, nil, time.Now)
 	require.NoError(t, err)
 	return c
 }

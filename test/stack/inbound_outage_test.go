@@ -1,14 +1,17 @@
 package stack_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/platform/postgres/pgtest"
 )
 
 // shouts is a person writing while the gateway takes nothing: Twilio tries until it may not any more.
@@ -75,4 +78,42 @@ func TestInboundOutage(t *testing.T) {
 	for _, m := range b.vendors.Twilio.Messages() {
 		require.False(t, m.To == stranger && m.Direction == twilio.DirectionAPI, "a STOP of half an hour ago is not confirmed any more")
 	}
+}
+
+// TestStopWithoutOnboardingsDatabase checks that a STOP is in force while onboarding's database takes no connection, and that onboarding
+// follows it afterwards.
+func TestStopWithoutOnboardingsDatabase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
+	t.Parallel()
+	b := setup(t, "INBOUND_AUDIT_INTERVAL", "1s")
+	p := b.begin(t)
+	p.hears(t, 3)
+	database := pgx.Identifier{b.onboarding.Config().ConnConfig.Database}.Sanitize()
+	owner := open(t, pgtest.OwnerURL(t, b.config.MessagingDatabaseURL)) // of both
+	admit := func(yes bool) {
+		_, err := owner.Exec(t.Context(), fmt.Sprintf("alter database %s allow_connections %t", database, yes))
+		require.NoError(t, err)
+	}
+	admit(false)
+	_, err := b.messaging.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1`,
+		b.onboarding.Config().ConnConfig.Database)
+	require.NoError(t, err)
+	p.shouts(t, "stop please")
+	require.Equal(t, 1, count(t, b.messaging, `select count(*) from consents where phone = $1 and state = 'opted_out'`, p.phone))
+	require.Eventually(t, func() bool { return len(p.heard()) == 4 }, patience, 10*time.Millisecond, "the confirmation")
+	admit(true)
+	b.clock.Advance(30 * time.Minute)
+	b.until(t, "onboarding has the STOP recorded, too", func() bool {
+		return count(t, b.messaging, `
+			select count(*) from sms_messages
+			where direction = 'inbound' and body = 'stop please' and profile_id = $1 and awaits_onboarding is null`, p.id) == 1
+	})
+	b.until(t, "its job has ended", func() bool {
+		return count(t, b.onboarding, `select count(*) from webhook_jobs where status = 'completed' and payload ? 'received_at'`) == 1
+	})
+	require.Equal(t, "stopped", p.session(t).Status)
+	b.rest(t)
+	p.requireHeard(t, opening, explanation, message1, confirmed)
 }

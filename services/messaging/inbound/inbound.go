@@ -73,6 +73,8 @@ type Inbound struct {
 	// OrgID owns it when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
 	// owner of To's it is.
 	OrgID uuid.UUID
+	// Ahead says that it comes before onboarding has taken it, which will have it recorded again.
+	Ahead bool
 }
 
 // Entry is an inbound message as it is recorded.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sms"
@@ -68,6 +69,36 @@ func TestInboundAudit(t *testing.T) {
 		stored, err := b.Store.RecordedSIDs(t.Context(), []string{heard.MessageSID, missed.MessageSID})
 		require.NoError(t, err)
 		require.Equal(t, []string{heard.MessageSID}, stored, "it records nothing")
+	})
+
+	t.Run("TextAheadOfOnboardingIsNotRecorded", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		service := b.inbox(nil)
+		for sid, words := range map[string]string{"SM1": "STOP", "SM2": "hello"} {
+			text := b.Inbound(sid, words)
+			text.ProfileID, text.Ahead = uuid.Nil, true
+			ahead, err := service.RecordInbound(t.Context(), text)
+			require.NoError(t, err)
+			stored, err := b.Store.RecordedSIDs(t.Context(), []string{sid})
+			require.NoError(t, err)
+			require.Empty(t, stored)
+
+			text.ProfileID, text.Ahead = uuid.Must(uuid.NewV7()), false
+			for range 2 {
+				again, err := service.RecordInbound(t.Context(), text)
+				require.NoError(t, err)
+				require.Equal(t, ahead.ID, again.ID)
+				text.Ahead = true // a delivery that Twilio repeats changes nothing
+			}
+			stored, err = b.Store.RecordedSIDs(t.Context(), []string{sid})
+			require.NoError(t, err)
+			require.Equal(t, []string{sid}, stored)
+			page, err := b.Store.Messages(t.Context(), send.Query{OrgID: ahead.OrgID, ProfileID: text.ProfileID, Before: uuid.Max, Limit: 2})
+			require.NoError(t, err)
+			require.Len(t, page, 1, "the person is known now")
+		}
+		require.Equal(t, consent.OptedOut, b.Ledger().State)
 	})
 
 	t.Run("GoesThroughEveryNumberOfTheService", func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/consent/ledger"
@@ -58,7 +59,7 @@ func writeListed(page ListedPage) *messagingv1.ListInboundResponse {
 	return answer
 }
 
-func readInbound(r *messagingv1.RecordInboundRequest) (Inbound, error) {
+func readInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (Inbound, error) {
 	profileID, err := edge.ReadOptionalID("profile_id", r.GetProfileId())
 	if err != nil {
 		return Inbound{}, err
@@ -71,6 +72,7 @@ func readInbound(r *messagingv1.RecordInboundRequest) (Inbound, error) {
 	if err != nil {
 		return Inbound{}, err
 	}
+	caller, _ := rpc.PrincipalFrom(ctx)
 	var received time.Time
 	if r.GetReceivedAt() != nil {
 		if received, err = edge.ReadTime("received_at", r.GetReceivedAt()); err != nil {
@@ -80,13 +82,13 @@ func readInbound(r *messagingv1.RecordInboundRequest) (Inbound, error) {
 	return Inbound{
 		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
-		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(),
+		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(), Ahead: caller.Subject == rpc.Gateway,
 	}, nil
 }
 
 // RecordInbound stores a message of a person and applies its consent keywords.
 func (s *RPC) RecordInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (*messagingv1.RecordInboundResponse, error) {
-	in, err := readInbound(r)
+	in, err := readInbound(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,19 @@ func storedSwitch(s consent.Switch) *string {
 	return new(s.String())
 }
 
-const sqlBySID = `select ` + send.Columns + ` from sms_messages where twilio_sid = @sid`
+// sqlRepeat finds a message that was recorded before. Onboarding's record of it completes the one that was recorded ahead.
+const sqlRepeat = `
+with completed as (
+	update sms_messages set awaits_onboarding = null, profile_id = coalesce(profile_id, @profile)
+	where twilio_sid = @sid and awaits_onboarding and @ahead::boolean is null
+)
+select ` + send.Columns + ` from sms_messages where twilio_sid = @sid`
 
 const sqlInsertInbound = `
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
-	segments, correlation_id, attempts, consent_effect, reminders, tips, lifts_hold, created_at, updated_at)
+	segments, correlation_id, attempts, consent_effect, reminders, tips, lifts_hold, awaits_onboarding, created_at, updated_at)
 values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @reminders, @tips,
-	@lifts, @received, @at)
+	@lifts, @ahead, @received, @at)
 returning ` + send.Columns
 
 // sqlKeepPlain keeps messages that nothing follows from, which need no lock: each once for its SID, also of two at once.
@@ -98,7 +104,7 @@ func decide(ctx context.Context, tx pgx.Tx, e Entry, current consent.State, args
 // the same time, one is refused by the unique SID, undoes everything and reads what the other stored.
 func (s *Store) RecordInbound(ctx context.Context, e Entry) (m send.Message, err error) {
 	defer edge.Mark(&err)
-	if e.Plain() {
+	if e.Plain() && !e.Ahead {
 		if m, kept, err := s.keepPlain(ctx, e); kept || err != nil {
 			return m, err
 		}
@@ -108,7 +114,7 @@ func (s *Store) RecordInbound(ctx context.Context, e Entry) (m send.Message, err
 		return err
 	})
 	if postgres.IsUniqueViolation(err, "sms_messages_twilio_sid_key") {
-		return send.OneMessage(ctx, s.pool, sqlBySID, postgres.Args{"sid": e.SID})
+		return send.OneMessage(ctx, s.pool, sqlRepeat, argsOf(e))
 	}
 	return m, err
 }
@@ -135,13 +141,13 @@ func argsOf(e Entry) postgres.Args {
 	hash := sha256.Sum256([]byte(e.Body))
 	return postgres.Args{
 		"id": e.ID, "org": e.OrgID, "profile": edge.Null(e.ProfileID), "phone": e.From.String(), "to": e.To, "body": e.Body,
-		"hash": hash[:], "sid": e.SID, "segments": e.Segments, "at": e.At, "received": e.ReceivedAt,
+		"hash": hash[:], "sid": e.SID, "segments": e.Segments, "at": e.At, "received": e.ReceivedAt, "ahead": edge.Null(e.Ahead),
 	}
 }
 
 func (s *Store) record(ctx context.Context, tx pgx.Tx, e Entry) (send.Message, error) {
 	args := argsOf(e)
-	if m, found, err := send.FindMessage(ctx, tx, sqlBySID, args); err != nil || found {
+	if m, found, err := send.FindMessage(ctx, tx, sqlRepeat, args); err != nil || found {
 		return m, err
 	}
 	current, err := ledger.Lock(ctx, tx, args)
@@ -210,9 +216,10 @@ func (s *Store) follow(ctx context.Context, tx pgx.Tx, e Entry, follows Conseque
 	return nil
 }
 
-const sqlRecordedSIDs = `select twilio_sid from sms_messages where twilio_sid = any(@sids) and direction = 'inbound'`
+const sqlRecordedSIDs = `
+select twilio_sid from sms_messages where twilio_sid = any(@sids) and direction = 'inbound' and awaits_onboarding is null`
 
-// RecordedSIDs returns those of the SIDs that RecordInbound has stored.
+// RecordedSIDs returns those of the SIDs that RecordInbound has stored for onboarding.
 func (s *Store) RecordedSIDs(ctx context.Context, sids []string) (recorded []string, err error) {
 	if len(sids) == 0 {
 		return nil, nil

@@ -4977,14 +4977,15 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\x84\x15\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x85\x15\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
 	"\fRecordStatus\x12*.paceline.messaging.v1.RecordStatusRequest\x1a+.paceline.messaging.v1.RecordStatusResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x05\x10\x01\x12u\n" +
-	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x06\x10\x01\x12o\n" +
+	"\x01\x05\x10\x01\x12v\n" +
+	"\rRecordInbound\x12+.paceline.messaging.v1.RecordInboundRequest\x1a,.paceline.messaging.v1.RecordInboundResponse\"\n" +
+	"\xa2\xbb\x18\x06\n" +
+	"\x02\x06\x05\x10\x01\x12o\n" +
 	"\vListInbound\x12).paceline.messaging.v1.ListInboundRequest\x1a*.paceline.messaging.v1.ListInboundResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
 	"\n" +

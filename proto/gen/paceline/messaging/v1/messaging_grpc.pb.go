@@ -61,7 +61,8 @@ type MessagingServiceClient interface {
 	// RecordStatus takes one delivery receipt of Twilio, or of Kapso for a WhatsApp message. It may come late, twice and out of order.
 	RecordStatus(ctx context.Context, in *RecordStatusRequest, opts ...grpc.CallOption) (*RecordStatusResponse, error)
 	// RecordInbound stores a message that a person sent, once per Twilio SID, and applies the consent keywords before it
-	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.
+	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to. The gateway calls it while onboarding does
+	// not answer: ListInbound lists such a message as not recorded until onboarding has it recorded, too.
 	RecordInbound(ctx context.Context, in *RecordInboundRequest, opts ...grpc.CallOption) (*RecordInboundResponse, error)
 	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each one whether it is
 	// recorded here. It records nothing. Errors: FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
@@ -373,7 +374,8 @@ type MessagingServiceServer interface {
 	// RecordStatus takes one delivery receipt of Twilio, or of Kapso for a WhatsApp message. It may come late, twice and out of order.
 	RecordStatus(context.Context, *RecordStatusRequest) (*RecordStatusResponse, error)
 	// RecordInbound stores a message that a person sent, once per Twilio SID, and applies the consent keywords before it
-	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to.
+	// answers. NOT_FOUND (UNKNOWN_SENDER) when no organisation owns the number it was sent to. The gateway calls it while onboarding does
+	// not answer: ListInbound lists such a message as not recorded until onboarding has it recorded, too.
 	RecordInbound(context.Context, *RecordInboundRequest) (*RecordInboundResponse, error)
 	// ListInbound lists what people texted to an organisation's sender, as Twilio has it, and says of each one whether it is
 	// recorded here. It records nothing. Errors: FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER).
