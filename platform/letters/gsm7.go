@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 )
 
 // The alphabet of GSM 03.38. A character of the extension table is sent as an escape and a second septet.
@@ -86,4 +87,24 @@ func Instead(r rune) (same string, found bool) {
 func unseen(r rune) bool {
 	return r == 0xad || r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2060 && r <= 0x206f ||
 		r == 0xfeff || r == 0xfe0e || r == 0xfe0f
+}
+
+// Segments returns how many SMS segments a text takes: 160 characters of GSM-7 or 70 of UCS-2 in one, 153 or 67 in each of many. A
+// character is never cut in two.
+func Segments(text string) (count int) {
+	single, multi, width := 160, 153, Septets
+	if len(Dearer(text)) > 0 {
+		single, multi, width = 70, 67, utf16.RuneLen
+	}
+	total, used := 0, multi // as if a full segment came before the first
+	for _, r := range text {
+		if used+width(r) > multi {
+			count, used = count+1, 0
+		}
+		total, used = total+width(r), used+width(r)
+	}
+	if total > 0 && total <= single {
+		return 1
+	}
+	return count
 }

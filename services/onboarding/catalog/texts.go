@@ -3,7 +3,8 @@ package catalog
 import (
 	"maps"
 	"slices"
-	"unicode/utf16"
+
+	"paceline.internal/platform/letters"
 )
 
 // Text is one text in one language, as it is written.
@@ -23,29 +24,9 @@ func (e edition) list() (texts []Text) {
 		name, params := Widest(key)
 		for _, locale := range slices.Sorted(maps.Keys(e)) {
 			if text, found := e[locale][key]; found {
-				texts = append(texts, Text{Key: key, Locale: locale, Text: text, Segments: segments(fill(text, name, params))})
+				texts = append(texts, Text{Key: key, Locale: locale, Text: text, Segments: letters.Segments(fill(text, name, params))})
 			}
 		}
 	}
 	return texts
-}
-
-// segments counts the segments of a text, by the alphabet that lint holds it to; a test compares it with what messaging counts.
-func segments(text string) (count int) {
-	single, multi := 160, 153
-	width := func(rune) int { return 1 }
-	if slices.ContainsFunc([]rune(text), outsideGSM7) {
-		single, multi, width = 70, 67, utf16.RuneLen
-	}
-	total, used := 0, multi // as if a full segment came before the first
-	for _, r := range text {
-		if used+width(r) > multi {
-			count, used = count+1, 0
-		}
-		total, used = total+width(r), used+width(r)
-	}
-	if total > 0 && total <= single {
-		return 1
-	}
-	return count
 }

@@ -1,0 +1,211 @@
+package flow
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// check finds what no schema can say.
+func (f *Flow) check(found *Problems) {
+	if f.edges(found) {
+		f.reach(found)
+		f.circles(found)
+	}
+	f.declare(found)
+	env, err := f.environment()
+	if err != nil {
+		found.add(File, 0, "fields: %s", err)
+		return
+	}
+	for _, id := range f.Order {
+		s := f.Steps[id]
+		s.checkAnswer(found)
+		if s.Kind != If {
+			continue
+		}
+		if s.program, err = compile(env, s.Condition); err != nil {
+			found.add(File, s.Line, "step %s: the condition is not CEL over this flow: %s", id, firstLine(err.Error()))
+		}
+		f.Steps[id] = s
+	}
+	f.checkTexts(found)
+}
+
+// firstLine is what CEL says, without the drawing under it.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// edges holds every step that another names to the steps that there are.
+func (f *Flow) edges(found *Problems) (whole bool) {
+	whole = true
+	if !f.holds(f.Start) {
+		found.add(File, 0, "start: there is no step %s", f.Start)
+		whole = false
+	}
+	for _, id := range f.Order {
+		s := f.Steps[id]
+		for _, next := range s.next() {
+			if !f.holds(next) {
+				found.add(File, s.Line, "step %s leads to %s, which is no step", id, next)
+				whole = false
+			}
+		}
+		if s.Negative != nil && s.Negative.WaitAt != "" && f.holds(s.Negative.WaitAt) && !f.Steps[s.Negative.WaitAt].Waits {
+			found.add(File, s.Line, "step %s: negative waits at %s, which waits for no reply", id, s.Negative.WaitAt)
+		}
+	}
+	if s := f.Steps[f.Start]; s.AfterDelivery > 0 {
+		found.add(File, s.Line, "step %s: after_delivery is for a step that has a text before it", s.ID)
+	}
+	return whole
+}
+
+// reach finds the steps that cannot be reached, and those from which no end can be.
+func (f *Flow) reach(found *Problems) {
+	reached := f.closure([]string{f.Start}, func(id string) []string { return f.Steps[id].next() })
+	before := map[string][]string{}
+	var ends []string
+	for _, id := range f.Order {
+		if kind := f.Steps[id].Kind; kind == End || kind == Start {
+			ends = append(ends, id)
+		}
+		for _, next := range f.Steps[id].next() {
+			before[next] = append(before[next], id)
+		}
+	}
+	ending := f.closure(ends, func(id string) []string { return before[id] })
+	for _, id := range f.Order {
+		switch {
+		case !reached[id]:
+			found.add(File, f.Steps[id].Line, "step %s cannot be reached from %s", id, f.Start)
+		case !ending[id]:
+			found.add(File, f.Steps[id].Line, "no end can be reached from step %s", id)
+		}
+	}
+}
+
+// closure lists all that can be reached.
+func (f *Flow) closure(from []string, next func(id string) []string) map[string]bool {
+	reached := map[string]bool{}
+	for len(from) > 0 {
+		id := from[0]
+		from = from[1:]
+		if !reached[id] {
+			reached[id] = true
+			from = append(from, next(id)...)
+		}
+	}
+	return reached
+}
+
+// circles finds the steps that lead back to themselves although the person does nothing: such a flow would never end, and would text
+// somebody who does not answer again and again.
+func (f *Flow) circles(found *Problems) {
+	for _, id := range f.Order {
+		if f.closure(f.alone(id), f.alone)[id] {
+			found.add(File, f.Steps[id].Line, "step %s leads back to itself without an answer of the person; a circle needs a step that waits", id)
+			return // the others of the circle would be named too
+		}
+	}
+}
+
+// alone lists the steps that can follow without the person's doing.
+func (f *Flow) alone(id string) []string {
+	s := f.Steps[id]
+	switch {
+	case s.Kind == HandOver:
+		return nil
+	case s.Kind == Start && s.Name == f.Name:
+		return []string{f.Start}
+	case !s.Waits:
+		return s.next()
+	case s.Silence != nil:
+		return []string{s.Silence.Then}
+	}
+	return nil
+}
+
+// declare gives each field that a step saves its type, unless the flow declares it: that of the answer, or any for what the host
+// application sets.
+func (f *Flow) declare(found *Problems) {
+	for _, id := range f.Order {
+		s := f.Steps[id]
+		if s.Save == "" {
+			continue
+		}
+		saved := s.Expect.Type
+		switch {
+		case s.Kind == Call:
+			saved = Any
+		case saved == Reply:
+			saved = Text
+		}
+		field, declared := f.Fields[s.Save]
+		switch {
+		case !declared, field.Type == Any:
+			f.Fields[s.Save] = Field{Type: saved, Private: field.Private}
+		case s.Kind == Ask && field.Type != saved:
+			found.add(File, s.Line, "step %s saves %s as %s, but the field is %s", id, s.Save, saved, field.Type)
+		}
+	}
+}
+
+// checkAnswer holds what follows an answer to its form.
+func (s Step) checkAnswer(found *Problems) {
+	if s.Kind == Ask {
+		if s.Expect.Type != Reply && s.Unclear == nil {
+			found.add(File, s.Line, "step %s: unclear is missing; an answer may have another form than %s", s.ID, s.Expect.Type)
+		}
+		if s.Expect.Type == Reply && s.Unclear != nil {
+			found.add(File, s.Line, "step %s: unclear is never used; any text is a reply", s.ID)
+		}
+		if s.Expect.Type == YesNo && s.Negative != nil {
+			found.add(File, s.Line, "step %s: negative is never used; a no is an answer to yes_no", s.ID)
+		}
+		if s.Expect.Min > s.Expect.Max {
+			found.add(File, s.Line, "step %s: min is above max", s.ID)
+		}
+	}
+	if s.Negative != nil && !s.Waits || s.Silence != nil && !s.Waits {
+		found.add(File, s.Line, "step %s: negative and silence are for a step with wait: reply", s.ID)
+	}
+	if s.Silence != nil && s.Silence.After <= 0 {
+		found.add(File, s.Line, "step %s: silence must be longer than 0s", s.ID)
+	}
+	if s.Branches == nil {
+		return
+	}
+	answers := s.answers()
+	if answers == nil && s.Kind != Call {
+		found.add(File, s.Line, "step %s: then must name one step; only choice and yes_no have branches", s.ID)
+		return
+	}
+	for _, answer := range slices.Sorted(maps.Keys(s.Branches)) {
+		if s.Kind != Call && !slices.Contains(answers, answer) {
+			found.add(File, s.Line, "step %s: then has a branch for %s; the answers are %s", s.ID, answer, strings.Join(answers, ", "))
+		}
+	}
+	for _, answer := range answers {
+		if s.Branches[answer] == "" && s.Then == "" {
+			found.add(File, s.Line, "step %s: then has no branch for %s, and no else", s.ID, answer)
+		}
+	}
+	if s.Kind == Call && s.Then == "" {
+		found.add(File, s.Line, "step %s: then has no else; the host application may choose no branch", s.ID)
+	}
+}
+
+// answers lists the answers that may have a branch each.
+func (s Step) answers() []string {
+	switch s.Expect.Type {
+	case Choice:
+		return s.Expect.Choices
+	case YesNo:
+		return []string{yes, no}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,75 @@
+package flow
+
+import (
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+)
+
+// Person is what conditions and texts may know of a person.
+type Person struct {
+	FirstName string
+	Locale    string
+	TimeZone  string
+	Fields    map[string]Value
+}
+
+// environment declares what a condition may name: person.locale, person.first_name, person.time_zone, and person.fields with the types that
+// the flow declares.
+func (f *Flow) environment() (*cel.Env, error) {
+	declared := []cel.EnvOption{
+		cel.Variable("person.locale", cel.StringType), cel.Variable("person.first_name", cel.StringType), cel.Variable("person.time_zone", cel.StringType),
+	}
+	for name, field := range f.Fields {
+		kind := cel.StringType // a date too: dates as 2006-01-02 compare as they should
+		switch field.Type {
+		case Number:
+			kind = cel.DoubleType
+		case YesNo:
+			kind = cel.BoolType
+		case Any:
+			kind = cel.DynType
+		case Text, Choice, Date, Reply:
+		}
+		declared = append(declared, cel.Variable("person.fields."+name, kind))
+	}
+	// Authors write 3 where a number is meant.
+	declared = append(declared, cel.CrossTypeNumericComparisons(true))
+	return cel.NewEnv(declared...)
+}
+
+// costLimit bounds one evaluation: no condition of a text conversation needs more.
+const costLimit = 10_000
+
+// compile checks a condition and its types.
+func compile(env *cel.Env, condition string) (cel.Program, error) {
+	ast, issues := env.Compile(condition)
+	if err := issues.Err(); err != nil {
+		return nil, err
+	}
+	if ast.OutputType() != cel.BoolType {
+		return nil, fmt.Errorf("it gives %s; a condition gives true or false", ast.OutputType())
+	}
+	return env.Program(ast, cel.CostLimit(costLimit))
+}
+
+// holdsFor reports whether a condition is met. One over a field that has no value is not.
+func (s Step) holdsFor(p Person) bool {
+	values := map[string]any{"person.locale": p.Locale, "person.first_name": p.FirstName, "person.time_zone": p.TimeZone}
+	for name, v := range p.Fields {
+		switch v.Type {
+		case Number:
+			values["person.fields."+name] = v.Number
+		case YesNo:
+			values["person.fields."+name] = v.Text == yes
+		default:
+			values["person.fields."+name] = v.Text
+		}
+	}
+	result, _, err := s.program.Eval(values)
+	if err != nil {
+		return false
+	}
+	met, ok := result.Value().(bool)
+	return ok && met
+}

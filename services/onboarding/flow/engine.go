@@ -1,0 +1,323 @@
+package flow
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Phase says what a session waits for.
+type Phase string
+
+// The phases.
+const (
+	Due     Phase = "due"     // the text of the step is to be sent
+	Waiting Phase = "waiting" // for the person's answer
+	Calling Phase = "calling" // for the host application's
+	Handed  Phase = "handed"  // for a person who has the ticket
+	Ended   Phase = "ended"
+)
+
+// State is where a session stands in a flow. The zero value is before the first step.
+type State struct {
+	Step    string         `json:"step"`
+	Phase   Phase          `json:"phase"`
+	Reply   string         `json:"reply,omitempty"`   // the text that is due, where it is not the step's own
+	Then    string         `json:"then,omitempty"`    // the step that follows that text; empty where the flow waits at Step
+	Asked   string         `json:"asked,omitempty"`   // the last step that waited for an answer
+	Visits  map[string]int `json:"visits,omitempty"`  // how often each step was come to
+	Refused int            `json:"refused,omitempty"` // refusals since the beginning
+	Unclear int            `json:"unclear,omitempty"` // answers of another form since the step's text
+	Silent  int            `json:"silent,omitempty"`  // silences since then
+	Paused  bool           `json:"paused,omitempty"`  // the last answer was a refusal
+}
+
+// Event is what happened: one of Began, Taken, Said, Silent, Called and Closed.
+type Event interface{ event() }
+
+// The events besides Said.
+type (
+	// Began starts a session.
+	Began struct{}
+	// Taken says that the carrier took the text that was due.
+	Taken struct{}
+	// Silent says that no answer came for as long as the step says.
+	Silent struct{}
+	// Called is the answer of the host application, which failed where OK is false.
+	Called struct {
+		OK     bool
+		Branch string // which it chose; may be empty
+		Field  any    // what JSON has for the field of the step; nil for none
+	}
+	// Closed says that the ticket was closed, and where the flow goes on.
+	Closed struct{ How Resumption }
+)
+
+func (Began) event()  {}
+func (Taken) event()  {}
+func (Said) event()   {}
+func (Silent) event() {}
+func (Called) event() {}
+func (Closed) event() {}
+
+// Resumption says how a flow goes on after a ticket.
+type Resumption string
+
+// The resumptions.
+const (
+	Resume  Resumption = "resume"  // with the next step
+	Restart Resumption = "restart" // with the last question, anew
+	Finish  Resumption = "end"     // it ends
+)
+
+// Action is what is to be done with a decision: one of SendText, Await, CallHost, OpenTicket, StartFlow, Finished and Ignore.
+type Action interface{ action() }
+
+// The actions.
+type (
+	// SendText sends one text. Direct texts answer a reply and are sent with it; others are sent by an alarm that rings After the text before.
+	SendText struct {
+		Step          string
+		Text          string
+		Key           string // the last part of the idempotency key
+		Direct        bool
+		After         time.Duration
+		AfterDelivery time.Duration
+	}
+	// Await waits for an answer; Silence is for how long, 0 for ever.
+	Await struct{ Silence time.Duration }
+	// CallHost calls the host application.
+	CallHost struct {
+		Step, URL, Key string
+		Timeout        time.Duration
+	}
+	// OpenTicket hands the person over.
+	OpenTicket struct{ Reason string }
+	// StartFlow ends this flow and starts another.
+	StartFlow struct{ Flow string }
+	// Finished ends the flow.
+	Finished struct {
+		Outcome string
+		Host    bool
+	}
+	// Hold keeps an answer until the texts that are due have been sent.
+	Hold struct{}
+	// Ignore changes nothing: what happened is late, or is no concern of the step.
+	Ignore struct{}
+)
+
+func (SendText) action()   {}
+func (Await) action()      {}
+func (CallHost) action()   {}
+func (OpenTicket) action() {}
+func (StartFlow) action()  {}
+func (Finished) action()   {}
+func (Hold) action()       {}
+func (Ignore) action()     {}
+
+// Decision is what follows from an event. State is stored before the action is performed, in one transaction with what it needs.
+type Decision struct {
+	State State
+	Save  map[string]Value
+	Do    Action
+}
+
+// Next decides what follows from an event. It never changes its arguments.
+func (f *Flow) Next(state State, person Person, happened Event) Decision {
+	state.Visits = maps.Clone(state.Visits)
+	if state.Visits == nil {
+		state.Visits = map[string]int{}
+	}
+	step, here := f.Steps[state.Step]
+	t := turn{flow: f, state: state, person: person}
+	switch e := happened.(type) {
+	case Began:
+		if state.Step == "" {
+			return t.enter(f.Start, true)
+		}
+	case Taken:
+		if here && state.Phase == Due {
+			return t.taken(step)
+		}
+	case Said:
+		switch {
+		case here && state.Phase == Due:
+			return Decision{State: state, Do: Hold{}}
+		case here && state.Phase == Waiting:
+			return t.said(step, e)
+		}
+	case Silent:
+		if here && state.Phase == Waiting && step.Silence != nil {
+			return t.silent(step)
+		}
+	case Called:
+		if here && state.Phase == Calling {
+			return t.called(step, e)
+		}
+	case Closed:
+		if here && state.Phase == Handed {
+			return t.closed(step, e.How)
+		}
+	}
+	return Decision{State: state, Do: Ignore{}}
+}
+
+// turn is one decision while it is made.
+type turn struct {
+	flow   *Flow
+	state  State
+	person Person
+	save   map[string]Value
+}
+
+func (t *turn) decide(do Action) Decision { return Decision{State: t.state, Save: t.save, Do: do} }
+
+// enter goes to a step, through conditions, until something is to be done. answering says that a reply led here.
+func (t *turn) enter(id string, answering bool) Decision {
+	for {
+		s := t.flow.Steps[id]
+		t.state.Visits[id]++
+		t.state.Step, t.state.Reply, t.state.Then, t.state.Unclear, t.state.Silent = id, "", "", 0, 0
+		switch s.Kind {
+		case Send, Ask:
+			t.state.Phase = Due
+			return t.decide(SendText{
+				Step: id, Text: s.Text, Key: t.key(id), Direct: answering && !s.Scheduled, After: s.After, AfterDelivery: s.AfterDelivery,
+			})
+		case If:
+			id = s.Else
+			if s.holdsFor(t.person) {
+				id = s.Then
+			}
+		case Call:
+			t.state.Phase = Calling
+			return t.decide(CallHost{Step: id, URL: s.URL, Key: t.key(id), Timeout: s.Timeout})
+		case HandOver:
+			t.state.Phase = Handed
+			return t.decide(OpenTicket{Reason: s.Name})
+		case Start:
+			t.state.Phase = Ended
+			return t.decide(StartFlow{Flow: s.Name})
+		default:
+			t.state.Phase = Ended
+			return t.decide(Finished{Outcome: s.Name, Host: s.Host})
+		}
+	}
+}
+
+// key is the last part of an idempotency key: the step, and from the second visit on which visit it is.
+func (t *turn) key(id string) string {
+	if n := t.state.Visits[id]; n > 1 {
+		return fmt.Sprintf("%s#%d", id, n)
+	}
+	return id
+}
+
+// taken goes on after a text was taken.
+func (t *turn) taken(s Step) Decision {
+	switch {
+	case t.state.Then != "":
+		return t.enter(t.state.Then, false)
+	case t.state.Reply == "" && !s.Waits:
+		return t.enter(s.Then, false)
+	}
+	t.state.Reply, t.state.Phase, t.state.Asked = "", Waiting, s.ID
+	return t.decide(t.await(s))
+}
+
+// await waits at a step, as long as its silence says.
+func (t *turn) await(s Step) Await {
+	if s.Silence == nil {
+		return Await{}
+	}
+	return Await{Silence: s.Silence.After}
+}
+
+// reply sends a text that is not the step's own. The flow waits at the step then, or goes on with another.
+func (t *turn) reply(at, text, kind string, count int, direct bool) Decision {
+	t.state.Step, t.state.Phase, t.state.Reply = at, Due, text
+	return t.decide(SendText{Step: at, Text: text, Key: fmt.Sprintf("%s:%s:%d", t.key(at), kind, count), Direct: direct})
+}
+
+// said reads an answer.
+func (t *turn) said(s Step, said Said) Decision {
+	if s.Negative != nil && said.Refused {
+		t.state.Paused = true
+		t.state.Refused++
+		at := s.Negative.WaitAt
+		if at == "" {
+			at, t.state.Then = s.ID, s.Negative.Then
+		}
+		return t.reply(at, s.Negative.Text, "negative", t.state.Refused, true)
+	}
+	value, ok := t.flow.answer(s, said)
+	if !ok {
+		if t.state.Unclear < s.Unclear.Times {
+			t.state.Unclear++
+			return t.reply(s.ID, s.Unclear.Text, "unclear", t.state.Unclear, true)
+		}
+		return t.enter(s.Unclear.Then, true)
+	}
+	t.state.Paused = false
+	t.keep(s.Save, value)
+	return t.enter(s.branch(value.Text), true)
+}
+
+// keep saves a value, for the conditions that follow too.
+func (t *turn) keep(field string, value Value) {
+	if field == "" {
+		return
+	}
+	t.save = map[string]Value{field: value}
+	t.person.Fields = maps.Clone(t.person.Fields)
+	if t.person.Fields == nil {
+		t.person.Fields = map[string]Value{}
+	}
+	t.person.Fields[field] = value
+}
+
+// branch is the step that follows an answer.
+func (s Step) branch(answer string) string {
+	if next, has := s.Branches[answer]; has {
+		return next
+	}
+	return s.Then
+}
+
+// silent follows a silence.
+func (t *turn) silent(s Step) Decision {
+	if s.Silence.Text != "" && t.state.Silent < s.Silence.Times {
+		t.state.Silent++
+		return t.reply(s.ID, s.Silence.Text, "silence", t.state.Silent, false)
+	}
+	return t.enter(s.Silence.Then, false)
+}
+
+// called follows an answer of the host application.
+func (t *turn) called(s Step, e Called) Decision {
+	if !e.OK {
+		return t.enter(s.Failed, false)
+	}
+	if s.Save != "" && e.Field != nil {
+		value, ok := t.flow.Fields[s.Save].ValueOf(e.Field)
+		if !ok {
+			return t.enter(s.Failed, false)
+		}
+		t.keep(s.Save, value)
+	}
+	return t.enter(s.branch(e.Branch), false)
+}
+
+// closed follows the end of a ticket.
+func (t *turn) closed(s Step, how Resumption) Decision {
+	switch how {
+	case Restart:
+		return t.enter(cmp.Or(t.state.Asked, t.flow.Start), false)
+	case Finish:
+		t.state.Phase = Ended
+		return t.decide(Finished{Outcome: "closed"})
+	default:
+		return t.enter(s.Then, false)
+	}
+}

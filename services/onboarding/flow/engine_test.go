@@ -1,0 +1,237 @@
+package flow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"paceline.internal/services/onboarding/flow"
+)
+
+// play drives one session by hand.
+type play struct {
+	flow   flow.Flow
+	state  flow.State
+	person flow.Person
+}
+
+func (p *play) happens(e flow.Event) flow.Action {
+	d := p.flow.Next(p.state, p.person, e)
+	p.state = d.State
+	for name, value := range d.Save {
+		if p.person.Fields == nil {
+			p.person.Fields = map[string]flow.Value{}
+		}
+		p.person.Fields[name] = value
+	}
+	return d.Do
+}
+
+func says(text string) flow.Said {
+	return flow.Said{Text: text, Locale: "en", At: time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC), Refused: text == "no" || text == "later"}
+}
+
+func TestNext(t *testing.T) {
+	t.Parallel()
+	p := &play{flow: sample(t), person: flow.Person{FirstName: "Ana", Locale: "en"}}
+	day := 24 * time.Hour
+	for i, move := range []struct {
+		happens flow.Event
+		want    flow.Action
+	}{
+		{flow.Began{}, flow.SendText{Step: "opening", Text: "OPENING", Key: "opening", Direct: true}},
+		{says("hello"), flow.Hold{}},
+		{flow.Taken{}, flow.Await{}},
+		{says("later"), flow.SendText{Step: "opening", Text: "LATER", Key: "opening:negative:1", Direct: true}},
+		{flow.Taken{}, flow.Await{}},
+		{says("no"), flow.SendText{Step: "opening", Text: "LATER", Key: "opening:negative:2", Direct: true}},
+		{flow.Taken{}, flow.Await{}},
+		{flow.Silent{}, flow.Ignore{}},
+		{says("ok then"), flow.SendText{Step: "message_1", Text: "MESSAGE_1", Key: "message_1", Direct: true}},
+		{flow.Taken{}, flow.SendText{Step: "message_2", Text: "MESSAGE_2", Key: "message_2", After: 8 * time.Second}},
+		{flow.Taken{}, flow.SendText{Step: "budget", Text: "QUESTION_BUDGET", Key: "budget"}},
+		{flow.Taken{}, flow.Await{Silence: day}},
+		{says("what?"), flow.SendText{Step: "budget", Text: "CHOOSE_ONE", Key: "budget:unclear:1", Direct: true}},
+		{flow.Taken{}, flow.Await{Silence: day}},
+		{flow.Silent{}, flow.SendText{Step: "budget", Text: "NUDGE", Key: "budget:silence:1"}},
+		{flow.Taken{}, flow.Await{Silence: day}},
+		{flow.Called{OK: true}, flow.Ignore{}},
+		{says("it is Very tight!"), flow.CallHost{Step: "score", URL: "https://host.example/score", Key: "score", Timeout: 10 * time.Second}},
+		{flow.Called{OK: true, Field: 4.0}, flow.SendText{Step: "offered", Text: "OFFER", Key: "offered"}},
+		{flow.Taken{}, flow.Finished{Outcome: "completed"}},
+		{flow.Taken{}, flow.Ignore{}},
+		{says("hello?"), flow.Ignore{}},
+	} {
+		require.Equal(t, move.want, p.happens(move.happens), "move %d", i)
+	}
+	require.Equal(t, map[string]flow.Value{"budget": {Type: flow.Choice, Text: "tight"}, "score": {Type: flow.Number, Number: 4}}, p.person.Fields)
+}
+
+// TestElsewhere begins at the question.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	asked := flow.State{Step: "budget", Phase: flow.Waiting, Visits: map[string]int{"budget": 1}}
+	for name, test := range map[string]struct {
+		happens []flow.Event
+		want    flow.Action
+	}{
+		"a branch not met":      {[]flow.Event{says("3"), flow.Called{OK: true, Field: 2.0}}, flow.Finished{Outcome: "completed"}},
+		"no value":              {[]flow.Event{says("3"), flow.Called{OK: true}}, flow.Finished{Outcome: "completed"}},
+		"the host fails":        {[]flow.Event{says("3"), flow.Called{}}, flow.Finished{Outcome: "completed"}},
+		"a refusal is unclear":  {[]flow.Event{says("no")}, flow.SendText{Step: "budget", Text: "CHOOSE_ONE", Key: "budget:unclear:1", Direct: true}},
+		"unclear to the end":    {[]flow.Event{says("a"), flow.Taken{}, says("b"), flow.Taken{}, says("c")}, flow.OpenTicket{Reason: "unclear_answer"}},
+		"silent to the end":     {[]flow.Event{flow.Silent{}, flow.Taken{}, flow.Silent{}}, flow.Finished{Outcome: "completed"}},
+		"a ticket closed":       {[]flow.Event{says("a"), flow.Taken{}, says("b"), flow.Taken{}, says("c"), flow.Closed{How: flow.Resume}}, flow.Finished{Outcome: "completed"}},
+		"a question once again": {[]flow.Event{says("a"), flow.Taken{}, says("b"), flow.Taken{}, says("c"), flow.Closed{How: flow.Restart}}, flow.SendText{Step: "budget", Text: "QUESTION_BUDGET", Key: "budget#2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &play{flow: sample(t), person: flow.Person{Locale: "en"}, state: asked}
+			var last flow.Action
+			for _, e := range test.happens {
+				last = p.happens(e)
+			}
+			require.Equal(t, test.want, last)
+		})
+	}
+}
+
+// TestAnswers reads answers of every form.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		expect, text, locale string
+		want                 *flow.Value
+	}{
+		{"yes_no", "yes!", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
+		{"yes_no", "sim", "pt-BR", &flow.Value{Type: flow.YesNo, Text: "yes"}},
+		{"yes_no", "no", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
+		{"yes_no", "what is this", "en", nil},
+		{"{number: {min: 0, max: 5000}}", "about 1,250.50 I think", "en", &flow.Value{Type: flow.Number, Number: 1250.5}},
+		{"{number: {min: 0, max: 5000}}", "R$ 1.250,50", "pt-BR", &flow.Value{Type: flow.Number, Number: 1250.5}},
+		{"{number: {min: 0, max: 5000}}", "1.250", "pt-BR", &flow.Value{Type: flow.Number, Number: 1250}},
+		{"{number: {min: 0, max: 5000}}", "1,250", "en", &flow.Value{Type: flow.Number, Number: 1250}},
+		{"{number: {min: 0, max: 5000}}", "2,5", "pt-BR", &flow.Value{Type: flow.Number, Number: 2.5}},
+		{"{number: {min: 0, max: 5000}}", "5001", "en", nil},
+		{"{number: {min: 0, max: 5000}}", "2 or 3", "en", nil},
+		{"{number: {min: 0, max: 5, whole: true}}", "2.5", "en", nil},
+		{"{number: {min: -5, max: 5}}", "-3", "en", &flow.Value{Type: flow.Number, Number: -3}},
+		{"{text: {limit: 10}}", " a word ", "en", &flow.Value{Type: flow.Text, Text: "a word"}},
+		{"{text: {limit: 10}}", "more than ten letters", "en", nil},
+		{"date", "2026-12-24", "en", &flow.Value{Type: flow.Date, Text: "2026-12-24"}},
+		{"date", "tomorrow at 9am", "en", &flow.Value{Type: flow.Date, Text: "2026-11-21"}},
+		{"date", "soon", "en", nil},
+		{"{choice: [often, not_often, never]}", "2)", "en", &flow.Value{Type: flow.Choice, Text: "not_often"}},
+		{"{choice: [often, not_often, never]}", "Not often.", "en", &flow.Value{Type: flow.Choice, Text: "not_often"}},
+		{"{choice: [often, not_often, never]}", "quite often", "en", &flow.Value{Type: flow.Choice, Text: "often"}},
+		{"{choice: [often, not_often, never]}", "often or never", "en", nil},
+		{"{choice: [often, not_often, never]}", "7", "en", nil},
+	} {
+		t.Run(test.expect+" "+test.text, func(t *testing.T) {
+			t.Parallel()
+			f, err := flow.Parse(fstest.MapFS{
+				"flow.yaml": {Data: []byte("flow: f\nlanguages: [en, pt-BR]\nstart: q\nsteps:\n" +
+					"  q: {ask: Q, expect: " + test.expect + ", save: answer, unclear: {send: U, then: bad}, then: good}\n" +
+					"  good: {end: good}\n  bad: {end: bad}\n")},
+				"en.yaml": {Data: []byte("texts: {Q: How, U: Again}")}, "pt-BR.yaml": {Data: []byte("texts: {Q: Como, U: De novo}")},
+			})
+			require.NoError(t, err)
+			p := &play{flow: f, state: flow.State{Step: "q", Phase: flow.Waiting}}
+			said := says(test.text)
+			said.Locale = test.locale
+			p.happens(said)
+			if test.want == nil {
+				require.Empty(t, p.person.Fields)
+				return
+			}
+			require.Equal(t, map[string]flow.Value{"answer": *test.want}, p.person.Fields)
+		})
+	}
+}
+
+// TestEveryFlowEnds plays random flows: with a person who answers at random and then falls silent, every one that the checks let pass comes
+// to an end, no key is sent twice, and what the flow does when nothing is due is nothing.
+func TestEveryFlowEnds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f, err := flow.Parse(drawn(t))
+		if err != nil {
+			t.Skip("the checks refuse it")
+		}
+		p := &play{flow: f}
+		keys := map[string]bool{}
+		do := p.happens(flow.Began{})
+		tickets := 0
+		answers := rapid.IntRange(0, 12).Draw(t, "answers")
+		for moves := 0; ; moves++ {
+			require.Less(t, moves, 400, "it never ends: %+v", p.state)
+			var next flow.Event
+			switch a := do.(type) {
+			case flow.SendText:
+				require.False(t, keys[a.Key], "%s is sent twice", a.Key)
+				keys[a.Key] = true
+				require.IsType(t, flow.Hold{}, p.happens(says("in between")))
+				next = flow.Taken{}
+			case flow.Await:
+				if answers == 0 && a.Silence == 0 {
+					return // it waits for the person as long as they like
+				}
+				next = flow.Silent{}
+				if answers > 0 {
+					answers--
+					next = says(rapid.SampledFrom([]string{"yes", "no", "1", "7", "what"}).Draw(t, "says"))
+				}
+			case flow.CallHost:
+				next = flow.Called{OK: rapid.Bool().Draw(t, "ok"), Field: 1.0}
+			case flow.OpenTicket:
+				next = flow.Closed{How: flow.Resume}
+				if tickets++; tickets > 3 { // whoever closes tickets can keep a circle alive
+					next = flow.Closed{How: flow.Finish}
+				}
+			case flow.Finished, flow.StartFlow:
+				require.Equal(t, flow.Ended, p.state.Phase)
+				require.IsType(t, flow.Ignore{}, p.happens(says("hello")))
+				return
+			default:
+				require.Fail(t, "nothing is done", "%T at %+v", do, p.state)
+			}
+			do = p.happens(next)
+		}
+	})
+}
+
+// drawn is a random flow, of which many are refused.
+func drawn(t *rapid.T) fstest.MapFS {
+	n := rapid.IntRange(1, 8).Draw(t, "steps")
+	to := func() string { return fmt.Sprintf("s%d", rapid.IntRange(0, n).Draw(t, "to")) }
+	var steps strings.Builder
+	for i := range n {
+		var body string
+		switch rapid.IntRange(0, 7).Draw(t, "kind") {
+		case 0, 1:
+			body = fmt.Sprintf("{send: T, then: %s}", to())
+		case 2:
+			body = fmt.Sprintf("{send: T, wait: reply, negative: {send: T, then: %s}, silence: {after: 1h, send: T, times: 2, then: %s}, then: %s}", to(), to(), to())
+		case 3:
+			body = fmt.Sprintf("{send: T, wait: reply, negative: {send: T, stay: true}, then: %s}", to())
+		case 4:
+			body = fmt.Sprintf("{ask: T, expect: {choice: [a, b]}, save: c, unclear: {send: T, then: %s}, silence: {after: 1h, then: %s}, then: {a: %s, else: %s}}", to(), to(), to(), to())
+		case 5:
+			body = fmt.Sprintf("{if: \"person.locale == 'en'\", then: %s, else: %s}", to(), to())
+		case 6:
+			body = fmt.Sprintf("{call: 'https://h.example', failed: %s, then: %s}", to(), to())
+		default:
+			body = fmt.Sprintf("{hand_over: r, then: %s}", to())
+		}
+		fmt.Fprintf(&steps, "  s%d: %s\n", i, body)
+	}
+	return fstest.MapFS{
+		"flow.yaml": {Data: []byte(fmt.Sprintf("flow: f\nlanguages: [en]\nstart: s0\nsteps:\n%s  s%d: {end: done}\n", steps.String(), n))},
+		"en.yaml":   {Data: []byte("texts: {T: Text}")},
+	}
+}

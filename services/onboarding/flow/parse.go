@@ -1,0 +1,123 @@
+package flow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// File is the name of the file that holds the steps.
+const File = "flow.yaml"
+
+// maxFile bounds one file of a flow.
+const maxFile = 1 << 20
+
+// Parse reads the folder of a flow. Its error is Problems: everything that is wrong, with file and line.
+func Parse(folder fs.FS) (Flow, error) {
+	var found Problems
+	source, err := readFile(folder, File)
+	if err != nil {
+		found.add(File, 0, "%s", err)
+		return Flow{}, found
+	}
+	flow := Flow{Segments: 2, UnknownSends: "confirm_absent_then_resend", Fields: map[string]Field{}, Steps: map[string]Step{}}
+	if doc := parseYAML(File, source, &found); doc != nil {
+		flow.read(doc, &found)
+	}
+	files := map[string][]byte{File: source}
+	flow.readTexts(folder, files, &found)
+	if len(found) == 0 { // the checks below would only repeat what is wrong with the form
+		flow.check(&found)
+	}
+	if err := found.err(); err != nil {
+		return Flow{}, err
+	}
+	flow.Version = hash(files)
+	return flow, nil
+}
+
+func readFile(folder fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(folder, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("the file is missing")
+	case err != nil:
+		return nil, err
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("the file has %d bytes; at most %d are read", info.Size(), maxFile)
+	}
+	return fs.ReadFile(folder, name)
+}
+
+// parseYAML returns the one document of a file, or nil.
+func parseYAML(file string, source []byte, found *Problems) *yaml.Node {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(source, &doc); err != nil {
+		found.add(file, 0, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		found.add(file, 0, "the file must hold one mapping")
+		return nil
+	}
+	if aliased(&doc, file, found) {
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// aliased refuses anchors, aliases and merges: a file could grow without bound by them, and a key could stand twice.
+func aliased(node *yaml.Node, file string, found *Problems) bool {
+	refused := node.Kind == yaml.AliasNode || node.Anchor != "" || node.Tag == "!!merge"
+	if refused {
+		found.add(file, node.Line, "anchors, aliases and merges are not read; write the value out")
+	}
+	if node.Kind == yaml.MappingNode {
+		seen := map[string]int{}
+		for i := 0; i < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if line, twice := seen[key.Value]; twice {
+				found.add(file, key.Line, "%q is on line %d already", key.Value, line)
+				refused = true
+			}
+			seen[key.Value] = key.Line
+		}
+	}
+	for _, child := range node.Content {
+		refused = aliased(child, file, found) || refused
+	}
+	return refused
+}
+
+// hash names a version by its files.
+func hash(files map[string][]byte) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(files[name]), files[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// duration reads what the schema lets pass: Go's form, and days.
+func duration(text string) (total time.Duration, err error) {
+	if days, rest, found := strings.Cut(text, "d"); found {
+		d, err := time.ParseDuration(days + "h")
+		if err != nil {
+			return 0, err
+		}
+		total, text = 24*d, rest
+	}
+	if text == "" {
+		return total, nil
+	}
+	rest, err := time.ParseDuration(text)
+	return total + rest, err
+}

@@ -1,0 +1,103 @@
+package flow_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/flow"
+)
+
+// sample is the flow of testdata/sample.
+func sample(t *testing.T) flow.Flow {
+	t.Helper()
+	f, err := flow.Parse(os.DirFS("testdata/sample"))
+	require.NoError(t, err)
+	return f
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	f := sample(t)
+	require.Equal(t, "welcome", f.Name)
+	require.Len(t, f.Version, 16)
+	require.Equal(t, flow.Field{Type: flow.Choice}, f.Fields["budget"])
+	require.Equal(t, flow.Field{Type: flow.Any}, f.Fields["score"])
+	require.Equal(t, "welcome:message_2", f.Steps["message_2"].State)
+
+	text, err := f.Render("OFFER", "pt", "", map[string]flow.Value{"budget": {Type: flow.Choice, Text: "tight"}})
+	require.NoError(t, err)
+	require.Equal(t, "Seu orçamento está apertado.", text)
+	text, err = f.Render("OPENING", "de", "", nil)
+	require.NoError(t, err)
+	require.Equal(t, "Hi there, it's the welcome team. Sound good?", text)
+}
+
+// TestProblems changes the sample so that one thing is wrong, and reads where that is said to be.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ file, from, to, want string }{
+		"unknown step":          {"flow.yaml", "after: 8s, then: budget}", "after: 8s, then: bugdet}", "flow.yaml:8: step message_2 leads to bugdet, which is no step"},
+		"unreachable":           {"flow.yaml", "then: {tight: score, else: done}", "then: done", "flow.yaml:16: step score cannot be reached from opening"},
+		"circle":                {"flow.yaml", "MESSAGE_2, after: 8s, then: budget", "MESSAGE_2, after: 8s, then: message_1", "flow.yaml:7: step message_1 leads back to itself without an answer"},
+		"circle of silence":     {"flow.yaml", "times: 1, then: done}", "times: 1, then: message_1}", "flow.yaml:7: step message_1 leads back to itself without an answer"},
+		"no end":                {"flow.yaml", "unclear_answer, then: done", "unclear_answer, then: human", "flow.yaml:19: no end can be reached from step human"},
+		"unknown key":           {"flow.yaml", "times: 2, then: human", "time: 2, then: human", "flow.yaml:13: unclear: additional properties 'time' not allowed"},
+		"two kinds":             {"flow.yaml", "{send: OFFER, then: done}", "{send: OFFER, end: x, then: done}", "flow.yaml:18: step offered must have exactly one of send, ask"},
+		"delay":                 {"flow.yaml", "after: 8s", "after: 8d", "flow.yaml:8: step message_2: after 8d must be at most 168h0m0s"},
+		"CEL type":              {"flow.yaml", "person.locale == 'en'", "person.locale == 3", "flow.yaml:17: step offer: the condition is not CEL over this flow"},
+		"CEL name":              {"flow.yaml", "person.locale ==", "person.language ==", "undeclared reference"},
+		"branch of no answer":   {"flow.yaml", "{tight: score, else: done}", "{thigt: score, else: done}", "step budget: then has a branch for thigt; the answers are none, some, tight"},
+		"no else":               {"flow.yaml", "{tight: score, else: done}", "{tight: score, some: done}", "step budget: then has no branch for none, and no else"},
+		"wait at no wait":       {"flow.yaml", "stay: true", "wait_at: message_1", "flow.yaml:6: step opening: negative waits at message_1, which waits for no reply"},
+		"saved as another type": {"flow.yaml", "start: opening", "start: opening\nfields: {budget: number}", "saves budget as choice, but the field is number"},
+		"a key twice":           {"flow.yaml", "start: opening", "start: opening\nstart: done", `flow.yaml:4: "start" is on line 3 already`},
+		"an alias":              {"flow.yaml", "languages: [en, pt-BR]", "languages: &l [en, pt-BR]", "flow.yaml:2: anchors, aliases and merges are not read"},
+		"no YAML":               {"flow.yaml", "languages: [en, pt-BR]", "languages: [en, pt-BR", "flow.yaml: line "},
+		"missing language":      {"flow.yaml", "[en, pt-BR]", "[en, pt-BR, es]", "es.yaml: the file is missing"},
+		"missing text":          {"pt-BR.yaml", "  NUDGE:", "  NUGDE:", "pt-BR.yaml: text NUDGE is missing; step budget of flow.yaml sends it"},
+		"unused text":           {"pt-BR.yaml", "  NUDGE:", "  NUGDE:", "pt-BR.yaml:8: text NUGDE is sent by no step"},
+		"placeholder":           {"en.yaml", "{budget|open}", "{bugdet|open}", "en.yaml:9: text OFFER has the placeholder {bugdet}"},
+		"no fallback":           {"en.yaml", "{budget|open}", "{budget}", "en.yaml:9: text OFFER has no fallback in {budget}"},
+		"brace":                 {"en.yaml", "{budget|open}", "{Budget}", "has a brace that is no placeholder"},
+		"too long":              {"en.yaml", "MESSAGE_1: We", "MESSAGE_1: " + strings.Repeat("so ", 110) + "We", "en.yaml:4: text MESSAGE_1 takes 3 segments"},
+		"a word for two":        {"en.yaml", "[very tight, short]", "[very tight, nothing]", `"nothing" stands for none and for tight in step budget`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := fstest.MapFS{}
+			for _, file := range []string{"flow.yaml", "en.yaml", "pt-BR.yaml"} {
+				source, err := os.ReadFile("testdata/sample/" + file)
+				require.NoError(t, err)
+				if file == test.file {
+					require.Contains(t, string(source), test.from)
+					source = []byte(strings.Replace(string(source), test.from, test.to, 1))
+				}
+				folder[file] = &fstest.MapFile{Data: source}
+			}
+			_, err := flow.Parse(folder)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+// FuzzParse reads files of any content: a problem or a flow, never a panic, and what is read ends.
+func FuzzParse(f *testing.F) {
+	for _, file := range []string{"flow.yaml", "en.yaml"} {
+		source, err := os.ReadFile("testdata/sample/" + file)
+		require.NoError(f, err)
+		f.Add(source, source)
+	}
+	f.Fuzz(func(t *testing.T, steps, texts []byte) {
+		folder := fstest.MapFS{"flow.yaml": {Data: steps}, "en.yaml": {Data: texts}, "pt-BR.yaml": {Data: texts}}
+		read, err := flow.Parse(folder)
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		require.NotEmpty(t, read.Version)
+	})
+}

@@ -1,0 +1,276 @@
+package flow
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"paceline.internal/platform/letters"
+)
+
+// edition holds the texts of one language.
+type edition struct {
+	Texts   map[string]string   // by key
+	Choices map[string][]string // the words for a choice, the first as it is shown
+	lines   map[string]int      // where each text stands
+}
+
+// placeholder is a value in a text, with what stands there where the person has none: {first_name|friend}.
+var placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)(?:\|([^{}|]*))?\}`)
+
+// FirstName is the placeholder of the person's name.
+const FirstName = "first_name"
+
+// maxName is how many characters of a name are used.
+const maxName = 20
+
+// readTexts reads the file of each language.
+func (f *Flow) readTexts(folder fs.FS, files map[string][]byte, found *Problems) {
+	f.texts = map[string]edition{}
+	for _, language := range f.Languages {
+		name := language + ".yaml"
+		source, err := readFile(folder, name)
+		if err != nil {
+			found.add(name, 0, "%s", err)
+			continue
+		}
+		files[name] = source
+		if doc := parseYAML(name, source, found); doc != nil {
+			f.texts[language] = readEdition(name, doc, found)
+		}
+	}
+}
+
+// readEdition reads one file of texts.
+func readEdition(file string, doc *yaml.Node, found *Problems) edition {
+	e := edition{Texts: map[string]string{}, Choices: map[string][]string{}, lines: map[string]int{}}
+	for i := 0; i < len(doc.Content); i += 2 {
+		key, value := doc.Content[i], doc.Content[i+1]
+		var err error
+		switch key.Value {
+		case "texts":
+			err = value.Decode(&e.Texts)
+		case "choices":
+			err = value.Decode(&e.Choices)
+		default:
+			found.add(file, key.Line, "%q is not known; a file of texts has texts and choices", key.Value)
+		}
+		if err != nil {
+			found.add(file, value.Line, "%s: %s", key.Value, strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		if key.Value == "texts" && value.Kind == yaml.MappingNode {
+			for j := 0; j < len(value.Content); j += 2 {
+				e.lines[value.Content[j].Value] = value.Content[j].Line
+			}
+		}
+	}
+	for key, text := range e.Texts {
+		e.Texts[key] = letters.Plain(letters.Compose(text)) // as editors write it, one quotation mark may double the price of a text
+	}
+	return e
+}
+
+// checkTexts holds the texts of every language to what the steps use.
+func (f *Flow) checkTexts(found *Problems) {
+	used := f.used()
+	for _, language := range f.Languages {
+		e, file := f.texts[language], language+".yaml"
+		for _, key := range slices.Sorted(maps.Keys(used)) {
+			if text, has := e.Texts[key]; !has || strings.TrimSpace(text) == "" {
+				found.add(file, e.lines[key], "text %s is missing; step %s of %s sends it", key, used[key], File)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(e.Texts)) {
+			if used[key] == "" {
+				found.add(file, e.lines[key], "text %s is sent by no step", key)
+				continue
+			}
+			for _, problem := range f.textProblems(language, e.Texts[key]) {
+				found.add(file, e.lines[key], "text %s %s", key, problem)
+			}
+		}
+		f.checkChoices(file, e, found)
+	}
+}
+
+// used lists the texts that steps send, each with a step.
+func (f *Flow) used() map[string]string {
+	used := map[string]string{}
+	for _, id := range slices.Backward(f.Order) {
+		s := f.Steps[id]
+		texts := []string{s.Text}
+		if s.Negative != nil {
+			texts = append(texts, s.Negative.Text)
+		}
+		if s.Unclear != nil {
+			texts = append(texts, s.Unclear.Text)
+		}
+		if s.Silence != nil {
+			texts = append(texts, s.Silence.Text)
+		}
+		for _, text := range texts {
+			if text != "" {
+				used[text] = id
+			}
+		}
+	}
+	return used
+}
+
+// textProblems lists what is wrong with one text, each as the end of a sentence.
+func (f *Flow) textProblems(language, text string) (problems []string) {
+	if strings.TrimSpace(text) != text {
+		problems = append(problems, "has a space or a line break around it")
+	}
+	for _, match := range placeholder.FindAllStringSubmatch(text, -1) {
+		_, declared := f.Fields[match[1]]
+		switch {
+		case match[1] != FirstName && !declared:
+			problems = append(problems, fmt.Sprintf("has the placeholder {%s}, which is neither %s nor a field", match[1], FirstName))
+		case strings.TrimSpace(match[2]) == "":
+			problems = append(problems, fmt.Sprintf("has no fallback in %s; write it as {%s|...}", match[0], match[1]))
+		}
+	}
+	if strings.ContainsAny(placeholder.ReplaceAllString(text, ""), "{}") {
+		problems = append(problems, "has a brace that is no placeholder such as {first_name|friend}")
+	}
+	if n := letters.Segments(f.widest(language, text)); n > f.Segments {
+		problems = append(problems, fmt.Sprintf("takes %d segments with the longest values in it; at most %d are allowed", n, f.Segments))
+	}
+	return problems
+}
+
+// widest is a text with the longest value of each placeholder. One letter outside GSM-7 makes the whole text dearer, so names and texts
+// that people write have some.
+func (f *Flow) widest(language, text string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		parts := placeholder.FindStringSubmatch(match)
+		longest := parts[2]
+		for _, value := range f.longest(language, parts[1]) {
+			if len([]rune(value)) >= len([]rune(longest)) {
+				longest = value
+			}
+		}
+		return longest
+	})
+}
+
+// longest lists long values of a placeholder.
+func (f *Flow) longest(language, name string) []string {
+	if name == FirstName {
+		return []string{strings.Repeat("ã", maxName)}
+	}
+	var all []string
+	switch f.Fields[name].Type {
+	case Number:
+		all = append(all, strings.Repeat("9", 12))
+	case Date:
+		all = append(all, "2026-11-20")
+	case YesNo:
+		all = append(all, f.show(language, Value{Type: YesNo, Text: yes}), f.show(language, Value{Type: YesNo, Text: no}))
+	case Text, Choice, Reply, Any:
+		all = append(all, strings.Repeat("ã", shownText))
+	}
+	for _, s := range f.Steps {
+		if s.Save == name && s.Expect.Type == Choice {
+			all = all[:0]
+			for _, choice := range s.Expect.Choices {
+				all = append(all, f.show(language, Value{Type: Choice, Text: choice}))
+			}
+			break
+		}
+	}
+	return all
+}
+
+// shownText is how many characters of a text that a person wrote are repeated to them.
+const shownText = 60
+
+// show returns a value as people read it.
+func (f *Flow) show(language string, v Value) string {
+	switch v.Type {
+	case Choice, YesNo:
+		if words := f.texts[language].Choices[v.Text]; len(words) > 0 {
+			return words[0]
+		}
+		return strings.ReplaceAll(v.Text, "_", " ")
+	case Number:
+		return strconv.FormatFloat(v.Number, 'f', -1, 64)
+	case Text, Date, Reply, Any:
+	}
+	runes := []rune(letters.Plain(strings.Join(strings.Fields(v.Text), " ")))
+	return string(runes[:min(len(runes), shownText)])
+}
+
+// Language returns the flow's language for a wanted one: the same, else one of the same language, else the first.
+func (f *Flow) Language(wanted string) string {
+	wanted = strings.ReplaceAll(wanted, "_", "-")
+	base, _, _ := strings.Cut(wanted, "-")
+	best := f.Languages[0]
+	for _, language := range slices.Backward(f.Languages) {
+		if strings.EqualFold(language, wanted) {
+			return language
+		}
+		if has, _, _ := strings.Cut(language, "-"); strings.EqualFold(has, base) {
+			best = language
+		}
+	}
+	return best
+}
+
+// Render returns a text as one person gets it. name is the readable part of their name, and may be empty.
+func (f *Flow) Render(key, language, name string, fields map[string]Value) (string, error) {
+	language = f.Language(language)
+	text, has := f.texts[language].Texts[key]
+	if !has {
+		return "", fmt.Errorf("flow %s has no text %.60q", f.Name, key)
+	}
+	return letters.Compose(placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		parts := placeholder.FindStringSubmatch(match)
+		value := name
+		if parts[1] != FirstName {
+			value = ""
+			if v, known := fields[parts[1]]; known {
+				value = f.show(language, v)
+			}
+		}
+		if value == "" {
+			return parts[2]
+		}
+		return value
+	})), nil
+}
+
+// checkChoices holds the words for choices to the choices that there are. Two choices of one step may not share a word.
+func (f *Flow) checkChoices(file string, e edition, found *Problems) {
+	known := map[string]bool{yes: true, no: true}
+	for _, id := range f.Order {
+		owner := map[string]string{}
+		for _, choice := range f.Steps[id].Expect.Choices {
+			known[choice] = true
+			for _, word := range e.words(choice) {
+				folded := fold(word)
+				if other := owner[folded]; other != "" && other != choice {
+					found.add(file, 0, "choices: %q stands for %s and for %s in step %s", word, other, choice, id)
+				}
+				owner[folded] = choice
+			}
+		}
+	}
+	for _, choice := range slices.Sorted(maps.Keys(e.Choices)) {
+		if !known[choice] {
+			found.add(file, 0, "choices: %s is a choice of no step", choice)
+		}
+	}
+}
+
+// words lists what a person may write for a choice.
+func (e edition) words(choice string) []string {
+	return append([]string{strings.ReplaceAll(choice, "_", " ")}, e.Choices[choice]...)
+}

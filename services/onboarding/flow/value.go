@@ -1,0 +1,67 @@
+package flow
+
+import "encoding/json"
+
+// Value is what is known of a person in one field.
+type Value struct {
+	Type   Type
+	Text   string  // of a text, a choice, a date as 2006-01-02, and yes or no
+	Number float64 // of a number
+}
+
+// The values of yes_no.
+const (
+	yes = "yes"
+	no  = "no"
+)
+
+// MarshalJSON writes a number as a number, yes_no as true or false, and all others as a string.
+func (v Value) MarshalJSON() ([]byte, error) {
+	switch v.Type {
+	case Number:
+		return json.Marshal(v.Number)
+	case YesNo:
+		return json.Marshal(v.Text == yes)
+	default:
+		return json.Marshal(v.Text)
+	}
+}
+
+// ValueOf reads a value of a field's type as JSON has it, such as the answer of the host application. It reports whether it is one.
+func (f Field) ValueOf(decoded any) (Value, bool) {
+	v := Value{Type: f.Type}
+	if f.Type == Any {
+		switch decoded.(type) {
+		case float64:
+			v.Type = Number
+		case bool:
+			v.Type = YesNo
+		default:
+			v.Type = Text
+		}
+	}
+	switch typed := decoded.(type) {
+	case float64:
+		v.Number = typed
+		return v, v.Type == Number
+	case bool:
+		v.Text = no
+		if typed {
+			v.Text = yes
+		}
+		return v, v.Type == YesNo
+	case string:
+		v.Text = typed
+		switch v.Type {
+		case Text, Choice:
+			return v, len([]rune(typed)) <= maxText
+		case Date:
+			return v, isDate(typed)
+		case Number, YesNo, Reply, Any:
+		}
+	}
+	return Value{}, false
+}
+
+// maxText bounds a text that is stored in a field, in characters.
+const maxText = 1600
