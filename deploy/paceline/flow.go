@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-graphviz"
+
+	"paceline.internal/services/onboarding/flow"
+)
+
+// flowCommand works with conversations that are written in files.
+type flowCommand struct {
+	Check flowCheckCommand `cmd:"" help:"Report everything that is wrong with a flow, by file and line."`
+	Draw  flowDrawCommand  `cmd:"" help:"Print a flow as a picture, in SVG."`
+	Try   flowTryCommand   `cmd:"" help:"Talk to a flow in the terminal. Nothing is sent, and time leaps."`
+}
+
+// flowFolder is the argument of every command of flows.
+type flowFolder struct {
+	Dir string `arg:"" type:"existingdir" help:"The folder with flow.yaml and the texts."`
+}
+
+func (f flowFolder) read() (flow.Flow, error) { return flow.Parse(os.DirFS(f.Dir)) }
+
+type flowCheckCommand struct{ flowFolder }
+
+// Run prints what is wrong, or a summary.
+func (c flowCheckCommand) Run(t terminal) error {
+	f, err := c.read()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(t.out, "%s is in order: %d steps, %s, version %s\n", f.Name, len(f.Order), strings.Join(f.Languages, ", "), f.Version)
+	return err
+}
+
+type flowDrawCommand struct{ flowFolder }
+
+// Run prints the picture.
+func (c flowDrawCommand) Run(ctx context.Context, t terminal) error {
+	f, err := c.read()
+	if err != nil {
+		return err
+	}
+	picture, err := drawn(ctx, f.DOT(func(string) string { return "" }))
+	if err != nil {
+		return err
+	}
+	_, err = t.out.Write(picture)
+	return err
+}
+
+// drawn lays out a graph.
+func drawn(ctx context.Context, dot string) (svg []byte, err error) {
+	engine, err := graphviz.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	graph, err := graphviz.ParseBytes([]byte(dot))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := engine.Render(ctx, graph, graphviz.SVG, &out); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+type flowTryCommand struct {
+	flowFolder
+
+	Name     string `default:"Ana" help:"The person's first name."`
+	Language string `default:"en" help:"The person's language."`
+}
+
+// Run plays the flow with the person at the keyboard. An empty line is silence; for a call to the host application a line of JSON is
+// asked for, or nothing for a failure.
+func (c flowTryCommand) Run(t terminal) error {
+	f, err := c.read()
+	if err != nil {
+		return err
+	}
+	trial := trial{
+		flow: f, out: t.out, lines: bufio.NewScanner(t.in), now: time.Now().Truncate(time.Second), //nolint:forbidigo // a terminal
+		person: flow.Person{FirstName: c.Name, Locale: c.Language, TimeZone: "UTC", Fields: map[string]flow.Value{}},
+	}
+	return trial.play()
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"paceline.internal/platform/letters"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/session"
+)
+
+// trial is one conversation with a flow at the keyboard.
+type trial struct {
+	flow   flow.Flow
+	person flow.Person
+	state  flow.State
+	now    time.Time // leaps over every delay
+	out    io.Writer
+	lines  *bufio.Scanner
+}
+
+// play goes on until the flow ends, or nobody writes any more.
+func (t *trial) play() error {
+	fmt.Fprintln(t.out, "You are the person. An empty line is silence; Ctrl-D ends.")
+	var next flow.Event = flow.Began{}
+	for next != nil {
+		decision := t.flow.Next(t.state, t.person, next)
+		t.state = decision.State
+		for name, value := range decision.Save {
+			t.person.Fields[name] = value
+			stored, err := json.Marshal(value)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(t.out, "        %s = %s\n", name, stored)
+		}
+		var err error
+		if next, err = t.perform(decision.Do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// perform shows what a decision does, and returns what happens then; nil at the end.
+func (t *trial) perform(action flow.Action) (flow.Event, error) {
+	switch do := action.(type) {
+	case flow.SendText:
+		t.now = t.now.Add(do.After)
+		text, err := t.flow.Render(do.Text, t.person.Locale, t.person.FirstName, t.person.Fields)
+		if err != nil {
+			return nil, err
+		}
+		t.say(fmt.Sprintf("%s  (%s, %d segments)", text, do.Text, letters.Segments(text)))
+		return flow.Taken{}, nil
+	case flow.Await:
+		return t.await(do)
+	case flow.CallHost:
+		line, more := t.ask(fmt.Sprintf("        POST %s; its answer, such as {\"field\": 4, \"branch\": \"\"}, or nothing for a failure:", do.URL))
+		var answer struct {
+			Field  any    `json:"field"`
+			Branch string `json:"branch"`
+		}
+		ok := more && json.Unmarshal([]byte(line), &answer) == nil
+		return flow.Called{OK: ok, Branch: answer.Branch, Field: answer.Field}, nil
+	case flow.OpenTicket:
+		t.say("(handed over to a person: " + do.Reason + ")")
+		t.ask("        press Enter to close the ticket")
+		return flow.Closed{How: flow.Resume}, nil
+	case flow.StartFlow:
+		t.say("(starts the flow " + do.Flow + ")")
+	case flow.Finished:
+		t.say("(the end: " + do.Outcome + ")")
+	case flow.Hold, flow.Ignore:
+	}
+	return nil, nil //nolint:nilnil // no event is the end
+}
+
+// await reads what the person writes.
+func (t *trial) await(do flow.Await) (flow.Event, error) {
+	for {
+		line, more := t.ask(t.stamp() + "  you:")
+		switch {
+		case !more:
+			return nil, nil //nolint:nilnil // no event is the end
+		case line != "":
+			zone, err := time.LoadLocation(t.person.TimeZone)
+			if err != nil {
+				return nil, err
+			}
+			refused := session.IntentOf(line) == session.Pause
+			return flow.Said{Text: line, Refused: refused, Locale: t.person.Locale, Zone: zone, At: t.now}, nil
+		case do.Silence > 0:
+			t.now = t.now.Add(do.Silence)
+			return flow.Silent{}, nil
+		}
+		fmt.Fprintln(t.out, "        (the flow waits for an answer as long as it takes)")
+	}
+}
+
+func (t *trial) say(text string) { fmt.Fprintf(t.out, "%s  %s\n", t.stamp(), text) }
+
+// stamp is the time on the clock that leaps.
+func (t *trial) stamp() string { return t.now.Format("Mon 15:04:05") }
+
+// ask reads a line; more is false at the end of the input.
+func (t *trial) ask(prompt string) (line string, more bool) {
+	fmt.Fprint(t.out, prompt+" ")
+	if !t.lines.Scan() {
+		fmt.Fprintln(t.out)
+		return "", false
+	}
+	return strings.TrimSpace(t.lines.Text()), true
+}
