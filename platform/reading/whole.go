@@ -1,18 +1,52 @@
 package reading
 
 import (
+	"slices"
+	"strings"
+
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/reading/languages"
 )
 
 var (
-	yeses    = languages.PhrasesOf("affirmation")
-	refusals = languages.PhrasesOf("refusal", "courtesy")
+	yeses     = languages.PhrasesOf("affirmation")
+	agreeing  = listed("class-yes")
+	courteous = listed("courtesy")
+	refusals  = languages.PhrasesOf("refusal", "courtesy")
 )
+
+// listed returns the words of a list, of all languages.
+func listed(key string) map[string]bool {
+	words := map[string]bool{}
+	for _, line := range languages.Together().Lines(key) {
+		for _, w := range letters.Words(line) {
+			words[w] = true
+		}
+	}
+	return words
+}
 
 // Affirmed reports whether the whole text says yes, or go on, in any language, and nothing else: "yes please" may be a yes to something
 // else.
 func Affirmed(text string) bool { return yeses.Read(text) != nil }
+
+// elided joins what an apostrophe separates: d'accord is one word of the lists.
+var elided = strings.NewReplacer("'", "", "’", "")
+
+// Agreed reports whether a text has words of a yes, and no others but courtesies: "yes please", "ok, claro". It reads the answer to a
+// question that was just asked.
+func Agreed(text string) bool {
+	found := false
+	for _, w := range letters.Words(elided.Replace(text)) {
+		switch {
+		case agreeing[w]:
+			found = true
+		case !courteous[w]:
+			return false
+		}
+	}
+	return found
+}
 
 // Refused reports whether a text has a listed no, or a not now, and nothing else but courtesies; or no words and a sign that is a no, such
 // as 👎.
@@ -20,10 +54,5 @@ func Refused(text string) bool {
 	if isNo(text) && len(letters.Words(text)) == 0 {
 		return true
 	}
-	for _, meanings := range refusals.Read(text) {
-		if meanings[0].Key == "refusal" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals.Read(text), func(meanings []languages.Phrase) bool { return meanings[0].Key == "refusal" })
 }

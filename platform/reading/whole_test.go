@@ -26,6 +26,18 @@ func TestAffirmed(t *testing.T) {
 	}
 }
 
+func TestAgreed(t *testing.T) {
+	t.Parallel()
+	for want, texts := range map[bool][]string{
+		true:  {"yes please", "Yeah!", "ok, claro", "sim, por favor", "Com certeza", "d'accord, merci", "vale gracias", "sounds good, thanks"},
+		false: {"", "thanks", "please", "not ok", "yes but no", "sure, why?", "não, obrigado", "3", "👍 later"},
+	} {
+		for _, text := range texts {
+			require.Equal(t, want, reading.Agreed(text), text)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for want, texts := range map[bool][]string{

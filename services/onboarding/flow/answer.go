@@ -33,7 +33,7 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 		switch {
 		case said.Refused, f.says(said.Locale, no, text):
 			return Value{Type: YesNo, Text: no}, true
-		case reading.Affirmed(text), f.says(said.Locale, yes, text):
+		case reading.Agreed(text), f.says(said.Locale, yes, text):
 			return Value{Type: YesNo, Text: yes}, true
 		}
 	case Choice:
