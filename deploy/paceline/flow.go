@@ -49,7 +49,7 @@ func (c flowDrawCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	picture, err := drawn(ctx, f.DOT(func(string) string { return "" }))
+	picture, err := drawn(ctx, f.DOT())
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (c flowTryCommand) Run(t terminal) error {
 		return err
 	}
 	trial := trial{
-		flow: f, out: t.out, lines: bufio.NewScanner(t.in), now: time.Now().Truncate(time.Second), //nolint:forbidigo // a terminal
+		flow: f, out: t.out, lines: bufio.NewScanner(t.in), now: time.Now().Truncate(time.Second),
 		person: flow.Person{FirstName: c.Name, Locale: c.Language, TimeZone: "UTC", Fields: map[string]flow.Value{}},
 	}
 	return trial.play()

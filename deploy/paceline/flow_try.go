@@ -60,7 +60,8 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 	case flow.Await:
 		return t.await(do)
 	case flow.CallHost:
-		line, more := t.ask(fmt.Sprintf("        POST %s; its answer, such as {\"field\": 4, \"branch\": \"\"}, or nothing for a failure:", do.URL))
+		const answers = `its answer, such as {"field": 4, "branch": ""}, or nothing for a failure`
+		line, more := t.ask(fmt.Sprintf("        POST %s; %s:", do.URL, answers))
 		var answer struct {
 			Field  any    `json:"field"`
 			Branch string `json:"branch"`

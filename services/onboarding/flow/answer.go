@@ -12,7 +12,7 @@ import (
 	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
-// Said is a text of the person, with what the readers of refusals say of it.
+// Said is a text of the person, and whether the readers of refusals take it for one.
 type Said struct {
 	Text    string
 	Refused bool // it is a no, or a not now

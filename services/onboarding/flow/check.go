@@ -15,7 +15,7 @@ func (f *Flow) check(found *Problems) {
 	f.declare(found)
 	env, err := f.environment()
 	if err != nil {
-		found.add(File, 0, "fields: %s", err)
+		found.addf(File, 0, "fields: %s", err)
 		return
 	}
 	for _, id := range f.Order {
@@ -25,14 +25,14 @@ func (f *Flow) check(found *Problems) {
 			continue
 		}
 		if s.program, err = compile(env, s.Condition); err != nil {
-			found.add(File, s.Line, "step %s: the condition is not CEL over this flow: %s", id, firstLine(err.Error()))
+			found.addf(File, s.Line, "step %s: the condition is not CEL over this flow: %s", id, firstLine(err.Error()))
 		}
 		f.Steps[id] = s
 	}
 	f.checkTexts(found)
 }
 
-// firstLine is what CEL says, without the drawing under it.
+// firstLine returns the first line of CEL's message, without the drawing under it.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
@@ -42,23 +42,23 @@ func firstLine(text string) string {
 func (f *Flow) edges(found *Problems) (whole bool) {
 	whole = true
 	if !f.holds(f.Start) {
-		found.add(File, 0, "start: there is no step %s", f.Start)
+		found.addf(File, 0, "start: there is no step %s", f.Start)
 		whole = false
 	}
 	for _, id := range f.Order {
 		s := f.Steps[id]
 		for _, next := range s.next() {
 			if !f.holds(next) {
-				found.add(File, s.Line, "step %s leads to %s, which is no step", id, next)
+				found.addf(File, s.Line, "step %s leads to %s, which is no step", id, next)
 				whole = false
 			}
 		}
 		if s.Negative != nil && s.Negative.WaitAt != "" && f.holds(s.Negative.WaitAt) && !f.Steps[s.Negative.WaitAt].Waits {
-			found.add(File, s.Line, "step %s: negative waits at %s, which waits for no reply", id, s.Negative.WaitAt)
+			found.addf(File, s.Line, "step %s: negative waits at %s, which waits for no reply", id, s.Negative.WaitAt)
 		}
 	}
 	if s := f.Steps[f.Start]; s.AfterDelivery > 0 {
-		found.add(File, s.Line, "step %s: after_delivery is for a step that has a text before it", s.ID)
+		found.addf(File, s.Line, "step %s: after_delivery is for a step that has a text before it", s.ID)
 	}
 	return whole
 }
@@ -80,9 +80,9 @@ func (f *Flow) reach(found *Problems) {
 	for _, id := range f.Order {
 		switch {
 		case !reached[id]:
-			found.add(File, f.Steps[id].Line, "step %s cannot be reached from %s", id, f.Start)
+			found.addf(File, f.Steps[id].Line, "step %s cannot be reached from %s", id, f.Start)
 		case !ending[id]:
-			found.add(File, f.Steps[id].Line, "no end can be reached from step %s", id)
+			found.addf(File, f.Steps[id].Line, "no end can be reached from step %s", id)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (f *Flow) closure(from []string, next func(id string) []string) map[string]
 func (f *Flow) circles(found *Problems) {
 	for _, id := range f.Order {
 		if f.closure(f.alone(id), f.alone)[id] {
-			found.add(File, f.Steps[id].Line, "step %s leads back to itself without an answer of the person; a circle needs a step that waits", id)
+			found.addf(File, f.Steps[id].Line, "step %s leads back to itself without an answer of the person; a circle needs a step that waits", id)
 			return // the others of the circle would be named too
 		}
 	}
@@ -148,7 +148,7 @@ func (f *Flow) declare(found *Problems) {
 		case !declared, field.Type == Any:
 			f.Fields[s.Save] = Field{Type: saved, Private: field.Private}
 		case s.Kind == Ask && field.Type != saved:
-			found.add(File, s.Line, "step %s saves %s as %s, but the field is %s", id, s.Save, saved, field.Type)
+			found.addf(File, s.Line, "step %s saves %s as %s, but the field is %s", id, s.Save, saved, field.Type)
 		}
 	}
 }
@@ -157,44 +157,44 @@ func (f *Flow) declare(found *Problems) {
 func (s Step) checkAnswer(found *Problems) {
 	if s.Kind == Ask {
 		if s.Expect.Type != Reply && s.Unclear == nil {
-			found.add(File, s.Line, "step %s: unclear is missing; an answer may have another form than %s", s.ID, s.Expect.Type)
+			found.addf(File, s.Line, "step %s: unclear is missing; an answer may have another form than %s", s.ID, s.Expect.Type)
 		}
 		if s.Expect.Type == Reply && s.Unclear != nil {
-			found.add(File, s.Line, "step %s: unclear is never used; any text is a reply", s.ID)
+			found.addf(File, s.Line, "step %s: unclear is never used; any text is a reply", s.ID)
 		}
 		if s.Expect.Type == YesNo && s.Negative != nil {
-			found.add(File, s.Line, "step %s: negative is never used; a no is an answer to yes_no", s.ID)
+			found.addf(File, s.Line, "step %s: negative is never used; a no is an answer to yes_no", s.ID)
 		}
 		if s.Expect.Min > s.Expect.Max {
-			found.add(File, s.Line, "step %s: min is above max", s.ID)
+			found.addf(File, s.Line, "step %s: min is above max", s.ID)
 		}
 	}
 	if s.Negative != nil && !s.Waits || s.Silence != nil && !s.Waits {
-		found.add(File, s.Line, "step %s: negative and silence are for a step with wait: reply", s.ID)
+		found.addf(File, s.Line, "step %s: negative and silence are for a step with wait: reply", s.ID)
 	}
 	if s.Silence != nil && s.Silence.After <= 0 {
-		found.add(File, s.Line, "step %s: silence must be longer than 0s", s.ID)
+		found.addf(File, s.Line, "step %s: silence must be longer than 0s", s.ID)
 	}
 	if s.Branches == nil {
 		return
 	}
 	answers := s.answers()
 	if answers == nil && s.Kind != Call {
-		found.add(File, s.Line, "step %s: then must name one step; only choice and yes_no have branches", s.ID)
+		found.addf(File, s.Line, "step %s: then must name one step; only choice and yes_no have branches", s.ID)
 		return
 	}
 	for _, answer := range slices.Sorted(maps.Keys(s.Branches)) {
 		if s.Kind != Call && !slices.Contains(answers, answer) {
-			found.add(File, s.Line, "step %s: then has a branch for %s; the answers are %s", s.ID, answer, strings.Join(answers, ", "))
+			found.addf(File, s.Line, "step %s: then has a branch for %s; the answers are %s", s.ID, answer, strings.Join(answers, ", "))
 		}
 	}
 	for _, answer := range answers {
 		if s.Branches[answer] == "" && s.Then == "" {
-			found.add(File, s.Line, "step %s: then has no branch for %s, and no else", s.ID, answer)
+			found.addf(File, s.Line, "step %s: then has no branch for %s, and no else", s.ID, answer)
 		}
 	}
 	if s.Kind == Call && s.Then == "" {
-		found.add(File, s.Line, "step %s: then has no else; the host application may choose no branch", s.ID)
+		found.addf(File, s.Line, "step %s: then has no else; the host application may choose no branch", s.ID)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"cel.dev/cel-go/cel"
 )
 
-// Person is what conditions and texts may know of a person.
+// Person holds the facts of a person that conditions and texts may use.
 type Person struct {
 	FirstName string
 	Locale    string
@@ -18,7 +18,8 @@ type Person struct {
 // the flow declares.
 func (f *Flow) environment() (*cel.Env, error) {
 	declared := []cel.EnvOption{
-		cel.Variable("person.locale", cel.StringType), cel.Variable("person.first_name", cel.StringType), cel.Variable("person.time_zone", cel.StringType),
+		cel.Variable("person.locale", cel.StringType), cel.Variable("person.first_name", cel.StringType),
+		cel.Variable("person.time_zone", cel.StringType),
 	}
 	for name, field := range f.Fields {
 		kind := cel.StringType // a date too: dates as 2006-01-02 compare as they should

@@ -12,18 +12,14 @@ var shapes = map[Kind]string{
 	Send: "box", Ask: "box", If: "diamond", Call: "component", Start: "cds", HandOver: "house", End: "doublecircle",
 }
 
-// DOT writes the flow as a graph in Graphviz's language. note may add a line to a step, such as how many people stand there.
-func (f *Flow) DOT(note func(step string) string) string {
+// DOT writes the flow as a graph in Graphviz's language.
+func (f *Flow) DOT() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "digraph %q {\n  rankdir=TB; node [fontname=\"sans-serif\" fontsize=11]; edge [fontname=\"sans-serif\" fontsize=9];\n", f.Name)
+	const style = "rankdir=TB; node [fontname=\"sans-serif\" fontsize=11]; edge [fontname=\"sans-serif\" fontsize=9];"
+	fmt.Fprintf(&out, "digraph %q {\n  %s\n", f.Name, style)
 	for _, id := range f.Order {
 		s := f.Steps[id]
-		label := id
-		for _, line := range []string{s.caption(), note(id)} {
-			if line != "" {
-				label += "\n" + line
-			}
-		}
+		label := strings.TrimSpace(id + "\n" + s.caption())
 		fmt.Fprintf(&out, "  %q [id=%q shape=%s label=%q];\n", id, "step-"+id, shapes[s.Kind], label)
 		for _, e := range s.arrows() {
 			fmt.Fprintf(&out, "  %q -> %q [label=%q style=%s];\n", id, e.to, e.label, e.style)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Phase says what a session waits for.
+// Phase is the kind of event that a session waits for.
 type Phase string
 
 // The phases.
@@ -33,7 +33,7 @@ type State struct {
 	Paused  bool           `json:"paused,omitempty"`  // the last answer was a refusal
 }
 
-// Event is what happened: one of Began, Taken, Said, Silent, Called and Closed.
+// Event is one of Began, Taken, Said, Silent, Called and Closed.
 type Event interface{ event() }
 
 // The events besides Said.
@@ -61,7 +61,7 @@ func (Silent) event() {}
 func (Called) event() {}
 func (Closed) event() {}
 
-// Resumption says how a flow goes on after a ticket.
+// Resumption is the way in which a flow goes on after a ticket.
 type Resumption string
 
 // The resumptions.
@@ -71,7 +71,7 @@ const (
 	Finish  Resumption = "end"     // it ends
 )
 
-// Action is what is to be done with a decision: one of SendText, Await, CallHost, OpenTicket, StartFlow, Finished and Ignore.
+// Action is the work that a decision asks for: one of SendText, Await, CallHost, OpenTicket, StartFlow, Finished and Ignore.
 type Action interface{ action() }
 
 // The actions.
@@ -116,7 +116,7 @@ func (Finished) action()   {}
 func (Hold) action()       {}
 func (Ignore) action()     {}
 
-// Decision is what follows from an event. State is stored before the action is performed, in one transaction with what it needs.
+// Decision follows from an event. State is stored before the action is performed, in one transaction with what it needs.
 type Decision struct {
 	State State
 	Save  map[string]Value

@@ -19,7 +19,7 @@ const MaxAfterDelivery = 10 * time.Minute
 // MaxTimeout bounds one call to the host application.
 const MaxTimeout = 30 * time.Second
 
-// Kind says what a step does.
+// Kind is the kind of a step.
 type Kind string
 
 // The kinds of steps.
@@ -114,17 +114,17 @@ type Expect struct {
 	Limit    int // of a text, in characters
 }
 
-// Negative says what follows a refusal. WaitAt names the step where the flow waits then; it is empty where it goes on with Then.
+// Negative answers a refusal. WaitAt names the step where the flow waits then; it is empty where it goes on with Then.
 type Negative struct{ Text, WaitAt, Then string }
 
-// Unclear says what follows an answer of another form.
+// Unclear answers a text of another form than the step expects.
 type Unclear struct {
 	Text  string
 	Times int
 	Then  string
 }
 
-// Silence says what follows when no answer comes. Text may be empty.
+// Silence follows when no answer comes. Text may be empty.
 type Silence struct {
 	After time.Duration
 	Text  string
@@ -158,4 +158,3 @@ func (s Step) next() []string {
 	add(s.Else)
 	return all
 }
-

@@ -25,7 +25,7 @@ func Parse(folder fs.FS) (Flow, error) {
 	var found Problems
 	source, err := readFile(folder, File)
 	if err != nil {
-		found.add(File, 0, "%s", err)
+		found.addf(File, 0, "%s", err)
 		return Flow{}, found
 	}
 	flow := Flow{Segments: 2, UnknownSends: "confirm_absent_then_resend", Fields: map[string]Field{}, Steps: map[string]Step{}}
@@ -61,11 +61,11 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 func parseYAML(file string, source []byte, found *Problems) *yaml.Node {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(source, &doc); err != nil {
-		found.add(file, 0, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		found.addf(file, 0, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
 		return nil
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		found.add(file, 0, "the file must hold one mapping")
+		found.addf(file, 0, "the file must hold one mapping")
 		return nil
 	}
 	if aliased(&doc, file, found) {
@@ -78,14 +78,14 @@ func parseYAML(file string, source []byte, found *Problems) *yaml.Node {
 func aliased(node *yaml.Node, file string, found *Problems) bool {
 	refused := node.Kind == yaml.AliasNode || node.Anchor != "" || node.Tag == "!!merge"
 	if refused {
-		found.add(file, node.Line, "anchors, aliases and merges are not read; write the value out")
+		found.addf(file, node.Line, "anchors, aliases and merges are not read; write the value out")
 	}
 	if node.Kind == yaml.MappingNode {
 		seen := map[string]int{}
 		for i := 0; i < len(node.Content); i += 2 {
 			key := node.Content[i]
 			if line, twice := seen[key.Value]; twice {
-				found.add(file, key.Line, "%q is on line %d already", key.Value, line)
+				found.addf(file, key.Line, "%q is on line %d already", key.Value, line)
 				refused = true
 			}
 			seen[key.Value] = key.Line

@@ -14,6 +14,7 @@ type Problem struct {
 	Text string
 }
 
+// String returns file:line: text.
 func (p Problem) String() string {
 	if p.Line == 0 {
 		return p.File + ": " + p.Text
@@ -22,8 +23,9 @@ func (p Problem) String() string {
 }
 
 // Problems are all that is wrong with a flow, by file and line.
-type Problems []Problem
+type Problems []Problem //nolint:recvcheck // an error is a value, and it is filled through a pointer
 
+// Error returns a line for each problem.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {
@@ -32,7 +34,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (p *Problems) add(file string, line int, format string, args ...any) {
+func (p *Problems) addf(file string, line int, format string, args ...any) {
 	*p = append(*p, Problem{File: file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 

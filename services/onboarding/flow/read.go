@@ -57,7 +57,7 @@ func (f *Flow) read(doc *yaml.Node, found *Problems) {
 		Fields    map[string]yaml.Node
 	}
 	if err := doc.Decode(&wire); err != nil {
-		found.add(File, 0, "%s", err)
+		found.addf(File, 0, "%s", err)
 		return
 	}
 	f.Name, f.Languages, f.Start, f.Keywords = wire.Flow, wire.Languages, wire.Start, wire.Entry.Keywords
@@ -72,7 +72,7 @@ func (f *Flow) read(doc *yaml.Node, found *Problems) {
 		if node.Kind == yaml.ScalarNode {
 			field.Type = Type(node.Value)
 		} else if err := node.Decode(&field); err != nil {
-			found.add(File, node.Line, "%s", err)
+			found.addf(File, node.Line, "%s", err)
 		}
 		f.Fields[name] = field
 	}
@@ -118,12 +118,13 @@ func (f *Flow) readStep(id string, line int, node *yaml.Node, found *Problems) (
 	}
 	var wire wireStep
 	if err := node.Decode(&wire); err != nil {
-		found.add(File, line, "step %s: %s", id, err)
+		found.addf(File, line, "step %s: %s", id, err)
 		return Step{}, false
 	}
 	s := Step{
-		ID: id, Kind: kind, Line: line, State: wire.State, Text: wire.Send + wire.Ask, Scheduled: wire.After != "", Waits: kind == Ask || wire.Wait != "",
-		Save: wire.Save, Condition: wire.If, URL: wire.Call, Failed: wire.Failed, Name: wire.Start + wire.HandOver + wire.End, Host: wire.Host, Else: wire.Else,
+		ID: id, Kind: kind, Line: line, State: wire.State, Text: wire.Send + wire.Ask, Scheduled: wire.After != "",
+		Waits: kind == Ask || wire.Wait != "", Save: wire.Save, Condition: wire.If, URL: wire.Call, Failed: wire.Failed,
+		Name: wire.Start + wire.HandOver + wire.End, Host: wire.Host, Else: wire.Else,
 	}
 	if s.State == "" {
 		s.State = f.Name + ":" + id
@@ -134,7 +135,7 @@ func (f *Flow) readStep(id string, line int, node *yaml.Node, found *Problems) (
 		}
 		d, err := duration(text)
 		if err != nil || d > limit {
-			found.add(File, at(node, key), "step %s: %s %s must be at most %s", id, key, text, limit)
+			found.addf(File, at(node, key), "step %s: %s %s must be at most %s", id, key, text, limit)
 		}
 		return d
 	}
@@ -160,27 +161,27 @@ func (f *Flow) readStep(id string, line int, node *yaml.Node, found *Problems) (
 	if q := wire.Silence; q != nil {
 		s.Silence = &Silence{After: bounded("silence", q.After, MaxAfter), Text: q.Send, Times: max(q.Times, 1), Then: q.Then}
 	}
-	s.readThen(&wire.Then)
+	s.Then, s.Branches = readThen(&wire.Then)
 	return s, true
 }
 
 // defaultTimeout bounds a call that says nothing of it.
 const defaultTimeout = 10 * time.Second
 
-// readThen reads the next step, or the next steps by the answer.
-func (s *Step) readThen(node *yaml.Node) {
+// readThen returns the next step, and those by the answer.
+func readThen(node *yaml.Node) (then string, branches map[string]string) {
 	if node.Kind != yaml.MappingNode {
-		s.Then = node.Value
-		return
+		return node.Value, nil
 	}
-	s.Branches = map[string]string{}
+	branches = map[string]string{}
 	for i := 0; i < len(node.Content); i += 2 {
 		if key, next := node.Content[i].Value, node.Content[i+1].Value; key == "else" {
-			s.Then = next
+			then = next
 		} else {
-			s.Branches[key] = next
+			branches[key] = next
 		}
 	}
+	return then, branches
 }
 
 // readExpect reads what the schema has let pass.
@@ -216,7 +217,7 @@ func kindOf(id string, line int, node *yaml.Node, found *Problems) (Kind, bool) 
 		}
 	}
 	if len(has) != 1 {
-		found.add(File, line, "step %s must have exactly one of send, ask, if, call, start, hand_over and end; it has %d", id, len(has))
+		found.addf(File, line, "step %s must have exactly one of send, ask, if, call, start, hand_over and end; it has %d", id, len(has))
 		return "", false
 	}
 	return has[0], true
@@ -233,7 +234,7 @@ func conform(schema *jsonschema.Schema, value any, node *yaml.Node, found *Probl
 	}
 	invalid, ok := err.(*jsonschema.ValidationError) //nolint:errorlint // it is documented to be this type
 	if !ok {
-		found.add(File, node.Line, "%s", err)
+		found.addf(File, node.Line, "%s", err)
 		return false
 	}
 	for _, leaf := range leaves(invalid) {
@@ -241,7 +242,7 @@ func conform(schema *jsonschema.Schema, value any, node *yaml.Node, found *Probl
 		if where != "" {
 			where += ": "
 		}
-		found.add(File, locate(node, leaf.InstanceLocation).Line, "%s%s", where, leaf.ErrorKind.LocalizedString(english))
+		found.addf(File, locate(node, leaf.InstanceLocation).Line, "%s%s", where, leaf.ErrorKind.LocalizedString(english))
 	}
 	return false
 }
@@ -268,6 +269,7 @@ func locate(node *yaml.Node, path []string) *yaml.Node {
 			if i, err := strconv.Atoi(name); err == nil && i < len(node.Content) {
 				next = node.Content[i]
 			}
+		case yaml.DocumentNode, yaml.ScalarNode, yaml.AliasNode: // they have no members
 		}
 		if next == nil {
 			break

@@ -21,13 +21,13 @@ type edition struct {
 	lines   map[string]int      // where each text stands
 }
 
-// placeholder is a value in a text, with what stands there where the person has none: {first_name|friend}.
+// placeholder is a value in a text with its fallback, for a person who has none: {first_name|friend}.
 var placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)(?:\|([^{}|]*))?\}`)
 
 // FirstName is the placeholder of the person's name.
 const FirstName = "first_name"
 
-// maxName is how many characters of a name are used.
+// maxName limits the characters of a name that are used.
 const maxName = 20
 
 // readTexts reads the file of each language.
@@ -37,7 +37,7 @@ func (f *Flow) readTexts(folder fs.FS, files map[string][]byte, found *Problems)
 		name := language + ".yaml"
 		source, err := readFile(folder, name)
 		if err != nil {
-			found.add(name, 0, "%s", err)
+			found.addf(name, 0, "%s", err)
 			continue
 		}
 		files[name] = source
@@ -59,10 +59,10 @@ func readEdition(file string, doc *yaml.Node, found *Problems) edition {
 		case "choices":
 			err = value.Decode(&e.Choices)
 		default:
-			found.add(file, key.Line, "%q is not known; a file of texts has texts and choices", key.Value)
+			found.addf(file, key.Line, "%q is not known; a file of texts has texts and choices", key.Value)
 		}
 		if err != nil {
-			found.add(file, value.Line, "%s: %s", key.Value, strings.TrimPrefix(err.Error(), "yaml: "))
+			found.addf(file, value.Line, "%s: %s", key.Value, strings.TrimPrefix(err.Error(), "yaml: "))
 		}
 		if key.Value == "texts" && value.Kind == yaml.MappingNode {
 			for j := 0; j < len(value.Content); j += 2 {
@@ -83,16 +83,16 @@ func (f *Flow) checkTexts(found *Problems) {
 		e, file := f.texts[language], language+".yaml"
 		for _, key := range slices.Sorted(maps.Keys(used)) {
 			if text, has := e.Texts[key]; !has || strings.TrimSpace(text) == "" {
-				found.add(file, e.lines[key], "text %s is missing; step %s of %s sends it", key, used[key], File)
+				found.addf(file, e.lines[key], "text %s is missing; step %s of %s sends it", key, used[key], File)
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(e.Texts)) {
 			if used[key] == "" {
-				found.add(file, e.lines[key], "text %s is sent by no step", key)
+				found.addf(file, e.lines[key], "text %s is sent by no step", key)
 				continue
 			}
 			for _, problem := range f.textProblems(language, e.Texts[key]) {
-				found.add(file, e.lines[key], "text %s %s", key, problem)
+				found.addf(file, e.lines[key], "text %s %s", key, problem)
 			}
 		}
 		f.checkChoices(file, e, found)
@@ -189,7 +189,7 @@ func (f *Flow) longest(language, name string) []string {
 	return all
 }
 
-// shownText is how many characters of a text that a person wrote are repeated to them.
+// shownText limits the characters of a person's text that are repeated to them.
 const shownText = 60
 
 // show returns a value as people read it.
@@ -257,7 +257,7 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 			for _, word := range e.words(choice) {
 				folded := fold(word)
 				if other := owner[folded]; other != "" && other != choice {
-					found.add(file, 0, "choices: %q stands for %s and for %s in step %s", word, other, choice, id)
+					found.addf(file, 0, "choices: %q stands for %s and for %s in step %s", word, other, choice, id)
 				}
 				owner[folded] = choice
 			}
@@ -265,7 +265,7 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 	}
 	for _, choice := range slices.Sorted(maps.Keys(e.Choices)) {
 		if !known[choice] {
-			found.add(file, 0, "choices: %s is a choice of no step", choice)
+			found.addf(file, 0, "choices: %s is a choice of no step", choice)
 		}
 	}
 }

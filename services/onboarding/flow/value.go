@@ -2,7 +2,7 @@ package flow
 
 import "encoding/json"
 
-// Value is what is known of a person in one field.
+// Value is the value of one field of a person.
 type Value struct {
 	Type   Type
 	Text   string  // of a text, a choice, a date as 2006-01-02, and yes or no
