@@ -131,6 +131,7 @@ type wired struct {
 	messaging        *grpc.ClientConn
 	redis            *dedup.Redis // nil without REDIS_URL
 	conversations    *conversation.Service
+	inbound          *inbound.Service
 	people           *engagement.Service
 	persons          *people.Service
 	erasing          *erasure.Service
@@ -229,10 +230,6 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	w.erasing = &erasure.Service{Store: erasure.NewStore(w.pool), Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	c := conversation.New(conversation.Config{
-		Erase: func(ctx context.Context, orgID, profileID, jobID string) error {
-			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
-			return err
-		},
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
 		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Goals: goalTexts, Outbox: w.store.Alarms(),
 		QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
@@ -245,8 +242,15 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if err := c.Observe(ctx, w.meter); err != nil {
 		return err
 	}
+	w.inbound = inbound.New(inbound.Config{
+		Erase: func(ctx context.Context, orgID, profileID, jobID string) error {
+			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
+			return err
+		},
+		Conversations: c, Store: w.store, Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now,
+	})
 	c.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: c.Handlers(), GiveUp: c.GiveUp, Workers: jobWorkers, Transient: transient,
+		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: w.inbound.Handlers(), GiveUp: c.GiveUp, Workers: jobWorkers, Transient: transient,
 		Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, conversation.ChannelJobs, w.wakeJobs, w.deps.Log)

@@ -89,7 +89,7 @@ func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent
 	recorded := ""
 	if opened.ID == opening.Session.ID {
 		recorded = consentRecorded(consent != nil, unrecorded)
-		if err := c.Jobs.Try(ctx, opening.Job.ID, c.sendOpening); err != nil { // the loop sends it
+		if err := c.Jobs.Try(ctx, opening.Job.ID, c.SendOpening); err != nil { // the loop sends it
 			c.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
 		}
 	}

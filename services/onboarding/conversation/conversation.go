@@ -5,7 +5,6 @@
 package conversation
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,8 +33,6 @@ type Config struct {
 	Catalog    catalog.Catalog // new sessions pin its current version
 	Metrics    *Metrics        // nil measures nothing
 	Spans      telemetry.Conversations
-	// Erase asks to erase a person, as one of our webhooks asks; people.ErrUnavailable, or why it may not be done.
-	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
 	Numbers phone.Policy // whom we text
 	// ActivationsPerDay limits how many sessions of a person may be begun within 24 hours; 0 for any number.
 	ActivationsPerDay int

@@ -15,11 +15,11 @@ import (
 // holdPause sets how often an opening that waits for a hold to be lifted is looked at.
 const holdPause = 30 * time.Second
 
-// sendOpening is the job handler that sends a session's opening. A session that is over or has gone on needs none any more.
-func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
+// SendOpening is the job handler that sends a session's opening. A session that is over or has gone on needs none any more.
+func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 	var p openingPayload
 	if err := json.Unmarshal(j.Payload, &p); err != nil {
-		return unreadable(j, err)
+		return Unreadable(j, err)
 	}
 	ctx, end := c.Spans.Begin(ctx, "onboarding.opening", p.SessionID)
 	defer end()
@@ -68,7 +68,7 @@ func (c *Service) sendOpening(ctx context.Context, j queue.Job) error {
 	if errors.Is(err, people.ErrConflict) { // stopped, reset or answered meanwhile; the key keeps the message single
 		return nil
 	}
-	return ended(err, c.Now().Sub(j.CreatedAt))
+	return Ended(err, c.Now().Sub(j.CreatedAt))
 }
 
 // ErrQuietHours is an opening that waits for the end of quiet hours.
@@ -92,7 +92,7 @@ func (c *Service) awaitHours(ctx context.Context, view View, j queue.Job, until 
 		return err
 	}
 	entry := session.QuietEntry(now, until, session.TriggerActivation, "")
-	return ended(c.Store.Note(ctx, s, []session.Entry{entry}, &Cause{Job: j}, now), now.Sub(j.CreatedAt))
+	return Ended(c.Store.Note(ctx, s, []session.Entry{entry}, &Cause{Job: j}, now), now.Sub(j.CreatedAt))
 }
 
 // awaitResume has the opening of a session wait that was parked for another reason, such as words that may be an opt-out. It is sent once

@@ -100,8 +100,6 @@ type carrier interface {
 	// Record stores a message of a person that reached us at the given time, and applies its words about consent.
 	// From is the person as far as they are known: their profile and its language.
 	Record(ctx context.Context, m Inbound, from View, received time.Time) (Recorded, error)
-	// RecordStatus merges what a provider says of one of our messages, and reports whether there is such a message.
-	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
 	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; people.ErrNoSender,
 	// people.ErrOptedOut, people.ErrAwaitsOperator.
 	CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error)

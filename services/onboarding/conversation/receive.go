@@ -96,7 +96,7 @@ func replyIn(j queue.Job) (reply, error) {
 		into = &m
 	}
 	if err := json.Unmarshal(j.Payload, into); err != nil {
-		return reply{}, unreadable(j, err)
+		return reply{}, Unreadable(j, err)
 	}
 	m.Message.OrgID, m.Message.From = j.OrgID, senderOf(m.Message.From)
 	if m.ReceivedAt.IsZero() { // it came in its own job
@@ -243,7 +243,7 @@ func (c *Service) HandleReply(ctx context.Context, j queue.Job) error {
 	case errors.Is(err, ErrUnknownSender), errors.Is(err, ErrInvalidMessage), errors.Is(err, ErrNumberless):
 		return &queue.Permanent{Cause: err}
 	case err != nil:
-		return ended(err, c.Now().Sub(j.CreatedAt))
+		return Ended(err, c.Now().Sub(j.CreatedAt))
 	}
 	return c.answer(ctx, j, m, recorded, view)
 }

@@ -210,7 +210,7 @@ func TestReplyBesideTheOpening(t *testing.T) {
 		require.Zero(t, b.Session(r.ID).Turn)
 		b.Current().Ports.WhileRecording = func() {
 			service := b.Current().Service
-			require.NoError(t, service.Jobs.Try(t.Context(), job, service.Handlers()[conversation.EventOpening]))
+			require.NoError(t, service.Jobs.Try(t.Context(), job, service.SendOpening))
 			require.Equal(t, 1, b.Session(r.ID).Turn)
 		}
 		b.Reply(p, "Sure")

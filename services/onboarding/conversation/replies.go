@@ -131,7 +131,7 @@ func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded
 	case asked:
 		return errNothingToDo
 	}
-	return forOperator(ambiguousReason+"; read GET /v1/messages/%s; "+
+	return ForOperator(ambiguousReason+"; read GET /v1/messages/%s; "+
 		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job; "+
 		"their own STOP or YES settles it, too", recorded.MessageID)
 }

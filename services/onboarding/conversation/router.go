@@ -46,7 +46,7 @@ func (c *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Rec
 	t := text{reply: m, job: j, recorded: recorded, view: view, own: kind == reading.Own}
 	for _, read := range c.readers() {
 		if taken, err := read(ctx, t); taken || err != nil {
-			return ended(err, c.Now().Sub(j.CreatedAt))
+			return Ended(err, c.Now().Sub(j.CreatedAt))
 		}
 	}
 	return nil

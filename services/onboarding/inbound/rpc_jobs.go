@@ -33,6 +33,11 @@ type JobsRPC struct {
 	Now           func() time.Time
 }
 
+// sources of events.
+var sources = []string{
+	conversation.SourceTwilio, conversation.SourceKapso, conversation.SourceShopify, conversation.SourceInternal,
+}
+
 // statuses that jobs can be listed by.
 var statuses = []string{
 	queue.StatusPending, queue.StatusProcessing, queue.StatusCompleted, queue.StatusFailed, queue.StatusCancelled,
@@ -73,7 +78,7 @@ func (s *JobsRPC) EnqueueWebhookJob(
 
 func (s *JobsRPC) newJob(ctx context.Context, in *onboardingv1.EnqueueWebhookJobRequest) (queue.New, error) {
 	var none queue.New
-	if !conversation.IsSource(in.GetSource()) {
+	if !slices.Contains(sources, in.GetSource()) {
 		return none, request.Invalid("source must be twilio, kapso, shopify or internal")
 	}
 	if err := cmp.Or(

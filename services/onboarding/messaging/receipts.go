@@ -5,12 +5,12 @@ import (
 	"strconv"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/inbound"
 )
 
 // RecordStatus passes on what Kapso says of a message, by the provider's id of it, and reports whether we sent it.
 // people.ErrUnavailable when messaging cannot be reached.
-func (c *Client) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (matched bool, err error) {
+func (c *Client) RecordStatus(ctx context.Context, s inbound.KapsoStatus) (matched bool, err error) {
 	answer, err := c.rpc.RecordStatus(ctx, &messagingv1.RecordStatusRequest{
 		TwilioSid: s.MessageID, Status: s.Status, ErrorCode: s.ErrorCode, Raw: map[string]string{
 			"source": "kapso", "message_id": s.MessageID, "status": s.Status, "error_code": strconv.Itoa(int(s.ErrorCode)),

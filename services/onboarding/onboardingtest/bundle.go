@@ -137,6 +137,7 @@ type Running struct {
 	Persons  *people.Service
 	Goals    *goals.Service
 	Service  *conversation.Service
+	Inbound  *inbound.Service
 	Runner   *queue.Runner
 	Outreach *queue.Runner
 	Relay    *outbox.Outbox[session.Alarm]
@@ -162,8 +163,9 @@ func (b *Bundle) Start(p *Ports) *Running {
 		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Outbox: outboxRows{p}, QStash: p, Flow: b.Flow, Catalog: catalog.Default(),
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
+	comes := inbound.New(inbound.Config{Conversations: service, Store: p, Carrier: p, Log: logger, Now: now})
 	service.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: service.Handlers(),
+		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: comes.Handlers(),
 	})
 	persons := people.New(people.Config{
 		Store: p, Carrier: p, Words: service, Catalog: catalog.Default(), Log: logger, Now: now,
@@ -175,7 +177,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 	failures, err := dedup.New(&dedup.Postgres{Pool: b.Pool}, dedup.Lock, logger, now)
 	require.NoError(b.T, err)
 	return &Running{
-		Ports: p, Goals: later, Service: service, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
+		Ports: p, Goals: later, Service: service, Inbound: comes, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
 		Persons: persons,
 		Server: onboarding.NewService(
 			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},

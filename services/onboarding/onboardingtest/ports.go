@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -236,7 +237,7 @@ func (p *Ports) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error
 	return call(p, "Wait", func() (*session.Alarm, error) { return p.Stores.Wait(ctx, w) })
 }
 
-func (p *Ports) RecordStatus(ctx context.Context, s conversation.KapsoStatus) (bool, error) {
+func (p *Ports) RecordStatus(ctx context.Context, s inbound.KapsoStatus) (bool, error) {
 	return call(p, "RecordStatus", func() (bool, error) { return p.carrier.RecordStatus(ctx, s) })
 }
 

@@ -1,4 +1,4 @@
-package conversation
+package inbound
 
 import (
 	"context"
@@ -46,13 +46,4 @@ func TestTyped(t *testing.T) {
 			require.ErrorContains(t, permanent, "shopify.orders.create")
 		})
 	}
-}
-
-func TestIsSource(t *testing.T) {
-	t.Parallel()
-	for _, source := range []string{"twilio", "kapso", "shopify", "internal"} {
-		require.True(t, IsSource(source))
-	}
-	require.False(t, IsSource("Twilio"))
-	require.False(t, IsSource(""))
 }

@@ -1,4 +1,4 @@
-package conversation
+package inbound
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -27,7 +28,9 @@ func (r receipts) RecordStatus(context.Context, KapsoStatus) (bool, error) {
 // strangers is a store that knows none of the phones.
 type strangers struct{ store }
 
-func (strangers) Conversation(context.Context, string, string) (View, error) { return View{}, nil }
+func (strangers) Conversation(context.Context, string, string) (conversation.View, error) {
+	return conversation.View{}, nil
+}
 
 func TestWebhooks(t *testing.T) {
 	t.Parallel()

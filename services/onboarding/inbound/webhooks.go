@@ -1,4 +1,4 @@
-package conversation
+package inbound
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -40,15 +41,15 @@ type KapsoStatus struct {
 var errNoStatus = errors.New("message_id and status are required")
 
 // kapsoStatus merges a receipt into its message. The statuses are a lattice, so receipts may come in any order.
-func (c *Service) kapsoStatus(ctx context.Context, j queue.Job, s KapsoStatus) error {
+func (in *Service) kapsoStatus(ctx context.Context, j queue.Job, s KapsoStatus) error {
 	if s.MessageID == "" || s.Status == "" {
 		return &queue.Permanent{Cause: errNoStatus}
 	}
-	matched, err := c.Carrier.RecordStatus(ctx, s)
+	matched, err := in.Carrier.RecordStatus(ctx, s)
 	if err != nil {
-		return ended(err, c.Now().Sub(j.CreatedAt))
+		return conversation.Ended(err, in.Now().Sub(j.CreatedAt))
 	}
-	c.Log.DebugContext(ctx, "onboarding.kapso_status", "job_id", j.ID, "status", s.Status, "matched", matched)
+	in.Log.DebugContext(ctx, "onboarding.kapso_status", "job_id", j.ID, "status", s.Status, "matched", matched)
 	return nil
 }
 
@@ -58,8 +59,8 @@ type number struct {
 }
 
 // numberCreated only logs: which number is ours is a setting, and a vendor cannot change it.
-func (c *Service) numberCreated(ctx context.Context, j queue.Job, n number) error {
-	c.Log.InfoContext(ctx, "onboarding.whatsapp_number_connected", "job_id", j.ID, "phone_number_id", n.PhoneNumberID)
+func (in *Service) numberCreated(ctx context.Context, j queue.Job, n number) error {
+	in.Log.InfoContext(ctx, "onboarding.whatsapp_number_connected", "job_id", j.ID, "phone_number_id", n.PhoneNumberID)
 	return nil
 }
 
@@ -72,11 +73,11 @@ type survey struct {
 var errNoScore = errors.New("score must be 0 to 10")
 
 // surveyAnswered only logs that it came: no conversation asks, and none goes on for it. What a person wrote is in no log.
-func (c *Service) surveyAnswered(ctx context.Context, j queue.Job, s survey) error {
+func (in *Service) surveyAnswered(ctx context.Context, j queue.Job, s survey) error {
 	if s.Score == nil || *s.Score < 0 || *s.Score > 10 {
-		return unreadable(j, errNoScore)
+		return conversation.Unreadable(j, errNoScore)
 	}
-	c.Log.InfoContext(ctx, "onboarding.survey_answered", "job_id", j.ID, "score", *s.Score, "has_feedback", s.Feedback != "")
+	in.Log.InfoContext(ctx, "onboarding.survey_answered", "job_id", j.ID, "score", *s.Score, "has_feedback", s.Feedback != "")
 	return nil
 }
 
@@ -92,8 +93,8 @@ type shopifyEvent struct {
 }
 
 // uninstalled ends nothing: no conversation comes from a shop, and nothing is kept for one but the jobs of its webhooks.
-func (c *Service) uninstalled(ctx context.Context, j queue.Job, d shopifyEvent) error {
-	c.Log.InfoContext(ctx, "onboarding.shopify_uninstalled", "job_id", j.ID, "shop_domain", d.Shop)
+func (in *Service) uninstalled(ctx context.Context, j queue.Job, d shopifyEvent) error {
+	in.Log.InfoContext(ctx, "onboarding.shopify_uninstalled", "job_id", j.ID, "shop_domain", d.Shop)
 	return nil
 }
 
@@ -121,50 +122,50 @@ const (
 
 // redact erases the customer if a profile has their phone. Once that is kept the payload of the job is empty, and a repeat does
 // nothing. Without a phone, or a profile that has it, it is an operator's to find them: texts can be here without a profile.
-func (c *Service) redact(ctx context.Context, j queue.Job, r customer) error {
+func (in *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	if string(j.Payload) == "{}" {
 		return nil
 	}
-	profileID, err := c.customerOf(ctx, j, r)
+	profileID, err := in.customerOf(ctx, j, r)
 	switch {
 	case errors.Is(err, people.ErrInvalid):
-		return forOperator(redactByHand)
+		return conversation.ForOperator(redactByHand)
 	case err != nil:
 		return err
 	case profileID == "":
-		return forOperator(redactStranger)
+		return conversation.ForOperator(redactStranger)
 	}
-	err = c.Erase(ctx, j.OrgID, profileID, j.ID)
+	err = in.Erase(ctx, j.OrgID, profileID, j.ID)
 	switch {
 	case err == nil, errors.Is(err, people.ErrNoProfile):
 		return nil
 	case errors.Is(err, people.ErrUnavailable):
-		return ended(err, c.Now().Sub(j.CreatedAt))
+		return conversation.Ended(err, in.Now().Sub(j.CreatedAt))
 	}
-	return forOperator("%w; %s", err, redactByHand)
+	return conversation.ForOperator("%w; %s", err, redactByHand)
 }
 
 // dataRequested asks an operator to hand out the export of the customer if a profile has their phone.
-func (c *Service) dataRequested(ctx context.Context, j queue.Job, r customer) error {
-	profileID, err := c.customerOf(ctx, j, r)
+func (in *Service) dataRequested(ctx context.Context, j queue.Job, r customer) error {
+	profileID, err := in.customerOf(ctx, j, r)
 	switch {
 	case errors.Is(err, people.ErrInvalid):
-		return forOperator(showByHand)
+		return conversation.ForOperator(showByHand)
 	case err != nil:
 		return err
 	case profileID == "":
-		return forOperator(showStranger)
+		return conversation.ForOperator(showStranger)
 	}
-	return forOperator("give the shop the export of the customer: GET /v1/profiles/%s:export; then cancel this job", profileID)
+	return conversation.ForOperator("give the shop the export of the customer: GET /v1/profiles/%s:export; then cancel this job", profileID)
 }
 
 // customerOf is the person with the phone of a customer; empty when there is none, ErrInvalid without a phone.
-func (c *Service) customerOf(ctx context.Context, j queue.Job, r customer) (profileID string, err error) {
+func (in *Service) customerOf(ctx context.Context, j queue.Job, r customer) (profileID string, err error) {
 	phone, err := people.ReadPhone(r.Body.Customer.Phone)
 	if err != nil {
 		return "", err
 	}
-	view, err := c.Store.Conversation(ctx, j.OrgID, phone)
+	view, err := in.Store.Conversation(ctx, j.OrgID, phone)
 	return view.Session.ProfileID, err
 }
 
