@@ -33,9 +33,10 @@ var saidOnPages = []spoken{
 	{file: "services/onboarding/conversation/explain.go"},
 	{file: "services/onboarding/conversation/explain_wait.go"},
 	{file: "services/onboarding/conversation/reasons.go"},
-	{file: "services/onboarding/conversation/replies.go", names: []string{"unattended", "ambiguous", "ambiguousReason"}},
+	{file: "services/onboarding/conversation/replies.go", names: []string{"unattended", "ambiguous", "AmbiguousReason"}},
 	{file: "services/onboarding/conversation/alarms.go", names: []string{"mend"}},
-	{file: "services/onboarding/conversation/ended_jobs.go", names: []string{"GiveUp", "Cancel", "parkOnce"}},
+	{file: "services/onboarding/conversation/ended_jobs.go", names: []string{"parkOnce"}},
+	{file: "services/onboarding/inbound/ended_jobs.go", names: []string{"GiveUp", "Cancel"}},
 	{file: "services/onboarding/conversation/activation.go", names: []string{"Error"}},
 	{file: "services/onboarding/conversation/conversation.go", names: []string{
 		"ErrNoSession", "ErrNoDeadLetter", "ErrConsentRequired", "ErrEnded", "ErrOtherOpen",

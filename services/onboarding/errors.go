@@ -19,6 +19,7 @@ import (
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/request"
@@ -64,8 +65,8 @@ var table = []struct {
 	{conversation.ErrNoDeadLetter, codes.NotFound, onboardingv1.Reason_REASON_DEAD_LETTER_NOT_FOUND},
 	{conversation.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED},
 	{conversation.ErrOtherOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
-	{conversation.ErrInvalidMessage, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{conversation.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
+	{inbound.ErrInvalidMessage, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{inbound.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
 	{goals.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{goals.ErrNoGoal, codes.NotFound, onboardingv1.Reason_REASON_GOAL_NOT_FOUND},
 	{goals.ErrNoDevice, codes.NotFound, onboardingv1.Reason_REASON_DEVICE_NOT_FOUND},

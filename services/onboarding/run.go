@@ -213,10 +213,11 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	measured, err := conversation.NewMetrics(w.meter)
+	missed, missedErr := inbound.NewMetrics(w.meter)
 	counted, countedErr := queue.NewMetrics(w.meter)
 	var deletedErr error
 	w.deleted, deletedErr = retention.NewMetrics(w.meter)
-	if err := errors.Join(err, countedErr, deletedErr, postgres.Observe(w.meter, w.pool),
+	if err := errors.Join(err, missedErr, countedErr, deletedErr, postgres.Observe(w.meter, w.pool),
 		queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
 		return err
 	}
@@ -230,8 +231,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	w.erasing = &erasure.Service{Store: erasure.NewStore(w.pool), Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	c := conversation.New(conversation.Config{
-		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people,
-		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Goals: goalTexts, Outbox: w.store.Alarms(),
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier,
+		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Outbox: w.store.Alarms(),
 		QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		QStashReach: w.cfg.QStashMaxDelay, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
@@ -247,12 +248,14 @@ func (w *wiring) conversation(ctx context.Context) error {
 			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
 			return err
 		},
-		Conversations: c, Store: w.store, Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now,
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people, Goals: goalTexts, Conversations: c,
+		Metrics: missed, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	c.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: w.inbound.Handlers(), GiveUp: c.GiveUp, Workers: jobWorkers, Transient: transient,
+		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: w.inbound.Handlers(), GiveUp: w.inbound.GiveUp, Workers: jobWorkers, Transient: transient,
 		Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
+	w.inbound.Jobs = c.Jobs
 	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, conversation.ChannelJobs, w.wakeJobs, w.deps.Log)
 	if err := w.events(ctx, carrier, counted); err != nil {
 		return err
@@ -316,7 +319,7 @@ func (w *wiring) addLoops() {
 	w.components = append(w.components,
 		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
-		repeat("inbound-audit", c.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
+		repeat("inbound-audit", w.inbound.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}
 	if !w.cfg.SchedulingDisabled {
 		policy := outbox.Policy{Grace: w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
@@ -366,7 +369,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		&people.RPC{People: w.persons, Store: w.store.People(), Erasure: w.store.Erasures(), Now: now},
 		&conversation.RPC{Conversations: w.conversations, Store: w.store.Conversations(), Engagement: w.people.Texts, Now: now},
 		&inbound.RPC{
-			Conversations: w.conversations, Store: w.store.Conversations(), Failures: w.failures, Notify: w.notifier.Notify, Now: now,
+			Inbound: w.inbound, Conversations: w.store.Conversations(), Failures: w.failures, Notify: w.notifier.Notify, Now: now,
 		},
 		&erasure.RPC{Erasures: w.erasing, Holds: w.store.Erasures()},
 		&Operations{
@@ -374,7 +377,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		},
 	))
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &inbound.JobsRPC{
-		OrgID: w.cfg.DefaultOrgID, Conversations: w.conversations, Store: w.store.Conversations(), Notify: w.notifier.Notify, Now: w.deps.Now,
+		OrgID: w.cfg.DefaultOrgID, Inbound: w.inbound, Store: w.store.Inbound(), Notify: w.notifier.Notify, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterEngagementServiceServer(w.grpc, &engagement.RPC{
 		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,

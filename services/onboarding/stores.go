@@ -11,6 +11,7 @@ import (
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -18,6 +19,7 @@ import (
 type Stores struct {
 	*peopleStore
 	*conversationStore
+	*inboundStore
 
 	pool postgres.DB
 }
@@ -25,6 +27,7 @@ type Stores struct {
 type (
 	peopleStore       = people.Store
 	conversationStore = conversation.Store
+	inboundStore      = inbound.Store
 )
 
 // NewStores wires the stores on an open pool.
@@ -32,7 +35,8 @@ func NewStores(pool postgres.DB) *Stores {
 	of := people.NewStore(pool)
 	of.Opens = []func(context.Context, pgx.Tx, people.Profile, *people.Open) error{conversation.OpenOf, engagement.OpenOf, goals.OpenOf}
 	of.Paused = []string{conversation.ChannelAlarms, goals.ChannelAlarms}
-	return &Stores{peopleStore: of, conversationStore: conversation.NewStore(pool, of), pool: pool}
+	sessions := conversation.NewStore(pool, of)
+	return &Stores{peopleStore: of, conversationStore: sessions, inboundStore: inbound.NewStore(pool, sessions.Jobs()), pool: pool}
 }
 
 // Events returns the store of events.
@@ -52,3 +56,6 @@ func (s *Stores) People() *people.Store { return s.peopleStore }
 
 // Conversations returns the store of conversations.
 func (s *Stores) Conversations() *conversation.Store { return s.conversationStore }
+
+// Inbound returns the store of what comes in.
+func (s *Stores) Inbound() *inbound.Store { return s.inboundStore }

@@ -65,8 +65,8 @@ func mutations() []mutation {
 		},
 		{
 			guard: "the deduplication of a text by its SID", in: "./services/onboarding/conversation", run: "TestReplyTakesEffectOnce",
-			file: "services/onboarding/conversation/receive.go",
-			old:  "EventMessage, m.SID, m.From", without: "EventMessage, c.Now().String(), m.From",
+			file: "services/onboarding/inbound/receive.go",
+			old:  "EventMessage, m.SID, m.From", without: "EventMessage, in.Now().String(), m.From",
 		},
 		{
 			guard: "the deduplication id of a publish", in: "./platform/qstash", run: "TestPublisher",

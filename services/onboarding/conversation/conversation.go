@@ -1,4 +1,4 @@
-// Package conversation is the one orchestrator of onboarding: who takes part, what a message of a person leads to, which step is sent when,
+// Package conversation is the one orchestrator of sessions: who takes part, what a reply of a person leads to, which step is sent when,
 // and what an operator does about what stopped. It loads, asks the pure package session for a decision, performs it and records it.
 //
 // Each of our messages goes through deliver, every change of a session through Store.Move, and every alarm through the outbox.
@@ -21,18 +21,15 @@ import (
 
 // Config has what a Service works with.
 type Config struct {
-	OrgID   string // owns the configured sender; its messages are stored under it, and it sees dead letters that name no known session
+	OrgID   string // owns the configured sender, and sees dead letters that name no known session
 	Store   store
 	Carrier carrier
-	// Engagement is asked about every message of a person before the conversation is, and Goals in between.
-	Engagement follower
-	Goals      taker
-	Outbox     outbox.Rows[session.Alarm]
-	QStash     outbox.Publisher
-	Flow       session.Flow
-	Catalog    catalog.Catalog // new sessions pin its current version
-	Metrics    *Metrics        // nil measures nothing
-	Spans      telemetry.Conversations
+	Outbox  outbox.Rows[session.Alarm]
+	QStash  outbox.Publisher
+	Flow    session.Flow
+	Catalog catalog.Catalog // new sessions pin its current version
+	Metrics *Metrics        // nil measures nothing
+	Spans   telemetry.Conversations
 	Numbers phone.Policy // whom we text
 	// ActivationsPerDay limits how many sessions of a person may be begun within 24 hours; 0 for any number.
 	ActivationsPerDay int
@@ -51,7 +48,7 @@ type Service struct {
 
 	// Alarms is the one way to QStash.
 	Alarms *outbox.Outbox[session.Alarm]
-	// Jobs runs webhook_jobs with the Handlers and the GiveUp of this service, so it is made after it.
+	// Jobs runs webhook_jobs.
 	Jobs *queue.Runner
 }
 
@@ -95,8 +92,4 @@ var (
 		"give consent {source, words_shown, collected_at}")
 	ErrEnded     = errors.New("the session has ended; activate the profile to begin a new one (after STOP the person texts START first)")
 	ErrOtherOpen = errors.New("the person has another open session; reset that one first, or leave this one parked")
-	// ErrUnknownSender reports a message to a number that no organisation owns. No retry can help.
-	ErrUnknownSender = errors.New("no organisation owns the number that this was sent to")
-	// ErrInvalidMessage reports a callback without the fields that every message has.
-	ErrInvalidMessage = errors.New("MessageSid, From and To are required")
 )

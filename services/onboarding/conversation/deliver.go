@@ -185,3 +185,18 @@ func givesUp(o order, sent Sent, now time.Time) bool {
 	return o.Cause != nil && !sent.CreatedAt.IsZero() &&
 		now.Sub(o.Cause.Job.CreatedAt) >= unsettledLimit && now.Sub(sent.CreatedAt) >= unsettledLimit
 }
+
+// Answered reports whether an answer that no conversation waits for was taken, or may not be sent to the person. *Pending while it is worth
+// asking again, which is measured by the age of its job.
+func (s Sent) Answered(age time.Duration) (bool, error) {
+	switch s.Outcome {
+	case Accepted, AlreadyAccepted, OptedOut, Held:
+		return true, nil
+	case InFlight, Unknown, Throttled, Capped:
+		if age < unsettledLimit {
+			return false, &Pending{Outcome: s.Outcome, RetryAfter: s.RetryAfter}
+		}
+	case Rejected, KeyReused, Undecided, GivenUp, RemindersOff:
+	}
+	return false, nil
+}

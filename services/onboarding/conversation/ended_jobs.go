@@ -4,66 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
-// GiveUp parks the conversation that waits for a job that failed for good, so that an operator finds it, and ends the job as failed in the
-// same transaction: a job parks no session if its last attempt took effect after all and only its answer was lost. It is the conversation
-// that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A message
-// that belongs to no conversation is left to the list of failed jobs, and so is one for engagement, which apologises to its person.
-func (c *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
-	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalidMessage) {
-		return nil
-	}
-	if isReply(j) {
-		if done, err := c.apologised(ctx, j); done || err != nil {
-			return err
-		}
-	}
-	_, err := c.park(ctx, Cause{Job: j, Failure: cause.Error()},
-		fmt.Sprintf("job %s (%s) failed for good: %v; see the job and the log, mend that", j.ID, j.EventType, cause))
-	if errors.Is(err, queue.ErrFenced) {
-		return nil
-	}
-	return err
-}
+// maxDecisions bounds how often a parking is decided anew because the session moved meanwhile. Then it is tried later.
+const maxDecisions = 3
 
-// Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same
-// transaction: it would wait for ever, and be found in no list. Cancelling a job that waits for the judgement of words that may be an
-// opt-out judges that they are none. Errors: queue.ErrNoJob, a *queue.StatusError, people.ErrUnavailable.
-func (c *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
-	found, err := c.Store.Job(ctx, orgID, id)
-	if err != nil {
-		return queue.Row{}, err
-	}
-	j := queue.Job{
-		ID: found.ID, OrgID: found.OrgID, EventType: found.EventType, Subject: found.Subject, Payload: found.Payload, CreatedAt: found.CreatedAt,
-	}
-	if found.Status == queue.StatusPending && (isReply(j) || openedBy(j) != "") {
-		parked, err := c.park(ctx, Cause{Job: j, Cancelled: true},
-			fmt.Sprintf("an operator has cancelled job %s (%s), which it waited for; to have that done after all", j.ID, j.EventType))
-		if err != nil {
-			return queue.Row{}, err
-		}
-		if parked {
-			return c.Store.Job(ctx, orgID, id)
-		}
-	}
-	if found.Status == queue.StatusFailed && strings.HasPrefix(found.ErrorMessage, NeedsOperator+ambiguousReason) {
-		if err := c.Carrier.JudgeWords(ctx, orgID, found.Subject); err != nil {
-			return queue.Row{}, err
-		}
-	}
-	return c.Store.CancelJob(ctx, orgID, id, c.Now())
-}
-
-// park parks the conversation that waits for a job which comes to an end without having done its work, and ends it. It reports whether
+// ParkFor parks the conversation that waits for a job which comes to an end without having done its work, and ends it. It reports whether
 // there was one.
-func (c *Service) park(ctx context.Context, cause Cause, why string) (parked bool, err error) {
+func (c *Service) ParkFor(ctx context.Context, cause Cause, why string) (parked bool, err error) {
 	parked, err = c.parkOnce(ctx, cause, why)
 	for n := 1; n < maxDecisions && errors.Is(err, people.ErrConflict); n++ {
 		parked, err = c.parkOnce(ctx, cause, why)
@@ -90,7 +42,7 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 	switch {
 	case opened != "" && s.Place() > 0: // it was sent, or the conversation has gone on without it
 		return false, nil
-	case s.Status.Parked() && s.Mode == session.Onboarding && isReply(j) && !cause.Cancelled: // considered when the session is resumed
+	case s.Status.Parked() && s.Mode == session.Onboarding && IsReply(j) && !cause.Cancelled: // considered when the session is resumed
 		return true, c.Store.HoldReply(ctx, s, cause, session.Entry{
 			At: now, Kind: session.KindHeld, Trigger: session.TriggerReply, Detail: fmt.Sprintf("parked; job %s failed for good", j.ID),
 		})
@@ -107,3 +59,6 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 	}
 	return true, c.Store.Move(ctx, session.Park(s, now, session.Stuck, trigger, "", reason), &cause)
 }
+
+// Awaited reports whether a conversation waits for a job: its opening, or a message of its person.
+func Awaited(j queue.Job) bool { return IsReply(j) || openedBy(j) != "" }

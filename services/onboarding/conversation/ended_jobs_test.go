@@ -57,7 +57,7 @@ func TestJobThatEndsUndone(t *testing.T) {
 			waits: (*bundle).asleep,
 			ends: func(b *bundle) {
 				p := b.Current()
-				p.Runner = queue.NewRunner(queue.Config{Name: conversation.JobsTable, Store: onboardingtest.Jobs{Ports: p.Ports, Queue: p.Ports.Stores.Jobs()}, Log: p.Service.Log, Now: b.Clock.Now, GiveUp: p.Service.GiveUp})
+				p.Runner = queue.NewRunner(queue.Config{Name: conversation.JobsTable, Store: onboardingtest.Jobs{Ports: p.Ports, Queue: p.Ports.Stores.Jobs()}, Log: p.Service.Log, Now: b.Clock.Now, GiveUp: p.Inbound.GiveUp})
 			},
 		},
 		{

@@ -56,7 +56,7 @@ type Cause struct {
 func Ended(err error, age time.Duration) error {
 	var wait *Pending
 	switch {
-	case errors.Is(err, errNothingToDo):
+	case errors.Is(err, ErrNothingToDo):
 		return nil
 	case err == nil, errors.Is(err, queue.ErrFenced):
 		return queue.ErrEnded

@@ -3,7 +3,6 @@ package conversation
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -12,34 +11,19 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// Metrics measures what a Service does; nil measures nothing. In Prometheus the names of the counters end in _total.
-type Metrics struct {
-	spacing                   metric.Float64Histogram
-	audits, late, missedStops metric.Int64Counter
-}
+// Metrics measures what a Service does; nil measures nothing.
+type Metrics struct{ spacing metric.Float64Histogram }
 
-// NewMetrics registers them. The counters that alerts watch begin at zero: to Prometheus a counter that appears has not increased, and the
-// first missed STOP would raise no alert.
+// NewMetrics registers them.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	spacing, spacingErr := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
+	spacing, err := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
 		metric.WithDescription("By how much the gap between a step's text and the one before, as Twilio took them, was longer than the flow's; "+
 			"negative is too close."),
 		metric.WithExplicitBucketBoundaries(-5, -1, -.25, .25, 1, 2, 5, 15, 60, 300, 1800, 7200))
-	audits, auditsErr := meter.Int64Counter("inbound_audits",
-		metric.WithDescription("Sweeps of Twilio's record of inbound texts, by outcome."))
-	late, lateErr := meter.Int64Counter("inbound_late",
-		metric.WithDescription("Texts whose webhook never came, found at Twilio and recorded, by effect on consent."))
-	missed, missedErr := meter.Int64Counter("inbound_missed_stops",
-		metric.WithDescription("Opt-outs among the texts whose webhook never came."))
-	if err := errors.Join(spacingErr, auditsErr, lateErr, missedErr); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	ctx := context.Background()
-	missed.Add(ctx, 0)
-	for _, outcome := range []string{auditSwept, auditLost, auditFailed} {
-		audits.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
-	}
-	return &Metrics{spacing: spacing, audits: audits, late: late, missedStops: missed}, nil
+	return &Metrics{spacing: spacing}, nil
 }
 
 // spaced records by how much a message that was taken now came too late or too early. What cannot be measured is left out: the first step
@@ -47,49 +31,6 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 func (m *Metrics) spaced(ctx context.Context, flow session.Flow, r session.Record, step session.Step, due, at time.Time) {
 	if _, follows := flow.Previous(step.ID); m != nil && follows && r.Detours == 0 && !due.IsZero() {
 		m.spacing.Record(ctx, at.Sub(due).Seconds())
-	}
-}
-
-// The outcomes of an audit.
-const (
-	auditSwept  = "swept"
-	auditLost   = "lost" // another process had taken it over
-	auditFailed = "failed"
-)
-
-func (m *Metrics) audited(ctx context.Context, err error) {
-	if m == nil {
-		return
-	}
-	outcome := auditSwept
-	switch {
-	case errors.Is(err, ErrAuditLost):
-		outcome = auditLost
-	case err != nil:
-		outcome = auditFailed
-	}
-	m.audits.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
-}
-
-// reportLate logs and counts one late message as it is recorded, and an opt-out in particular: until now the person may have been sent
-// messages against their will. It is reported again when its answer fails and is tried once more: a missed STOP rather twice than never.
-func (c *Service) reportLate(ctx context.Context, m reply, recorded Recorded) {
-	attrs := []slog.Attr{
-		slog.String("twilio_sid", m.Message.SID), slog.String("message_id", recorded.MessageID),
-		slog.String("consent_effect", recorded.Effect.String()), slog.Time("said_at", m.Message.ReceivedAt),
-		slog.Int64("late_ms", int64(m.lateBy/time.Millisecond)),
-	}
-	stop := recorded.Effect == EffectOptOut
-	c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.late_text", attrs...)
-	if stop {
-		c.Log.LogAttrs(ctx, slog.LevelWarn, "onboarding.missed_stop", attrs...)
-	}
-	if c.Metrics == nil {
-		return
-	}
-	c.Metrics.late.Add(ctx, 1, metric.WithAttributes(attribute.String("consent_effect", recorded.Effect.String())))
-	if stop {
-		c.Metrics.missedStops.Add(ctx, 1)
 	}
 }
 

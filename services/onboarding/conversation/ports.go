@@ -28,12 +28,6 @@ type store interface {
 	Conversation(ctx context.Context, orgID, phone string) (View, error)
 	// ConversationAt is Conversation of the sessions that there were at an instant.
 	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (View, error)
-	// NumberOfUser is the phone of the person whom WhatsApp names by an id; empty when no person is known by it.
-	NumberOfUser(ctx context.Context, orgID, userID string) (phone string, err error)
-	// FailedOf are the jobs of a subject that have failed, oldest first, at most a hundred.
-	FailedOf(ctx context.Context, orgID, subject, eventType string) ([]queue.Job, error)
-	// LearnUser stores the owner of the id, if there is such a person, and makes the jobs due again.
-	LearnUser(ctx context.Context, l Learned) error
 	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastMessageAt is the same of the newest message of any kind.
@@ -72,21 +66,10 @@ type store interface {
 	// Jobs.
 
 	Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error)
-	// Job reads a job; queue.ErrNoJob.
-	Job(ctx context.Context, orgID, id string) (queue.Row, error)
-	// CancelJob ends a pending or a failed job; queue.ErrNoJob, a *queue.StatusError.
-	CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error)
 	// AwaitsOperator reports whether a failed job of a phone asks an operator for something already.
 	AwaitsOperator(ctx context.Context, orgID, phone string) (bool, error)
 	// JudgeJobs cancels the failed jobs of a phone from before an instant that ask whether words are an opt-out.
 	JudgeJobs(ctx context.Context, orgID, phone string, before, at time.Time) error
-
-	// Audits of Twilio's list. Each is one guarded statement, and ErrAuditLost when the lease was lost.
-
-	ClaimAudit(ctx context.Context, of Sender, first, now, leaseUntil time.Time) (Audit, bool, error)
-	ExtendAudit(ctx context.Context, a Audit, leaseUntil time.Time) error
-	FinishAudit(ctx context.Context, a Audit, end AuditEnd) error
-	ReleaseAudit(ctx context.Context, a Audit) error
 }
 
 // carrier is messaging, and Twilio behind it; messaging.Client implements it.
@@ -97,16 +80,9 @@ type carrier interface {
 	Explain(ctx context.Context, m Message) (Explanation, error)
 	// Receipt is ErrMessageMissing for a key without a message that the carrier has.
 	Receipt(ctx context.Context, orgID, key string) (Receipt, error)
-	// Record stores a message of a person that reached us at the given time, and applies its words about consent.
-	// From is the person as far as they are known: their profile and its language.
-	Record(ctx context.Context, m Inbound, from View, received time.Time) (Recorded, error)
 	// CheckSender returns no error when the organisation can message the phone, and whether the ledger has nothing of it; people.ErrNoSender,
 	// people.ErrOptedOut, people.ErrAwaitsOperator.
 	CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error)
-	// Sender returns the number or the service that an organisation sends from; people.ErrNoSender.
-	Sender(ctx context.Context, orgID string) (string, error)
-	// ListInbound lists what was sent to it, in Twilio's own record.
-	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (InboundPage, error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out; people.ErrUnavailable.
 	JudgeWords(ctx context.Context, orgID, phone string) error
 }

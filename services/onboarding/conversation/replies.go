@@ -11,31 +11,45 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// judged does for a person who has answered whether the texts are to stop what an operator's judgement would: the job that waits for it is
+// Judged does for a person who has answered whether the texts are to stop what an operator's judgement would: the job that waits for it is
 // cancelled, and if they go on, the session that waits is resumed. The text is then answered like any other, where the session stands.
-func (c *Service) judged(ctx context.Context, m reply, recorded Recorded) error {
+func (c *Service) Judged(ctx context.Context, m Reply) error {
 	now := c.Now()
-	if err := c.Store.JudgeJobs(ctx, recorded.OrgID, m.Message.From, m.ReceivedAt, now); err != nil || !recorded.LiftsHold {
+	if err := c.Store.JudgeJobs(ctx, m.OrgID, m.Phone, m.ReceivedAt, now); err != nil || !m.LiftsHold {
 		return err
 	}
-	view, err := c.Store.Conversation(ctx, recorded.OrgID, m.Message.From)
+	view, err := c.Store.Conversation(ctx, m.OrgID, m.Phone)
 	if err != nil || !awaitsJudgement(view.Session) {
 		return err
 	}
-	_, err = c.Store.Resume(ctx, recorded.OrgID, view.Session.ID, session.TriggerReply, now)
+	_, err = c.Store.Resume(ctx, m.OrgID, view.Session.ID, session.TriggerReply, now)
 	if errors.Is(err, ErrEnded) || errors.Is(err, ErrOtherOpen) { // moved meanwhile
 		return nil
 	}
 	return err
 }
 
+// Answer has a session follow a message of its person, or note it in the timeline, and ends the message's job with that.
+// people.ErrConflict when the session has moved since it was read.
+func (c *Service) Answer(ctx context.Context, view View, m Reply) error {
+	if view.Session.ID == "" { // a stranger, or a person who is not activated: kept as a message, answers nothing
+		return c.unattended(ctx, m)
+	}
+	ctx, end := c.Spans.Begin(ctx, "onboarding.reply", view.Session.ID)
+	defer end()
+	if m.Effect == EffectNone || m.LiftsHold {
+		return c.follow(ctx, view, m)
+	}
+	return c.consent(ctx, view, m)
+}
+
 // follow does what an ordinary reply asks for, if it still answers something.
-func (c *Service) follow(ctx context.Context, view View, cause Cause, m reply, recorded Recorded) error {
+func (c *Service) follow(ctx context.Context, view View, m Reply) error {
 	s, why := view.Session, ""
-	switch early, err := c.isEarly(ctx, s, cause.Job, m); {
+	switch early, err := c.isEarly(ctx, s, m); {
 	case m.before(s.CreatedAt): // an answer to an episode that is over, or to nothing
 		why = "before_session"
-	case m.Place != anyPlace && m.Place != s.Place(): // a later message has been answered meanwhile
+	case m.Place != AnyPlace && m.Place != s.Place(): // a later message has been answered meanwhile
 		why = "overtaken"
 	case err != nil:
 		return err
@@ -43,41 +57,20 @@ func (c *Service) follow(ctx context.Context, view View, cause Cause, m reply, r
 		why = "early"
 	}
 	if why != "" {
-		return c.Store.Note(ctx, s, []session.Entry{c.replied(m, recorded, why)}, &cause, c.Now())
+		return c.Store.Note(ctx, s, []session.Entry{c.replied(m, why)}, m.cause(), c.Now())
 	}
-	return c.decide(ctx, view, cause, m, recorded)
-}
-
-// concerned is the conversation that a message is about. A reply is about the open one. A word about consent, however late it is worked, is
-// about the one that stood when it was said, and not about one that was opened since; but an opt-out that is in force stops whatever
-// there is.
-func (c *Service) concerned(ctx context.Context, m reply, recorded Recorded, view View) (View, error) {
-	if view.Session.ID == "" || recorded.Effect == EffectNone || !view.Session.CreatedAt.After(m.until()) {
-		return view, nil
-	}
-	if recorded.Effect == EffectOptOut { // asked again after the session was read: a START and an activation may have come since
-		at, _ := m.said()
-		now, err := c.Carrier.Record(ctx, m.Message, view, at)
-		if err != nil || now.InForce {
-			return view, err
-		}
-	}
-	view, err := c.Store.ConversationAt(ctx, recorded.OrgID, m.Message.From, m.until())
-	if errors.Is(err, ErrNoSession) {
-		return View{}, nil
-	}
-	return view, err
+	return c.decide(ctx, view, m)
 }
 
 // isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
 // to be done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now. A late
 // message has not waited its turn either: it answers only if we have said nothing since it was said.
-func (c *Service) isEarly(ctx context.Context, s session.Record, j queue.Job, m reply) (bool, error) {
-	if m.Message.Late() && j.EventType == EventMessage {
+func (c *Service) isEarly(ctx context.Context, s session.Record, m Reply) (bool, error) {
+	if m.LateBy > 0 && m.Job.EventType == EventMessage {
 		asked, err := c.Store.LastMessageAt(ctx, s.ID)
 		return m.before(asked), err
 	}
-	if !isFirstHand(j) || s.Token != session.AwaitingInterviewStart || !m.before(s.UpdatedAt) {
+	if !isFirstHand(m.Job) || s.Token != session.AwaitingInterviewStart || !m.before(s.UpdatedAt) {
 		return false, nil
 	}
 	asked, err := c.Store.LastStepAt(ctx, s.ID)
@@ -86,99 +79,97 @@ func (c *Service) isEarly(ctx context.Context, s session.Record, j queue.Job, m 
 
 // consent follows what messaging has already committed: a STOP ends the session, what may be one parks it, the rest only adds to the
 // timeline.
-func (c *Service) consent(ctx context.Context, view View, cause Cause, m reply, recorded Recorded) error {
+func (c *Service) consent(ctx context.Context, view View, m Reply) error {
 	now := c.Now()
 	s := view.Session
-	if recorded.Effect == EffectOptOut && (s.Status == session.Active || s.Status.Parked()) {
-		stop := session.Stop(s, now, session.TriggerStop, recorded.MessageID)
+	if m.Effect == EffectOptOut && (s.Status == session.Active || s.Status.Parked()) {
+		stop := session.Stop(s, now, session.TriggerStop, m.MessageID)
 		stop.Entries[0].Detail = m.dated(stop.Entries[0].Detail)
-		return c.Store.Move(ctx, stop, &cause)
+		return c.Store.Move(ctx, stop, m.cause())
 	}
-	if recorded.Effect == EffectAmbiguous && s.Status == session.Active {
-		park := session.Park(s, now, session.Stuck, session.TriggerReply, recorded.MessageID, ambiguous(s, recorded))
+	if m.Effect == EffectAmbiguous && s.Status == session.Active {
+		park := session.Park(s, now, session.Stuck, session.TriggerReply, m.MessageID, ambiguous(s, m))
 		park.Settled = true // by the operator's decision: taken up again, it would park the session again
-		park.Entries = append([]session.Entry{c.replied(m, recorded, "may be an opt-out")}, park.Entries...)
-		return c.Store.Move(ctx, park, &cause)
+		park.Entries = append([]session.Entry{c.replied(m, "may be an opt-out")}, park.Entries...)
+		return c.Store.Move(ctx, park, m.cause())
 	}
+	cause := m.cause()
 	if !awaitsJudgement(s) { // else an operator is about to judge such words
-		err := c.unattended(ctx, cause.Job, recorded)
+		err := c.unattended(ctx, m)
 		if _, asks := errors.AsType[*queue.Permanent](err); asks {
 			cause.Failure = err.Error()
-		} else if err != nil && !errors.Is(err, errNothingToDo) {
+		} else if err != nil && !errors.Is(err, ErrNothingToDo) {
 			return err
 		}
 	}
 	detail := map[Effect]string{
 		EffectOptOut: "STOP", EffectOptIn: "START", EffectHelp: "HELP", EffectOvertaken: "overtaken", EffectAmbiguous: "may be an opt-out",
-	}[recorded.Effect]
-	return c.Store.Note(ctx, s, []session.Entry{c.replied(m, recorded, detail)}, &cause, now)
+	}[m.Effect]
+	return c.Store.Note(ctx, s, []session.Entry{c.replied(m, detail)}, cause, now)
 }
 
-// errNothingToDo reports that a job's work is done although nothing was changed, so that the runner has to end it.
-var errNothingToDo = errors.New("nothing to do")
+// ErrNothingToDo reports that a job's work is done although nothing was changed, so that the runner has to end it.
+var ErrNothingToDo = errors.New("nothing to do")
 
 // unattended fails the job of words that may be an opt-out where no session can wait for an operator, so that they are found among
 // the failed jobs: messages that belong to no conversation, such as those of the outbound queue, would go on. One job of a person is
 // enough: else a person who writes such words a thousand times would bury those of others.
-func (c *Service) unattended(ctx context.Context, j queue.Job, recorded Recorded) error {
-	if recorded.Effect != EffectAmbiguous {
-		return errNothingToDo
+func (c *Service) unattended(ctx context.Context, m Reply) error {
+	if m.Effect != EffectAmbiguous {
+		return ErrNothingToDo
 	}
-	asked, err := c.Store.AwaitsOperator(ctx, j.OrgID, j.Subject)
+	asked, err := c.Store.AwaitsOperator(ctx, m.Job.OrgID, m.Job.Subject)
 	switch {
 	case err != nil:
 		return err
 	case asked:
-		return errNothingToDo
+		return ErrNothingToDo
 	}
-	return ForOperator(ambiguousReason+"; read GET /v1/messages/%s; "+
+	return ForOperator(AmbiguousReason+"; read GET /v1/messages/%s; "+
 		"if they do, PUT /v1/consents/{their number} with opted_out; then, or if they do not, cancel this job; "+
-		"their own STOP or YES settles it, too", recorded.MessageID)
+		"their own STOP or YES settles it, too", m.MessageID)
 }
 
-// ambiguousReason begins the reason of a session that is parked for such words.
-const ambiguousReason = "the person may want no more texts"
-
-// AmbiguousReason is ambiguousReason, for the list of those that are not.
-const AmbiguousReason = ambiguousReason
+// AmbiguousReason begins the reason of a session that is parked for such words.
+const AmbiguousReason = "the person may want no more texts"
 
 // awaitsJudgement reports whether a session is parked for such words.
 func awaitsJudgement(s session.Record) bool {
-	return s.Status.Parked() && strings.HasPrefix(s.Reason, ambiguousReason)
+	return s.Status.Parked() && strings.HasPrefix(s.Reason, AmbiguousReason)
 }
 
 // ambiguous is the reason that says what an operator has to judge, and what to do either way. Nothing is sent before.
-func ambiguous(s session.Record, recorded Recorded) string {
-	return fmt.Sprintf(ambiguousReason+"; read GET /v1/messages/%s; if they do, "+
+func ambiguous(s session.Record, m Reply) string {
+	return fmt.Sprintf(AmbiguousReason+"; read GET /v1/messages/%s; if they do, "+
 		"PUT /v1/consents/{their number} with opted_out and "+
-		"POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume; their own STOP or YES settles it, too", recorded.MessageID, s.ID, s.ID)
+		"POST /v1/sessions/%s:reset; if not, POST /v1/sessions/%s:resume; their own STOP or YES settles it, too", m.MessageID, s.ID, s.ID)
 }
 
 // decide asks the pure core what a reply means here, and does it.
-func (c *Service) decide(ctx context.Context, view View, cause Cause, m reply, recorded Recorded) error {
-	s, intent, now := view.Session, session.IntentOf(m.Message.Body), c.Now()
+func (c *Service) decide(ctx context.Context, view View, m Reply) error {
+	s, intent, now := view.Session, session.IntentOf(m.Body), c.Now()
 	decision, err := session.OnReply(c.Flow, view.Snapshot(), intent)
 	if err != nil {
 		return err
 	}
-	replied := c.replied(m, recorded, "")
-	if m.Place != anyPlace { // its first entry was made when it was held, or when the session was parked
+	replied := c.replied(m, "")
+	if m.Place != AnyPlace { // its first entry was made when it was held, or when the session was parked
 		replied.Detail = m.dated("again")
 	}
 	hold := func(why string) error {
 		replied.Kind, replied.Detail = session.KindHeld, m.dated(why)
-		return c.Store.HoldReply(ctx, s, cause, replied)
+		return c.Store.HoldReply(ctx, s, *m.cause(), replied)
 	}
 	switch d := decision.(type) {
 	case session.SendAndMove:
-		return c.sendAnswer(ctx, view, cause, d, replied, intent)
+		return c.sendAnswer(ctx, view, m, d, replied, intent)
 	case session.StartBurst:
-		return c.startBurst(ctx, view, cause, d, replied)
+		return c.startBurst(ctx, view, m, d, replied)
 	case session.BeginInterview:
 		move := session.Stay(s, now)
 		move.Token, move.Mode, move.Paused = d.To, d.Mode, false
 		move.Entries = []session.Entry{replied, advanced(s, now, d.To, intent)}
-		return c.Store.Move(ctx, move, &cause)
+		return c.Store.Move(ctx, move, m.cause())
 	case session.Hold:
 		if s.Status.Parked() {
 			return hold("parked")
@@ -189,7 +180,7 @@ func (c *Service) decide(ctx context.Context, view View, cause Cause, m reply, r
 			return hold(string(d.Reason))
 		}
 		replied.Detail = m.dated(string(d.Reason))
-		return c.Store.Note(ctx, s, []session.Entry{replied}, &cause, now)
+		return c.Store.Note(ctx, s, []session.Entry{replied}, m.cause(), now)
 	}
 	return fmt.Errorf("conversation: decision %T is unknown", decision)
 }
@@ -197,12 +188,12 @@ func (c *Service) decide(ctx context.Context, view View, cause Cause, m reply, r
 // sendAnswer answers with a message at once. Its key names the session's place, so that two replies handled at the same moment are
 // answered by one message, and so is one that is taken up again after the session was parked.
 func (c *Service) sendAnswer(
-	ctx context.Context, view View, cause Cause, d session.SendAndMove, replied session.Entry, intent session.Intent,
+	ctx context.Context, view View, m Reply, d session.SendAndMove, replied session.Entry, intent session.Intent,
 ) error {
 	s := view.Session
 	_, _, err := c.deliver(ctx, order{
 		View: view, Text: d.Text, Key: session.DirectKey(s.ProfileID, s.ID, d.Text, s.Place()),
-		CorrelationID: cause.Job.ID, Trigger: session.TriggerOf(intent), Cause: &cause, Before: []session.Entry{replied},
+		CorrelationID: m.Job.ID, Trigger: session.TriggerOf(intent), Cause: m.cause(), Before: []session.Entry{replied},
 		Then: func(sent Sent) session.Move {
 			move := session.Stay(s, c.Now())
 			changed := advanced(s, move.At, d.To, intent)
@@ -219,7 +210,7 @@ func (c *Service) sendAnswer(
 }
 
 // startBurst sends nothing: the first step does, as soon as its alarm is delivered.
-func (c *Service) startBurst(ctx context.Context, view View, cause Cause, d session.StartBurst, replied session.Entry) error {
+func (c *Service) startBurst(ctx context.Context, view View, m Reply, d session.StartBurst, replied session.Entry) error {
 	s, now := view.Session, c.Now()
 	move := session.Stay(s, now)
 	move.Token, move.NextStep, move.Paused = d.To, d.Step.ID, false
@@ -229,7 +220,7 @@ func (c *Service) startBurst(ctx context.Context, view View, cause Cause, d sess
 	if due.After(now.Add(d.Step.Delay)) {
 		move.Entries = append(move.Entries, session.QuietEntry(now, due, session.TriggerReplyAdvance, d.Step.ID))
 	}
-	if err := c.Store.Move(ctx, move, &cause); err != nil {
+	if err := c.Store.Move(ctx, move, m.cause()); err != nil {
 		return err
 	}
 	if !view.SchedulingPaused {
@@ -238,9 +229,9 @@ func (c *Service) startBurst(ctx context.Context, view View, cause Cause, d sess
 	return nil
 }
 
-func (c *Service) replied(m reply, recorded Recorded, detail string) session.Entry {
+func (c *Service) replied(m Reply, detail string) session.Entry {
 	return session.Entry{
-		At: c.Now(), Kind: session.KindReplied, Trigger: session.TriggerReply, MessageID: recorded.MessageID, Detail: m.dated(detail),
+		At: c.Now(), Kind: session.KindReplied, Trigger: session.TriggerReply, MessageID: m.MessageID, Detail: m.dated(detail),
 	}
 }
 
@@ -248,8 +239,8 @@ func advanced(s session.Record, at time.Time, to session.Token, intent session.I
 	return session.Entry{At: at, Kind: session.KindAdvanced, From: s.Token, To: to, Trigger: session.TriggerOf(intent)}
 }
 
-// isReply reports whether a job carries a message of a person.
-func isReply(j queue.Job) bool { return isFirstHand(j) || j.EventType == EventResumedReply }
+// IsReply reports whether a job carries a message of a person.
+func IsReply(j queue.Job) bool { return isFirstHand(j) || j.EventType == EventResumedReply }
 
 // isFirstHand reports whether a job carries a message that comes as its vendor brought it.
 func isFirstHand(j queue.Job) bool {

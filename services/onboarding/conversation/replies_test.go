@@ -196,7 +196,7 @@ func TestReplyTakesEffectOnce(t *testing.T) {
 		require.NoError(t, b.Pool.QueryRow(t.Context(), `select id::text, org_id::text, subject, event_type, created_at from webhook_jobs where event_type = $1`,
 			conversation.EventMessage).Scan(&stored.ID, &stored.OrgID, &stored.Subject, &stored.EventType, &stored.CreatedAt))
 		stored.LeaseToken = onboardingtest.NewID()
-		require.NoError(t, b.Current().Service.GiveUp(t.Context(), stored, onboardingtest.ErrMishap))
+		require.NoError(t, b.Current().Inbound.GiveUp(t.Context(), stored, onboardingtest.ErrMishap))
 		require.Equal(t, session.Active, b.Session(r.ID).Status)
 	})
 }

@@ -34,25 +34,6 @@ func (s *Store) Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error
 	return s.intake.Enqueue(ctx, n)
 }
 
-// RetryJob gives a failed job of the organisation all of its attempts again. Errors: queue.ErrNoJob, a *queue.StatusError.
-func (s *Store) RetryJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
-	return s.jobs.Retry(ctx, s.pool, orgID, id, now)
-}
-
-// Job reads one job of the organisation; queue.ErrNoJob.
-func (s *Store) Job(ctx context.Context, orgID, id string) (queue.Row, error) {
-	return s.jobs.Get(ctx, orgID, id)
-}
-
-// CancelJob ends a pending or a failed job of the organisation. Errors: queue.ErrNoJob, a *queue.StatusError.
-func (s *Store) CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error) {
-	r, err := s.jobs.Cancel(ctx, s.pool, orgID, id, now)
-	if r.Status != queue.StatusFailed {
-		return r, err
-	}
-	return s.jobs.Dismiss(ctx, s.pool, orgID, id, now)
-}
-
 const sqlAwaitsOperator = `
 select exists (select from webhook_jobs where org_id = $1 and status = 'failed' and subject = $2
     and error_message like '` + NeedsOperator + `%')`

@@ -63,7 +63,7 @@ func again(ctx context.Context, err error, w wish) bool {
 }
 
 func (s *Service) follow(ctx context.Context, h conversation.Heard, w wish) (taken bool, err error) {
-	v, err := s.Store.Person(ctx, h.OrgID, h.Phone, cause(h), h.JobID)
+	v, err := s.Store.Person(ctx, h.OrgID, h.Phone, cause(h), h.Job.ID)
 	if errors.Is(err, ErrNoPerson) {
 		return false, nil
 	}
@@ -289,7 +289,7 @@ func (s *Service) Apologise(ctx context.Context, h conversation.Heard) (bool, er
 	if w == (wish{}) {
 		return false, nil
 	}
-	v, err := s.Store.Person(ctx, h.OrgID, h.Phone, cause(h), h.JobID)
+	v, err := s.Store.Person(ctx, h.OrgID, h.Phone, cause(h), h.Job.ID)
 	if errors.Is(err, ErrNoPerson) {
 		return false, nil
 	}
@@ -325,12 +325,12 @@ func (s *Service) say(ctx context.Context, v View, h conversation.Heard, key str
 	}
 	sent, err := s.Carrier.Send(ctx, conversation.Message{
 		OrgID: v.OrgID, ProfileID: v.ProfileID, To: v.Phone, Body: strings.Join(texts, " "),
-		Key: key, CorrelationID: h.JobID, Unknown: s.Unknown, HoldVersion: v.HoldVersion,
+		Key: key, CorrelationID: h.Job.ID, Unknown: s.Unknown, HoldVersion: v.HoldVersion,
 	})
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	if done, err := sent.Answered(s.Now().Sub(h.JobSince)); done || err != nil {
+	if done, err := sent.Answered(s.Now().Sub(h.Job.CreatedAt)); done || err != nil {
 		return err
 	}
 	s.Log.WarnContext(ctx, "engagement.answer_not_sent", "message_id", h.MessageID, "outcome", int(sent.Outcome), "error_code", sent.Code)

@@ -320,12 +320,12 @@ func (t *Texts) answer(ctx context.Context, h heard, key string, params catalog.
 	}
 	sent, err := t.Carrier.Send(ctx, conversation.Message{
 		OrgID: h.OrgID, ProfileID: v.Session.ProfileID, To: h.Phone, Body: body, Key: h.answerKey(key),
-		CorrelationID: h.JobID, Unknown: t.Unknown, HoldVersion: v.HoldVersion,
+		CorrelationID: h.Job.ID, Unknown: t.Unknown, HoldVersion: v.HoldVersion,
 	})
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
-	if done, err := sent.Answered(t.Now().Sub(h.JobSince)); done || err != nil {
+	if done, err := sent.Answered(t.Now().Sub(h.Job.CreatedAt)); done || err != nil {
 		return err
 	}
 	t.Log.WarnContext(ctx, "goals.answer_not_sent", "message_id", h.MessageID, "outcome", int(sent.Outcome), "error_code", sent.Code)

@@ -13,6 +13,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -175,7 +176,7 @@ func TestAmbiguousWordsWithoutASession(t *testing.T) {
 func (b *bundle) leave(p people.Profile, body string) string {
 	b.T.Helper()
 	in := b.Message(p, body)
-	m := conversation.Inbound{SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(), Segments: 1}
+	m := inbound.Message{SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), Body: in.GetBody(), Segments: 1}
 	payload, err := json.Marshal(m)
 	require.NoError(b.T, err)
 	job := conversation.NewJob(onboardingtest.OrgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, m.From, payload, b.Clock.Now())
@@ -254,7 +255,7 @@ func TestConsentThatIsWorkedLate(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claimed.Jobs, 1)
 		require.Equal(t, job, claimed.Jobs[0].ID)
-		require.NoError(t, b.Current().Service.GiveUp(t.Context(), claimed.Jobs[0], onboardingtest.ErrMishap))
+		require.NoError(t, b.Current().Inbound.GiveUp(t.Context(), claimed.Jobs[0], onboardingtest.ErrMishap))
 		require.Equal(t, session.Active, b.Session(opened.ID).Status)
 		require.Equal(t, session.Closed, b.Session(r.ID).Status)
 	})

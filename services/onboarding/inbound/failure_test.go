@@ -40,7 +40,7 @@ func (d *failures) serving(guard func(log *slog.Logger, now func() time.Time) (*
 	var err error
 	d.guard, err = guard(slog.New(slog.NewJSONHandler(d.Log, nil)), d.Clock.Now)
 	require.NoError(d.T, err)
-	d.server = &inbound.RPC{Store: d.Store.Conversations(), Failures: d.guard, Now: d.Clock.Now}
+	d.server = &inbound.RPC{Conversations: d.Store.Conversations(), Failures: d.guard, Now: d.Clock.Now}
 }
 
 func inPostgres(t *testing.T) *failures {

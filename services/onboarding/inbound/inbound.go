@@ -2,38 +2,45 @@ package inbound
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/goals"
 )
 
 // Config has what a Service works with.
 type Config struct {
-	Conversations *conversation.Service
+	OrgID         string // owns the configured sender; its messages are stored under it
 	Store         store
 	Carrier       carrier
+	Engagement    *engagement.Service
+	Goals         *goals.Texts
+	Conversations *conversation.Service
 	// Erase asks to erase a person, as one of our webhooks asks; people.ErrUnavailable, or why it may not be done.
-	Erase func(ctx context.Context, orgID, profileID, jobID string) error
-	Log   *slog.Logger
-	Now   func() time.Time
+	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
+	Metrics *Metrics // nil measures nothing
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
-// Service works webhook jobs. It is safe for concurrent use, and several processes may each have one.
-type Service struct{ Config }
+// Service takes what comes in, and works it. It is safe for concurrent use, and several processes may each have one.
+type Service struct {
+	Config
 
-// New makes a Service.
+	// Jobs runs webhook_jobs with the Handlers and the GiveUp of this service, so it is made after it.
+	Jobs *queue.Runner
+}
+
+// New makes a Service; its Jobs are still to be set.
 func New(cfg Config) *Service { return &Service{Config: cfg} }
 
-// store keeps what comes in. *onboarding.Stores implements it, and the crash matrix puts one in its place that fails at the k-th call.
-type store interface {
-	// Conversation is the open session of the person with a phone, or else the newest. Without one the session has no id, and without a
-	// person no profile.
-	Conversation(ctx context.Context, orgID, phone string) (conversation.View, error)
-}
-
-// carrier is messaging, and Twilio behind it; messaging.Client implements it.
-type carrier interface {
-	// RecordStatus merges what a provider says of one of our messages, and reports whether there is such a message.
-	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
-}
+var (
+	// ErrUnknownSender reports a message to a number that no organisation owns. No retry can help.
+	ErrUnknownSender = errors.New("no organisation owns the number that this was sent to")
+	// ErrInvalidMessage reports a callback without the fields that every message has.
+	ErrInvalidMessage = errors.New("MessageSid, From and To are required")
+)

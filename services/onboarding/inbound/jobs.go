@@ -13,10 +13,9 @@ import (
 
 // Handlers returns the handlers of every type of job.
 func (in *Service) Handlers() map[string]queue.Handler {
-	c := in.Conversations
 	handlers := map[string]queue.Handler{
-		conversation.EventMessage: c.HandleReply, conversation.EventWhatsApp: c.HandleReply, conversation.EventResumedReply: c.HandleReply,
-		conversation.EventOpening: c.SendOpening,
+		conversation.EventMessage: in.HandleReply, conversation.EventWhatsApp: in.HandleReply, conversation.EventResumedReply: in.HandleReply,
+		conversation.EventOpening: in.Conversations.SendOpening,
 		kapsoNumberCreated:        read(in.numberCreated), kapsoSurvey: read(in.surveyAnswered), shopifyUninstalled: typed(in.uninstalled),
 		shopifyCustomersRedact: read(in.redact), shopifyDataRequest: read(in.dataRequested),
 	}
@@ -24,7 +23,9 @@ func (in *Service) Handlers() map[string]queue.Handler {
 		handlers[event] = typed(in.kapsoStatus)
 	}
 	for event, duty := range duties() {
-		handlers[event] = func(context.Context, queue.Job) error { return conversation.ForOperator("%s; then cancel this job", duty) }
+		handlers[event] = func(context.Context, queue.Job) error {
+			return conversation.ForOperator("%s; then cancel this job", duty)
+		}
 	}
 	return handlers
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
@@ -199,7 +199,7 @@ func TestAuditMark(t *testing.T) {
 		b.Clock.Advance(onboardingtest.AuditEvery)
 		// Twilio's list had not had it when its time was swept.
 		lagged := b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMlagged", From: p.Phone, To: onboardingtest.Ours, Body: "hi"}, swept.Add(-9*time.Minute))
-		auditor := b.Current().Service
+		auditor := b.Current().Inbound
 		b.Messaging.SetDown(true)
 		_, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 		require.Error(t, err)
@@ -228,7 +228,7 @@ func TestAuditMark(t *testing.T) {
 			b.Unheard(p, "are you there?")
 		}
 		b.Clock.Advance(10 * time.Minute)
-		auditor := b.Current().Service
+		auditor := b.Current().Inbound
 		var found []int
 		for more := true; more; {
 			var err error
@@ -247,7 +247,7 @@ func TestAuditMark(t *testing.T) {
 		b.Clock.Advance(2 * time.Minute)
 		var sweeps sync.WaitGroup
 		for range 8 {
-			auditor := b.Start(b.Healthy()).Service
+			auditor := b.Start(b.Healthy()).Inbound
 			sweeps.Go(func() {
 				_, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 				require.NoError(t, err)
@@ -260,7 +260,7 @@ func TestAuditMark(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "SweepThatWasTakenOverDoesNotMoveTheMark", setup, func(t *testing.T, b *bundle) {
-		of := conversation.Sender{OrgID: onboardingtest.OrgID, Name: onboardingtest.Ours}
+		of := inbound.Sender{OrgID: onboardingtest.OrgID, Name: onboardingtest.Ours}
 		now := b.Clock.Now()
 		slow, ok, err := b.Store.ClaimAudit(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
 		require.NoError(t, err)
@@ -274,15 +274,15 @@ func TestAuditMark(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, now.Add(-time.Hour), quick.SweptUntil.UTC())
-		require.ErrorIs(t, b.Store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), conversation.ErrAuditLost)
-		require.ErrorIs(t, b.Store.ReleaseAudit(t.Context(), slow), conversation.ErrAuditLost)
-		require.ErrorIs(t, b.Store.FinishAudit(t.Context(), slow, conversation.AuditEnd{SweptUntil: later, At: later, DueAt: later}), conversation.ErrAuditLost)
-		require.NoError(t, b.Store.FinishAudit(t.Context(), quick, conversation.AuditEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
+		require.ErrorIs(t, b.Store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), inbound.ErrAuditLost)
+		require.ErrorIs(t, b.Store.ReleaseAudit(t.Context(), slow), inbound.ErrAuditLost)
+		require.ErrorIs(t, b.Store.FinishAudit(t.Context(), slow, inbound.AuditEnd{SweptUntil: later, At: later, DueAt: later}), inbound.ErrAuditLost)
+		require.NoError(t, b.Store.FinishAudit(t.Context(), quick, inbound.AuditEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
 		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
 	})
 
 	onboardingtest.Subtest(t, "OrganisationWithoutASenderHasNothingToSweep", setup, func(t *testing.T, b *bundle) {
-		auditor := b.Current().Service
+		auditor := b.Current().Inbound
 		auditor.OrgID = "00000000-0000-7000-8000-000000000002"
 		more, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 		require.NoError(t, err)
@@ -309,7 +309,7 @@ func TestAuditSurvivesAnyMishap(t *testing.T) {
 		b.Unheard(bea, "a second message")
 		b.Clock.Advance(onboardingtest.AuditEvery)
 		b.Measured(b.Current()) // its loop may come to report it
-		_, err := b.Start(struck).Service.AuditInbound(t.Context(), onboardingtest.AuditEvery)
+		_, err := b.Start(struck).Inbound.AuditInbound(t.Context(), onboardingtest.AuditEvery)
 		require.True(t, struck.Happened() || err == nil, "%v", err)
 		b.Clock.Advance(onboardingtest.AuditEvery) // leases end
 		b.Sweep()

@@ -17,8 +17,8 @@ import (
 
 // RPC serves the callbacks of OnboardingService.
 type RPC struct {
-	Conversations *conversation.Service
-	Store         *conversation.Store
+	Inbound       *Service
+	Conversations *conversation.Store
 	Failures      *dedup.Guard // of failure callbacks; a step is guarded by messaging's claim (docs/adr/0010)
 	Notify        func()       // wakes the loops for a message that was left to them
 	Now           func() time.Time
@@ -52,7 +52,7 @@ func (s *RPC) RecordStepFailure(
 		failed.SessionID, failed.StepID = step.GetSessionId(), step.GetStepId()
 	}
 	delivery := dedup.Delivery{MessageID: in.GetDeliveryId(), Key: "step-failed:" + failed.SourceMessageID}
-	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Store.AddDeadLetter(ctx, failed) })
+	duplicate, err := s.Failures.Do(ctx, delivery, func(ctx context.Context) error { return s.Conversations.AddDeadLetter(ctx, failed) })
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *RPC) RecordStepFailure(
 func (s *RPC) ReceiveMessage(
 	ctx context.Context, in *onboardingv1.ReceiveMessageRequest,
 ) (*onboardingv1.ReceiveMessageResponse, error) {
-	m := conversation.Inbound{
+	m := Message{
 		SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), MessagingServiceSID: in.GetMessagingServiceSid(), Body: in.GetBody(),
 		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(),
 	}
@@ -74,7 +74,7 @@ func (s *RPC) ReceiveMessage(
 			m.SentAt = strconv.FormatInt(w.GetSentAt().GetSeconds(), 10)
 		}
 	}
-	kept, err := s.Conversations.Receive(ctx, m)
+	kept, err := s.Inbound.Receive(ctx, m)
 	if err != nil {
 		return nil, err
 	}

@@ -26,11 +26,11 @@ import (
 type JobsRPC struct {
 	onboardingv1.UnimplementedWebhookJobServiceServer
 
-	OrgID         string // of events that a service brings without their organisation
-	Store         *conversation.Store
-	Conversations *conversation.Service
-	Notify        func() // notifies the loops of a job that was stored or is due again
-	Now           func() time.Time
+	OrgID   string // of events that a service brings without their organisation
+	Inbound *Service
+	Store   *Store
+	Notify  func() // notifies the loops of a job that was stored or is due again
+	Now     func() time.Time
 }
 
 // sources of events.
@@ -58,7 +58,7 @@ func (s *JobsRPC) EnqueueWebhookJob(
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.Store.Enqueue(ctx, job)
+	stored, err := s.Inbound.Store.Enqueue(ctx, job)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *JobsRPC) EnqueueWebhookJob(
 	}
 	if job.EventType == conversation.EventWhatsApp { // of a duplicate, too: it makes good what failed the first time
 		came := queue.Job{OrgID: job.OrgID, EventType: job.EventType, Payload: job.Payload, CreatedAt: stored.CreatedAt}
-		if err := s.Conversations.Apply(ctx, came); err != nil {
+		if err := s.Inbound.Apply(ctx, came); err != nil {
 			return nil, err
 		}
 	}
@@ -224,7 +224,7 @@ func (s *JobsRPC) ListWebhookJobs(
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Store.Jobs().List(ctx, queue.Filter{
+	found, err := s.Store.jobs.List(ctx, queue.Filter{
 		OrgID: request.Org(ctx), Status: in.GetStatus(), EventType: in.GetEventType(), Before: before,
 		Limit: wanted + 1, // one more shows whether there is a next page
 	})
@@ -249,7 +249,7 @@ func (s *JobsRPC) GetWebhookJob(
 	if err := request.ID("job_id", in.GetJobId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Store.Jobs().Get(ctx, request.Org(ctx), in.GetJobId())
+	r, err := s.Store.jobs.Get(ctx, request.Org(ctx), in.GetJobId())
 	if err != nil {
 		return nil, answerJob(err)
 	}
@@ -283,7 +283,7 @@ func (s *JobsRPC) CancelWebhookJob(
 	if err := request.ID("job_id", in.GetJobId()); err != nil {
 		return nil, err
 	}
-	r, err := s.Conversations.Cancel(ctx, request.Org(ctx), in.GetJobId())
+	r, err := s.Inbound.Cancel(ctx, request.Org(ctx), in.GetJobId())
 	if err != nil {
 		return nil, answerJob(err)
 	}

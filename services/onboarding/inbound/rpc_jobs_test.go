@@ -49,7 +49,8 @@ func setupJobs(t *testing.T) *jobsBundle {
 	}
 	b.Context = b.as(rpc.RoleOperator, b.orgID)
 	b.server = &inbound.JobsRPC{
-		OrgID: uuid.NewString(), Store: b.store.Conversations(), Conversations: conversation.New(conversation.Config{Store: b.store, Now: b.clock.Now}), Notify: func() { b.rung++ }, Now: b.clock.Now,
+		OrgID: uuid.NewString(), Store: b.store.Inbound(), Notify: func() { b.rung++ }, Now: b.clock.Now,
+		Inbound: inbound.New(inbound.Config{Store: b.store, Conversations: conversation.New(conversation.Config{Store: b.store, Now: b.clock.Now}), Now: b.clock.Now}),
 	}
 	return b
 }

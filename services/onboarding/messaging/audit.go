@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -26,21 +26,21 @@ var errUnnamed = errors.New("messaging: an inbound text lacks its SID or its tim
 
 // ListInbound lists what was sent to an organisation's sender, in Twilio's own record; people.ErrUnavailable when messaging
 // or Twilio cannot be reached.
-func (c *Client) ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (conversation.InboundPage, error) {
+func (c *Client) ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (inbound.Page, error) {
 	answer, err := c.rpc.ListInbound(ctx, &messagingv1.ListInboundRequest{
 		OrgId: orgID, Since: timestamppb.New(since), Until: timestamppb.New(until), PageToken: page,
 	})
 	if err != nil {
-		return conversation.InboundPage{}, translate(err)
+		return inbound.Page{}, translate(err)
 	}
-	listed := conversation.InboundPage{Next: answer.GetNextPageToken()}
+	listed := inbound.Page{Next: answer.GetNextPageToken()}
 	for _, t := range answer.GetTexts() {
 		if t.GetTwilioSid() == "" || t.GetSentAt() == nil {
-			return conversation.InboundPage{}, errUnnamed
+			return inbound.Page{}, errUnnamed
 		}
-		listed.Messages = append(listed.Messages, conversation.ListedInbound{
+		listed.Messages = append(listed.Messages, inbound.Listed{
 			Recorded: t.GetRecorded(),
-			Inbound: conversation.Inbound{
+			Message: inbound.Message{
 				SID: t.GetTwilioSid(), From: t.GetFrom(), To: t.GetTo(), MessagingServiceSID: t.GetMessagingServiceSid(), Body: t.GetBody(),
 				Segments: int(t.GetSegments()), Media: int(t.GetMedia()), ReceivedAt: t.GetSentAt().AsTime(),
 			},

@@ -16,6 +16,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -226,11 +227,11 @@ var effects = map[messagingv1.ConsentEffect]conversation.Effect{
 const optedIn = "opted_in"
 
 // Record stores a message of a person, who may not be known, and applies its consent keywords.
-// conversation.ErrUnknownSender when no organisation owns the number, conversation.ErrInvalidMessage when messaging cannot read it,
+// inbound.ErrUnknownSender when no organisation owns the number, inbound.ErrInvalidMessage when messaging cannot read it,
 // people.ErrUnavailable when it cannot be reached.
 func (c *Client) Record(
-	ctx context.Context, m conversation.Inbound, from conversation.View, received time.Time,
-) (conversation.Recorded, error) {
+	ctx context.Context, m inbound.Message, from conversation.View, received time.Time,
+) (inbound.Recorded, error) {
 	orgID := ""
 	if m.Channel != "" {
 		orgID = m.OrgID
@@ -243,19 +244,19 @@ func (c *Client) Record(
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:
-		return conversation.Recorded{}, conversation.ErrUnknownSender
+		return inbound.Recorded{}, inbound.ErrUnknownSender
 	case messagingv1.Reason_REASON_INVALID:
-		return conversation.Recorded{}, fmt.Errorf("%w: %s", conversation.ErrInvalidMessage, status.Convert(err).Message())
+		return inbound.Recorded{}, fmt.Errorf("%w: %s", inbound.ErrInvalidMessage, status.Convert(err).Message())
 	default:
 	}
 	if err != nil {
-		return conversation.Recorded{}, translate(err)
+		return inbound.Recorded{}, translate(err)
 	}
 	effect, ok := effects[answer.GetConsentEffect()]
 	if !ok {
-		return conversation.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
+		return inbound.Recorded{}, fmt.Errorf("messaging: consent effect %s is unknown", answer.GetConsentEffect())
 	}
-	return conversation.Recorded{
+	return inbound.Recorded{
 		Preferences: conversation.Preferences{Reminders: asked[answer.GetReminders()], Tips: asked[answer.GetTips()]},
 		LiftsHold:   answer.GetLiftsHold(),
 		MessageID:   answer.GetMessage().GetMessageId(), OrgID: answer.GetOrgId(), Effect: effect,

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -80,7 +81,7 @@ func TestSend(t *testing.T) {
 	t.Run("OptedOut", func(t *testing.T) {
 		t.Parallel()
 		client, _ := setup(t)
-		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, conversation.View{}, received)
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours, Body: "Stop"}, conversation.View{}, received)
 		require.NoError(t, err)
 		require.Equal(t, conversation.EffectOptOut, recorded.Effect)
 		sent, err := client.Send(t.Context(), message())
@@ -134,7 +135,7 @@ func TestSend(t *testing.T) {
 		service.SetDown(true)
 		_, err := client.Send(t.Context(), message())
 		require.ErrorIs(t, err, people.ErrUnavailable)
-		_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: ours}, conversation.View{}, received)
+		_, err = client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: ours}, conversation.View{}, received)
 		require.ErrorIs(t, err, people.ErrUnavailable)
 		_, err = client.CheckSender(t.Context(), orgID, theirs)
 		require.ErrorIs(t, err, people.ErrUnavailable)
@@ -195,16 +196,16 @@ func TestTimesOfASend(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	client, _ := setup(t)
-	_, err := client.Record(t.Context(), conversation.Inbound{SID: "SM1", From: theirs, To: "+14155550999"}, conversation.View{}, received)
-	require.ErrorIs(t, err, conversation.ErrUnknownSender)
-	_, err = client.Record(t.Context(), conversation.Inbound{SID: "SM2", From: "unknown", To: ours}, conversation.View{}, received)
-	require.ErrorIs(t, err, conversation.ErrInvalidMessage)
+	_, err := client.Record(t.Context(), inbound.Message{SID: "SM1", From: theirs, To: "+14155550999"}, conversation.View{}, received)
+	require.ErrorIs(t, err, inbound.ErrUnknownSender)
+	_, err = client.Record(t.Context(), inbound.Message{SID: "SM2", From: "unknown", To: ours}, conversation.View{}, received)
+	require.ErrorIs(t, err, inbound.ErrInvalidMessage)
 	for body, want := range map[string]conversation.Effect{"hi": conversation.EffectNone, "START": conversation.EffectOptIn, "help": conversation.EffectHelp} {
-		recorded, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, conversation.View{}, received)
+		recorded, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, conversation.View{}, received)
 		require.NoError(t, err)
 		require.Equal(t, want, recorded.Effect)
 		require.Equal(t, orgID, recorded.OrgID)
-		again, err := client.Record(t.Context(), conversation.Inbound{SID: "SM" + body, From: theirs, To: ours, Body: body}, conversation.View{}, received)
+		again, err := client.Record(t.Context(), inbound.Message{SID: "SM" + body, From: theirs, To: ours, Body: body}, conversation.View{}, received)
 		require.NoError(t, err)
 		require.Equal(t, recorded, again)
 	}

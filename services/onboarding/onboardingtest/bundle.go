@@ -160,13 +160,16 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Log: logger, Now: now,
 	}
 	service := conversation.New(conversation.Config{
-		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Outbox: outboxRows{p}, QStash: p, Flow: b.Flow, Catalog: catalog.Default(),
+		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Flow: b.Flow, Catalog: catalog.Default(),
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
-	comes := inbound.New(inbound.Config{Conversations: service, Store: p, Carrier: p, Log: logger, Now: now})
-	service.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: service.GiveUp, Handlers: comes.Handlers(),
+	comes := inbound.New(inbound.Config{
+		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Log: logger, Now: now,
 	})
+	service.Jobs = queue.NewRunner(queue.Config{
+		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: comes.GiveUp, Handlers: comes.Handlers(),
+	})
+	comes.Jobs = service.Jobs
 	persons := people.New(people.Config{
 		Store: p, Carrier: p, Words: service, Catalog: catalog.Default(), Log: logger, Now: now,
 	})
@@ -182,7 +185,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Server: onboarding.NewService(
 			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},
 			&conversation.RPC{Conversations: service, Store: b.Store.Conversations(), Engagement: catalog.DefaultEngagement(), Now: now},
-			&inbound.RPC{Conversations: service, Store: b.Store.Conversations(), Failures: failures, Notify: func() {}, Now: now},
+			&inbound.RPC{Inbound: comes, Conversations: b.Store.Conversations(), Failures: failures, Notify: func() {}, Now: now},
 			nil, &onboarding.Operations{Store: b.Store, SchedulingDisabled: b.Disabled, Clock: now},
 		),
 		People:  &engagement.RPC{People: follows, Store: b.Store.Engagement(), Now: now},

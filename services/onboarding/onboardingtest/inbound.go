@@ -14,7 +14,7 @@ import (
 	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -68,7 +68,7 @@ func (b *Bundle) Job() (id string) {
 
 // Cancels cancels a job as an operator.
 func (b *Bundle) Cancels(id string) error {
-	row, err := b.Current().Service.Cancel(b.T.Context(), OrgID, id)
+	row, err := b.Current().Inbound.Cancel(b.T.Context(), OrgID, id)
 	if err == nil {
 		require.Equal(b.T, queue.StatusCancelled, row.Status)
 	}
@@ -85,7 +85,7 @@ func (b *Bundle) Measured(p *Running) *sdkmetric.ManualReader {
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	b.T.Cleanup(func() { require.NoError(b.T, provider.Shutdown(context.WithoutCancel(b.T.Context()))) })
 	var err error
-	p.Service.Metrics, err = conversation.NewMetrics(provider.Meter("test"))
+	p.Inbound.Metrics, err = inbound.NewMetrics(provider.Meter("test"))
 	require.NoError(b.T, err)
 	return reader
 }
@@ -93,7 +93,7 @@ func (b *Bundle) Measured(p *Running) *sdkmetric.ManualReader {
 // Sweep has the current process sweep for missed texts until the present.
 func (b *Bundle) Sweep() *sdkmetric.ManualReader {
 	b.T.Helper()
-	service := b.Current().Service
+	service := b.Current().Inbound
 	metrics := b.Measured(b.Current())
 	for more := true; more; {
 		var err error

@@ -185,11 +185,11 @@ func (p *Ports) Sender(ctx context.Context, org string) (string, error) {
 	return read(p, "Sender", func() (string, error) { return p.carrier.Sender(asItself(ctx), org) })
 }
 
-func (p *Ports) ListInbound(ctx context.Context, org string, since, until time.Time, page string) (conversation.InboundPage, error) {
-	return read(p, "ListInbound", func() (conversation.InboundPage, error) { return p.carrier.ListInbound(ctx, org, since, until, page) })
+func (p *Ports) ListInbound(ctx context.Context, org string, since, until time.Time, page string) (inbound.Page, error) {
+	return read(p, "ListInbound", func() (inbound.Page, error) { return p.carrier.ListInbound(ctx, org, since, until, page) })
 }
 
-func (p *Ports) ClaimAudit(ctx context.Context, of conversation.Sender, first, now, leaseUntil time.Time) (s conversation.Audit, ours bool, err error) {
+func (p *Ports) ClaimAudit(ctx context.Context, of inbound.Sender, first, now, leaseUntil time.Time) (s inbound.Audit, ours bool, err error) {
 	err = act(p, "ClaimAudit", func() (err error) {
 		s, ours, err = p.Stores.ClaimAudit(ctx, of, first, now, leaseUntil)
 		return err
@@ -197,15 +197,15 @@ func (p *Ports) ClaimAudit(ctx context.Context, of conversation.Sender, first, n
 	return s, ours, err
 }
 
-func (p *Ports) ExtendAudit(ctx context.Context, s conversation.Audit, leaseUntil time.Time) error {
+func (p *Ports) ExtendAudit(ctx context.Context, s inbound.Audit, leaseUntil time.Time) error {
 	return act(p, "ExtendAudit", func() error { return p.Stores.ExtendAudit(ctx, s, leaseUntil) })
 }
 
-func (p *Ports) FinishAudit(ctx context.Context, s conversation.Audit, end conversation.AuditEnd) error {
+func (p *Ports) FinishAudit(ctx context.Context, s inbound.Audit, end inbound.AuditEnd) error {
 	return act(p, "FinishAudit", func() error { return p.Stores.FinishAudit(ctx, s, end) })
 }
 
-func (p *Ports) ReleaseAudit(ctx context.Context, s conversation.Audit) error {
+func (p *Ports) ReleaseAudit(ctx context.Context, s inbound.Audit) error {
 	return act(p, "ReleaseAudit", func() error { return p.Stores.ReleaseAudit(ctx, s) })
 }
 
@@ -274,13 +274,13 @@ func (p *Ports) JudgeJobs(ctx context.Context, org, phone string, before, at tim
 }
 
 func (p *Ports) Record(
-	ctx context.Context, m conversation.Inbound, from conversation.View, received time.Time,
-) (conversation.Recorded, error) {
+	ctx context.Context, m inbound.Message, from conversation.View, received time.Time,
+) (inbound.Recorded, error) {
 	if do := p.WhileRecording; do != nil {
 		p.WhileRecording = nil
 		do()
 	}
-	return call(p, "Record", func() (conversation.Recorded, error) {
+	return call(p, "Record", func() (inbound.Recorded, error) {
 		return p.carrier.Record(ctx, m, from, received)
 	})
 }

@@ -1,4 +1,4 @@
-package conversation
+package inbound
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
 )
 
 // numberless begins the sender of a WhatsApp message that names no number; WhatsApp's id of the person follows. It is also the subject of
@@ -29,7 +30,7 @@ func senderOf(from string) string {
 }
 
 // nameSender gives a message without a number the number of the person that its id belongs to; ErrNumberless.
-func (c *Service) nameSender(ctx context.Context, m *Inbound, orgID string) error {
+func (in *Service) nameSender(ctx context.Context, m *Message, orgID string) error {
 	user, missing := strings.CutPrefix(m.From, numberless)
 	if !missing {
 		return nil
@@ -37,7 +38,7 @@ func (c *Service) nameSender(ctx context.Context, m *Inbound, orgID string) erro
 	if user == "" {
 		return ErrNumberless
 	}
-	number, err := c.Store.NumberOfUser(ctx, orgID, user)
+	number, err := in.Store.NumberOfUser(ctx, orgID, user)
 	if err != nil {
 		return err
 	}
@@ -50,15 +51,15 @@ func (c *Service) nameSender(ctx context.Context, m *Inbound, orgID string) erro
 
 // learnUser stores the number of a WhatsApp id, when that is new. What this id wrote before is recorded first, so that a STOP among
 // it counts before anything else is sent; then its jobs are done again, in their order. What fails is repeated with the message.
-func (c *Service) learnUser(ctx context.Context, m Inbound) error {
+func (in *Service) learnUser(ctx context.Context, m Message) error {
 	if m.UserID == "" || strings.HasPrefix(m.From, numberless) {
 		return nil
 	}
-	known, err := c.Store.NumberOfUser(ctx, c.OrgID, m.UserID)
+	known, err := in.Store.NumberOfUser(ctx, in.OrgID, m.UserID)
 	if err != nil || known == m.From {
 		return err
 	}
-	before, err := c.Store.FailedOf(ctx, c.OrgID, numberless+m.UserID, EventWhatsApp)
+	before, err := in.Store.FailedOf(ctx, in.OrgID, numberless+m.UserID, conversation.EventWhatsApp)
 	if err != nil {
 		return err
 	}
@@ -68,11 +69,11 @@ func (c *Service) learnUser(ctx context.Context, m Inbound) error {
 			continue // its job says so
 		}
 		old.Message.From = m.From
-		if _, _, err := c.record(ctx, &old); err != nil && !errors.Is(err, ErrUnknownSender) && !errors.Is(err, ErrInvalidMessage) {
+		if _, _, err := in.record(ctx, &old); err != nil && !errors.Is(err, ErrUnknownSender) && !errors.Is(err, ErrInvalidMessage) {
 			return fmt.Errorf("record what a sender wrote before: %w", err)
 		}
 	}
-	return c.Store.LearnUser(ctx, Learned{OrgID: c.OrgID, Phone: m.From, UserID: m.UserID, Jobs: before, At: c.Now()})
+	return in.Store.LearnUser(ctx, Learned{OrgID: in.OrgID, Phone: m.From, UserID: m.UserID, Jobs: before, At: in.Now()})
 }
 
 // Learned is that an id of WhatsApp belongs to a number, and the jobs that waited for it.

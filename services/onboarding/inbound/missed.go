@@ -1,4 +1,4 @@
-package conversation
+package inbound
 
 import (
 	"cmp"
@@ -36,7 +36,7 @@ const (
 )
 
 // ErrAuditLost is a sweep that another process has taken over.
-var ErrAuditLost = errors.New("conversation: the lease of the audit was lost")
+var ErrAuditLost = errors.New("inbound: the lease of the audit was lost")
 
 // Sender is one of our senders, by the name that messaging has for it: a number or a messaging service.
 type Sender struct {
@@ -58,92 +58,94 @@ type AuditEnd struct {
 	Listed, Found int
 }
 
-// ListedInbound is a message of a person as Twilio has it. Of one that is recorded nothing is known but its SID and its time.
-type ListedInbound struct {
-	Inbound
+// Listed is a message of a person as Twilio has it. Of one that is recorded nothing is known but its SID and its time.
+type Listed struct {
+	Message
 
 	Recorded bool
 }
 
-// InboundPage is a part of what was sent to us in a span of time.
-type InboundPage struct {
-	Messages []ListedInbound // of one number, the newest first
-	Next     string          // empty on the last page
+// Page is a part of what was sent to us in a span of time.
+type Page struct {
+	Messages []Listed // of one number, the newest first
+	Next     string   // empty on the last page
 }
 
 // AuditLoop compares what came by webhook with Twilio's list, every interval. Several processes may: one of them does at a time, and
 // were it two, every message would still be stored once, by its SID.
-func (c *Service) AuditLoop(rest process.Rest, interval time.Duration) process.Repetition {
+func (in *Service) AuditLoop(rest process.Rest, interval time.Duration) process.Repetition {
 	return process.Repetition{
-		Once:   func(ctx context.Context) (bool, error) { return c.AuditInbound(ctx, interval) },
-		Failed: func(ctx context.Context, err error) { c.Log.WarnContext(ctx, "onboarding.inbound_audit", "error", err) },
-		Rest:   rest, Every: min(interval, auditPoll),
+		Once: func(ctx context.Context) (bool, error) { return in.AuditInbound(ctx, interval) },
+		Failed: func(ctx context.Context, err error) {
+			in.Log.WarnContext(ctx, "onboarding.inbound_audit", "error", err)
+		},
+		Rest: rest, Every: min(interval, auditPoll),
 		Bound: auditLease / 2,
 	}
 }
 
 // AuditInbound audits, if it is due and no other process does, and reports whether it has some way to go yet.
-func (c *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
-	name, err := c.Carrier.Sender(ctx, c.OrgID)
+func (in *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
+	name, err := in.Carrier.Sender(ctx, in.OrgID)
 	if errors.Is(err, people.ErrNoSender) {
 		return false, nil // no message can reach us
 	}
 	if err != nil {
 		return false, err
 	}
-	now := c.Now()
-	sweep, ours, err := c.Store.ClaimAudit(ctx, Sender{OrgID: c.OrgID, Name: name}, now.Add(-auditReach), now, now.Add(auditLease))
+	now := in.Now()
+	sweep, ours, err := in.Store.ClaimAudit(ctx, Sender{OrgID: in.OrgID, Name: name}, now.Add(-auditReach), now, now.Add(auditLease))
 	if err != nil || !ours {
 		return false, err
 	}
-	kept, end, err := c.audit(ctx, sweep, now, interval)
+	kept, end, err := in.audit(ctx, sweep, now, interval)
 	if err == nil {
-		err = c.Store.FinishAudit(ctx, sweep, end)
+		err = in.Store.FinishAudit(ctx, sweep, end)
 	} else {
-		err = c.breakOff(ctx, sweep, err)
+		err = in.breakOff(ctx, sweep, err)
 	}
-	c.Metrics.audited(ctx, err)
+	in.Metrics.audited(ctx, err)
 	if err != nil {
 		return false, err
 	}
 	if end.Found > 0 {
-		c.Log.WarnContext(ctx, "onboarding.inbound_audited", "listed", end.Listed, "found", end.Found, "swept_until", end.SweptUntil)
+		in.Log.WarnContext(ctx, "onboarding.inbound_audited", "listed", end.Listed, "found", end.Found, "swept_until", end.SweptUntil)
 	}
-	c.answerAll(ctx, kept)
+	in.answerAll(ctx, kept)
 	return !end.DueAt.After(end.At), nil
 }
 
 // breakOff releases a sweep that failed, so that any process can begin it again.
-func (c *Service) breakOff(ctx context.Context, sweep Audit, cause error) error {
+func (in *Service) breakOff(ctx context.Context, sweep Audit, cause error) error {
 	if errors.Is(cause, ErrAuditLost) {
 		return cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditRelease)
 	defer cancel()
-	return errors.Join(cause, c.Store.ReleaseAudit(ctx, sweep))
+	return errors.Join(cause, in.Store.ReleaseAudit(ctx, sweep))
 }
 
 // stored is a message that is kept as a job.
 type stored struct {
-	message Inbound
+	message Message
 	job     queue.Enqueued
 }
 
 // audit stores what never came. Nothing is lost if it breaks off anywhere: the mark has not moved.
-func (c *Service) audit(ctx context.Context, sweep Audit, now time.Time, interval time.Duration) ([]stored, AuditEnd, error) {
+func (in *Service) audit(ctx context.Context, sweep Audit, now time.Time, interval time.Duration) ([]stored, AuditEnd, error) {
 	until := now.Add(-auditSettled)
 	behind := until.After(sweep.SweptUntil.Add(auditWindow))
 	if behind {
 		until = sweep.SweptUntil.Add(auditWindow)
 	}
 	end := AuditEnd{SweptUntil: until}
-	missing, err := c.list(ctx, sweep, until, &end)
+	missing, err := in.list(ctx, sweep, until, &end)
 	if err != nil {
 		return nil, end, err
 	}
 	var kept []stored
 	for _, m := range missing {
-		job, err := c.keep(ctx, m)
+		job, err := in.keep(ctx, m)
 		if errors.Is(err, queue.ErrPayloadMismatch) {
 			continue // its webhook did come: it is under way in its own job
 		}
@@ -156,7 +158,7 @@ func (c *Service) audit(ctx context.Context, sweep Audit, now time.Time, interva
 		kept = append(kept, stored{message: m, job: job})
 		process.Progress(ctx)
 	}
-	end.At = c.Now()
+	end.At = in.Now()
 	if end.DueAt = end.At; !behind {
 		end.DueAt = end.At.Add(interval)
 	}
@@ -164,14 +166,14 @@ func (c *Service) audit(ctx context.Context, sweep Audit, now time.Time, interva
 }
 
 // list reads every page, and returns the messages that are not recorded, the oldest first.
-func (c *Service) list(ctx context.Context, sweep Audit, until time.Time, end *AuditEnd) ([]Inbound, error) {
+func (in *Service) list(ctx context.Context, sweep Audit, until time.Time, end *AuditEnd) ([]Message, error) {
 	since, next := sweep.SweptUntil.Add(-auditOverlap), ""
 	if until.Before(since) {
 		return nil, fmt.Errorf("audit: the clock stands before %s, until when it was swept", sweep.SweptUntil.Format(time.RFC3339))
 	}
-	var missing []Inbound
+	var missing []Message
 	for range auditPages {
-		page, err := c.Carrier.ListInbound(ctx, sweep.Sender.OrgID, since, until, next)
+		page, err := in.Carrier.ListInbound(ctx, sweep.Sender.OrgID, since, until, next)
 		if err != nil {
 			return nil, err
 		}
@@ -179,15 +181,15 @@ func (c *Service) list(ctx context.Context, sweep Audit, until time.Time, end *A
 		end.Listed += len(page.Messages)
 		for _, t := range page.Messages {
 			if !t.Recorded {
-				missing = append(missing, t.Inbound)
+				missing = append(missing, t.Message)
 			}
 		}
 		if next = page.Next; next == "" {
 			slices.Reverse(missing)
-			slices.SortStableFunc(missing, func(a, b Inbound) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
+			slices.SortStableFunc(missing, func(a, b Message) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
 			return missing, nil
 		}
-		if err := c.Store.ExtendAudit(ctx, sweep, c.Now().Add(auditLease)); err != nil {
+		if err := in.Store.ExtendAudit(ctx, sweep, in.Now().Add(auditLease)); err != nil {
 			return nil, err
 		}
 	}
@@ -195,11 +197,11 @@ func (c *Service) list(ctx context.Context, sweep Audit, until time.Time, end *A
 }
 
 // answerAll has each message applied and answered at once. Those for which there is no time are left to the jobs' loop.
-func (c *Service) answerAll(ctx context.Context, kept []stored) {
+func (in *Service) answerAll(ctx context.Context, kept []stored) {
 	for i, s := range kept {
 		process.Progress(ctx)
-		if err := cmp.Or(ctx.Err(), c.answerInline(ctx, s.message, s.job)); err != nil {
-			c.Log.WarnContext(ctx, "onboarding.late_text_left_to_loop", "job_id", s.job.ID, "left", len(kept)-i, "error", err)
+		if err := cmp.Or(ctx.Err(), in.answerInline(ctx, s.message, s.job)); err != nil {
+			in.Log.WarnContext(ctx, "onboarding.late_text_left_to_loop", "job_id", s.job.ID, "left", len(kept)-i, "error", err)
 			if !errors.Is(err, ErrUnknownSender) && !errors.Is(err, ErrInvalidMessage) {
 				return
 			}

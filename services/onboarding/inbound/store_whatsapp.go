@@ -1,4 +1,4 @@
-package conversation
+package inbound
 
 import (
 	"context"
@@ -25,7 +25,7 @@ update profiles set whatsapp_user_id = case when phone = @phone then @user end, 
 where org_id = @org and (phone = @phone or whatsapp_user_id = @user)`
 )
 
-// NumberOfUser implements conversation's port.
+// NumberOfUser implements the port of the Service.
 func (s *Store) NumberOfUser(ctx context.Context, orgID, userID string) (phone string, err error) {
 	err = s.pool.QueryRow(ctx, sqlNumberOfUser, orgID, userID).Scan(&phone)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -34,7 +34,7 @@ func (s *Store) NumberOfUser(ctx context.Context, orgID, userID string) (phone s
 	return phone, err
 }
 
-// FailedOf implements conversation's port.
+// FailedOf implements the port of the Service.
 func (s *Store) FailedOf(ctx context.Context, orgID, subject, eventType string) ([]queue.Job, error) {
 	rows, err := s.pool.Query(ctx, sqlFailedOf, orgID, subject, eventType)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) FailedOf(ctx context.Context, orgID, subject, eventType string) 
 	})
 }
 
-// LearnUser implements conversation's port.
+// LearnUser implements the port of the Service.
 func (s *Store) LearnUser(ctx context.Context, l Learned) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sqlLearnUser, postgres.Args{"org": l.OrgID, "phone": l.Phone, "user": l.UserID, "at": l.At}); err != nil {

@@ -1,0 +1,84 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
+)
+
+// GiveUp parks the conversation that waits for a job that failed for good, so that an operator finds it, and ends the job as failed in the
+// same transaction: a job parks no session if its last attempt took effect after all and only its answer was lost. It is the conversation
+// that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A message
+// that belongs to no conversation is left to the list of failed jobs, and so is one for engagement, which apologises to its person.
+func (in *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
+	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalidMessage) {
+		return nil
+	}
+	if conversation.IsReply(j) {
+		if done, err := in.apologised(ctx, j); done || err != nil {
+			return err
+		}
+	}
+	_, err := in.Conversations.ParkFor(ctx, conversation.Cause{Job: j, Failure: cause.Error()},
+		fmt.Sprintf("job %s (%s) failed for good: %v; see the job and the log, mend that", j.ID, j.EventType, cause))
+	if errors.Is(err, queue.ErrFenced) {
+		return nil
+	}
+	return err
+}
+
+// Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same
+// transaction: it would wait for ever, and be found in no list. Cancelling a job that waits for the judgement of words that may be an
+// opt-out judges that they are none. Errors: queue.ErrNoJob, a *queue.StatusError, people.ErrUnavailable.
+func (in *Service) Cancel(ctx context.Context, orgID, id string) (queue.Row, error) {
+	found, err := in.Store.Job(ctx, orgID, id)
+	if err != nil {
+		return queue.Row{}, err
+	}
+	j := queue.Job{
+		ID: found.ID, OrgID: found.OrgID, EventType: found.EventType, Subject: found.Subject, Payload: found.Payload, CreatedAt: found.CreatedAt,
+	}
+	if found.Status == queue.StatusPending && conversation.Awaited(j) {
+		parked, err := in.Conversations.ParkFor(ctx, conversation.Cause{Job: j, Cancelled: true},
+			fmt.Sprintf("an operator has cancelled job %s (%s), which it waited for; to have that done after all", j.ID, j.EventType))
+		if err != nil {
+			return queue.Row{}, err
+		}
+		if parked {
+			return in.Store.Job(ctx, orgID, id)
+		}
+	}
+	if found.Status == queue.StatusFailed && strings.HasPrefix(found.ErrorMessage, conversation.NeedsOperator+conversation.AmbiguousReason) {
+		if err := in.Carrier.JudgeWords(ctx, orgID, found.Subject); err != nil {
+			return queue.Row{}, err
+		}
+	}
+	return in.Store.CancelJob(ctx, orgID, id, in.Now())
+}
+
+// apologised has engagement answer a message after its job failed for good, and reports whether it did: no conversation waits for such a
+// message. Only what passes by itself is an error, for which the job is kept. Any other failure leaves the message to the list of
+// failed jobs, as if engagement had not been asked.
+func (in *Service) apologised(ctx context.Context, j queue.Job) (bool, error) {
+	m, err := replyIn(j)
+	if err != nil {
+		return false, nil //nolint:nilerr // the job fails for it
+	}
+	var done bool
+	_, recorded, err := in.record(ctx, &m)
+	if err == nil {
+		done, err = in.Engagement.Apologise(ctx, m.heard(j, recorded).Heard)
+	}
+	if _, pending := errors.AsType[*conversation.Pending](err); pending || errors.Is(err, people.ErrUnavailable) {
+		return false, err
+	}
+	if err != nil {
+		in.Log.ErrorContext(ctx, "onboarding.apology_failed", "job_id", j.ID, "error", err)
+	}
+	return done, nil
+}

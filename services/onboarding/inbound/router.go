@@ -1,0 +1,132 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/platform/reading"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// readers are those who may take a text of a person, in the order in which they are asked. The first that takes it follows and answers it.
+// Messaging has recorded it before: a STOP is in force, and what may be one holds the person, when the first of them is asked.
+func (in *Service) readers() []reader {
+	return []reader{
+		in.readConsent,          // STOP, START, HELP, what may be an opt-out, and the answer to our question about it
+		by(in.Engagement.Taken), // a preference, or a choice that a goodbye asks for; every text is activity
+		by(in.Goals.Taken),      // a reminder that is said, moved or taken back
+		in.readReply,            // whatever else is said: an answer to the flow, or to nobody
+	}
+}
+
+// reader reports whether it has taken a text. Each takes effect once, and repeats nothing when its job is done again.
+type reader func(ctx context.Context, t text) (taken bool, err error)
+
+// text is a recorded message, as it is read.
+type text struct {
+	conversation.Reply
+
+	message reply
+	view    conversation.View // what was read since the job was claimed; empty when nothing was
+	own     bool              // whether it has words of the person, and is no reaction that repeats our words
+}
+
+// answer has a recorded message read by one after the other, and returns what the runner is to do with its job.
+func (in *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view conversation.View) error {
+	kind, _ := reading.Theirs(m.Message.Body)
+	t := text{Reply: m.heard(j, recorded), message: m, view: view, own: kind == reading.Own}
+	for _, read := range in.readers() {
+		if taken, err := read(ctx, t); taken || err != nil {
+			return conversation.Ended(err, in.Now().Sub(j.CreatedAt))
+		}
+	}
+	return nil
+}
+
+func (in *Service) readConsent(ctx context.Context, t text) (bool, error) {
+	if t.LiftsHold || t.Effect == conversation.EffectOptOut {
+		if err := in.Conversations.Judged(ctx, t.Reply); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case t.LiftsHold: // the session was resumed, and the yes may be its answer, too
+		t.view = conversation.View{}
+		return in.readReply(ctx, t)
+	case t.Effect == conversation.EffectNone:
+		return false, nil
+	}
+	if t.own { // engagement writes to nobody who is out
+		if _, err := in.Engagement.Taken(ctx, t.Heard); err != nil {
+			return false, err
+		}
+	}
+	return true, in.inSession(ctx, t)
+}
+
+func (in *Service) readReply(ctx context.Context, t text) (bool, error) {
+	return true, in.inSession(ctx, t)
+}
+
+// by is a reader of another room. The runner ends the job of what it takes.
+func by(takes func(context.Context, conversation.Heard) (bool, error)) reader {
+	return func(ctx context.Context, t text) (taken bool, err error) {
+		if t.own {
+			taken, err = takes(ctx, t.Heard)
+		}
+		if taken && err == nil {
+			err = conversation.ErrNothingToDo
+		}
+		return taken, err
+	}
+}
+
+// maxDecisions bounds how often a message is decided anew because the session moved meanwhile. Then the job is tried later.
+const maxDecisions = 3
+
+// inSession has a text change the session that it is about. The change ends the job. A decision on a session that has moved since is a
+// conflict, and taken anew on what is there now. By the view that came with the text only an open session is decided: before the job was
+// claimed another one of the person was perhaps at work, and a session that is over does not move when the next one is opened.
+func (in *Service) inSession(ctx context.Context, t text) error {
+	once := func(view conversation.View) error {
+		view, err := in.concerned(ctx, t, view)
+		if err != nil {
+			return err
+		}
+		return in.Conversations.Answer(ctx, view, t.Reply)
+	}
+	err := people.ErrConflict
+	if s := t.view.Session; (s.Status == session.Active || s.Status.Parked()) && s.OrgID == t.OrgID {
+		err = once(t.view)
+	}
+	for n := 0; n < maxDecisions && errors.Is(err, people.ErrConflict); n++ {
+		var view conversation.View
+		if view, err = in.Store.Conversation(ctx, t.OrgID, t.Phone); err == nil {
+			err = once(view)
+		}
+	}
+	return err
+}
+
+// concerned is the conversation that a message is about. A reply is about the open one. A word about consent, however late it is worked, is
+// about the one that stood when it was said, and not about one that was opened since; but an opt-out that is in force stops whatever
+// there is.
+func (in *Service) concerned(ctx context.Context, t text, view conversation.View) (conversation.View, error) {
+	if view.Session.ID == "" || t.Effect == conversation.EffectNone || !view.Session.CreatedAt.After(t.message.until()) {
+		return view, nil
+	}
+	if t.Effect == conversation.EffectOptOut { // asked again after the session was read: a START and an activation may have come since
+		now, err := in.Carrier.Record(ctx, t.message.Message, view, t.At)
+		if err != nil || now.InForce {
+			return view, err
+		}
+	}
+	view, err := in.Store.ConversationAt(ctx, t.OrgID, t.Phone, t.message.until())
+	if errors.Is(err, conversation.ErrNoSession) {
+		return conversation.View{}, nil
+	}
+	return view, err
+}
