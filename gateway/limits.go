@@ -53,7 +53,7 @@ type limit struct {
 }
 
 func newLimits(org, token Rate, meter metric.Meter, now func() time.Time) (*limits, error) {
-	refused, err := meter.Int64Counter("api_rate_limited",
+	refused, err := meter.Int64Counter("paceline_api_rate_limited_total",
 		metric.WithDescription("Requests of /v1 that were refused, by the limit that refused them."))
 	if err != nil {
 		return nil, err

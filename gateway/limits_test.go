@@ -236,7 +236,7 @@ func (b *bench) limited(t *testing.T) map[string]int64 {
 	for _, scope := range got.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			sum, ok := m.Data.(metricdata.Sum[int64])
-			if !ok || m.Name != "api_rate_limited" {
+			if !ok || m.Name != "paceline_api_rate_limited_total" {
 				continue
 			}
 			for _, point := range sum.DataPoints {

@@ -65,7 +65,7 @@ func (b *bench) lateness(t *testing.T) (points []metricdata.HistogramDataPoint[f
 	require.NoError(t, b.measured.Collect(t.Context(), &got))
 	for _, scope := range got.ScopeMetrics {
 		for _, m := range scope.Metrics {
-			if h, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == "step_lateness_seconds" {
+			if h, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == "paceline_step_lateness_seconds" {
 				points = append(points, h.DataPoints...)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 func newLateness(meter metric.Meter) (metric.Float64Histogram, error) {
-	return meter.Float64Histogram("step_lateness_seconds", metric.WithUnit("s"),
+	return meter.Float64Histogram("paceline_step_lateness_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long after its alarm was due a step was sent, or skipped, or an attempt at it failed."),
 		metric.WithExplicitBucketBoundaries(.1, .25, .5, 1, 1.5, 2, 3, 5, 10, 30, 120, 600, 3600))
 }

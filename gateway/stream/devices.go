@@ -67,8 +67,8 @@ func NewDevices(
 ) (*Devices, error) {
 	d := &Devices{gate: newGate(), client: clientOf, log: log, now: time.Now, used: make([]int, streamConns)}
 	var failed, problem error
-	d.open, failed = meter.Int64UpDownCounter("device_streams", metric.WithDescription("Devices that are connected to this process."))
-	d.ends, problem = meter.Int64Counter("device_stream_ends",
+	d.open, failed = meter.Int64UpDownCounter("paceline_device_streams", metric.WithDescription("Devices that are connected to this process."))
+	d.ends, problem = meter.Int64Counter("paceline_device_streams_ended_total",
 		metric.WithDescription("Streams of devices that ended, by the close code; 0 without one."))
 	failed = errors.Join(failed, problem)
 	client.Services = nil // no stream is tried again here: the device comes again

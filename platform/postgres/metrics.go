@@ -12,13 +12,13 @@ import (
 // Observe registers gauges of a pool, which ask the pool alone and never the database. A wait for a connection comes before
 // any statement that shows as slow.
 func Observe(meter metric.Meter, pool interface{ Stat() *pgxpool.Stat }) error {
-	connections, connectionsErr := meter.Int64ObservableGauge("postgres_connections",
+	connections, connectionsErr := meter.Int64ObservableGauge("paceline_postgres_pool_connections",
 		metric.WithDescription("Connections of the pool by state; max is how many it may have."))
-	waits, waitsErr := meter.Int64ObservableCounter("postgres_connection_waits",
+	waits, waitsErr := meter.Int64ObservableCounter("paceline_postgres_pool_waits_total",
 		metric.WithDescription("How often a connection had to be waited for."))
-	waited, waitedErr := meter.Float64ObservableCounter("postgres_connection_wait_seconds", metric.WithUnit("s"),
+	waited, waitedErr := meter.Float64ObservableCounter("paceline_postgres_pool_wait_seconds_total", metric.WithUnit("s"),
 		metric.WithDescription("How long connections were waited for, together."))
-	gaveUp, gaveUpErr := meter.Int64ObservableCounter("postgres_connection_wait_given_up",
+	gaveUp, gaveUpErr := meter.Int64ObservableCounter("paceline_postgres_pool_acquire_timeouts_total",
 		metric.WithDescription("How often a caller gave up waiting for a connection."))
 	if err := errors.Join(connectionsErr, waitsErr, waitedErr, gaveUpErr); err != nil {
 		return err

@@ -38,7 +38,7 @@ func TestObserve(t *testing.T) {
 					*map[string]*int64{"in_use": &s.inUse, "idle": &s.idle, "max": &s.most}[state.AsString()] = p.Value
 				}
 			case metricdata.Sum[int64]:
-				*map[string]*int64{"postgres_connection_waits": &s.waits, "postgres_connection_wait_given_up": &s.gaveUp}[m.Name] = points.DataPoints[0].Value
+				*map[string]*int64{"paceline_postgres_pool_waits_total": &s.waits, "paceline_postgres_pool_acquire_timeouts_total": &s.gaveUp}[m.Name] = points.DataPoints[0].Value
 			case metricdata.Sum[float64]:
 				s.waited = points.DataPoints[0].Value
 			}

@@ -46,11 +46,11 @@ type loop struct {
 
 // NewLoops registers the metrics. Bound is the time for which a pass may be silent; production's is PassBound.
 func NewLoops(meter metric.Meter, log *slog.Logger, bound time.Duration) (*Loops, error) {
-	overdue, overdueErr := meter.Int64Counter("loop_passes_overdue",
+	overdue, overdueErr := meter.Int64Counter("paceline_loop_timeouts_total",
 		metric.WithDescription("How often a pass of a loop showed no progress for as long as its bound; one that goes on is counted again."))
-	locked, lockedErr := meter.Int64Counter("loop_rows_passed_over",
+	locked, lockedErr := meter.Int64Counter("paceline_loop_rows_lock_skipped_total",
 		metric.WithDescription("Rows that a loop passed over because another transaction had locked them."))
-	still, stillErr := meter.Int64ObservableGauge("loop_stands_still",
+	still, stillErr := meter.Int64ObservableGauge("paceline_loop_stalled",
 		metric.WithDescription("1 while a loop has not finished a pass within its bound, else 0."))
 	if err := errors.Join(overdueErr, lockedErr, stillErr); err != nil {
 		return nil, err

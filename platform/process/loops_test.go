@@ -74,8 +74,8 @@ func TestPass(t *testing.T) {
 			})
 			require.Len(t, failures, 1)
 			require.ErrorIs(t, failures[0], process.ErrSilent)
-			require.EqualValues(t, 1, metric("loop_passes_overdue"))
-			require.EqualValues(t, 0, metric("loop_stands_still"))
+			require.EqualValues(t, 1, metric("paceline_loop_timeouts_total"))
+			require.EqualValues(t, 0, metric("paceline_loop_stalled"))
 			require.NoError(t, loops.Ready(), "a pass was finished since")
 		})
 	})
@@ -88,8 +88,8 @@ func TestPass(t *testing.T) {
 				return false, nil
 			})
 			require.EqualError(t, loops.Ready(), "a loop has not finished a pass within its bound: relay")
-			require.EqualValues(t, 3, metric("loop_passes_overdue"))
-			require.EqualValues(t, 1, metric("loop_stands_still"))
+			require.EqualValues(t, 3, metric("paceline_loop_timeouts_total"))
+			require.EqualValues(t, 1, metric("paceline_loop_stalled"))
 			require.Empty(t, failures, "the process was stopped meanwhile")
 		})
 	})
@@ -105,7 +105,7 @@ func TestPass(t *testing.T) {
 				return false, ctx.Err()
 			})
 			require.Empty(t, failures)
-			require.EqualValues(t, 0, metric("loop_passes_overdue"))
+			require.EqualValues(t, 0, metric("paceline_loop_timeouts_total"))
 		})
 	})
 	t.Run("ALoopMayNeedMoreByRights", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestPass(t *testing.T) {
 			broken := errors.New("the database is down")
 			loops, metric, failures := play(t, 0, func(context.Context) (bool, error) { return true, broken }, done)
 			require.Equal(t, []error{broken}, failures)
-			require.EqualValues(t, 0, metric("loop_passes_overdue"))
+			require.EqualValues(t, 0, metric("paceline_loop_timeouts_total"))
 			require.NoError(t, loops.Ready())
 		})
 	})
@@ -134,7 +134,7 @@ func TestPass(t *testing.T) {
 			process.PassedOver(ctx)
 			return false, nil
 		})
-		require.EqualValues(t, 2, metric("loop_rows_passed_over"))
+		require.EqualValues(t, 2, metric("paceline_loop_rows_lock_skipped_total"))
 	})
 	t.Run("APassNeedsNoWatch", func(t *testing.T) {
 		t.Parallel()

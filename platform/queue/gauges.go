@@ -101,11 +101,11 @@ const observeTimeout = 2 * time.Second
 // Observe registers a queue's Gauges, which are asked for at every collection under the values of ctx, such as the scope of the
 // rows it may see.
 func Observe(ctx context.Context, meter metric.Meter, name string, queue *Queue, now func() time.Time) error {
-	running, runningErr := meter.Int64ObservableGauge("jobs_running", metric.WithDescription("Jobs that are claimed."))
-	backlog, backlogErr := meter.Int64ObservableGauge("jobs_backlog", metric.WithDescription("Jobs that are due and not begun."))
-	scheduled, scheduledErr := meter.Int64ObservableGauge("jobs_scheduled", metric.WithDescription("Jobs that are due later."))
-	failed, failedErr := meter.Int64ObservableGauge("jobs_failed", metric.WithDescription("Jobs that failed for good."))
-	oldest, oldestErr := meter.Float64ObservableGauge("jobs_oldest_due_seconds", metric.WithUnit("s"),
+	running, runningErr := meter.Int64ObservableGauge("paceline_jobs_running", metric.WithDescription("Jobs that are claimed."))
+	backlog, backlogErr := meter.Int64ObservableGauge("paceline_jobs_backlog", metric.WithDescription("Jobs that are due and not begun."))
+	scheduled, scheduledErr := meter.Int64ObservableGauge("paceline_jobs_scheduled", metric.WithDescription("Jobs that are due later."))
+	failed, failedErr := meter.Int64ObservableGauge("paceline_jobs_failed", metric.WithDescription("Jobs that failed for good."))
+	oldest, oldestErr := meter.Float64ObservableGauge("paceline_jobs_oldest_due_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long the oldest job of the backlog has been due."))
 	if err := errors.Join(runningErr, backlogErr, scheduledErr, failedErr, oldestErr); err != nil {
 		return err

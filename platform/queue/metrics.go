@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Metrics counts what runners do. In Prometheus the names of the counters end in _total.
+// Metrics counts what runners do.
 type Metrics struct {
 	ends metric.Int64Counter
 	wait metric.Float64Histogram
@@ -16,8 +16,9 @@ type Metrics struct {
 
 // NewMetrics registers them. One Metrics serves any number of queues, which are told apart by the attribute queue.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	ends, endsErr := meter.Int64Counter("jobs_ended", metric.WithDescription("Attempts at jobs by what became of the job."))
-	wait, waitErr := meter.Float64Histogram("job_age_seconds", metric.WithUnit("s"),
+	ends, endsErr := meter.Int64Counter("paceline_job_attempts_total",
+		metric.WithDescription("Attempts at jobs, by the status that they left."))
+	wait, waitErr := meter.Float64Histogram("paceline_job_age_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long after it was stored a job came to its end."),
 		metric.WithExplicitBucketBoundaries(.005, .025, .1, .5, 1, 5, 30, 120, 600, 3600, 86400))
 	return &Metrics{ends: ends, wait: wait}, errors.Join(endsErr, waitErr)

@@ -17,9 +17,9 @@ type Metrics struct {
 
 // NewMetrics registers them.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	rows, rowsErr := meter.Int64Counter("retention_rows",
+	rows, rowsErr := meter.Int64Counter("paceline_retention_rows_total",
 		metric.WithDescription("Rows that were deleted, or emptied, because their time was over."))
-	late, lateErr := meter.Float64Gauge("retention_late_seconds", metric.WithUnit("s"),
+	late, lateErr := meter.Float64Gauge("paceline_retention_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("By how much the oldest row that the last pass deleted was past its time; 0 when it found none."))
 	return &Metrics{rows: rows, late: late}, errors.Join(rowsErr, lateErr)
 }

@@ -50,7 +50,7 @@ func (e *event) all() []slog.Attr {
 
 // metrics counts the results of the calls by reason, which the duration histogram of the stats handler does not know.
 func metrics(provider metric.MeterProvider) (layer, error) {
-	handled, err := provider.Meter("paceline.internal/platform/rpc").Int64Counter("rpc.server.handled",
+	handled, err := provider.Meter("paceline.internal/platform/rpc").Int64Counter("paceline_rpc_handled_total",
 		metric.WithDescription("RPCs that were answered, by method, code and reason."))
 	if err != nil {
 		return nil, err

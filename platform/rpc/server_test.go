@@ -28,13 +28,13 @@ import (
 	"paceline.internal/platform/telemetry"
 )
 
-// counted is the value of rpc_server_handled_total for the labels, 0 when there is none.
+// counted is the value of paceline_rpc_handled_total for the labels, 0 when there is none.
 func (b *bench) counted(code, reason string) float64 {
 	b.t.Helper()
 	families, err := b.tel.Registry.Gather()
 	require.NoError(b.t, err)
 	for _, family := range families {
-		if family.GetName() != "rpc_server_handled_total" {
+		if family.GetName() != "paceline_rpc_handled_total" {
 			continue
 		}
 		for _, metric := range family.GetMetric() {

@@ -43,7 +43,7 @@ type OpsConfig struct {
 // does not reach. No web page reaches it either, through a browser that does.
 func OpsHandler(cfg OpsConfig) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(withOldNames{cfg.Registry}, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, condition{Status: "ok"})
 	})

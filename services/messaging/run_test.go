@@ -218,9 +218,9 @@ func TestRun(t *testing.T) {
 		_, err = dial(t, addr, rpc.RoleOperator).Send(t.Context(), &messagingv1.SendRequest{OrgId: org})
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
 		_, metrics := get(t, ops+"/metrics")
-		require.Contains(t, metrics, `sms_sent_total{outcome="accepted"} 1`)
+		require.Contains(t, metrics, `paceline_sms_sends_total{outcome="accepted"} 1`)
 		for _, loop := range []string{"reconciler", "responder", "outbound", "outbound-retention"} {
-			require.Contains(t, metrics, `loop_stands_still{loop="`+loop+`"} 0`)
+			require.Contains(t, metrics, `paceline_loop_stalled{loop="`+loop+`"} 0`)
 		}
 		require.Equal(t, healthpb.HealthCheckResponse_SERVING, database(t, addr))
 		require.Eventually(t, func() bool { // a queue that is not counted in time is left out
@@ -253,7 +253,7 @@ func TestRun(t *testing.T) {
 		require.Equal(t, messagingv1.Switch_SWITCH_OFF, set.GetReminders())
 		require.Equal(t, messagingv1.Outcome_OUTCOME_REMINDERS_OFF, ask("2", "goodbye", "bye"))
 		_, metrics := get(t, ops+"/metrics")
-		require.Contains(t, metrics, `sms_sent_total{outcome="paced"} 1`)
+		require.Contains(t, metrics, `paceline_sms_sends_total{outcome="paced"} 1`)
 		_, err = dial(t, addr, rpc.RoleOperator).SetReminders(t.Context(), &messagingv1.SetRemindersRequest{OrgId: org})
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
 	})
@@ -283,7 +283,7 @@ func TestRun(t *testing.T) {
 		}, 10*time.Second, 5*time.Millisecond)
 		require.Eventually(t, func() bool { // it is counted once it is committed, which is after it can be read
 			_, metrics := get(t, ops+"/metrics")
-			return strings.Contains(metrics, `sms_unknown_settled_total{as="adopted"} 1`)
+			return strings.Contains(metrics, `paceline_sms_unknown_settled_total{as="adopted"} 1`)
 		}, 10*time.Second, 5*time.Millisecond)
 	})
 

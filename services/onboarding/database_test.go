@@ -115,8 +115,8 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 			return w.get("/readyz") == http.StatusOK
 		})
 		_, metrics := w.read("/metrics")
-		require.NotContains(t, metrics, `loop_passes_overdue_total{loop="relay"} 0`)
-		require.Contains(t, metrics, `loop_stands_still{loop="relay"} 0`)
+		require.NotContains(t, metrics, `paceline_loop_timeouts_total{loop="relay"} 0`)
+		require.Contains(t, metrics, `paceline_loop_stalled{loop="relay"} 0`)
 		require.NoError(t, proxy.Close()) // what is frozen is not waited for
 		stop()
 	})

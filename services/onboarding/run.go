@@ -86,7 +86,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
 	deps.Fill(tel.Log)
 	phone.Allow(cfg.ExtraPrefixes)
-	lost, err := tel.Meter.Meter("paceline.internal/services/"+name).Int64Counter("time_zones.unreadable",
+	lost, err := tel.Meter.Meter("paceline.internal/services/"+name).Int64Counter("paceline_time_zones_unreadable_total",
 		metric.WithDescription("Uses of a stored time zone that is not known any more."))
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ const deliveryWorkers = 8
 // events wires what the host application is told: the sequencer, the readers of the log, and the deliveries.
 func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted *queue.Metrics) error {
 	rows, wake := events.NewStore(w.pool), make(chan struct{}, 1)
-	recorded, err := w.meter.Int64Counter("events_recorded", metric.WithDescription("Events that were added to the log."))
+	recorded, err := w.meter.Int64Counter("paceline_events_recorded_total", metric.WithDescription("Events that were added to the log."))
 	gauges := func(ctx context.Context) (events.Gauges, error) {
 		return rows.Gauges(postgres.AcrossOrganisations(ctx), w.deps.Now())
 	}

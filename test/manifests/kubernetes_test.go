@@ -468,7 +468,7 @@ func (c *applied) areScaled(t *testing.T) {
 		}
 		for _, m := range c.scalers[i].Spec.Metrics {
 			if m.External != nil { // test/telemetry finds it among what is exported
-				require.Equal(t, "jobs_backlog", m.External.Metric.Name)
+				require.Equal(t, "paceline_jobs_backlog", m.External.Metric.Name)
 				require.Equal(t, map[string]string{"queue": conversation.JobsTable}, m.External.Metric.Selector.MatchLabels)
 			}
 		}

@@ -168,7 +168,7 @@ func TestScaling(t *testing.T) {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
-	require.Empty(t, conversation(t).metrics.problems(`max(jobs_backlog{queue="webhook_jobs"})`))
+	require.Empty(t, conversation(t).metrics.problems(`max(paceline_jobs_backlog{queue="webhook_jobs"})`))
 }
 
 func TestObjectives(t *testing.T) {
@@ -210,17 +210,18 @@ func TestQueries(t *testing.T) {
 	t.Parallel()
 	e := conversation(t).metrics
 	for _, tt := range []struct{ name, query, want string }{
-		{name: "AMetricThatNoServiceExports", query: `rate(sms_send_total[5m])`, want: "no service exports sms_send_total"},
-		{name: "ACounterWithoutItsSuffix", query: `rate(sms_sent[5m])`, want: "no service exports sms_sent"},
-		{name: "AHistogramByItsName", query: `step_lateness_seconds`, want: "no service exports step_lateness_seconds"},
-		{name: "ALabelThatItDoesNotHave", query: `max(sms_in_doubt{state="unknown"})`, want: "sms_in_doubt has no label state"},
-		{name: "AValueThatItDoesNotHave", query: `max(sms_in_doubt{status="lost"})`, want: `sms_in_doubt has no status "lost"`},
-		{name: "ABucketThatThereIsNot", query: `rate(step_lateness_seconds_bucket{le="2.2"}[5m])`, want: `step_lateness_seconds_bucket has no le "2.2"`},
-		{name: "ABucketAsOnlyTheOldTextFormatSpellsIt", query: `rate(step_lateness_seconds_bucket{le="2"}[5m])`, want: `step_lateness_seconds_bucket has no le "2"`},
-		{name: "ABucketInNeitherSpelling", query: `rate(step_lateness_seconds_bucket{le=~"7|7.0"}[5m])`, want: `step_lateness_seconds_bucket has no le that is like "7|7.0"`},
+		{name: "AMetricThatNoServiceExports", query: `rate(sms_sends_total[5m])`, want: "no service exports sms_sends_total"},
+		{name: "AnOldName", query: `rate(sms_sent_total[5m])`, want: "no service exports sms_sent_total"},
+		{name: "ACounterWithoutItsSuffix", query: `rate(paceline_sms_sends[5m])`, want: "no service exports paceline_sms_sends"},
+		{name: "AHistogramByItsName", query: `paceline_step_lateness_seconds`, want: "no service exports paceline_step_lateness_seconds"},
+		{name: "ALabelThatItDoesNotHave", query: `max(paceline_sms_in_doubt{state="unknown"})`, want: "paceline_sms_in_doubt has no label state"},
+		{name: "AValueThatItDoesNotHave", query: `max(paceline_sms_in_doubt{status="lost"})`, want: `paceline_sms_in_doubt has no status "lost"`},
+		{name: "ABucketThatThereIsNot", query: `rate(paceline_step_lateness_seconds_bucket{le="2.2"}[5m])`, want: `paceline_step_lateness_seconds_bucket has no le "2.2"`},
+		{name: "ABucketAsOnlyTheOldTextFormatSpellsIt", query: `rate(paceline_step_lateness_seconds_bucket{le="2"}[5m])`, want: `paceline_step_lateness_seconds_bucket has no le "2"`},
+		{name: "ABucketInNeitherSpelling", query: `rate(paceline_step_lateness_seconds_bucket{le=~"7|7.0"}[5m])`, want: `paceline_step_lateness_seconds_bucket has no le that is like "7|7.0"`},
 		{name: "ARouteThatThereIsNot", query: `http_server_request_duration_seconds_count{http_route=~"/hooks/.*"}`, want: `http_server_request_duration_seconds_count has no http_route that is like "/hooks/.*"`},
-		{name: "AGroupThatThereIsNot", query: `max by (table) (jobs_failed)`, want: "nothing is there to group by table"},
-		{name: "AGaugeOfTheDatabaseAddedUp", query: `sum(sessions_in_burst)`, want: "every instance exports the same sessions_in_burst: max, not sum"},
+		{name: "AGroupThatThereIsNot", query: `max by (table) (paceline_jobs_failed)`, want: "nothing is there to group by table"},
+		{name: "AGaugeOfTheDatabaseAddedUp", query: `sum(paceline_sessions_in_burst)`, want: "every instance exports the same paceline_sessions_in_burst: max, not sum"},
 		{name: "NoQuery", query: `sum(`, want: "1:5: parse error: unclosed left parenthesis"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -195,17 +195,24 @@ func scrape(t *testing.T, addr string, into exported) {
 	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", answer)
 	parser, err := textparse.New(answer, resp.Header.Get("Content-Type"), nil, textparse.ParserOptions{})
 	require.NoError(t, err)
+	deprecated := false
 	for {
 		entry, err := parser.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
 		require.NoError(t, err)
-		switch entry { //nolint:exhaustive // help, units and comments are not stored
+		switch entry { //nolint:exhaustive // units and comments are not stored
+		case textparse.EntryHelp:
+			_, help := parser.Help()
+			deprecated = strings.HasPrefix(string(help), "Deprecated")
 		case textparse.EntryType:
 			name, kind := parser.Type()
 			into.gauges[string(name)] = kind == model.MetricTypeGauge
 		case textparse.EntrySeries:
+			if deprecated {
+				continue // alerts and dashboards use the new names
+			}
 			var series labels.Labels
 			parser.Labels(&series)
 			into.add(series)

@@ -10,16 +10,16 @@ import (
 	"paceline.internal/services/messaging/send"
 )
 
-// Metrics counts what a Service does. In Prometheus the names end in _total.
+// Metrics counts what a Service does.
 type Metrics struct {
 	messages, replies metric.Int64Counter
 }
 
 // NewMetrics registers the counters.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	messages, messagesErr := meter.Int64Counter("sms_inbound",
+	messages, messagesErr := meter.Int64Counter("paceline_sms_inbound_total",
 		metric.WithDescription("Inbound texts, repeats included, by effect on consent."))
-	replies, repliesErr := meter.Int64Counter("sms_consent_replies",
+	replies, repliesErr := meter.Int64Counter("paceline_sms_consent_replies_total",
 		metric.WithDescription("Our own answers to words about consent that Twilio does not answer, by kind and how they ended."))
 	return &Metrics{messages: messages, replies: replies}, errors.Join(messagesErr, repliesErr)
 }

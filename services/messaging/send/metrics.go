@@ -12,24 +12,24 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// Metrics counts what a Service does. In Prometheus the names end in _total.
+// Metrics counts what a Service does.
 type Metrics struct {
 	sends, receipts, settlements, fetches, unread, refusals, segments metric.Int64Counter
 }
 
 // NewMetrics registers the counters.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	sends, sendsErr := meter.Int64Counter("sms_sent", metric.WithDescription("Answers to Send by outcome."))
-	receipts, receiptsErr := meter.Int64Counter("sms_receipts", metric.WithDescription("Delivery receipts by what they did."))
-	settlements, settlementsErr := meter.Int64Counter("sms_unknown_settled",
+	sends, sendsErr := meter.Int64Counter("paceline_sms_sends_total", metric.WithDescription("Answers to Send by outcome."))
+	receipts, receiptsErr := meter.Int64Counter("paceline_sms_receipts_total", metric.WithDescription("Delivery receipts by what they did."))
+	settlements, settlementsErr := meter.Int64Counter("paceline_sms_unknown_settled_total",
 		metric.WithDescription("Sends in doubt that were settled, by how."))
-	fetches, fetchesErr := meter.Int64Counter("sms_statuses_fetched",
+	fetches, fetchesErr := meter.Int64Counter("paceline_sms_statuses_fetched_total",
 		metric.WithDescription("Statuses fetched from Twilio because no receipt came, by what they did."))
-	unread, unreadErr := meter.Int64Counter("rows_unread",
+	unread, unreadErr := meter.Int64Counter("paceline_row_decode_errors_total",
 		metric.WithDescription("Rows that this release cannot read, and leaves to the newer one that wrote them, by what they are."))
-	refusals, refusalsErr := meter.Int64Counter("sms_refused",
+	refusals, refusalsErr := meter.Int64Counter("paceline_sms_refused_total",
 		metric.WithDescription("Sends that were refused before Twilio was asked, by why: a cap, or a number that may not be texted."))
-	segments, segmentsErr := meter.Int64Counter("sms_segments_accepted",
+	segments, segmentsErr := meter.Int64Counter("paceline_sms_segments_accepted_total",
 		metric.WithDescription("Segments that Twilio took, by the country of the recipient."))
 	m := &Metrics{
 		sends: sends, receipts: receipts, settlements: settlements, fetches: fetches, unread: unread, refusals: refusals, segments: segments,
@@ -113,11 +113,11 @@ func Observe(
 	ctx context.Context, meter metric.Meter, read func(ctx context.Context, now time.Time, overdue time.Duration) (Gauges, error),
 	now func() time.Time,
 ) error {
-	inDoubt, inDoubtErr := meter.Int64ObservableGauge("sms_in_doubt",
+	inDoubt, inDoubtErr := meter.Int64ObservableGauge("paceline_sms_in_doubt",
 		metric.WithDescription("Texts that Twilio may or may not have: unknown ones are looked for, parked ones wait for an operator."))
-	oldest, oldestErr := meter.Float64ObservableGauge("sms_in_doubt_oldest_seconds", metric.WithUnit("s"),
+	oldest, oldestErr := meter.Float64ObservableGauge("paceline_sms_in_doubt_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest text in doubt was attempted."))
-	missing, missingErr := meter.Int64ObservableGauge("sms_receipts_missing",
+	missing, missingErr := meter.Int64ObservableGauge("paceline_sms_receipts_missing",
 		metric.WithDescription("Texts that Twilio took over 15 minutes ago and whose final status has not come, while it is still asked for."))
 	if err := errors.Join(inDoubtErr, oldestErr, missingErr); err != nil {
 		return err

@@ -456,7 +456,7 @@ func aLockedMessageHoldsUpNoOther(t *testing.T) {
 		require.Contains(t, b.Logged.String(), `"msg":"messaging.message_locked","message_id":"`+inDoubt[0].String())
 		var measured metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(ctx, &measured))
-		passedOver := slices.IndexFunc(measured.ScopeMetrics[0].Metrics, func(m metricdata.Metrics) bool { return m.Name == "loop_rows_passed_over" })
+		passedOver := slices.IndexFunc(measured.ScopeMetrics[0].Metrics, func(m metricdata.Metrics) bool { return m.Name == "paceline_loop_rows_lock_skipped_total" })
 		require.EqualValues(t, 1, measured.ScopeMetrics[0].Metrics[passedOver].Data.(metricdata.Sum[int64]).DataPoints[0].Value)
 
 		require.NoError(t, holder.Rollback(ctx))

@@ -228,7 +228,7 @@ func TestSweeper(t *testing.T) {
 			})
 			require.NoError(t, sweeper.Run(ctx))
 			require.Equal(t, 2, b.Count(tt.mended))
-			require.InDelta(t, 1, onboardingtest.Gauge(t, reader, "loop_rows_passed_over", attribute.String("loop", "sweeper")), 0)
+			require.InDelta(t, 1, onboardingtest.Gauge(t, reader, "paceline_loop_rows_lock_skipped_total", attribute.String("loop", "sweeper")), 0)
 			require.Equal(t, sessions[0].ID, b.Log.Of(t, "onboarding.overdue_session_locked")[0]["session_id"])
 
 			require.NoError(t, holder.Rollback(ctx))

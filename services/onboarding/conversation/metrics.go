@@ -16,7 +16,7 @@ type Metrics struct{ spacing metric.Float64Histogram }
 
 // NewMetrics registers them.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	spacing, err := meter.Float64Histogram("step_spacing_error_seconds", metric.WithUnit("s"),
+	spacing, err := meter.Float64Histogram("paceline_step_spacing_error_seconds", metric.WithUnit("s"),
 		metric.WithDescription("By how much the gap between a step's text and the one before, as Twilio took them, was longer than the flow's; "+
 			"negative is too close."),
 		metric.WithExplicitBucketBoundaries(-5, -1, -.25, .25, 1, 2, 5, 15, 60, 300, 1800, 7200))
@@ -53,21 +53,22 @@ const observeTimeout = 2 * time.Second
 // Observe registers gauges of how all conversations stand, which are asked for at every collection under the values of ctx, such
 // as the limit on the rows that it may see.
 func (c *Service) Observe(ctx context.Context, meter metric.Meter) error {
-	inBurst, inBurstErr := meter.Int64ObservableGauge("sessions_in_burst", metric.WithDescription("Active sessions that wait for a step."))
-	lag, lagErr := meter.Float64ObservableGauge("sequence_lag_seconds", metric.WithUnit("s"),
+	inBurst, inBurstErr := meter.Int64ObservableGauge("paceline_sessions_in_burst",
+		metric.WithDescription("Active sessions that wait for a step."))
+	lag, lagErr := meter.Float64ObservableGauge("paceline_sequence_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the step was due that is waited for longest; "+
 			"without sessions that are parked, paused or on hold, and paused organisations."))
-	parked, parkedErr := meter.Int64ObservableGauge("sessions_parked",
+	parked, parkedErr := meter.Int64ObservableGauge("paceline_sessions_parked",
 		metric.WithDescription("Sessions that wait for an operator, by status."))
-	unpublished, unpublishedErr := meter.Int64ObservableGauge("alarms_unpublished",
+	unpublished, unpublishedErr := meter.Int64ObservableGauge("paceline_alarms_unpublished",
 		metric.WithDescription("Alarms that QStash does not have yet, without those of paused organisations."))
-	oldest, oldestErr := meter.Float64ObservableGauge("alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
+	oldest, oldestErr := meter.Float64ObservableGauge("paceline_alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest alarm was written that QStash does not have yet."))
-	deadLetters, deadLettersErr := meter.Int64ObservableGauge("dead_letters_open",
+	deadLetters, deadLettersErr := meter.Int64ObservableGauge("paceline_dead_letters_open",
 		metric.WithDescription("Dead letters of steps that are neither replayed nor over."))
-	pauses, pausesErr := meter.Int64ObservableGauge("organisations_paused",
+	pauses, pausesErr := meter.Int64ObservableGauge("paceline_organisations_paused",
 		metric.WithDescription("Organisations whose scheduling an operator has paused: what they keep counts in no other gauge of lateness."))
-	erasure, erasureErr := meter.Float64ObservableGauge("erasures_open_oldest_seconds", metric.WithUnit("s"),
+	erasure, erasureErr := meter.Float64ObservableGauge("paceline_erasures_open_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest erasure was asked for that is not done; 0 for none."))
 	if err := errors.Join(pausesErr, erasureErr, inBurstErr, lagErr, parkedErr, unpublishedErr, oldestErr, deadLettersErr); err != nil {
 		return err

@@ -148,7 +148,7 @@ func TestEngagementGauges(t *testing.T) {
 		reader := b.observed()
 		counted := func() (found []float64) {
 			for _, state := range rules.States() {
-				found = append(found, onboardingtest.Gauge(t, reader, "engagement_people", attribute.String("state", string(state))))
+				found = append(found, onboardingtest.Gauge(t, reader, "paceline_engagement_people", attribute.String("state", string(state))))
 			}
 			return found
 		}
@@ -164,7 +164,7 @@ func TestEngagementGauges(t *testing.T) {
 	onboardingtest.Subtest(t, "ARunIsLateUntilEveryOrganisationHasComeToItsEnd", setup, func(t *testing.T, b *bundle) {
 		reader := b.observed()
 		lag := func(job rules.Job) float64 {
-			return onboardingtest.Gauge(t, reader, "engagement_run_lag_seconds", attribute.String("job", string(job)))
+			return onboardingtest.Gauge(t, reader, "paceline_engagement_run_lag_seconds", attribute.String("job", string(job)))
 		}
 		require.Zero(t, lag(rules.Daily), "there is no person to run for")
 		b.Known()
@@ -185,7 +185,7 @@ func TestEngagementGauges(t *testing.T) {
 	onboardingtest.Subtest(t, "TransitionsAreCountedOnceByTrigger", setup, func(t *testing.T, b *bundle) {
 		reader := b.observed()
 		made := func(trigger rules.Trigger) float64 {
-			return onboardingtest.Gauge(t, reader, "engagement_transitions", attribute.String("trigger", string(trigger)))
+			return onboardingtest.Gauge(t, reader, "paceline_engagement_transitions_total", attribute.String("trigger", string(trigger)))
 		}
 		for _, trigger := range rules.Triggers() {
 			require.Zero(t, made(trigger), "an alert sees the first")

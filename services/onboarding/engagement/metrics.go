@@ -10,7 +10,7 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// Metrics measures what a Service does; nil measures nothing. In Prometheus the names of the counters end in _total.
+// Metrics measures what a Service does; nil measures nothing.
 type Metrics struct {
 	outreach, transitions, people metric.Int64Counter
 	worked                        metric.Float64Histogram
@@ -18,13 +18,13 @@ type Metrics struct {
 
 // NewMetrics registers them. The ends that alerts watch begin at zero: to Prometheus a counter that appears has not increased.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	outreach, outreachErr := meter.Int64Counter("engagement_outreach",
+	outreach, outreachErr := meter.Int64Counter("paceline_engagement_outreach_total",
 		metric.WithDescription("Outreach that came to its end, by type and outcome."))
-	transitions, transitionsErr := meter.Int64Counter("engagement_transitions",
+	transitions, transitionsErr := meter.Int64Counter("paceline_engagement_transitions_total",
 		metric.WithDescription("Changes of where people stand, by trigger."))
-	people, peopleErr := meter.Int64Counter("engagement_run_people",
+	people, peopleErr := meter.Int64Counter("paceline_engagement_run_people_total",
 		metric.WithDescription("People whom runs looked at, by job and result: succeeded, failed or skipped."))
-	worked, workedErr := meter.Float64Histogram("engagement_run_seconds", metric.WithUnit("s"),
+	worked, workedErr := meter.Float64Histogram("paceline_engagement_run_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long a run worked, by job."), metric.WithExplicitBucketBoundaries(.1, 1, 5, 15, 60, 300, 1800))
 	if err := errors.Join(outreachErr, transitionsErr, peopleErr, workedErr); err != nil {
 		return nil, err

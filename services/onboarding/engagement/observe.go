@@ -25,9 +25,9 @@ type gauges interface {
 // Observe registers gauges of how people stand and how late the runs are, which are asked for at every collection under the values of ctx,
 // such as the rows that it may see. The lag is asked of the database, because a loop that stands still measures nothing.
 func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges) error {
-	people, peopleErr := meter.Int64ObservableGauge("engagement_people",
+	people, peopleErr := meter.Int64ObservableGauge("paceline_engagement_people",
 		metric.WithDescription("People by where they stand, counted up to 100,000 for each state."))
-	lag, lagErr := meter.Float64ObservableGauge("engagement_run_lag_seconds", metric.WithUnit("s"),
+	lag, lagErr := meter.Float64ObservableGauge("paceline_engagement_run_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the newest period of a job began, while an organisation has not come to its end; zero otherwise."))
 	if err := errors.Join(peopleErr, lagErr); err != nil {
 		return err

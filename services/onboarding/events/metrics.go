@@ -19,11 +19,11 @@ type Gauges struct {
 
 // Observe shows the gauges at every scrape.
 func Observe(meter metric.Meter, read func(ctx context.Context) (Gauges, error)) error {
-	oldest, err := meter.Float64ObservableGauge("events_waiting_seconds",
-		metric.WithDescription("How long the oldest event waits to be recorded, in seconds; 0 when none does."))
-	behind, behindErr := meter.Float64ObservableGauge("event_subscriptions_behind_seconds",
-		metric.WithDescription("How long ago the event was recorded that an active subscription is to take next, in seconds; the largest."))
-	subscriptions, subscriptionsErr := meter.Int64ObservableGauge("event_subscriptions",
+	oldest, err := meter.Float64ObservableGauge("paceline_events_waiting_oldest_seconds", metric.WithUnit("s"),
+		metric.WithDescription("How long the oldest event waits to be recorded; 0 when none does."))
+	behind, behindErr := meter.Float64ObservableGauge("paceline_event_subscription_lag_seconds", metric.WithUnit("s"),
+		metric.WithDescription("How long ago the event was recorded that an active subscription is to take next; the largest."))
+	subscriptions, subscriptionsErr := meter.Int64ObservableGauge("paceline_event_subscriptions",
 		metric.WithDescription("Subscriptions to events by status: active, paused."))
 	if err := errors.Join(err, behindErr, subscriptionsErr); err != nil {
 		return fmt.Errorf("metrics of events: %w", err)

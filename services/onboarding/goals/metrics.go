@@ -44,7 +44,7 @@ func (e End) outcome() string {
 	return e.Reason
 }
 
-// Metrics measures goals and their devices; nil measures nothing. In Prometheus the names of the counters end in _total.
+// Metrics measures goals and their devices; nil measures nothing.
 type Metrics struct {
 	offers, offline, ends metric.Int64Counter
 	lateness, calls       metric.Float64Histogram
@@ -52,15 +52,16 @@ type Metrics struct {
 
 // NewMetrics registers them. They begin at zero: to Prometheus a counter that appears has not increased.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	offers, offersErr := meter.Int64Counter("goal_offers", metric.WithDescription("Goals offered to stream devices, by outcome."))
-	offline, offlineErr := meter.Int64Counter("goal_alarms_offline",
+	offers, offersErr := meter.Int64Counter("paceline_goal_offers_total",
+		metric.WithDescription("Goals offered to stream devices, by outcome."))
+	offline, offlineErr := meter.Int64Counter("paceline_goal_alarms_offline_total",
 		metric.WithDescription("Alarms of goals that found their device offline."))
-	ends, endsErr := meter.Int64Counter("goals_ended",
+	ends, endsErr := meter.Int64Counter("paceline_goals_ended_total",
 		metric.WithDescription("Goals that completed or failed, by kind of device and outcome: completed, or the reason."))
-	lateness, latenessErr := meter.Float64Histogram("goal_lateness_seconds", metric.WithUnit("s"),
+	lateness, latenessErr := meter.Float64Histogram("paceline_goal_lateness_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long after its time a goal was offered to its device, or its text accepted, by what it waited for."),
 		metric.WithExplicitBucketBoundaries(.1, .25, .5, 1, 1.5, 2, 3, 5, 10, 30, 120, 600, 3600))
-	calls, callsErr := meter.Float64Histogram("goal_call_seconds", metric.WithUnit("s"),
+	calls, callsErr := meter.Float64Histogram("paceline_goal_call_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long after its alarm reached us a goal was offered to its device, or its text accepted."),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10))
 	if err := errors.Join(offersErr, offlineErr, endsErr, latenessErr, callsErr); err != nil {
@@ -142,9 +143,9 @@ type gauges interface {
 // Observe registers gauges of what waits for alarms, which are asked of the database at every collection under the values of ctx, because a
 // loop that stands still measures nothing.
 func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges) error {
-	lag, lagErr := meter.Float64ObservableGauge("goal_lag_seconds", metric.WithUnit("s"),
+	lag, lagErr := meter.Float64ObservableGauge("paceline_goal_lag_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the goal was due that has waited longest for its alarm; without waits for a device."))
-	oldest, oldestErr := meter.Float64ObservableGauge("goal_alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
+	oldest, oldestErr := meter.Float64ObservableGauge("paceline_goal_alarms_unpublished_oldest_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the oldest alarm of a goal was written that QStash does not have yet."))
 	if err := errors.Join(lagErr, oldestErr); err != nil {
 		return err
@@ -165,7 +166,8 @@ func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges)
 
 // Observe registers the gauge of the devices that are connected to this process.
 func (h *Hub) Observe(meter metric.Meter) error {
-	_, err := meter.Int64ObservableGauge("devices_connected", metric.WithDescription("Stream devices that are connected to this process."),
+	_, err := meter.Int64ObservableGauge("paceline_devices_connected",
+		metric.WithDescription("Stream devices that are connected to this process."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(h.Connected()))
 			return nil

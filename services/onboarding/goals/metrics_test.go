@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 		d := b.gadget()
 		c, _ := d.connects(h)
 		c.settled(t)
-		m.is(1, "devices_connected")
+		m.is(1, "paceline_devices_connected")
 		g := b.says(d.id, time.Minute)
 		b.clock.Advance(time.Minute + time.Second)
 		require.NoError(t, h.Keep(t.Context()), "the node's lease")
@@ -116,14 +116,14 @@ func TestMetrics(t *testing.T) {
 		b.clock.Advance(40 * time.Millisecond)
 		require.NoError(t, h.Offer(t.Context()))
 		offer := c.offered(t, g)
-		m.once(1040*time.Millisecond, "goal_lateness_seconds", "device", "stream", "waited", "nothing")
-		m.once(40*time.Millisecond, "goal_call_seconds", "device", "stream")
+		m.once(1040*time.Millisecond, "paceline_goal_lateness_seconds", "device", "stream", "waited", "nothing")
+		m.once(40*time.Millisecond, "paceline_goal_call_seconds", "device", "stream")
 		for range 2 {
 			c.says(goals.Ended{RunID: offer.RunID, Detail: "the words of the device"})
 		}
 		c.settled(t)
-		m.is(1, "goals_ended", "device", "stream", "outcome", goals.ReasonDevice)
-		m.is(0, "goals_ended", "device", "stream", "outcome", "completed")
+		m.is(1, "paceline_goals_ended_total", "device", "stream", "outcome", goals.ReasonDevice)
+		m.is(0, "paceline_goals_ended_total", "device", "stream", "outcome", "completed")
 	})
 
 	t.Run("TextIsMeasuredUntilItIsAccepted", func(t *testing.T) {
@@ -137,9 +137,9 @@ func TestMetrics(t *testing.T) {
 			_, err := b.alarmed(g)
 			require.NoError(t, err)
 		}
-		m.once(3*time.Second, "goal_lateness_seconds", "device", "phone", "waited", "nothing")
-		m.once(0, "goal_call_seconds", "device", "phone")
-		m.is(1, "goals_ended", "device", "phone", "outcome", "completed")
+		m.once(3*time.Second, "paceline_goal_lateness_seconds", "device", "phone", "waited", "nothing")
+		m.once(0, "paceline_goal_call_seconds", "device", "phone")
+		m.is(1, "paceline_goals_ended_total", "device", "phone", "outcome", "completed")
 	})
 
 	t.Run("GoalThatWaitedForItsDeviceIsNotLateOfOurs", func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, h.Keep(t.Context()))
 		require.NoError(t, h.Offer(t.Context()))
 		c.offered(t, g)
-		m.is(1, "goal_alarms_offline")
-		m.once(10*time.Second, "goal_lateness_seconds", "device", "stream", "waited", "offline")
+		m.is(1, "paceline_goal_alarms_offline_total")
+		m.once(10*time.Second, "paceline_goal_lateness_seconds", "device", "stream", "waited", "offline")
 	})
 }
 
@@ -178,8 +178,8 @@ func TestMetricsOfEnds(t *testing.T) {
 		b.is(g, goals.Failed)
 		b.clock.Advance(time.Hour)
 		b.sweeps()
-		m.is(6, "goal_alarms_offline")
-		m.is(1, "goals_ended", "device", "stream", "outcome", goals.ReasonOffline)
+		m.is(6, "paceline_goal_alarms_offline_total")
+		m.is(1, "paceline_goals_ended_total", "device", "stream", "outcome", goals.ReasonOffline)
 	})
 
 	t.Run("WhatTheSweeperEndsIsCountedByItsReason", func(t *testing.T) {
@@ -194,8 +194,8 @@ func TestMetricsOfEnds(t *testing.T) {
 		for range 2 {
 			b.sweeps()
 		}
-		m.is(1, "goals_ended", "device", "phone", "outcome", goals.ReasonBusy)
-		m.is(1, "goals_ended", "device", "phone", "outcome", goals.ReasonLimit)
+		m.is(1, "paceline_goals_ended_total", "device", "phone", "outcome", goals.ReasonBusy)
+		m.is(1, "paceline_goals_ended_total", "device", "phone", "outcome", goals.ReasonLimit)
 	})
 
 	t.Run("GoalsOfARemovedDeviceAreCountedOnce", func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestMetricsOfEnds(t *testing.T) {
 		for range 2 {
 			require.NoError(t, registry.Remove(t.Context(), b.me(), d.id))
 		}
-		m.is(2, "goals_ended", "device", "stream", "outcome", goals.ReasonRemoved)
+		m.is(2, "paceline_goals_ended_total", "device", "stream", "outcome", goals.ReasonRemoved)
 	})
 
 	t.Run("LagIsOfTheGoalThatHasWaitedLongestForItsAlarm", func(t *testing.T) {
@@ -219,11 +219,11 @@ func TestMetricsOfEnds(t *testing.T) {
 		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
 		b.says("", time.Hour)
 		g := b.says("", time.Minute)
-		m.is(0, "goal_lag_seconds")
+		m.is(0, "paceline_goal_lag_seconds")
 		b.clock.Advance(3 * time.Minute)
-		m.is(120, "goal_lag_seconds")
-		m.is(180, "goal_alarms_unpublished_oldest_seconds")
+		m.is(120, "paceline_goal_lag_seconds")
+		m.is(180, "paceline_goal_alarms_unpublished_oldest_seconds")
 		require.NoError(t, b.store.Waits(t.Context(), g, b.clock.Now()))
-		m.is(0, "goal_lag_seconds")
+		m.is(0, "paceline_goal_lag_seconds")
 	})
 }

@@ -18,11 +18,11 @@ type Metrics struct{ audits, late, missedStops metric.Int64Counter }
 // NewMetrics registers them. The counters that alerts watch begin at zero: to Prometheus a counter that appears has not increased, and the
 // first missed STOP would raise no alert.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	audits, auditsErr := meter.Int64Counter("inbound_audits",
+	audits, auditsErr := meter.Int64Counter("paceline_inbound_audits_total",
 		metric.WithDescription("Sweeps of Twilio's record of inbound texts, by outcome."))
-	late, lateErr := meter.Int64Counter("inbound_late",
+	late, lateErr := meter.Int64Counter("paceline_inbound_late_total",
 		metric.WithDescription("Texts whose webhook never came, found at Twilio and recorded, by effect on consent."))
-	missed, missedErr := meter.Int64Counter("inbound_missed_stops",
+	missed, missedErr := meter.Int64Counter("paceline_inbound_missed_stops_total",
 		metric.WithDescription("Opt-outs among the texts whose webhook never came."))
 	if err := errors.Join(auditsErr, lateErr, missedErr); err != nil {
 		return nil, err

@@ -118,7 +118,7 @@ const observeTimeout = 2 * time.Second
 func Observe(
 	ctx context.Context, meter metric.Meter, waitingSince func(ctx context.Context) (*time.Time, error), now func() time.Time,
 ) error {
-	waiting, err := meter.Float64ObservableGauge("ledgers_unanchored_seconds", metric.WithUnit("s"),
+	waiting, err := meter.Float64ObservableGauge("paceline_ledgers_unanchored_seconds", metric.WithUnit("s"),
 		metric.WithDescription("For how long lines of consent ledgers have waited for an anchor and none was written; 0 when none waits."))
 	if err != nil {
 		return err
