@@ -117,7 +117,7 @@ func TestRun(t *testing.T) {
 			r := start(t, "MESSAGING_ADDR", addr)
 			r.stop()
 			require.NoError(t, <-r.ended)
-			require.Equal(t, warned, strings.Contains(r.log.String(), `"grpc.plain_text"`), addr)
+			require.Equal(t, warned, strings.Contains(r.log.String(), `"process.plain_text"`), addr)
 			require.Equal(t, warned, strings.Contains(r.log.String(), "called at messaging.invalid:9002"), addr)
 		}
 	})

@@ -72,7 +72,7 @@ type Outbox[A any] struct {
 // After an error the relay publishes it, and one that is beyond QStash's reach it publishes once it is within.
 func (o *Outbox[A]) Publish(ctx context.Context, a A) error {
 	if o.Disabled {
-		o.Log.InfoContext(ctx, "onboarding.scheduling_disabled", o.Attrs(a)...)
+		o.Log.InfoContext(ctx, "outbox.scheduling_disabled", o.Attrs(a)...)
 		return ErrDisabled
 	}
 	ctx, end := o.Begin(ctx, a)
@@ -107,7 +107,7 @@ func (e *farError) Error() string { return "outbox: it is due beyond what QStash
 // PublishOrLeave is Publish for a caller that need not know of a failure: the alarm is in the outbox, and the relay publishes it.
 func (o *Outbox[A]) PublishOrLeave(ctx context.Context, a A) {
 	if err := o.Publish(ctx, a); err != nil && !errors.Is(err, ErrDisabled) {
-		o.Log.WarnContext(ctx, "onboarding.alarm_left_to_relay", append(o.Attrs(a), "error", err)...)
+		o.Log.WarnContext(ctx, "outbox.alarm_left_to_relay", append(o.Attrs(a), "error", err)...)
 	}
 }
 
@@ -133,7 +133,7 @@ func (o *Outbox[A]) RelayLoop(rest process.Rest, poll time.Duration, wake <-chan
 			return n == relayBatch, err
 		},
 		Failed: func(ctx context.Context, err error) {
-			o.Log.WarnContext(ctx, "onboarding.relay", "outbox", o.Name, "error", err)
+			o.Log.WarnContext(ctx, "outbox.relay_failed", "outbox", o.Name, "error", err)
 		},
 		Rest: rest, Every: poll, Wake: wake,
 	}

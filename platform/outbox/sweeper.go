@@ -51,7 +51,7 @@ func (s *Sweeper[T]) Loop(rest process.Rest, poll time.Duration) process.Repetit
 			n, err := s.Sweep(ctx)
 			return n == sweepBatch, err
 		},
-		Failed: func(ctx context.Context, err error) { s.Log.WarnContext(ctx, "onboarding.sweeper", "error", err) },
+		Failed: func(ctx context.Context, err error) { s.Log.WarnContext(ctx, "outbox.sweep_failed", "error", err) },
 		Rest:   rest, Every: poll,
 	}
 }
@@ -85,7 +85,7 @@ func (s *Sweeper[T]) unpublished(ctx context.Context) error {
 	now := s.Now()
 	n, since, err := s.Unpublished(ctx, now.Add(-s.Grace), now)
 	if err == nil && n > 0 {
-		s.Log.WarnContext(ctx, "onboarding.alarms_unpublished", "alarms", n, "since", since)
+		s.Log.WarnContext(ctx, "outbox.alarms_unpublished", "alarms", n, "since", since)
 	}
 	return err
 }

@@ -116,7 +116,7 @@ func PlainText(files rpc.TLSFiles, served config.Addr, called ...config.Addr) er
 // LogPlainText puts that Warning into the log of a process that starts.
 func LogPlainText(ctx context.Context, log *slog.Logger, files rpc.TLSFiles, served config.Addr, called ...config.Addr) {
 	if exposed := PlainText(files, served, called...); exposed != nil {
-		log.WarnContext(ctx, "grpc.plain_text", "why", exposed.Error())
+		log.WarnContext(ctx, "process.plain_text", "why", exposed.Error())
 	}
 }
 

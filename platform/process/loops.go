@@ -103,7 +103,7 @@ func (l *Loops) Ready() error {
 func (w *loop) standsStill(ctx context.Context, bound time.Duration) {
 	w.still.Store(true)
 	w.overdue.Add(ctx, 1, w.labels)
-	w.log.ErrorContext(ctx, "process.loop_stands_still", "loop", w.name, "bound", bound.String())
+	w.log.ErrorContext(ctx, "process.loop_stalled", "loop", w.name, "bound", bound.String())
 }
 
 type (

@@ -252,7 +252,7 @@ func (p *pass) start(j Job) {
 	r.running[j.ID] = &begun{job: j, cancel: cancel}
 	r.mu.Unlock()
 	if r.cfg.Log.Enabled(work, slog.LevelDebug) {
-		r.cfg.Log.DebugContext(work, "worker.processing", "queue", r.cfg.Name, "job_id", j.ID, "event_type", j.EventType)
+		r.cfg.Log.DebugContext(work, "queue.processing", "queue", r.cfg.Name, "job_id", j.ID, "event_type", j.EventType)
 	}
 	go func() {
 		end, v := r.run(p.ctx, work, j, r.handler(j.EventType))
@@ -339,7 +339,7 @@ func (r *Runner) beat(ctx context.Context) {
 	lost, err := r.cfg.Store.Extend(ctx, leased, r.cfg.Now().Add(r.cfg.Lease))
 	if err != nil {
 		if ctx.Err() == nil {
-			r.cfg.Log.WarnContext(ctx, "worker.heartbeat_failed", "queue", r.cfg.Name, "jobs", len(leased), "error", err)
+			r.cfg.Log.WarnContext(ctx, "queue.heartbeat_failed", "queue", r.cfg.Name, "jobs", len(leased), "error", err)
 		}
 		return
 	}

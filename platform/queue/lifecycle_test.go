@@ -297,7 +297,7 @@ func TestLoop(t *testing.T) {
 		for _, id := range ids {
 			require.Equal(t, queue.StatusCompleted, b.row(id).Status)
 		}
-		require.Equal(t, 1, strings.Count(told.String(), `"msg":"worker.started"`))
+		require.Equal(t, 1, strings.Count(told.String(), `"msg":"queue.started"`))
 	})
 
 	t.Run("R_16_ATypeWithoutAHandlerIsNoLabel", func(t *testing.T) {
@@ -342,10 +342,10 @@ func TestLoop(t *testing.T) {
 		rest := onceStarted(func(context.Context, time.Duration, <-chan struct{}) bool { return false })
 		require.NoError(t, b.runner().Loop(rest).Run(t.Context()))
 		for _, line := range []string{
-			`"msg":"worker.started","queue":"jobs"`,
-			`"msg":"worker.processing","queue":"jobs","job_id":"` + id + `","event_type":"work"`,
-			`"msg":"worker.processing","queue":"jobs","job_id":"` + bad.ID + `","event_type":"other"`, `"job_id":"` + id + `","event_type":"work","status":"completed"`,
-			`"event_type":"other","status":"failed","attempts":1,"error":"no handler for event type \"other\""`, `"msg":"worker.stopped"`,
+			`"msg":"queue.started","queue":"jobs"`,
+			`"msg":"queue.processing","queue":"jobs","job_id":"` + id + `","event_type":"work"`,
+			`"msg":"queue.processing","queue":"jobs","job_id":"` + bad.ID + `","event_type":"other"`, `"job_id":"` + id + `","event_type":"work","status":"completed"`,
+			`"event_type":"other","status":"failed","attempts":1,"error":"no handler for event type \"other\""`, `"msg":"queue.stopped"`,
 		} {
 			require.Contains(t, told.String(), line)
 		}

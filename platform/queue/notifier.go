@@ -63,7 +63,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 		case <-n.asked:
 		}
 		if err := process.Bounded(ctx, 0, n.notify); err != nil && ctx.Err() == nil {
-			n.log.WarnContext(ctx, "worker.not_notified", "channel", n.channel, "error", err)
+			n.log.WarnContext(ctx, "queue.not_notified", "channel", n.channel, "error", err)
 			if errors.Is(err, process.ErrSilent) {
 				Wake(n.asked) // it may not have been sent, and a loop that stands still is ready again only after a pass
 			}

@@ -79,7 +79,7 @@ func (r *Runner) recorded(ctx context.Context, batch []ending) {
 	}
 	waiting, err := r.cfg.Store.Expedite(ctx, done, r.cfg.Now())
 	if err != nil {
-		r.cfg.Log.WarnContext(ctx, "worker.not_hurried", "queue", r.cfg.Name, "jobs", len(done), "error", err)
+		r.cfg.Log.WarnContext(ctx, "queue.not_expedited", "queue", r.cfg.Name, "jobs", len(done), "error", err)
 	}
 	if waiting {
 		Wake(r.cfg.Wake)
@@ -118,5 +118,5 @@ func (r *Runner) report(ctx context.Context, end Finish, v verdict) {
 	if v.status == StatusPending {
 		attrs = append(attrs, slog.Int64("again_in_ms", v.after.Milliseconds()))
 	}
-	r.cfg.Log.LogAttrs(ctx, level, "worker.job", attrs...)
+	r.cfg.Log.LogAttrs(ctx, level, "queue.job", attrs...)
 }

@@ -93,7 +93,7 @@ func (r *Retention) Sweep(ctx context.Context) (deleted int, err error) {
 		at, id = *lastAt, *lastID
 	}
 	if deleted > 0 {
-		r.Log.InfoContext(ctx, "worker.cleared", "queue", r.Queue.table.Name, "jobs", deleted)
+		r.Log.InfoContext(ctx, "queue.cleared", "queue", r.Queue.table.Name, "jobs", deleted)
 	}
 	return deleted, nil
 }

@@ -107,13 +107,13 @@ func (r *Runner) Loop(rest process.Rest) process.Repetition {
 	return process.Repetition{
 		Once: func(ctx context.Context) (_ bool, err error) {
 			if !r.looping.Swap(true) {
-				r.cfg.Log.InfoContext(ctx, "worker.started", "queue", r.cfg.Name, "workers", r.cfg.Workers)
+				r.cfg.Log.InfoContext(ctx, "queue.started", "queue", r.cfg.Name, "workers", r.cfg.Workers)
 			}
 			_, wait, err = r.drain(ctx)
 			return false, err
 		},
 		Failed: func(ctx context.Context, err error) {
-			r.cfg.Log.ErrorContext(ctx, "worker.unreachable", "queue", r.cfg.Name, "error", err)
+			r.cfg.Log.ErrorContext(ctx, "queue.unreachable", "queue", r.cfg.Name, "error", err)
 		},
 		Rest: func(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 			if wait > 0 { // Admit returns when
@@ -122,7 +122,7 @@ func (r *Runner) Loop(rest process.Rest) process.Repetition {
 			goOn := rest(ctx, d, wake)
 			if !goOn {
 				r.looping.Store(false)
-				r.cfg.Log.InfoContext(ctx, "worker.stopped", "queue", r.cfg.Name)
+				r.cfg.Log.InfoContext(ctx, "queue.stopped", "queue", r.cfg.Name)
 			}
 			return goOn
 		},

@@ -53,7 +53,7 @@ func (c *Service) forwardNow(ctx context.Context, p Profile) error {
 	err := c.forward(ctx, p)
 	switch {
 	case errors.Is(err, ErrKeepsNoHolds):
-		c.Log.WarnContext(ctx, "onboarding.hold_untold", "profile_id", p.ID, "error", err)
+		c.Log.WarnContext(ctx, "people.hold_not_forwarded", "profile_id", p.ID, "error", err)
 		return nil
 	case errors.Is(err, ErrUnavailable):
 		return fmt.Errorf("%w: %w", ErrHoldNotForwarded, err)
@@ -81,7 +81,7 @@ const (
 func (c *Service) HoldsLoop(rest process.Rest) process.Repetition {
 	return process.Repetition{
 		Once:   c.ForwardHolds,
-		Failed: func(ctx context.Context, err error) { c.Log.WarnContext(ctx, "onboarding.hold_untold", "error", err) },
+		Failed: func(ctx context.Context, err error) { c.Log.WarnContext(ctx, "people.hold_not_forwarded", "error", err) },
 		Rest:   rest, Every: forwardInterval,
 	}
 }

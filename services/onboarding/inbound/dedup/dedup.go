@@ -141,9 +141,9 @@ func (r *run) finish(ctx context.Context, done bool) {
 		now := r.now()
 		err := r.store.Finish(ctx, Claim{Key: key, Owner: r.owner, Now: now, Until: now.Add(memory)}, done)
 		if err != nil && done {
-			r.log.WarnContext(ctx, "onboarding.reservation_not_completed", "key", key, "error", err)
+			r.log.WarnContext(ctx, "dedup.reservation_not_completed", "key", key, "error", err)
 		} else if err != nil && !errors.Is(err, ErrLost) {
-			r.log.WarnContext(ctx, "onboarding.reservation_not_released", "key", key, "error", err)
+			r.log.WarnContext(ctx, "dedup.reservation_not_released", "key", key, "error", err)
 		}
 	}
 }

@@ -290,7 +290,7 @@ var mishaps = []guardCase{
 	{name: "WorkWhoseSuccessCannotBeRecordedIsASuccessAndLogged", run: func(t *testing.T, w *worksite, d dedup.Delivery) {
 		w.store.broken = func(verb, _ string) bool { return verb == "complete" }
 		w.does(d)
-		require.Contains(t, w.log.String(), "onboarding.reservation_not_completed")
+		require.Contains(t, w.log.String(), "dedup.reservation_not_completed")
 		w.store.broken = nil
 		w.waits(d, 240*time.Second)
 		w.clock.Advance(300 * time.Second)
