@@ -17,12 +17,14 @@ import (
 type Manner string
 
 const (
-	Speaks Manner = "" // it is not silent
+	// Speaks is the wire that is not silent.
+	Speaks Manner = ""
 	// BothWays lets nothing through.
 	BothWays Manner = "both ways"
-	// TowardsServer and TowardsCaller let the other direction through.
-	TowardsServer Manner = "towards the server" // requests do not arrive
-	TowardsCaller Manner = "towards the caller" // requests arrive, and their answers do not
+	// TowardsServer lets answers through: requests do not arrive.
+	TowardsServer Manner = "towards the server"
+	// TowardsCaller lets requests through: their answers do not arrive.
+	TowardsCaller Manner = "towards the caller"
 	// MidMessage lets half of the next chunk of each connection go by, whichever side it comes from, and is silent both ways then.
 	MidMessage Manner = "in the middle of a message"
 )

@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PlanNow, sent ahead in the same transaction, has a statement planned for the tables as they are now, by their indexes. A full
+// PlanNow is sent ahead in the same transaction and has a statement planned for the tables as they are now, by their indexes. A full
 // scan that it forbids has a cost that would have the statement compiled first, for a second.
 const PlanNow = `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('jit', 'off', true)`
 
-// InOrder, sent ahead in the same transaction, has a page read from its end of an index: the planner takes nearly all rows for hidden by
-// their policies, and would read all that have the status and sort them.
+// InOrder is sent ahead in the same transaction and has a page read from its end of an index: the planner takes nearly all rows for hidden
+// by their policies, and would read all that have the status and sort them.
 const InOrder = `select set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)`
 
 // AllInOrder reads rows with PlanNow and InOrder sent ahead.

@@ -9,7 +9,7 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 )
 
-// people is the engagement of a process.
+// People is the engagement of a process.
 type People struct{ Ports *Ports }
 
 func (e People) Person(ctx context.Context, org, phone, cause, jobID string) (engagement.View, error) {

@@ -60,7 +60,7 @@ func (g goalRows) Cancel(ctx context.Context, goalID, actor string, at time.Time
 	return c, messageID, err
 }
 
-// jobs is a queue of a process.
+// Jobs is a queue of a process.
 type Jobs struct {
 	Ports *Ports
 	Queue *queue.Queue
