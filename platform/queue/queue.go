@@ -82,7 +82,7 @@ type statements struct {
 // NewQueue returns the queue on a table. The pool's statements may be bounded by row-level security: the loop's context must
 // see every organisation then (postgres.AcrossOrganisations).
 func NewQueue(pool postgres.DB, table Table) *Queue {
-	write := table.fill
+	write := table.names().Replace
 	return &Queue{pool: pool, hot: postgres.NewCombiner(pool), table: table, sql: statements{
 		byIndex: write(sqlByIndex), look: write(sqlLook), enqueue: write(sqlEnqueue), byKey: write(sqlByKey),
 		claim: bySize(write(sqlClaim)), snoozeBehind: bySize(write(sqlSnoozeBehind)), claimOne: write(sqlClaimOne), release: write(sqlRelease),
@@ -100,8 +100,8 @@ func bySize(sql string) (texts [sizes]string) {
 	return texts
 }
 
-// fill puts the table's own names and choices into a statement.
-func (t Table) fill(sql string) string {
+// names puts the table's own names and choices into a statement.
+func (t Table) names() *strings.Replacer {
 	var extra, arrays, extraOfRow strings.Builder
 	next := enqueueArrays + 1
 	priority, priorities, lanes, lane := "", "", "(values (0)) p (priority)", ""
@@ -131,7 +131,7 @@ func (t Table) fill(sql string) string {
 		"{priority}", priority, "{priority[]}", priorities, "{lanes}", lanes, "{lane}", lane,
 		"{row}", strings.ReplaceAll(rowColumns, "{row.extra}", extraOfRow.String()),
 		"{row of list}", strings.ReplaceAll(listColumns, "{row.extra}", extraOfRow.String()),
-	).Replace(sql)
+	)
 }
 
 // withKeep is the statement of retention with the owner's condition in it.

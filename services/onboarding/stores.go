@@ -21,7 +21,9 @@ type Stores struct {
 	*conversationStore
 	*inboundStore
 
-	pool postgres.DB
+	pool       postgres.DB
+	engagement *engagement.Store
+	events     *events.Store
 }
 
 type (
@@ -35,18 +37,21 @@ func NewStores(pool postgres.DB) *Stores {
 	of := people.NewStore(pool)
 	of.Opens = []func(context.Context, pgx.Tx, people.Profile, *people.Open) error{conversation.OpenOf, engagement.OpenOf, goals.OpenOf}
 	of.Paused = []string{conversation.ChannelAlarms, goals.ChannelAlarms}
-	sessions := conversation.NewStore(pool, of)
-	return &Stores{peopleStore: of, conversationStore: sessions, inboundStore: inbound.NewStore(pool, sessions.Jobs()), pool: pool}
+	conversations := conversation.NewStore(pool, of)
+	return &Stores{
+		peopleStore: of, conversationStore: conversations, inboundStore: inbound.NewStore(pool, conversations.Jobs()), pool: pool,
+		engagement: engagement.NewStore(pool, conversations.Hot()), events: events.NewStore(pool),
+	}
 }
 
 // Events returns the store of events.
-func (s *Stores) Events() *events.Store { return events.NewStore(s.pool) }
+func (s *Stores) Events() *events.Store { return s.events }
 
 // Goals returns the store of goals.
 func (s *Stores) Goals() *goals.Store { return goals.NewStore(s.pool) }
 
 // Engagement returns the store of engagement.
-func (s *Stores) Engagement() *engagement.Store { return engagement.NewStore(s.pool, s.Hot()) }
+func (s *Stores) Engagement() *engagement.Store { return s.engagement }
 
 // Erasures returns the store of erasures.
 func (s *Stores) Erasures() *erasure.Store { return erasure.NewStore(s.pool) }

@@ -41,7 +41,8 @@ type server struct {
 	base    *url.URL // of the admin
 
 	mu        sync.Mutex
-	templates map[string]bool // those known to exist
+	templates map[string]bool     // those known to exist
+	idle      map[string][]*lease // by template
 }
 
 // One server per test binary is the point: starting it takes half a second.
@@ -68,7 +69,7 @@ func stop() error {
 
 // start connects to the given server as a superuser, or starts a private one when the URL is empty.
 func start(ctx context.Context, adminURL string) (_ *server, err error) {
-	s := &server{templates: map[string]bool{}}
+	s := &server{templates: map[string]bool{}, idle: map[string][]*lease{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop(ctx))
@@ -107,6 +108,11 @@ func (s *server) makeLogin(ctx context.Context, conn *pgx.Conn, name, may string
 }
 
 func (s *server) stop(ctx context.Context) error {
+	for _, leases := range s.idle {
+		for _, l := range leases {
+			l.close(ctx)
+		}
+	}
 	if s.admin != nil {
 		s.admin.Close()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/schema"
@@ -71,7 +72,10 @@ func TestMessages(t *testing.T) {
 // TestClaimInANewDatabase: Postgres keeps the plan that it has made of a statement while the table was empty, until the table is analyzed.
 func TestClaimInANewDatabase(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t, schema.Migrations())
+	// A database that no test has had: the statistics are of this test alone, and the connection ends with its pool.
+	pool, err := platform.Open(t.Context(), platform.Config{URL: pgtest.URL(t, schema.Migrations())})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
 	owner := pgtest.Owner(t, pool)
 	for _, sql := range []string{"alter table sms_messages set (autovacuum_enabled = off)", "vacuum analyze sms_messages"} {
 		_, err := owner.Exec(t.Context(), sql)
