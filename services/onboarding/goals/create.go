@@ -2,7 +2,6 @@ package goals
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -176,28 +175,15 @@ func (s *Service) readWords(ctx context.Context, g *Goal, n New, zone *time.Loca
 // rules.
 func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Location) (*timeparse.Reading, error) {
 	kept, err := s.Store.Reading(ctx, n)
+	if err != nil || kept != nil {
+		return kept, err
+	}
+	read, err := s.Reader.Read(ctx, n.Said, locale, zone, n.SaidAt)
 	if err != nil {
-		return nil, err
+		s.Log.WarnContext(ctx, "goals.model_failed", "error", err)
+		return nil, nil //nolint:nilnil // then the rules decide
 	}
-	if kept == nil {
-		read, err := s.Reader.Read(ctx, n.Said, locale, zone, n.SaidAt)
-		if err != nil {
-			s.Log.WarnContext(ctx, "goals.model_failed", "error", err)
-			return nil, nil //nolint:nilnil // then the rules decide
-		}
-		encoded, err := json.Marshal(read)
-		if err != nil {
-			return nil, fmt.Errorf("encode a reading: %w", err)
-		}
-		if kept, err = s.Store.KeepReading(ctx, n, encoded, s.Now()); err != nil {
-			return nil, err
-		}
-	}
-	var read timeparse.Reading
-	if err := json.Unmarshal(kept, &read); err != nil {
-		return nil, fmt.Errorf("decode a reading: %w", err)
-	}
-	return &read, nil
+	return s.Store.KeepReading(ctx, n, read, s.Now())
 }
 
 // within refuses what is too far ahead to be meant.

@@ -55,8 +55,7 @@ func (d *Devices) Register(ctx context.Context, device Device) (registered Devic
 // Rotate gives a device another token. The old one is void, and the stream that was opened with it ends. ErrNoDevice.
 func (d *Devices) Rotate(ctx context.Context, c Caller, deviceID string) (device Device, token string, err error) {
 	token, hash := newToken()
-	device, err = d.Store.RotateDevice(ctx, c, deviceID, hash, d.Now())
-	if err != nil {
+	if device, err = d.Store.RotateDevice(ctx, c, deviceID, hash, d.Now()); err != nil {
 		return Device{}, "", err
 	}
 	return device, token, nil

@@ -1,6 +1,7 @@
 package goals
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -10,21 +11,11 @@ import (
 // Explanation has the state of a goal, the reason for it, what happens next by itself, and what may be done about it.
 type Explanation struct{ Summary, Next, Advice string }
 
-// Gate is one question that an alarm asks of a goal, in the order of Gates.
-type Gate struct {
-	Name    string
-	Outcome string // of the alarm, if the gate does not let it pass
-	Passed  bool
-	Fact    string
-	Since   time.Time
-	Change  string // what would change it; empty when it passes
-}
-
 // Gates are the questions of an alarm in the order in which onAlarm lets them decide, and what the alarm would answer. What messaging would
 // say about the text of a phone's goal is not asked. The pause is that of the organisation, if it has one.
-func (v Situation) Gates(now time.Time, pause conversation.Pause) (gates []Gate, outcome string) {
+func (v Situation) Gates(now time.Time, pause conversation.Pause) (gates []conversation.Gate, outcome string) {
 	runs := v.Status == Running && v.Kind == Phone
-	gates = []Gate{
+	gates = []conversation.Gate{
 		{
 			Name: "status", Outcome: string(v.Status), Passed: v.Status == Scheduled || runs, Fact: "the goal is " + string(v.Status),
 			Change: "nothing: an alarm begins only what is scheduled",
@@ -78,7 +69,8 @@ func (v Situation) Explain(now time.Time, disabled bool, pause conversation.Paus
 			Advice:  "Create a goal with undo_of to bring it back.",
 		}
 	case Failed:
-		return Explanation{Summary: fmt.Sprintf("The goal failed at %s: %s.", at(v.EndedAt), failures(v.Reason)), Advice: advice[v.Reason]}
+		why := cmp.Or(failures[v.Reason], v.Reason)
+		return Explanation{Summary: fmt.Sprintf("The goal failed at %s: %s.", at(v.EndedAt), why), Advice: advice[v.Reason]}
 	case Running:
 		e := Explanation{
 			Summary: fmt.Sprintf("The goal runs on its device since %s, and was last heard of at %s.", at(v.StartedAt), at(v.HeardAt)),
@@ -121,18 +113,13 @@ func (v Situation) explainScheduled(e Explanation, now time.Time, disabled bool,
 	return e
 }
 
-// failures says why in words.
-func failures(reason string) string {
-	if words, ok := map[string]string{
-		ReasonDevice:  "its device said so; the timeline has its words",
-		ReasonOffline: "its device was offline at every try", ReasonBusy: "its device was not free for an hour",
-		ReasonLost: "the device fell silent while it ran", ReasonRemoved: "the device was deleted",
-		ReasonLimit: "it ran for longer than a run may", ReasonNoAlarm: "no alarm of it came through",
-		ReasonHeld: "the person is held", ReasonOptedOut: "the person has opted out", ReasonUndelivered: "the carrier did not take the text",
-	}[reason]; ok {
-		return words
-	}
-	return reason
+// failures say why in words.
+var failures = map[string]string{
+	ReasonDevice:  "its device said so; the timeline has its words",
+	ReasonOffline: "its device was offline at every try", ReasonBusy: "its device was not free for an hour",
+	ReasonLost: "the device fell silent while it ran", ReasonRemoved: "the device was deleted",
+	ReasonLimit: "it ran for longer than a run may", ReasonNoAlarm: "no alarm of it came through",
+	ReasonHeld: "the person is held", ReasonOptedOut: "the person has opted out", ReasonUndelivered: "the carrier did not take the text",
 }
 
 var advice = map[string]string{

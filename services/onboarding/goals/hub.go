@@ -68,29 +68,19 @@ type Call struct {
 	Stop             string // the run
 }
 
-// streams keeps the presence of devices and their runs. Each method is one guarded statement, or one transaction.
+// streams keeps the presence of devices and their runs. Each method is one guarded statement, or one transaction. Store implements it and
+// says what each does.
 type streams interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
-	// Connect gives a device to a node by a new epoch, for a stream that was opened at an instant. ErrToken; ErrOvertaken when one that was
-	// opened later has it.
 	Connect(ctx context.Context, nodeID string, hello Hello, tokenHash []byte, opened time.Time) (Connection, error)
-	// Disconnect takes the device from the node, unless a newer stream has it.
 	Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error
-	// Renew extends the node's lease, Retire ends it with its devices.
 	Renew(ctx context.Context, nodeID string, until, now time.Time) error
 	Retire(ctx context.Context, nodeID string, at time.Time) error
-	// Held are the epochs of the devices that the node has by their rows.
 	Held(ctx context.Context, nodeID string) (map[string]int64, error)
-	// Calls are the goals to begin, one per device, and the runs to stop.
 	Calls(ctx context.Context, nodeID string, now time.Time) ([]Call, error)
-	// Begin begins a goal. ErrReplaced when the stream has lost the device, ErrConflict when the goal cannot begin any more.
 	Begin(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
-	// OfferAgain is the offer of a run that was never acknowledged. ErrReplaced, ErrForgotten of one that was, ErrConflict of one that is
-	// over.
 	OfferAgain(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
-	// Acknowledge and Hear note what a device says of a run, and report whether that changed a run that is open on it.
 	Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error)
 	Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error)
-	// End ends a run, and reports whether it was this call that did.
 	End(ctx context.Context, e End) (bool, error)
 }
 

@@ -2,10 +2,10 @@ package goals_test
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 type deleter struct{ b *bundle }
@@ -78,8 +78,8 @@ func (c crashing) Insert(ctx context.Context, g goals.Goal, a goals.Alarm) (goal
 	return s.goal, s.duplicate, err
 }
 
-func (c crashing) KeepReading(ctx context.Context, n goals.New, reading json.RawMessage, at time.Time) (json.RawMessage, error) {
-	return met(c.b, func() (json.RawMessage, error) { return c.Store.KeepReading(ctx, n, reading, at) })
+func (c crashing) KeepReading(ctx context.Context, n goals.New, reading timeparse.Reading, at time.Time) (*timeparse.Reading, error) {
+	return met(c.b, func() (*timeparse.Reading, error) { return c.Store.KeepReading(ctx, n, reading, at) })
 }
 
 func (c crashing) Goal(ctx context.Context, org, id string, now time.Time) (goals.Situation, error) {

@@ -13,25 +13,15 @@ import (
 
 // The words before a new time for a goal that was just confirmed: of moves in any case, of instead only where nothing but a time follows.
 var (
-	moves = begins(
-		"make it", "make that", "make this", "change it to", "change that to", "change to", "change it for", "change the time to",
-		"change the reminder to", "move it to", "move that to", "move to", "set it to", "set it for", "push it to", "reschedule to",
-		"reschedule it to", "reschedule it for", "reschedule for",
-		"muda para", "muda pra", "mude para", "mude pra", "mudar para", "mudar pra", "muda isso para", "muda isso pra", "troca para", "troca pra",
-		"troque para", "trocar para", "passa para", "passa pra", "altera para", "alterar para", "adia para", "adia pra", "remarca para",
-		"remarca pra", "remarque para", "coloca para", "coloca pra", "poe para", "muda o lembrete para", "muda o horario para",
-	)
-	instead = begins(
-		"actually", "rather", "i meant", "i mean", "no", "oops", "sorry", "wait", "better", "please",
-		"na verdade", "alias", "quer dizer", "digo", "melhor", "nao", "opa", "desculpa", "espera", "por favor",
-	)
-	trailing = regexp.MustCompile(`(?i)[\s,.!]*(?:\b(?:instead|please|thanks|por favor|em vez disso|obrigad[oa]))?[\s.!]*$`)
+	moves    = begins("move")
+	instead  = begins("instead")
+	trailing = regexp.MustCompile(`(?i)[\s,.!]*(?:\b(?:` + anyOf("behind") + `))?[\s.!]*$`)
 	number   = regexp.MustCompile(`^\d{1,2}$`)
-	thisDay  = regexp.MustCompile(`\b(?:today|tonight|now|hoje|agora)\b`)
+	thisDay  = regexp.MustCompile(`\b(?:` + anyOf("this-day") + `)\b`)
 )
 
-func begins(phrases ...string) (w Words) {
-	for _, phrase := range phrases {
+func begins(key string) (w Words) {
+	for _, phrase := range listed(key) {
 		w.begins = append(w.begins, strings.Fields(phrase))
 	}
 	w.sort()

@@ -2,6 +2,7 @@ package goals
 
 import (
 	"bytes"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,27 @@ import (
 	"paceline.internal/platform/reading"
 	"paceline.internal/platform/reading/languages"
 )
+
+//go:embed words/*.tsv
+var files embed.FS
+
+// listed returns the phrases of a key in every language.
+func listed(key string) (phrases []string) {
+	for _, locale := range []string{"en", "pt-BR"} {
+		file, err := files.ReadFile("words/" + locale + ".tsv")
+		if err != nil {
+			panic(err) // it is part of the program
+		}
+		for line := range strings.Lines(string(file)) {
+			if phrase, found := strings.CutPrefix(line, key+"\t"); found {
+				phrases = append(phrases, strings.TrimSpace(phrase))
+			}
+		}
+	}
+	return phrases
+}
+
+func anyOf(key string) string { return strings.Join(listed(key), "|") }
 
 // ErrWords is a file of goal words that cannot be used.
 var ErrWords = errors.New("goal words refused")
@@ -193,12 +215,7 @@ const (
 )
 
 // takesBack must be all that a message says, with courtesies around it. CANCEL alone is STOP.
-var takesBack = regexp.MustCompile(`^` + courteous + `(?:undo|desfazer)` + thankful + `$`)
-
-const (
-	courteous = `(?:(?:please|pls|ok|okay|hi|hey|oi|por favor) )*`
-	thankful  = `(?: (?:please|pls|now|thanks|thank you|por favor|obrigad[oa]))*`
-)
+var takesBack = regexp.MustCompile(`^(?:(?:` + anyOf("undo-lead") + `) )*(?:` + anyOf("undo") + `)(?: (?:` + anyOf("undo-behind") + `))*$`)
 
 // Undoes reports whether a message takes a goal back, if there is one.
 func Undoes(message string) bool { return undoOf(message) != noUndo }
@@ -212,7 +229,7 @@ func undoOf(message string) undo {
 }
 
 // joins is a word between "remind me" and what is to be done, wherever the time stood.
-var joins = regexp.MustCompile(`(?i)^(?:to|that|about|de|que|pra|para)(?:\s+|$)`)
+var joins = regexp.MustCompile(`(?i)^(?:` + anyOf("join") + `)(?:\s+|$)`)
 
 // spoken is a goal that was said by text without the words that join it to "remind me"; empty when nothing is left of it.
 func spoken(goal string) string {

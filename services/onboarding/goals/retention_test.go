@@ -1,7 +1,6 @@
 package goals_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/goals/timeparse"
 )
 
 func (b *bundle) forgets(before time.Time, limit int) goals.Forgotten {
@@ -46,7 +46,7 @@ func TestRetention(t *testing.T) {
 		b.says(d.id, time.Hour)
 		registry := &goals.Devices{Store: b.store, Now: b.clock.Now}
 		require.NoError(t, registry.Remove(t.Context(), b.me(), d.id))
-		_, err := b.store.KeepReading(t.Context(), goals.New{OrgID: orgID, ProfileID: b.owner, Key: "k"}, json.RawMessage(`{}`), begin)
+		_, err := b.store.KeepReading(t.Context(), goals.New{OrgID: orgID, ProfileID: b.owner, Key: "k"}, timeparse.Reading{}, begin)
 		require.NoError(t, err)
 		b.plays(2 * time.Hour)
 		later := b.says("", time.Hour)

@@ -32,9 +32,7 @@ type RPC struct {
 	Now     func() time.Time
 }
 
-const (
-	maxGoalKey = 200
-)
+const maxGoalKey = 200
 
 // CreateGoal schedules a goal.
 func (s *RPC) CreateGoal(ctx context.Context, in *onboardingv1.CreateGoalRequest) (*onboardingv1.CreateGoalResponse, error) {
@@ -139,10 +137,7 @@ func (s *RPC) find(ctx context.Context, goalID string) (context.Context, Situati
 	}
 	ctx, c := s.caller(ctx)
 	v, err := s.Goals.Find(ctx, c, goalID)
-	if err != nil {
-		return ctx, v, goalError(err)
-	}
-	return ctx, v, nil
+	return ctx, v, goalError(err)
 }
 
 // ListGoals lists goals that the caller may see.
@@ -195,35 +190,26 @@ func (s *RPC) ExplainGoal(ctx context.Context, in *onboardingv1.ExplainGoalReque
 		return nil, err
 	}
 	e := v.Explain(s.Now(), s.Goals.Disabled, held)
-	out := &onboardingv1.ExplainGoalResponse{Summary: e.Summary, Next: e.Next, Advice: e.Advice}
 	gates, outcome := v.Gates(s.Now(), held)
+	out := &onboardingv1.ExplainGoalResponse{Summary: e.Summary, Next: e.Next, Advice: e.Advice, Outcome: outcome}
 	for _, g := range gates {
-		out.Gates = append(out.Gates, gate(g))
+		out.Gates = append(out.Gates, &explainv1.Gate{
+			Name: g.Name, Passed: g.Passed, Fact: g.Fact, Change: g.Change, Since: request.Stamp(g.Since),
+		})
 	}
-	out.Outcome = outcome
 	return out, nil
-}
-
-func gate(g Gate) *explainv1.Gate {
-	return &explainv1.Gate{Name: g.Name, Passed: g.Passed, Fact: g.Fact, Change: g.Change, Since: request.Stamp(g.Since)}
 }
 
 // CancelGoal cancels a goal that has not begun.
 func (s *RPC) CancelGoal(ctx context.Context, in *onboardingv1.CancelGoalRequest) (*onboardingv1.CancelGoalResponse, error) {
 	g, err := s.change(ctx, in.GetGoalId(), s.Goals.Cancel)
-	if err != nil {
-		return nil, err
-	}
-	return &onboardingv1.CancelGoalResponse{Goal: g}, nil
+	return &onboardingv1.CancelGoalResponse{Goal: g}, err
 }
 
 // StopGoal asks the device to end a goal.
 func (s *RPC) StopGoal(ctx context.Context, in *onboardingv1.StopGoalRequest) (*onboardingv1.StopGoalResponse, error) {
 	g, err := s.change(ctx, in.GetGoalId(), s.Goals.Stop)
-	if err != nil {
-		return nil, err
-	}
-	return &onboardingv1.StopGoalResponse{Goal: g}, nil
+	return &onboardingv1.StopGoalResponse{Goal: g}, err
 }
 
 // RescheduleGoal moves a goal that has not begun.
@@ -240,10 +226,7 @@ func (s *RPC) RescheduleGoal(
 	g, err := s.change(ctx, in.GetGoalId(), func(ctx context.Context, c Caller, goalID string) (Goal, error) {
 		return s.Goals.Reschedule(ctx, c, goalID, to)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &onboardingv1.RescheduleGoalResponse{Goal: g}, nil
+	return &onboardingv1.RescheduleGoalResponse{Goal: g}, err
 }
 
 func (s *RPC) change(
@@ -254,10 +237,7 @@ func (s *RPC) change(
 	}
 	ctx, c := s.caller(ctx)
 	g, err := do(ctx, c, goalID)
-	if err != nil {
-		return nil, goalError(err)
-	}
-	return s.goal(g), nil
+	return s.goal(g), goalError(err)
 }
 
 // ExecuteGoal is the alarm of a goal.
@@ -266,10 +246,7 @@ func (s *RPC) ExecuteGoal(ctx context.Context, in *onboardingv1.ExecuteGoalReque
 		return nil, err
 	}
 	outcome, err := s.Goals.Execute(ctx, in.GetGoalId())
-	if err != nil {
-		return nil, goalError(err)
-	}
-	return &onboardingv1.ExecuteGoalResponse{Outcome: outcome}, nil
+	return &onboardingv1.ExecuteGoalResponse{Outcome: outcome}, goalError(err)
 }
 
 // RecordGoalFailure takes QStash's word that an alarm failed with every retry.
@@ -283,10 +260,7 @@ func (s *RPC) RecordGoalFailure(
 		return &onboardingv1.RecordGoalFailureResponse{}, nil
 	}
 	failed, err := s.Goals.AlarmFailed(ctx, in.GetGoalId(), in.GetSourceMessageId())
-	if err != nil {
-		return nil, goalError(err)
-	}
-	return &onboardingv1.RecordGoalFailureResponse{Failed: failed}, nil
+	return &onboardingv1.RecordGoalFailureResponse{Failed: failed}, goalError(err)
 }
 
 func (s *RPC) goal(g Goal) *onboardingv1.Goal {

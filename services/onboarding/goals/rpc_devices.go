@@ -37,10 +37,7 @@ func (s *RPC) RegisterDevice(ctx context.Context, in *onboardingv1.RegisterDevic
 		d.Configuration = encoded
 	}
 	registered, token, err := s.Devices.Register(ctx, d)
-	if err != nil {
-		return nil, goalError(err)
-	}
-	return &onboardingv1.RegisterDeviceResponse{Device: device(registered), Token: token}, nil
+	return &onboardingv1.RegisterDeviceResponse{Device: device(registered), Token: token}, goalError(err)
 }
 
 // ListDevices lists devices that the caller may see.
@@ -82,10 +79,7 @@ func (s *RPC) RotateDevice(ctx context.Context, in *onboardingv1.RotateDeviceReq
 	}
 	ctx, c := s.caller(ctx)
 	d, token, err := s.Devices.Rotate(ctx, c, in.GetDeviceId())
-	if err != nil {
-		return nil, goalError(err)
-	}
-	return &onboardingv1.RotateDeviceResponse{Device: device(d), Token: token}, nil
+	return &onboardingv1.RotateDeviceResponse{Device: device(d), Token: token}, goalError(err)
 }
 
 // DeleteDevice removes a device.
@@ -94,10 +88,7 @@ func (s *RPC) DeleteDevice(ctx context.Context, in *onboardingv1.DeleteDeviceReq
 		return nil, err
 	}
 	ctx, c := s.caller(ctx)
-	if err := s.Devices.Remove(ctx, c, in.GetDeviceId()); err != nil {
-		return nil, goalError(err)
-	}
-	return &onboardingv1.DeleteDeviceResponse{}, nil
+	return &onboardingv1.DeleteDeviceResponse{}, goalError(s.Devices.Remove(ctx, c, in.GetDeviceId()))
 }
 
 func device(d Device) *onboardingv1.Device {
@@ -109,10 +100,7 @@ func device(d Device) *onboardingv1.Device {
 
 // ConnectDevice is the stream of one device.
 func (s *RPC) ConnectDevice(stream onboardingv1.GoalService_ConnectDeviceServer) error {
-	if err := s.Hub.Connect(stream.Context(), deviceStream{s, stream}); err != nil {
-		return goalError(err)
-	}
-	return nil
+	return goalError(s.Hub.Connect(stream.Context(), deviceStream{s, stream}))
 }
 
 // deviceStream is a stream of gRPC as the hub sees it.

@@ -41,52 +41,33 @@ const (
 	deleteTimeout = 2 * time.Second
 )
 
-// store keeps goals. Each method is one guarded statement, or one transaction. Store implements it, and the
-// crash matrix puts one in its place that fails at the k-th call.
+// store keeps goals. Each method is one guarded statement, or one transaction. Store implements it and says what each does, and the crash
+// matrix puts one in its place that fails at the k-th call.
 type store interface { //nolint:interfacebloat // each is one intention
-	// Prepare reads whom and what a new goal is for, and the goal that its key has already; ErrNoOwner, ErrNoDevice.
 	Prepare(ctx context.Context, n New) (Prepared, error)
-	// Insert stores a goal with its alarm; a goal that the key has meanwhile is returned. ErrNoDevice, ErrTooMany.
 	Insert(ctx context.Context, g Goal, a Alarm) (stored Goal, duplicate bool, err error)
-	// Reading and KeepReading have what a model read of a text; the first reading that is kept stays.
-	Reading(ctx context.Context, n New) (json.RawMessage, error)
-	KeepReading(ctx context.Context, n New, reading json.RawMessage, at time.Time) (json.RawMessage, error)
-	// Goal reads a goal of an organisation; of any with an empty one. ErrNoGoal.
+	Reading(ctx context.Context, n New) (*timeparse.Reading, error)
+	KeepReading(ctx context.Context, n New, read timeparse.Reading, at time.Time) (*timeparse.Reading, error)
 	Goal(ctx context.Context, orgID, goalID string, now time.Time) (Situation, error)
 
-	// DoneBy reads the goal that a message has scheduled, moved or cancelled; ErrNoGoal.
 	DoneBy(ctx context.Context, profileID, messageID string) (Goal, error)
-	// ByText lists a person's goals by text that may be undone, or too late, newest first: the scheduled ones, and those that were said since
-	// an instant and have begun.
 	ByText(ctx context.Context, profileID string, since time.Time) ([]Goal, error)
 
-	// Offline, Busy, Waits and Call note what an alarm found, unless the goal was moved since it was read. ErrConflict then; of Busy also
-	// when the device is free by now.
 	Offline(ctx context.Context, g Goal, at time.Time) error
 	Busy(ctx context.Context, g Goal, at time.Time) error
 	Waits(ctx context.Context, g Goal, at time.Time) error
 	Call(ctx context.Context, g Goal, at time.Time) error
-	// BeginPhone begins a goal of a phone; ErrConflict when another one of the phone runs or the goal has moved.
 	BeginPhone(ctx context.Context, g Goal, runID string, at time.Time) error
-	// End ends a run, and reports whether it was this call that did.
 	End(ctx context.Context, e End) (bool, error)
-	// Fail fails a goal that is scheduled, and was not moved since it was read.
 	Fail(ctx context.Context, g Goal, reason, actor string, at time.Time) error
-	// FailedAlarm fails a scheduled goal if its newest alarm is the message that QStash gave up after it had found the device offline.
 	FailedAlarm(ctx context.Context, goalID, messageID string, at time.Time) (bool, error)
 
-	// Cancel, Reschedule and AskStop change a goal that stands as they demand, and return it as it is now with the message of the alarm that
-	// it had; a *StatusError with the goal where it does not.
 	Cancel(ctx context.Context, goalID, actor string, at time.Time) (g Goal, messageID string, err error)
 	Reschedule(ctx context.Context, g Goal, a Alarm, actor string, at time.Time) (stored Goal, set Alarm, messageID string, err error)
 	AskStop(ctx context.Context, goalID, actor string, at time.Time) (Goal, error)
 
-	// Overdue lists scheduled goals when their newest alarm should have brought something, and running ones that should have been heard of or
-	// ended.
 	Overdue(ctx context.Context, p Patience, limit int, now time.Time) ([]Overdue, error)
-	// Rearm sets the next alarm of a goal that has not moved.
 	Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error
-	// PutBack is Rearm of a goal if QStash has its newest alarm; of another one it changes nothing. ErrConflict.
 	PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) error
 }
 

@@ -2,7 +2,6 @@ package goals
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/goals/timeparse"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -49,68 +49,49 @@ func (s *Store) Alarms() *outbox.Store[Alarm] { return s.alarms }
 // online asks whether the device d can be reached.
 const online = `(d.deleted_at is null and (d.kind = 'phone' or d.node_id is not null and node_alive(d.node_id, @now)))`
 
+// never ends the column of a time that may be null: the zero time of Go stands for null.
+const never = `, '0001-01-01 00:00:00Z'::timestamptz)`
+
 const sqlGoalColumns = `
 select g.id::text, g.org_id::text, g.profile_id::text, g.device_id::text, d.kind, g.source, g.idempotency_key as key, g.said, g.goal,
-       g.locale, g.understood, g.note, g.status, g.reason, g.scheduled_for, g.scheduled_delay, g.called_at, g.waiting_since,
-       g.offline_tries,
-       coalesce(g.run_id::text, '') as run_id, g.offered_at, g.acknowledged_at, g.heard_at, g.progress, g.stop_requested_at, g.started_at,
-       g.ended_at, coalesce(g.undo_of::text, '') as undo_of, g.created_by, g.created_at,
+       g.locale, g.understood, g.note, g.status, g.reason, g.scheduled_for, g.scheduled_delay::bigint * 1000000000 as delay,
+       coalesce(g.called_at` + never + ` as called_at, coalesce(g.waiting_since` + never + ` as waiting_since, g.offline_tries,
+       coalesce(g.run_id::text, '') as run_id, coalesce(g.offered_at` + never + ` as offered_at,
+       coalesce(g.acknowledged_at` + never + ` as acknowledged_at, coalesce(g.heard_at` + never + ` as heard_at, g.progress,
+       coalesce(g.stop_requested_at` + never + ` as stop_asked_at, coalesce(g.started_at` + never + ` as started_at,
+       coalesce(g.ended_at` + never + ` as ended_at, coalesce(g.undo_of::text, '') as undo_of, g.created_by, g.created_at,
        ` + people.SQLPaused + `g.org_id) as scheduling_paused`
 
-type goalRow struct {
-	ID, OrgID, ProfileID, DeviceID, Kind, Source, Key, Said, Goal, Locale, Understood, Note, Status, Reason string
-
-	ScheduledFor    time.Time
-	ScheduledDelay  int64
-	CalledAt        *time.Time
-	WaitingSince    *time.Time
-	OfflineTries    int
-	RunID           string
-	OfferedAt       *time.Time
-	AcknowledgedAt  *time.Time
-	HeardAt         *time.Time
-	Progress        string
-	StopRequestedAt *time.Time
-	StartedAt       *time.Time
-	EndedAt         *time.Time
-	UndoOf          string
-	CreatedBy       string
-	CreatedAt       time.Time
-
-	SchedulingPaused bool
-}
-
-func (r goalRow) goal() Goal {
-	return Goal{
-		ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, DeviceID: r.DeviceID, Kind: Kind(r.Kind), Source: Source(r.Source),
-		Key: r.Key, Said: r.Said, Goal: r.Goal, Locale: r.Locale, Understood: r.Understood, Note: r.Note, Status: Status(r.Status),
-		Reason: r.Reason, ScheduledFor: r.ScheduledFor, Delay: time.Duration(r.ScheduledDelay) * time.Second,
-		CalledAt:     postgres.TimeOf(r.CalledAt),
-		WaitingSince: postgres.TimeOf(r.WaitingSince), OfflineTries: r.OfflineTries, RunID: r.RunID, OfferedAt: postgres.TimeOf(r.OfferedAt),
-		AcknowledgedAt: postgres.TimeOf(r.AcknowledgedAt), HeardAt: postgres.TimeOf(r.HeardAt),
-		Progress: r.Progress, StopAskedAt: postgres.TimeOf(r.StopRequestedAt),
-		StartedAt: postgres.TimeOf(r.StartedAt), EndedAt: postgres.TimeOf(r.EndedAt),
-		UndoOf: r.UndoOf, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt,
-		SchedulingPaused: r.SchedulingPaused,
+// all reads the rows of a query, each into the fields of its columns' names.
+func all[T any](ctx context.Context, db postgres.DB, what, sql string, args postgres.Args) ([]T, error) {
+	rows, err := db.Query(ctx, sql, args)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[T])
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return found, nil
 }
 
-func toGoal(row pgx.CollectableRow) (Goal, error) {
-	r, err := pgx.RowToStructByName[goalRow](row)
-	return r.goal(), err
+// allNow is all with PlanNow sent ahead.
+func allNow[T any](ctx context.Context, db postgres.DB, what, sql string, args postgres.Args) (found []T, err error) {
+	var batch pgx.Batch
+	batch.Queue(postgres.PlanNow)
+	batch.Queue(sql, args).Query(func(rows pgx.Rows) (err error) {
+		found, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[T])
+		return err
+	})
+	if err := db.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return found, nil
 }
 
 // goalWhere reads goals by a condition on g and d.
 func goalWhere(ctx context.Context, db postgres.DB, where string, args postgres.Args) ([]Goal, error) {
-	rows, err := db.Query(ctx, sqlGoalColumns+` from goals g join devices d on d.id = g.device_id where `+where, args)
-	if err != nil {
-		return nil, fmt.Errorf("read goals: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, toGoal)
-	if err != nil {
-		return nil, fmt.Errorf("read goals: %w", err)
-	}
-	return found, nil
+	return all[Goal](ctx, db, "goals", sqlGoalColumns+` from goals g join devices d on d.id = g.device_id where `+where, args)
 }
 
 // oneGoal is the only goal that a condition finds; ErrNoGoal.
@@ -130,26 +111,16 @@ const sqlSituation = sqlGoalColumns + `, ` + online + ` as online, d.deleted_at 
 from goals g join devices d on d.id = g.device_id
 where g.id = @goal and (@org = '' or g.org_id = nullif(@org, '')::uuid)`
 
-type situationRow struct {
-	goalRow
-
-	Online, Removed, Busy bool
-}
-
 // Goal reads a goal of an organisation, or of any, with what an alarm of it finds. ErrNoGoal.
 func (s *Store) Goal(ctx context.Context, orgID, goalID string, now time.Time) (Situation, error) {
-	rows, err := s.pool.Query(ctx, sqlSituation, postgres.Args{"goal": goalID, "org": orgID, "now": now})
-	if err != nil {
-		return Situation{}, fmt.Errorf("read a goal: %w", err)
-	}
-	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[situationRow])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Situation{}, ErrNoGoal
+	found, err := all[Situation](ctx, s.pool, "a goal", sqlSituation, postgres.Args{"goal": goalID, "org": orgID, "now": now})
+	if err == nil && len(found) == 0 {
+		err = ErrNoGoal
 	}
 	if err != nil {
-		return Situation{}, fmt.Errorf("read a goal: %w", err)
+		return Situation{}, err
 	}
-	return Situation{Goal: r.goal(), Online: r.Online, Removed: r.Removed, Busy: r.Busy}, nil
+	return found[0], nil
 }
 
 // GoalFilter narrows a list of goals. Empty fields do not.
@@ -171,34 +142,22 @@ from (
 order by g.id desc`
 
 // List lists the goals that ctx may see, newest first.
-func (s *Store) List(ctx context.Context, f GoalFilter) (found []Goal, err error) {
-	var batch pgx.Batch
-	batch.Queue(postgres.PlanNow)
-	batch.Queue(sqlListGoals, postgres.Args{
+func (s *Store) List(ctx context.Context, f GoalFilter) ([]Goal, error) {
+	return allNow[Goal](ctx, s.pool, "a page of goals", sqlListGoals, postgres.Args{
 		"profile": f.ProfileID, "device": f.DeviceID, "status": f.Status, "before": f.Before, "limit": f.Limit,
-	}).Query(func(rows pgx.Rows) (err error) {
-		found, err = pgx.CollectRows(rows, toGoal)
-		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("list goals: %w", err)
-	}
-	return found, nil
 }
 
 // maxTimeline bounds a goal's timeline: the tries of its alarms are bounded, so there are never as many.
 const maxTimeline = 500
 
 const sqlGoalTimeline = `
-select at, from_status, to_status, event, actor, detail from goal_transitions where goal_id = @goal order by id limit @limit`
+select at, from_status as "from", to_status as "to", event, actor, detail from goal_transitions
+where goal_id = @goal order by id limit @limit`
 
 // Timeline reads what happened to a goal, oldest first.
 func (s *Store) Timeline(ctx context.Context, goalID string) ([]Transition, error) {
-	rows, err := s.pool.Query(ctx, sqlGoalTimeline, postgres.Args{"goal": goalID, "limit": maxTimeline})
-	if err != nil {
-		return nil, fmt.Errorf("read a goal's timeline: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Transition])
+	return all[Transition](ctx, s.pool, "a goal's timeline", sqlGoalTimeline, postgres.Args{"goal": goalID, "limit": maxTimeline})
 }
 
 const sqlOwner = `
@@ -262,15 +221,16 @@ func wordsZone(own, number, usual string) (*time.Location, error) {
 const sqlReading = `select reading from goal_readings where profile_id = @profile and idempotency_key = @key`
 
 // Reading reads what a model read of a text before; nil when it was not asked.
-func (s *Store) Reading(ctx context.Context, n New) (reading json.RawMessage, err error) {
-	err = s.pool.QueryRow(ctx, sqlReading, postgres.Args{"profile": n.ProfileID, "key": n.Key}).Scan(&reading)
+func (s *Store) Reading(ctx context.Context, n New) (*timeparse.Reading, error) {
+	var kept timeparse.Reading
+	err := s.pool.QueryRow(ctx, sqlReading, postgres.Args{"profile": n.ProfileID, "key": n.Key}).Scan(&kept)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
+		return nil, nil //nolint:nilnil // it was not asked
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read a reading: %w", err)
 	}
-	return reading, nil
+	return &kept, nil
 }
 
 const sqlKeepReading = `
@@ -281,12 +241,51 @@ with kept as (
 select reading from kept union all select reading from goal_readings where profile_id = @profile and idempotency_key = @key limit 1`
 
 // KeepReading keeps what a model read; the first that is kept stays, and is returned.
-func (s *Store) KeepReading(ctx context.Context, n New, reading json.RawMessage, at time.Time) (kept json.RawMessage, err error) {
-	err = s.pool.QueryRow(ctx, sqlKeepReading, postgres.Args{
-		"org": n.OrgID, "profile": n.ProfileID, "key": n.Key, "reading": []byte(reading), "at": at,
+func (s *Store) KeepReading(ctx context.Context, n New, read timeparse.Reading, at time.Time) (*timeparse.Reading, error) {
+	var kept timeparse.Reading
+	err := s.pool.QueryRow(ctx, sqlKeepReading, postgres.Args{
+		"org": n.OrgID, "profile": n.ProfileID, "key": n.Key, "reading": read, "at": at,
 	}).Scan(&kept)
 	if err != nil {
 		return nil, fmt.Errorf("keep a reading: %w", err)
 	}
-	return kept, nil
+	return &kept, nil
+}
+
+// DoneBy is the goal that a message has scheduled, by its key, or moved or cancelled, by the actor of its timeline. ErrNoGoal.
+func (s *Store) DoneBy(ctx context.Context, profileID, messageID string) (Goal, error) {
+	return oneGoal(ctx, s.pool, `g.profile_id = @profile and g.source = 'text'
+  and (g.idempotency_key = @key or exists (
+    select from goal_transitions t where t.goal_id = g.id and t.event in ('cancelled', 'rescheduled') and t.actor = @actor))
+limit 1`,
+		postgres.Args{"profile": profileID, "key": MessageKey(messageID), "actor": MessageActor(messageID)})
+}
+
+// ByText are a person's goals by text that are scheduled, or were said since an instant and have begun or are done. Newest first.
+func (s *Store) ByText(ctx context.Context, profileID string, since time.Time) ([]Goal, error) {
+	return goalWhere(ctx, s.pool, `g.profile_id = @profile and g.source = 'text'
+  and (g.status = 'scheduled' or g.status in ('running', 'completed') and g.created_at > @since) order by g.id desc limit @limit`,
+		postgres.Args{"profile": profileID, "since": since, "limit": MaxOpen + MaxTextDaily})
+}
+
+// sqlGoalGauges looks for what waits for us among the goals that are due for longest, as many as one listing of overdue ones reads: a
+// crowd of goals with offline devices costs a scrape no more than that. What a pause keeps is late on purpose, and does not count.
+const sqlGoalGauges = `
+select
+    (select min(g.scheduled_for)
+     from (select org_id, scheduled_for, waiting_since, offline_tries from goals
+           where status = 'scheduled' and scheduled_for <= @now order by scheduled_for limit @reach) g
+     where g.waiting_since is null and g.offline_tries = 0
+       and g.org_id not in (select org_id from scheduling_pauses)) as due_at,
+    (select min(a.created_at) from goal_alarms a
+     where a.published_at is null and a.lease_until <= @now and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
+
+// Gauges returns the figures of the goals of all organisations that ctx may see.
+func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {
+	var dueAt, writtenAt *time.Time
+	err := s.pool.QueryRow(ctx, sqlGoalGauges, postgres.Args{"now": now, "reach": goalReach}).Scan(&dueAt, &writtenAt)
+	if err != nil {
+		return Gauges{}, fmt.Errorf("see how the goals stand: %w", err)
+	}
+	return Gauges{Lag: postgres.Age(dueAt, now), OldestAlarm: postgres.Age(writtenAt, now)}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/people"
 )
 
 // inGoalOutbox writes alarms in transactions that exist already.
@@ -67,6 +68,26 @@ var goalCreated = goalChange{
 	set: `status = g.status`, where: `g.id = @goal`, from: "", event: "created", tells: eventGoalScheduled,
 }
 
+// lockOwner locks a person who is not being erased. ErrNoOwner, erasure.ErrBegun.
+func lockOwner(ctx context.Context, tx pgx.Tx, profileID string, args postgres.Args) error {
+	if err := changeOne(ctx, tx, "lock an owner", sqlLockOwner, args, ErrNoOwner); err != nil {
+		return err
+	}
+	return erasure.NotBegun(ctx, tx, profileID)
+}
+
+// changeOne makes a statement that finds one row; none where it finds no row.
+func changeOne(ctx context.Context, tx pgx.Tx, what, sql string, args postgres.Args, none error) error {
+	tag, err := tx.Exec(ctx, sql, args)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case tag.RowsAffected() == 0:
+		return none
+	}
+	return nil
+}
+
 // Insert stores a goal with its alarm, its line of the timeline and its event. A goal that the key has meanwhile is returned, and nothing
 // stored. ErrNoOwner, erasure.ErrBegun, ErrNoDevice, ErrTooMany, ErrUndone.
 func (s *Store) Insert(ctx context.Context, g Goal, a Alarm) (stored Goal, duplicate bool, err error) {
@@ -86,14 +107,7 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g Goal, a Alarm) (stored Goal, d
 		"goal": g.Goal, "locale": g.Locale, "understood": g.Understood, "note": g.Note, "for": g.ScheduledFor,
 		"delay": int64(g.Delay.Seconds()), "undo": g.UndoOf, "actor": g.CreatedBy, "at": g.CreatedAt,
 	}
-	tag, err := tx.Exec(ctx, sqlLockOwner, args)
-	switch {
-	case err != nil:
-		return g, false, fmt.Errorf("lock a goal's owner: %w", err)
-	case tag.RowsAffected() == 0:
-		return g, false, ErrNoOwner
-	}
-	if err := erasure.NotBegun(ctx, tx, g.ProfileID); err != nil {
+	if err := lockOwner(ctx, tx, g.ProfileID, args); err != nil {
 		return g, false, err
 	}
 	stored, err = oneGoal(ctx, tx, `g.profile_id = @profile and g.idempotency_key = @key`, args)
@@ -112,12 +126,8 @@ func insertGoal(ctx context.Context, tx pgx.Tx, g Goal, a Alarm) (stored Goal, d
 			return g, false, err
 		}
 	}
-	tag, err = tx.Exec(ctx, sqlInsertGoal, args)
-	switch {
-	case err != nil:
-		return g, false, fmt.Errorf("store a goal: %w", err)
-	case tag.RowsAffected() == 0:
-		return g, false, ErrNoDevice
+	if err := changeOne(ctx, tx, "store a goal", sqlInsertGoal, args, ErrNoDevice); err != nil {
+		return g, false, err
 	}
 	if err := goalCreated.one(ctx, tx, g.CreatedAt, g.CreatedBy, "", postgres.Args{"goal": g.ID}); err != nil {
 		return g, false, err
@@ -187,11 +197,7 @@ select exists (select from goal_alarms where goal_id = $1 and (generation >= $2 
 // ErrConflict; postgres.ErrLocked when another transaction has the goal.
 func (s *Store) Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error {
 	return postgres.InTxUnlessLocked(ctx, s.pool, func(tx pgx.Tx) error {
-		_, err := oneGoal(ctx, tx, asRead+` for update of g`, read(g))
-		if errors.Is(err, ErrNoGoal) {
-			return ErrConflict
-		}
-		if err != nil {
+		if err := lockAsRead(ctx, tx, g); err != nil {
 			return err
 		}
 		var ahead bool
@@ -205,14 +211,19 @@ func (s *Store) Rearm(ctx context.Context, g Goal, a Alarm, at time.Time) error 
 	})
 }
 
+// lockAsRead locks the row of a goal; ErrConflict when it has moved since it was read.
+func lockAsRead(ctx context.Context, tx pgx.Tx, g Goal) error {
+	_, err := oneGoal(ctx, tx, asRead+` for update of g`, read(g))
+	if errors.Is(err, ErrNoGoal) {
+		return ErrConflict
+	}
+	return err
+}
+
 // PutBack sets the next alarm of a goal that has not moved, unless QStash does not have the newest one yet. ErrConflict.
 func (s *Store) PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		_, err := oneGoal(ctx, tx, asRead+` for update of g`, read(g))
-		if errors.Is(err, ErrNoGoal) {
-			return ErrConflict
-		}
-		if err != nil {
+		if err := lockAsRead(ctx, tx, g); err != nil {
 			return err
 		}
 		message, err := newestMessage(ctx, tx, g.ID)
@@ -251,30 +262,23 @@ where g.id = any(array(
                 and a.rung_at + @grace::interval * power(2, least(a.repeats, @doublings::int)) <= @now))
 order by d.kind = 'phone', g.scheduled_for limit @limit`
 
-type overdueRow struct {
-	situationRow
-
-	Generation, Repeats int
-}
-
 // Overdue lists goals that wait in vain, at most limit.
-func (s *Store) Overdue(ctx context.Context, p Patience, limit int, now time.Time) (found []Overdue, err error) {
-	var batch pgx.Batch
-	batch.Queue(postgres.PlanNow)
-	batch.Queue(sqlOverdueGoals, postgres.Args{
+func (s *Store) Overdue(ctx context.Context, p Patience, limit int, now time.Time) ([]Overdue, error) {
+	return allNow[Overdue](ctx, s.pool, "overdue goals", sqlOverdueGoals, postgres.Args{
 		"now": now, "grace": p.Grace, "doublings": p.Doublings, "busy": p.Busy, "lease": p.Lease, "limit_of_run": p.Limit, "limit": limit,
 		"reach": goalReach,
-	}).Query(func(rows pgx.Rows) (err error) {
-		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o Overdue, err error) {
-			r, err := pgx.RowToStructByName[overdueRow](row)
-			o.Situation = Situation{Goal: r.goal(), Online: r.Online, Removed: r.Removed, Busy: r.Busy}
-			o.Generation, o.Repeats = r.Generation, r.Repeats
-			return o, err
-		})
-		return err
 	})
-	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("list overdue goals: %w", err)
+}
+
+const sqlOpenByPhone = `
+select g.id::text from goals g join devices d on d.id = g.device_id
+where g.profile_id = $1 and g.status in ('scheduled', 'running') and d.kind = 'phone' order by g.id limit 1`
+
+// OpenOf adds the goal that is to be texted to a person who is locked.
+func OpenOf(ctx context.Context, tx pgx.Tx, p people.Profile, open *people.Open) error {
+	err := tx.QueryRow(ctx, sqlOpenByPhone, p.ID).Scan(&open.GoalID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("read the open goal of a person: %w", err)
 	}
-	return found, nil
+	return nil
 }

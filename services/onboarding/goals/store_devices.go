@@ -9,43 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/onboarding/erasure"
 )
 
 const sqlDevices = `
-select d.id::text, d.org_id::text, d.profile_id::text, d.name, d.kind, d.epoch, ` + online + ` as online, d.connected_at, d.created_at
+select d.id::text, d.org_id::text, d.profile_id::text, d.name, d.kind, d.epoch, ` + online + ` as online,
+       coalesce(d.connected_at` + never + ` as connected_at, d.created_at
 from devices d where d.deleted_at is null and `
-
-type deviceRow struct {
-	ID, OrgID, ProfileID, Name, Kind string
-
-	Epoch       int64
-	Online      bool
-	ConnectedAt *time.Time
-	CreatedAt   time.Time
-}
-
-func devicesWhere(ctx context.Context, db postgres.DB, where string, args postgres.Args) ([]Device, error) {
-	rows, err := db.Query(ctx, sqlDevices+where, args)
-	if err != nil {
-		return nil, fmt.Errorf("read devices: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Device, error) {
-		r, err := pgx.RowToStructByName[deviceRow](row)
-		return Device{
-			ID: r.ID, OrgID: r.OrgID, ProfileID: r.ProfileID, Name: r.Name, Kind: Kind(r.Kind), Epoch: r.Epoch, Online: r.Online,
-			ConnectedAt: postgres.TimeOf(r.ConnectedAt), CreatedAt: r.CreatedAt,
-		}, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read devices: %w", err)
-	}
-	return found, nil
-}
 
 // Devices lists the devices of a person, or of all that ctx may see, newest first, without their configurations.
 func (s *Store) Devices(ctx context.Context, profileID, before string, limit int, now time.Time) ([]Device, error) {
-	return devicesWhere(ctx, s.pool, `(@profile = '' or d.profile_id = nullif(@profile, '')::uuid)
+	return all[Device](ctx, s.pool, "devices", sqlDevices+`(@profile = '' or d.profile_id = nullif(@profile, '')::uuid)
   and (@before = '' or d.id < nullif(@before, '')::uuid) order by d.id desc limit @limit`,
 		postgres.Args{"profile": profileID, "before": before, "limit": limit, "now": now})
 }
@@ -65,14 +38,7 @@ func (s *Store) RegisterDevice(ctx context.Context, d Device, tokenHash []byte) 
 		"at": d.CreatedAt,
 	}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sqlLockOwner, args) // so that none is one too many
-		switch {
-		case err != nil:
-			return fmt.Errorf("lock a device's owner: %w", err)
-		case tag.RowsAffected() == 0:
-			return ErrNoOwner
-		}
-		if err := erasure.NotBegun(ctx, tx, d.ProfileID); err != nil {
+		if err := lockOwner(ctx, tx, d.ProfileID, args); err != nil { // so that none is one too many
 			return err
 		}
 		var count int
@@ -82,7 +48,7 @@ func (s *Store) RegisterDevice(ctx context.Context, d Device, tokenHash []byte) 
 		if count >= MaxDevices {
 			return fmt.Errorf("%w: the person has %d devices, which is as many as there may be", ErrInvalid, MaxDevices)
 		}
-		_, err = tx.Exec(ctx, sqlRegisterDevice, args)
+		_, err := tx.Exec(ctx, sqlRegisterDevice, args)
 		return err
 	})
 	if postgres.IsUniqueViolation(err, "devices_one_name") {
@@ -109,14 +75,10 @@ func (s *Store) RotateDevice(
 ) (d Device, err error) {
 	args := postgres.Args{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "hash": tokenHash, "at": at, "now": at}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sqlRotateDevice, args)
-		switch {
-		case err != nil:
-			return fmt.Errorf("rotate a device: %w", err)
-		case tag.RowsAffected() == 0:
-			return ErrNoDevice
+		if err := changeOne(ctx, tx, "rotate a device", sqlRotateDevice, args, ErrNoDevice); err != nil {
+			return err
 		}
-		found, err := devicesWhere(ctx, tx, `d.id = @device`, args)
+		found, err := all[Device](ctx, tx, "devices", sqlDevices+`d.id = @device`, args)
 		if err != nil {
 			return err
 		}
@@ -130,12 +92,8 @@ func (s *Store) RotateDevice(
 func (s *Store) RemoveDevice(ctx context.Context, c Caller, deviceID string, at time.Time) (failed int, err error) {
 	args := postgres.Args{"device": deviceID, "org": c.OrgID, "profile": c.ProfileID, "at": at}
 	err = s.andNotify(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sqlRemoveDevice, args)
-		switch {
-		case err != nil:
-			return fmt.Errorf("remove a device: %w", err)
-		case tag.RowsAffected() == 0:
-			return ErrNoDevice
+		if err := changeOne(ctx, tx, "remove a device", sqlRemoveDevice, args, ErrNoDevice); err != nil {
+			return err
 		}
 		failed, err = failAll(ctx, tx, deviceID, ReasonRemoved, c.Actor, at)
 		return err
@@ -248,19 +206,12 @@ const sqlHeldDevices = `select id::text as device_id, epoch from devices where n
 
 // Held are the devices that a node has by their rows.
 func (s *Store) Held(ctx context.Context, nodeID string) (map[string]int64, error) {
-	rows, err := s.pool.Query(ctx, sqlHeldDevices, postgres.Args{"node": nodeID})
-	if err != nil {
-		return nil, fmt.Errorf("read held devices: %w", err)
+	found, err := all[Connection](ctx, s.pool, "held devices", sqlHeldDevices, postgres.Args{"node": nodeID})
+	held := make(map[string]int64, len(found))
+	for _, c := range found {
+		held[c.DeviceID] = c.Epoch
 	}
-	held, deviceID, epoch := map[string]int64{}, "", int64(0)
-	_, err = pgx.ForEachRow(rows, []any{&deviceID, &epoch}, func() error {
-		held[deviceID] = epoch
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read held devices: %w", err)
-	}
-	return held, nil
+	return held, err
 }
 
 // sqlCalls lists the goals that an alarm has called a node for, and the runs that a stop was asked for. Two indexes hold these, and
@@ -279,15 +230,7 @@ where d.node_id = @node`
 
 // Calls lists the orders to a node, for each device at most one goal to begin or one run to stop.
 func (s *Store) Calls(ctx context.Context, nodeID string, now time.Time) ([]Call, error) {
-	rows, err := s.pool.Query(ctx, sqlCalls, postgres.Args{"node": nodeID, "window": now.Add(-CallWindow)})
-	if err != nil {
-		return nil, fmt.Errorf("read calls: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Call])
-	if err != nil {
-		return nil, fmt.Errorf("read calls: %w", err)
-	}
-	return found, nil
+	return all[Call](ctx, s.pool, "calls", sqlCalls, postgres.Args{"node": nodeID, "window": now.Add(-CallWindow)})
 }
 
 const (

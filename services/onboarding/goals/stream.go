@@ -144,8 +144,7 @@ func (s *stream) write(w wire) (unsent int) {
 		case c := <-s.out:
 			if err := w.Send(c); err != nil {
 				s.end(err)
-				_, offer := c.(Offer)
-				return s.rest(offer)
+				return s.rest(c)
 			}
 		}
 	}
@@ -154,42 +153,31 @@ func (s *stream) write(w wire) (unsent int) {
 // finish says why the stream ends. The device of a stream that ends in order gets what was queued for it first.
 func (s *stream) finish(w wire) (unsent int) {
 	cause := context.Cause(s.ctx)
-	if left, inOrder := errors.AsType[*leaving](cause); inOrder {
-		for {
-			select {
-			case c := <-s.out:
-				if w.Send(c) != nil {
-					_, offer := c.(Offer)
-					return s.rest(offer)
-				}
-				continue
-			default:
-			}
-			_ = w.Send(Reconnect{After: left.after})
-			return 0
+	left, inOrder := errors.AsType[*leaving](cause)
+	for inOrder && len(s.out) > 0 {
+		if c := <-s.out; w.Send(c) != nil {
+			return s.rest(c)
 		}
 	}
 	switch {
+	case inOrder:
+		_ = w.Send(Reconnect{After: left.after})
 	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded), errors.Is(cause, io.EOF), errors.Is(cause, ErrSlow):
 	default:
 		_ = w.Send(Refusal{Err: cause})
 	}
-	return s.rest(false)
+	return s.rest(nil)
 }
 
-// rest counts the offers that are still queued.
-func (s *stream) rest(one bool) (unsent int) {
-	if one {
-		unsent++
-	}
+// rest counts the offers among a command that was not sent, nil for none, and those that are still queued. Nothing else reads the queue.
+func (s *stream) rest(c Command) (unsent int) {
 	for {
-		select {
-		case c := <-s.out:
-			if _, offer := c.(Offer); offer {
-				unsent++
-			}
-		default:
+		if _, offer := c.(Offer); offer {
+			unsent++
+		}
+		if len(s.out) == 0 {
 			return unsent
 		}
+		c = <-s.out
 	}
 }

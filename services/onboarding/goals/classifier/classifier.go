@@ -10,6 +10,7 @@ package classifier
 import (
 	"bytes"
 	"context"
+	_ "embed" // negations.txt
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,9 +93,8 @@ func (c *Client) Reads(orgID string) bool { return slices.Contains(c.cfg.Orgs, o
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Read asks the model about a text that reached us at now. The kind of what it returns is At; where the model did not name a time that is
-// still
-// to come, or anything failed, it returns an error, and the caller keeps to what the rules read. That the model finds no time is no reading
-// either: the rules found one, and a goal that runs at once by mistake cannot be taken back.
+// still to come, or anything failed, it returns an error, and the caller keeps to what the rules read. That the model finds no time is no
+// reading either: the rules found one, and a goal that runs at once by mistake cannot be taken back.
 func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Location, now time.Time) (timeparse.Reading, error) {
 	if len(text) > maxText {
 		return timeparse.Reading{}, ErrAnswer
@@ -112,13 +112,16 @@ func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Locat
 	return said.reading(goal, locale, zone, now)
 }
 
+//go:embed negations.txt
+var negationsFile string
+
+var negations = strings.Fields(negationsFile)
+
 // negated counts the words that turn a goal into its opposite. A goal that lost one says something else, though each of its words was said.
 func negated(text string) int {
 	count := 0
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
-		switch strings.Trim(strings.ReplaceAll(word, "’", "'"), ".,;:!?()\"'") {
-		case "not", "no", "never", "don't", "dont", "without", "cancel", "stop", "não", "nao", "nunca", "sem", "cancela", "cancele", "para",
-			"pare":
+		if slices.Contains(negations, strings.Trim(strings.ReplaceAll(word, "’", "'"), ".,;:!?()\"'")) {
 			count++
 		}
 	}
@@ -129,16 +132,11 @@ func negated(text string) int {
 func subsequence(goal, text string) bool {
 	rest := bare(text)
 	for _, want := range bare(goal) {
-		found := false
-		for i, have := range rest {
-			if have == want {
-				rest, found = rest[i+1:], true
-				break
-			}
-		}
-		if !found {
+		at := slices.Index(rest, want)
+		if at < 0 {
 			return false
 		}
+		rest = rest[at+1:]
 	}
 	return true
 }
@@ -203,25 +201,17 @@ func (a *answer) reading(goal, locale string, zone *time.Location, now time.Time
 // maxAmount is more of any unit than a scheduler's plan reaches.
 const maxAmount = 1_000_000
 
+// units are those of the schema.
+var units = map[string]timeparse.Amount{
+	"seconds": {Exact: time.Second}, "minutes": {Exact: time.Minute}, "hours": {Exact: time.Hour}, "days": {Days: 1}, "weeks": {Days: 7},
+}
+
 func (a *answer) amount() (timeparse.Amount, bool) {
-	if a.Amount == nil || *a.Amount < 1 || *a.Amount > maxAmount {
+	unit, known := units[a.Unit]
+	if !known || a.Amount == nil || *a.Amount < 1 || *a.Amount > maxAmount {
 		return timeparse.Amount{}, false
 	}
-	n := *a.Amount
-	switch a.Unit {
-	case "seconds":
-		return timeparse.Amount{Exact: time.Duration(n) * time.Second}, true
-	case "minutes":
-		return timeparse.Amount{Exact: time.Duration(n) * time.Minute}, true
-	case "hours":
-		return timeparse.Amount{Exact: time.Duration(n) * time.Hour}, true
-	case "days":
-		return timeparse.Amount{Days: n}, true
-	case "weeks":
-		return timeparse.Amount{Days: 7 * n}, true
-	default:
-		return timeparse.Amount{}, false
-	}
+	return timeparse.Amount{Days: *a.Amount * unit.Days, Exact: time.Duration(*a.Amount) * unit.Exact}, true
 }
 
 // ask sends one question and decodes its answer.

@@ -1,6 +1,9 @@
 package timeparse
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Amount has the time from now to an instant: months, days and weeks keep the time of day, hours and minutes are exact.
 type Amount struct {
@@ -22,14 +25,11 @@ const (
 	month  = 7
 )
 
-// maxCount is more of any unit than any plan of a scheduler allows.
-const maxCount = 1_000_000
-
 func (a *Amount) add(n float64, u Amount) bool {
 	a.Months += int(n) * u.Months
 	a.Days += int(n) * u.Days
 	a.Exact += time.Duration(n * float64(u.Exact))
-	return n >= 0 && n <= maxCount && (n == float64(int(n)) || u.Exact > 0)
+	return n >= 0 && (n == float64(int(n)) || u.Exact > 0)
 }
 
 // amount adds up the items of an amount: "two and a half hours", "1h30", "1 hora, 20 minutos e 30 segundos".
@@ -41,11 +41,7 @@ func (p *parser) amount(from, to int) (total Amount, ok bool) {
 		case it.code == 'a' && p.code(p.next(i)) != 'q':
 			n = 1
 		case it.digits > 0 && n >= 0 && among(p.code(i-1), ".,"): // "1.5 hours"
-			scale := 1.0
-			for range it.digits {
-				scale *= 10
-			}
-			n += float64(it.value) / scale
+			n += float64(it.value) / math.Pow10(it.digits)
 		case it.code == 'n' || it.digits > 0:
 			n = float64(it.value)
 		case it.code == 'q' && n >= 0:

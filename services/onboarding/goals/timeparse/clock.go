@@ -22,10 +22,7 @@ func readClock(p *parser, g groups) (element, bool) {
 		hour: hour.value, noon: hour.code == 'X', said: p.text[hour.start:p.items[p.last(g)].end],
 	}}
 	c := &e.clock
-	switch {
-	case hour.code == 'a':
-		c.hour = 1
-	case hour.digits >= 3:
+	if hour.digits >= 3 {
 		c.hour, c.minute = hour.value/100, hour.value%100
 		if !g.found(4) && (hour.text[0] != '0' && c.hour < 13 || c.hour > 23 || !p.ends(g.to(0))) {
 			return e, false // "at 1500" is a time, "at 1015" may be a house
@@ -103,13 +100,10 @@ func readPast(p *parser, g groups) (element, bool) {
 	e := element{kind: aClock, led: p.firm(g.from(0))}
 	e.clock = clock{hour: hour.value, minute: minute.value, said: p.text[minute.start:last.end], sure: hour.value > 12}
 	c := &e.clock
-	if hour.code == 'a' {
-		c.hour = 1
-	}
 	if minute.code == 'q' {
 		c.minute = 30
 	}
-	if minute.code == 'a' || c.minute%5 != 0 || c.minute == 0 || c.minute > 30 || c.hour < 1 || c.hour > 24 {
+	if c.minute%5 != 0 || c.minute == 0 || c.minute > 30 || c.hour < 1 || c.hour > 24 {
 		return e, false
 	}
 	if g.found(3) {

@@ -1,6 +1,9 @@
 package timeparse
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 type dayKind int
 
@@ -66,12 +69,7 @@ func (p *parser) weekdayStands(it *item, g groups) bool {
 
 // unitIn reports whether a group has a unit.
 func (p *parser) unitIn(g groups, n, unit int) bool {
-	for i := g.from(n); i < g.to(n); i++ {
-		if p.items[i].code == 'u' && p.items[i].value == unit {
-			return true
-		}
-	}
-	return false
+	return g.found(n) && slices.ContainsFunc(p.items[g.from(n):g.to(n)], func(it item) bool { return it.code == 'u' && it.value == unit })
 }
 
 // readDate reads a date by its numbers and its month, wherever they stand.

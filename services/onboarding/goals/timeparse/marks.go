@@ -58,8 +58,6 @@ func (p *parser) letter(i int) byte {
 		return 'C'
 	case number && p.mayBeHour(i), it.classes == 0 && it.code == '_' && p.misspelt(it), it.code == 'M' && !p.lang.english:
 		return 'B'
-	case it.text == "with" || it.text == "com":
-		return 'U'
 	case it.code == 'y' && !p.lang.english && len(it.text) <= 3:
 		return 'Y'
 	case it.is(often) && !p.lang.english:
@@ -142,19 +140,12 @@ func (p *parser) phone(i int) bool {
 // vowels do not count: "wendsday".
 func (p *parser) misspelt(it *item) bool {
 	return len(it.text) >= 5 && slices.ContainsFunc(p.lang.core[it.text[0]], func(right string) bool {
-		a, b := consonants(it.text), consonants(right)
+		a, b := vowels.Replace(it.text), vowels.Replace(right)
 		return near(it.text, right) || len(it.text) >= 7 && len(right) >= 7 && near(a, b) && (max(len(a), len(b)) >= 6 || a == b)
 	})
 }
 
-func consonants(word string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune("aeiou", r) {
-			return -1
-		}
-		return r
-	}, word)
-}
+var vowels = strings.NewReplacer("a", "", "e", "", "i", "", "o", "", "u", "")
 
 func near(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {

@@ -25,6 +25,7 @@ const (
 	often          // a recurrence, except where it describes: "the daily report"
 	named          // a day that we do not know: "Christmas"
 	meal           // a time of day that we do not know: "lunch", "sunset"
+	with           // before a meal, makes it one that is shared: "with breakfast"
 	numbered       // what has a number: "page 9"
 	settable       // what is set to a number, or is for so many: "volume", "a table"
 	measure        // what is counted, without a plural's s: "9 km"
@@ -50,10 +51,10 @@ var grammar = map[string]byte{
 
 // properties are the names of the other classes in the files, in the order of the constants. Those with a letter make a time doubtful where
 // no form has used them (marks.go).
-var properties = strings.Fields("plain core vague doubt limit soft every often named meal numbered settable measure money verb report " +
-	"clause book meeting remind verse word")
+var properties = strings.Fields("plain core vague doubt limit soft every often named meal with numbered settable measure money verb " +
+	"report clause book meeting remind verse word")
 
-const letters = "  BQRSWIzJ"
+const letters = "  BQRSWIzJU"
 
 // entry has the classes and the value of a phrase.
 type entry struct {

@@ -2,6 +2,7 @@ package timeparse
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -129,11 +130,8 @@ func (l *language) longest(words []word, at int) (item, int) {
 func (it *item) figures() {
 	it.digits = len(it.text)
 	it.code = "12349"[min(it.digits, 5)-1]
-	for _, d := range it.text {
-		if d < '0' || d > '9' || it.digits > 5 {
-			it.value, it.code = -1, '9'
-			return
-		}
-		it.value = 10*it.value + int(d-'0')
+	var err error
+	if it.value, err = strconv.Atoi(it.text); err != nil || it.digits > 5 {
+		it.value, it.code = -1, '9'
 	}
 }
