@@ -85,9 +85,6 @@ func (s *Service) Reschedule(ctx context.Context, c Caller, goalID string, to Mo
 	if to.Words != "" && read.Understood == "" {
 		return Goal{}, ErrNoTime
 	}
-	if err := s.within(read.ScheduledFor, s.Now()); err != nil {
-		return Goal{}, err
-	}
 	g := v.Goal
 	g.ScheduledFor, g.Delay, g.Understood, g.Note = read.ScheduledFor, read.Delay, read.Understood, read.Note
 	a := Alarm{ID: newID(), OrgID: g.OrgID, GoalID: g.ID, Cause: "rescheduled", DueAt: g.ScheduledFor, LeaseToken: uuid.NewString()}

@@ -41,11 +41,10 @@ type Prepared struct {
 }
 
 // Create reads when a goal is meant, and schedules it. The same key again returns the goal that there is. Errors: ErrInvalid, ErrNoOwner,
-// ErrNoDevice, ErrNoGoal, *StatusError of UndoOf, *UnclearError, ErrPast, ErrNoTime, *TooFarError, ErrTooMany, ErrKeyReused.
+// ErrNoDevice, ErrNoGoal, *StatusError of UndoOf, *UnclearError, ErrPast, ErrNoTime, ErrTooFar, ErrTooMany, ErrKeyReused.
 func (s *Service) Create(ctx context.Context, n New) (g Goal, duplicate bool, err error) {
-	now := s.Now()
 	if n.SaidAt.IsZero() {
-		n.SaidAt = now
+		n.SaidAt = s.Now()
 	}
 	n.Said = letters.Compose(n.Said)
 	if err := n.check(); err != nil {
@@ -59,9 +58,6 @@ func (s *Service) Create(ctx context.Context, n New) (g Goal, duplicate bool, er
 		return sameGoal(*p.Existing, n)
 	}
 	if g, err = s.read(ctx, n, p); err != nil {
-		return Goal{}, false, err
-	}
-	if err := s.within(g.ScheduledFor, now); err != nil {
 		return Goal{}, false, err
 	}
 	a := Alarm{
@@ -130,6 +126,9 @@ func (s *Service) read(ctx context.Context, n New, p Prepared) (Goal, error) {
 			return Goal{}, err
 		}
 	}
+	if g.ScheduledFor.After(g.CreatedAt.Add(MaxAhead)) { // too far to be meant
+		return Goal{}, ErrTooFar
+	}
 	g.Delay = max(0, g.ScheduledFor.Sub(n.SaidAt.Truncate(time.Second)))
 	return g, nil
 }
@@ -184,14 +183,6 @@ func (s *Service) ask(ctx context.Context, n New, locale string, zone *time.Loca
 		return nil, nil //nolint:nilnil // then the rules decide
 	}
 	return s.Store.KeepReading(ctx, n, read, s.Now())
-}
-
-// within refuses what is too far ahead to be meant.
-func (s *Service) within(at, now time.Time) error {
-	if at.After(now.Add(MaxAhead)) {
-		return &TooFarError{Limit: MaxAhead}
-	}
-	return nil
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

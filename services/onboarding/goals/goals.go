@@ -164,6 +164,7 @@ var (
 	ErrConflict  = errors.New("the goal changed meanwhile; try again")
 	ErrNoTime    = errors.New("a text to a phone needs a time: say when")
 	ErrPast      = errors.New("the time has passed")
+	ErrTooFar    = fmt.Errorf("the time is more than %d days ahead, which is as far as a goal may be", daysAhead)
 	ErrUndone    = errors.New("the goal was brought back already")
 )
 
@@ -180,13 +181,6 @@ func (e *UnclearError) Error() string {
 // LogValue keeps the words out of the log.
 func (e *UnclearError) LogValue() slog.Value {
 	return slog.StringValue("it is not clear when this is meant")
-}
-
-// TooFarError is a time beyond MaxAhead.
-type TooFarError struct{ Limit time.Duration }
-
-func (e *TooFarError) Error() string {
-	return fmt.Sprintf("the time is more than %d days ahead, which is as far as a goal may be", e.Limit/(24*time.Hour))
 }
 
 // StatusError refuses a change of a goal that has another status. It says when one that has begun did.

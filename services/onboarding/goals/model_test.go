@@ -78,8 +78,7 @@ func TestS3_06_AModelThatFailsLeavesTheGoalToTheRules(t *testing.T) {
 	refused := b.said("call John by the end of a day in a year")
 	for range 2 {
 		_, _, err = b.service.Create(t.Context(), refused)
-		var far *goals.TooFarError
-		require.ErrorAs(t, err, &far)
+		require.ErrorIs(t, err, goals.ErrTooFar)
 	}
 	require.EqualValues(t, 5, asked.Load(), "nor does that of a goal that was refused")
 }

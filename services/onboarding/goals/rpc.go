@@ -1,6 +1,7 @@
 package goals
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,16 +38,13 @@ const maxGoalKey = 200
 // CreateGoal schedules a goal.
 func (s *RPC) CreateGoal(ctx context.Context, in *onboardingv1.CreateGoalRequest) (*onboardingv1.CreateGoalResponse, error) {
 	ctx, c := s.caller(ctx)
+	profile, err := c.person(in.GetProfileId())
+	if err != nil {
+		return nil, err
+	}
 	n := New{
-		OrgID: c.OrgID, ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Said: in.GetGoal(),
-		Source: SourceREST,
-		Key:    "api:" + in.GetIdempotencyKey(), UndoOf: in.GetUndoOf(), By: c.Actor,
-	}
-	if c.ProfileID != "" && n.ProfileID == "" {
-		n.ProfileID = c.ProfileID
-	}
-	if c.ProfileID != "" && n.ProfileID != c.ProfileID {
-		return nil, request.ErrNotTheirs
+		OrgID: c.OrgID, ProfileID: profile, DeviceID: in.GetDeviceId(), Said: in.GetGoal(), Source: SourceREST,
+		Key: "api:" + in.GetIdempotencyKey(), UndoOf: in.GetUndoOf(), By: c.Actor,
 	}
 	if err := checkGoal(in, &n); err != nil {
 		return nil, err
@@ -111,6 +109,14 @@ func (s *RPC) caller(ctx context.Context) (context.Context, Caller) {
 	return postgres.ForOrganisation(ctx, p.OrgID), c
 }
 
+// person returns the person that a request is about: a user asks only about themselves, named or not.
+func (c Caller) person(named string) (string, error) {
+	if c.ProfileID != "" && named != "" && named != c.ProfileID {
+		return "", request.ErrNotTheirs
+	}
+	return cmp.Or(named, c.ProfileID), nil
+}
+
 // GetGoal reads a goal with its timeline.
 func (s *RPC) GetGoal(ctx context.Context, in *onboardingv1.GetGoalRequest) (*onboardingv1.GetGoalResponse, error) {
 	ctx, v, err := s.find(ctx, in.GetGoalId())
@@ -147,15 +153,11 @@ func (s *RPC) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest) 
 		return nil, err
 	}
 	ctx, c := s.caller(ctx)
-	f := GoalFilter{
-		ProfileID: in.GetProfileId(), DeviceID: in.GetDeviceId(), Status: in.GetStatus(), Before: before, Limit: wanted + 1,
+	profile, err := c.person(in.GetProfileId())
+	if err != nil {
+		return nil, err
 	}
-	if c.ProfileID != "" {
-		if f.ProfileID != "" && f.ProfileID != c.ProfileID {
-			return nil, request.ErrNotTheirs
-		}
-		f.ProfileID = c.ProfileID
-	}
+	f := GoalFilter{ProfileID: profile, DeviceID: in.GetDeviceId(), Status: in.GetStatus(), Before: before, Limit: wanted + 1}
 	for field, id := range map[string]string{"profile_id": f.ProfileID, "device_id": f.DeviceID} {
 		if id != "" && !request.IsID(id) {
 			return nil, request.Invalid("%s must be a UUID", field)
@@ -282,7 +284,6 @@ const maxTries = 1 << 20
 // goalError is answer for the errors of goals that carry something.
 func goalError(err error) error {
 	var unclear *UnclearError
-	var far *TooFarError
 	var status *StatusError
 	switch {
 	case errors.As(err, &unclear):
@@ -290,8 +291,8 @@ func goalError(err error) error {
 			Code: codes.InvalidArgument, Reason: onboardingv1.Reason_REASON_TIME_UNCLEAR.String(), Domain: request.Domain, Message: unclear.Error(),
 			Meta: map[string]string{"goal": "say it as in \"in 20 minutes\" or \"tomorrow at 9am\"", "understood": unclear.Understood},
 		}
-	case errors.As(err, &far):
-		return request.Refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_TOO_FAR, far.Error(), 0)
+	case errors.Is(err, ErrTooFar):
+		return request.Refuse(codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_TOO_FAR, ErrTooFar.Error(), 0)
 	case errors.As(err, &status):
 		meta := map[string]string{"status": string(status.Status)}
 		if !status.StartedAt.IsZero() {

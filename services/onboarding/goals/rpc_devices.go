@@ -19,16 +19,14 @@ import (
 // RegisterDevice makes a device known.
 func (s *RPC) RegisterDevice(ctx context.Context, in *onboardingv1.RegisterDeviceRequest) (*onboardingv1.RegisterDeviceResponse, error) {
 	ctx, c := s.caller(ctx)
-	d := Device{OrgID: c.OrgID, ProfileID: in.GetProfileId(), Name: in.GetName(), Kind: Kind(in.GetKind())}
-	if c.ProfileID != "" && d.ProfileID == "" {
-		d.ProfileID = c.ProfileID
-	}
-	if c.ProfileID != "" && d.ProfileID != c.ProfileID {
-		return nil, request.ErrNotTheirs
-	}
-	if err := request.ID("profile_id", d.ProfileID); err != nil {
+	profile, err := c.person(in.GetProfileId())
+	if err != nil {
 		return nil, err
 	}
+	if err := request.ID("profile_id", profile); err != nil {
+		return nil, err
+	}
+	d := Device{OrgID: c.OrgID, ProfileID: profile, Name: in.GetName(), Kind: Kind(in.GetKind())}
 	if given := in.GetConfiguration(); given != nil {
 		encoded, err := protojson.Marshal(given)
 		if err != nil {
@@ -47,12 +45,9 @@ func (s *RPC) ListDevices(ctx context.Context, in *onboardingv1.ListDevicesReque
 		return nil, err
 	}
 	ctx, c := s.caller(ctx)
-	profile := in.GetProfileId()
-	if c.ProfileID != "" {
-		if profile != "" && profile != c.ProfileID {
-			return nil, request.ErrNotTheirs
-		}
-		profile = c.ProfileID
+	profile, err := c.person(in.GetProfileId())
+	if err != nil {
+		return nil, err
 	}
 	if profile != "" && !request.IsID(profile) {
 		return nil, request.Invalid("profile_id must be a UUID")

@@ -104,7 +104,10 @@ type Config struct {
 }
 
 // MaxAhead bounds the time until a goal: a leap year.
-const MaxAhead = 366 * 24 * time.Hour
+const (
+	daysAhead = 366
+	MaxAhead  = daysAhead * 24 * time.Hour
+)
 
 // Service creates, moves and ends goals.
 type Service struct {

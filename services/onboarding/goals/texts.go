@@ -151,26 +151,22 @@ func MessageKey(messageID string) string { return "message:" + messageID }
 
 // askedBack returns the answer to a refusal, if it is the person's to mend.
 func askedBack(err error) (key string, params catalog.Params, asks bool) {
-	if far, is := errors.AsType[*TooFarError](err); is {
-		return catalog.GoalTooFar, catalog.Params{Count: max(1, int(far.Limit/(24*time.Hour)))}, true
+	_, unclear := errors.AsType[*UnclearError](err)
+	switch {
+	case unclear:
+		key = catalog.GoalUnclear
+	case errors.Is(err, ErrTooFar):
+		key, params.Count = catalog.GoalTooFar, daysAhead
+	case errors.Is(err, ErrInvalid):
+		key = catalog.GoalAskWhat
+	case errors.Is(err, ErrNoTime):
+		key = catalog.GoalAskWhen
+	case errors.Is(err, ErrPast):
+		key = catalog.GoalPast
+	case errors.Is(err, ErrTooMany):
+		key = catalog.GoalTooMany
 	}
-	if _, is := errors.AsType[*UnclearError](err); is {
-		return catalog.GoalUnclear, params, true
-	}
-	for _, refusal := range []struct {
-		is  error
-		key string
-	}{
-		{ErrInvalid, catalog.GoalAskWhat},
-		{ErrNoTime, catalog.GoalAskWhen},
-		{ErrPast, catalog.GoalPast},
-		{ErrTooMany, catalog.GoalTooMany},
-	} {
-		if errors.Is(err, refusal.is) {
-			return refusal.key, params, true
-		}
-	}
-	return "", params, false
+	return key, params, key != ""
 }
 
 // move moves the goal that was just confirmed, and says to when, or that it stays.
