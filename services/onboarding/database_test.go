@@ -87,6 +87,9 @@ func TestConnectionThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "R_01_TheRelayGoesOnWhenItsConnectionNeverAnswersAgain", newWorld, func(t *testing.T, w *world) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		proxy, through, err := wire.OpenPostgres(t.Context(), w.environ["ONBOARDING_DATABASE_URL"])
 		require.NoError(t, err)
 		w.environ["ONBOARDING_DATABASE_URL"], w.passBound = through, 3*time.Second

@@ -43,7 +43,7 @@ func (b *backend) pid() int32 {
 
 // reset has the server forget the client: its role, settings, channels, locks, statements and temporary tables.
 func (b *backend) reset() error {
-	if err := b.SetDeadline(time.Now().Add(resetTimeout)); err != nil {
+	if err := b.SetDeadline(time.Now().Add(resetTimeout)); err != nil { //nolint:forbidigo // the kernel compares it with its own clock
 		return err
 	}
 	if _, err := b.Write([]byte("Q\x00\x00\x00\x10DISCARD ALL\x00")); err != nil {

@@ -201,6 +201,7 @@ func (l *lease) clean(ctx context.Context) error {
 		batch.Queue("truncate " + strings.Join(tables, ", ") + " cascade")
 		for _, table := range tables {
 			if rows, seeded := l.pristine[keyTable+table+keyRows]; seeded {
+				//nolint:unqueryvet // all columns, of a table that only the migrations know
 				batch.Queue("insert into "+table+" overriding system value select * from json_populate_recordset(null::"+table+", $1)", rows)
 			}
 		}

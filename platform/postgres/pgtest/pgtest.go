@@ -31,7 +31,7 @@ const (
 // Tests may run in parallel. Migrations without a service, and zero ones, which give an empty database, have the owner connect.
 //
 // The database and the server's processes are as new, but an earlier test may have had them: New takes them back from a test that passed,
-// left no connection open and left the schema as it was.
+// left no connection open and left the schema as it was. Only what pg_stat_user_tables counts is of all of them: a test of that takes URL.
 func New(tb testing.TB, m postgres.Migrations) *pgxpool.Pool {
 	tb.Helper()
 	server, err := running()

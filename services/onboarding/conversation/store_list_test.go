@@ -45,6 +45,9 @@ from p join (select n, lpad(to_hex(n), 32, '0')::uuid as id from generate_series
 
 // TestListsOfManyPeople holds the lists of an operator to reading about as much as they show, whatever the number of people.
 func TestListsOfManyPeople(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	cfg, err := pgxpool.ParseConfig(pgtest.URL(t, schema.Migrations()))
 	require.NoError(t, err)

@@ -62,6 +62,9 @@ func TestOverdue(t *testing.T) {
 	})
 
 	t.Run("R_14_TwentyThousandWhoAreOverdueAreNotReadForTheFirstOfThemOrForAScrape", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make proof")
+		}
 		t.Parallel()
 		pool := pgtest.New(t, schema.Migrations())
 		people(t, pool, 20_000, 5_000_000_000, now.Add(-2*time.Minute))

@@ -64,7 +64,7 @@ func TestStatusQueries(t *testing.T) {
 		    case when s.status = 'pending' then $2::timestamptz end,
 		    case when s.status = 'processing' then gen_random_uuid() end, case when s.status = 'processing' then $2::timestamptz end,
 		    case when s.status in ('completed', 'failed') then $2::timestamptz end, $2, $2
-		from generate_series(1, 40000) n cross join lateral (select case
+		from generate_series(1, 10000) n cross join lateral (select case
 		    when n % 20 < 2 then 'pending' when n % 200 = 2 then 'failed' when n % 200 = 4 then 'processing' else 'completed' end as status) s`, org, now)
 	require.NoError(t, err)
 	_, err = pgtest.Owner(t, pool).Exec(t.Context(), `analyze webhook_jobs`)
