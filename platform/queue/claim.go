@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -171,24 +170,6 @@ from (
 left join (claimed c left join taken on taken.id = c.id) on true
 order by taken.place nulls first, c.id`
 
-// sqlSnoozeBehind makes jobs that wait behind others of their subject due later, where they filled all that a claim looked at: the end of
-// the job before makes one due (sqlExpedite). A job that was tried before keeps its time, as there.
-const sqlSnoozeBehind = `
-with waiting as materialized (
-    select t.id
-    from unnest($1::uuid[]) o (org_id) cross join {lanes} cross join lateral (
-        select t.id, t.org_id, t.subject, t.attempts, t.error_message from {table} t
-        where t.status = 'pending' and t.org_id = o.org_id{lane} and t.next_retry_at between $3::timestamptz and $2::timestamptz
-        order by t.next_retry_at, t.id limit $4::integer) t
-    where t.attempts = 0 and t.error_message = '' and not {free}
-)
-update {table} j set next_retry_at = $5::timestamptz
-where j.id = any(array(
-    select t.id from {table} t
-    where t.id = any(array(select id from waiting)) and t.status || '' = 'pending' and t.next_retry_at <= $2::timestamptz
-    for update skip locked))
-returning j.org_id::text, j.subject`
-
 // sqlClaimOne claims jobs by their ids, each of them for another caller.
 const sqlClaimOne = `
 with mine as (
@@ -205,28 +186,6 @@ set status = 'processing', lease_token = m.token, lease_until = m.lease, next_re
 from mine m where j.id = m.id and j.id = any(@id::uuid[])
 returning m.n, j.id::text, j.org_id::text, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at`
 
-// sqlRelease releases jobs that turned out, after the claim was committed, not to be free. A claim cannot see another one of the same
-// subject that is committed at the same time, of a job that was stored late although its id is older. But of two claims that are
-// committed, at least one finds the other when it looks again after its own commit; so they never both go on, and no lock is needed. If
-// both are released, the older one is free next.
-const sqlRelease = `
-with mine as materialized (
-    select t.id, t.org_id, t.subject, u.n, u.token, u.due, u.now
-    from unnest(@id::uuid[], @token::uuid[], @due::timestamptz[], @now::timestamptz[]) with ordinality u (id, token, due, now, n)
-    join {table} t on t.id = u.id and t.lease_token = u.token
-    where t.id = any(@id::uuid[]) and t.status || '' = 'processing'
-)
-update {table} j
-set status = 'pending', lease_token = null, lease_until = null, updated_at = t.now, next_retry_at = t.due
-from mine t
-where j.id = t.id and j.id = any(@id::uuid[]) and j.lease_token = t.token and (t.id <> {head of t} or {overtaken at t.now})
-returning t.n, j.id::text`
-
-// sqlByIndex, sent ahead in the same transaction, keeps the planner from reading the whole table because it was empty when it was
-// last analysed, and from planning the same statement again and again: the plan is kept for as long as the connection is.
-const sqlByIndex = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-    set_config('plan_cache_mode', 'force_generic_plan', true)`
-
 // sizes is the number of sizes of its table that a claim is planned for. While a table is small all indexes look alike: a plan that is kept
 // from then would go through one of them row by row once there are many. So each size, which is four times the one before, has its own
 // plan, and the last one is for all above 4 MB. To plan a claim anew takes 2.5 ms, and is most of what a small queue costs.
@@ -240,64 +199,6 @@ select size, case when size < 4 then
     and not exists (select from {table} where status = 'processing' and lease_until <= $1::timestamptz)
 else false end
 from (select width_bucket(pg_relation_size('{table}'::regclass), '{65536, 262144, 1048576, 4194304}'::bigint[]) as size) s`
-
-// byIndex sends a statement behind sqlByIndex, and reads its answer.
-func (q *Queue) byIndex(ctx context.Context, db postgres.DB, read func(rows pgx.Rows) error, sql string, args ...any) error {
-	return behind(ctx, db, q.sql.byIndex, read, sql, args...)
-}
-
-// behind sends a statement behind one that says how it is planned, in the same transaction, and reads its answer.
-func behind(ctx context.Context, db postgres.DB, first string, read func(rows pgx.Rows) error, sql string, args ...any) error {
-	var batch pgx.Batch
-	batch.Queue(first)
-	batch.Queue(sql, args...)
-	results := db.SendBatch(ctx, &batch)
-	_, err := results.Exec()
-	if err == nil {
-		var rows pgx.Rows
-		if rows, err = results.Query(); err == nil {
-			err = read(rows)
-		}
-	}
-	if closing := results.Close(); err == nil {
-		err = closing
-	}
-	return err
-}
-
-// scan reads the columns of a row behind its first one.
-type scan func(dest ...any) error
-
-// forEach runs a statement in the form of postgres.Statement, and returns what its rows say: for one row of arguments in a transaction that
-// others may share, for more in its own one.
-func forEach[T any](ctx context.Context, q *Queue, sql string, all []postgres.Args, read func(scan) (T, error)) (said []T, err error) {
-	if len(all) == 1 {
-		var one T
-		var rows int
-		err := q.hot.Do(ctx, "", postgres.Statement{SQL: sql, Args: all[0], Rows: &rows, Read: func(row pgx.CollectableRow) (err error) {
-			one, err = read(row.Scan)
-			return err
-		}})
-		if err != nil || rows == 0 {
-			return nil, err
-		}
-		return []T{one}, nil
-	}
-	together := postgres.Args{}
-	for _, args := range all {
-		for name, value := range args {
-			values, _ := together[name].([]any)
-			together[name] = append(values, value)
-		}
-	}
-	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
-		said, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) {
-			return read(func(dest ...any) error { return row.Scan(append([]any{nil}, dest...)...) }) // pgx passes over a nil
-		})
-		return err
-	}, sql, together)
-	return said, err
-}
 
 // Claim claims at most Limit free jobs that are due, or the one that ID names if it is free.
 func (q *Queue) Claim(ctx context.Context, c Claim) (Claimed, error) {
@@ -375,45 +276,6 @@ type seen struct {
 	until []time.Time
 	reach int
 	size  int // of the table
-}
-
-// release releases, and takes out of the claimed, jobs that another claim of their subject overlaps. It goes on when the caller ends: the
-// runner then releases the rest at once, and none waits for its lease to expire.
-func (q *Queue) release(ctx context.Context, c Claim, token string, s seen, claimed *Claimed) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Until.Sub(c.Now)/4)
-	defer cancel()
-	asked := make([]postgres.Args, len(s.ids))
-	for i, id := range s.ids {
-		asked[i] = postgres.Args{"id": id, "token": token, "due": s.due[i], "now": c.Now}
-	}
-	released, err := forEach(ctx, q, q.sql.release, asked, func(scan scan) (id string, err error) { return id, scan(&id) })
-	if err != nil || len(released) == 0 {
-		return err
-	}
-	claimed.More = true
-	claimed.Jobs = slices.DeleteFunc(claimed.Jobs, func(j Job) bool { return slices.Contains(released, j.ID) })
-	return nil
-}
-
-// behindFor is the time for which a job that waits behind another of its subject is snoozed. A job loses so much if the process that ends
-// the one before dies before it can expedite the next.
-const behindFor = 30 * time.Second
-
-// snoozeBehind makes due later what the claim had to look past, and reports how many jobs that were. Of a subject
-// with a job that has ended meanwhile, the next one is made due again: its end did not find it waiting.
-func (q *Queue) snoozeBehind(ctx context.Context, c Claim, s seen) (int, error) {
-	var waiting []Job
-	err := q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
-		waiting, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (j Job, err error) {
-			return j, row.Scan(&j.OrgID, &j.Subject)
-		})
-		return err
-	}, q.sql.snoozeBehind[s.size], s.short, c.Now, c.From, s.reach, c.Now.Add(behindFor))
-	if err != nil {
-		return 0, fmt.Errorf("snooze what waits behind others: %w", err)
-	}
-	_, err = q.Expedite(ctx, waiting, c.Now)
-	return len(waiting), err
 }
 
 // readClaimed reads the answer by hand: at tens of thousands of jobs a second it is worth it.
