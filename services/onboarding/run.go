@@ -1,13 +1,10 @@
-// Package onboarding is the onboarding service: this file names every concrete type, top to bottom as the data flows.
+// Package onboarding is the onboarding service: run.go and run_*.go name every concrete type, top to bottom as the data flows.
 package onboarding
 
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 
 	"paceline.internal/platform/audit"
 	"paceline.internal/platform/hours"
-	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
@@ -25,7 +21,6 @@ import (
 	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/erasure"
@@ -279,223 +274,4 @@ func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*enga
 		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachNotifier.Notify,
 		Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
 	}), nil
-}
-
-// sendOutreach wires the queue of outreach.
-func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error {
-	rows, rest := w.store.Engagement().Queue(), w.deps.Rest
-	if err := errors.Join(queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now),
-		w.people.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
-		return err
-	}
-	w.outreach = queue.NewRunner(queue.Config{
-		Name: engagement.OutreachTable, Store: rows, Handlers: w.people.Handlers(), GiveUp: w.people.GiveUp, Backoff: engagement.OutreachBackoff,
-		Admit:   w.people.Admit,
-		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
-	})
-	ended := &queue.Retention{Queue: rows, Keep: engagement.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
-	w.components = append(w.components,
-		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
-		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),
-		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
-		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
-	return nil
-}
-
-// addLoops adds what works on the conversations without being called.
-func (w *wiring) addLoops() {
-	c, rest := w.conversations, w.deps.Rest
-	repeat := func(name string, r process.Repetition) {
-		w.components = append(w.components, bounded(w.loops.Loop(name, r.Run), stopLoops))
-	}
-	jobs := &queue.Retention{
-		Queue: w.store.Jobs(), Keep: conversation.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
-	}
-	repeat("jobs", c.Jobs.Loop(rest))
-	w.components = append(w.components,
-		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has its own bound
-		w.loops.Loop("notifier", w.notifier.Run))
-	repeat("retention", w.forgetting(jobs.Loop(rest)))
-	w.components = append(w.components,
-		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
-	if !w.cfg.InboundAuditInterval.Never() {
-		repeat("inbound-audit", w.inbound.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
-	}
-	if !w.cfg.SchedulingDisabled {
-		policy := outbox.Policy{Grace: w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
-		repeat("relay", c.Alarms.RelayLoop(rest, w.cfg.AlarmRelayInterval, w.wakeRelay))
-		repeat("sweeper", c.Sweeper(policy).Loop(rest, min(policy.Grace/4, sweepInterval)))
-	}
-}
-
-// forgetting has a retention delete the goals and the events too that were over long ago, and what the rules say is over.
-func (w *wiring) forgetting(r process.Repetition) process.Repetition {
-	jobs := r.Once
-	sweep := &retention.Sweep{
-		DB: w.pool, Rules: Rules(w.cfg.kept()), Own: w.store.OwnRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
-	}
-	r.Once = func(ctx context.Context) (bool, error) {
-		more, err := jobs(ctx)
-		return more, errors.Join(err, w.forgetGoals(ctx), w.feed.Forget(ctx), sweep.Pass(ctx))
-	}
-	return r
-}
-
-// guard keeps the reservations of failure callbacks in the database, or in Redis when there is one.
-func (w *wiring) guard() (err error) {
-	if w.cfg.RedisURL.IsZero() {
-		w.failures, err = dedup.New(&dedup.Postgres{Pool: w.pool}, dedup.Lock, w.deps.Log, w.deps.Now)
-		return err
-	}
-	if w.redis, err = dedup.OpenRedis(w.cfg.RedisURL.Reveal()); err != nil {
-		return err
-	}
-	w.failures, err = dedup.New(w.redis, dedup.Lock, w.deps.Log, w.deps.Now)
-	return err
-}
-
-// serve puts the service behind gRPC, and sees to it that each of its methods says who may call it.
-func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
-	w.grpc, err = rpc.NewServer(rpc.ServerConfig{
-		Tokens: tokens, Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
-		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest, Database: w.ready,
-		Keep: w.calls.Keep, Answer: Answer,
-	})
-	if err != nil {
-		return err
-	}
-	now := w.deps.Now
-	onboardingv1.RegisterOnboardingServiceServer(w.grpc, NewService(
-		&people.RPC{People: w.persons, Store: w.store.People(), Erasure: w.store.Erasures(), Now: now},
-		&conversation.RPC{Conversations: w.conversations, Store: w.store.Conversations(), Engagement: w.people.Texts, Now: now},
-		&inbound.RPC{
-			Inbound: w.inbound, Conversations: w.store.Conversations(), Failures: w.failures, Notify: w.notifier.Notify, Now: now,
-		},
-		&erasure.RPC{Erasures: w.erasing, Holds: w.store.Erasures()},
-		&Operations{
-			Store: w.store, Calls: w.calls, Messaging: messaging.New(w.messaging, now), SchedulingDisabled: w.cfg.SchedulingDisabled, Clock: now,
-		},
-	))
-	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &inbound.JobsRPC{
-		OrgID: w.cfg.DefaultOrgID, Inbound: w.inbound, Store: w.store.Inbound(), Notify: w.notifier.Notify, Now: w.deps.Now,
-	})
-	onboardingv1.RegisterEngagementServiceServer(w.grpc, &engagement.RPC{
-		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
-	})
-	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
-		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
-	})
-	onboardingv1.RegisterGoalServiceServer(w.grpc, &goals.RPC{
-		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
-		Hub: w.hub, Store: goals.NewStore(w.pool), Pause: w.pauseOf, Answer: Answer, Now: w.deps.Now,
-	})
-	return w.grpc.CheckRules()
-}
-
-// connect opens what the service stands on: messaging and the database.
-func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *rpc.Tokens, files rpc.TLS) (*wired, error) {
-	conn, err := rpc.Dial(rpc.ClientConfig{
-		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: rpc.Onboarding, Role: rpc.RoleService},
-		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Services: messaging.Services,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("messaging: %w", err)
-	}
-	database := cfg.database()
-	database.TracerProvider, database.Watch = tel.Tracer, tel.Log
-	pool, err := postgres.OpenFor(ctx, name, database)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	stored := NewStores(pool)
-	if stored.QuietByDefault, err = hours.ParseWindow(cfg.QuietHoursDefault); err != nil {
-		pool.Close()
-		return nil, errors.Join(err, conn.Close())
-	}
-	return &wired{
-		pool: pool, store: stored, messaging: conn,
-		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
-		wakeGoals: make(chan struct{}, 1),
-	}, nil
-}
-
-// openQStash opens the one publisher, with the policy of the environment.
-func (w *wiring) openQStash() (err error) {
-	if w.qstash, err = qstash.New(qstash.Config{URL: w.cfg.QStashURL.String(), Token: w.cfg.QStashToken.Reveal()}); err != nil {
-		return err
-	}
-	key := hmac.New(sha256.New, w.cfg.keys().Root()) // one secret, another key for every purpose
-	key.Write([]byte("qstash dedup id"))
-	w.publisher, err = qstash.NewPublisher(qstash.PublisherConfig{
-		Client: w.qstash, Origin: w.cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute, goals.Route},
-		Policy:  qstash.Policy{Retries: w.cfg.QStashRetries, RetryDelay: w.cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
-		HashKey: key.Sum(nil), Log: w.deps.Log, TracerProvider: w.tel.Tracer, Now: w.deps.Now,
-	})
-	return err
-}
-
-// listeners counts the connections that a process listens on: for alarms, jobs, outreach, goals and the alarms of goals.
-const listeners = 5
-
-// listen wakes the loops when the database notifies of work that another request, here or in another process, left them.
-func (s *wired) listen(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		postgres.Listen(ctx, s.pool.Direct(), conversation.ChannelAlarms, wake(s.wakeRelay))
-	}()
-	outreach := make(chan struct{})
-	go func() {
-		defer close(outreach)
-		postgres.Listen(ctx, s.pool.Direct(), engagement.ChannelOutreach, wake(s.wakeOutreach))
-	}()
-	postgres.Listen(ctx, s.pool.Direct(), conversation.ChannelJobs, wake(s.wakeJobs))
-	<-done
-	<-outreach
-	return nil
-}
-
-// wake leaves one signal in a channel of one; a second before the first was received adds nothing.
-func wake(channel chan<- struct{}) func() {
-	return func() {
-		select {
-		case channel <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// ready reports why there should be no traffic now. A Redis that is down is no reason: it refuses failure callbacks, which
-// QStash repeats, while every step and every reply is still answered; and all instances would be out of service at once.
-func (s *wired) ready(ctx context.Context) error {
-	return s.pool.Ready(ctx, Migrations())
-}
-
-// queues returns a function that reports the health of webhook_jobs and engagement_outreach, in all organisations.
-func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
-	return func(ctx context.Context) (any, error) {
-		health, err := s.conversations.Jobs.Health(postgres.AcrossOrganisations(ctx), s.store.Jobs(), now())
-		sending, sendingErr := s.outreach.Health(postgres.AcrossOrganisations(ctx), s.store.Engagement().Queue(), now())
-		return map[string]queue.Health{conversation.JobsTable: health, engagement.OutreachTable: sending}, errors.Join(err, sendingErr)
-	}
-}
-
-func (s *wired) close() error {
-	s.pool.Close()
-	err := s.messaging.Close()
-	if s.redis != nil {
-		err = errors.Join(err, s.redis.Close())
-	}
-	if s.courier != nil {
-		s.courier.Close()
-	}
-	if s.closeReader != nil {
-		s.closeReader()
-	}
-	return err
-}
-
-func bounded(c process.Component, stop time.Duration) process.Component {
-	c.StopTimeout = stop
-	return c
 }

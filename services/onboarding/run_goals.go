@@ -6,8 +6,8 @@ import (
 
 	"paceline.internal/platform/audit"
 	"paceline.internal/platform/outbox"
-	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/goals"
@@ -103,16 +103,13 @@ func (w *wiring) forgetGoals(ctx context.Context) error {
 
 // listenToGoals wakes the relay, the hub of devices, and the alarms that wait for a goal to begin.
 func (w *wiring) listenToGoals(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		postgres.Listen(ctx, w.pool.Direct(), goals.ChannelAlarms, wake(w.wakeGoals))
-	}()
-	postgres.Listen(ctx, w.pool.Direct(), goals.Channel, func() {
-		w.hub.Wake()
-		w.later.Moved()
+	w.listenTo(ctx, map[string]func(){
+		goals.ChannelAlarms: func() { queue.Wake(w.wakeGoals) },
+		goals.Channel: func() {
+			w.hub.Wake()
+			w.later.Moved()
+		},
 	})
-	<-done
 	return nil
 }
 

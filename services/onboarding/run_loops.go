@@ -1,0 +1,103 @@
+package onboarding
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/queue"
+	"paceline.internal/platform/retention"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+)
+
+// sendOutreach wires the queue of outreach.
+func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error {
+	rows, rest := w.store.Engagement().Queue(), w.deps.Rest
+	if err := errors.Join(queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now),
+		w.people.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
+		return err
+	}
+	w.outreach = queue.NewRunner(queue.Config{
+		Name: engagement.OutreachTable, Store: rows, Handlers: w.people.Handlers(), GiveUp: w.people.GiveUp, Backoff: engagement.OutreachBackoff,
+		Admit:   w.people.Admit,
+		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	ended := &queue.Retention{Queue: rows, Keep: engagement.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	w.components = append(w.components,
+		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
+		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),
+		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
+		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
+	return nil
+}
+
+// addLoops adds what works on the conversations without being called.
+func (w *wiring) addLoops() {
+	c, rest := w.conversations, w.deps.Rest
+	repeat := func(name string, r process.Repetition) {
+		w.components = append(w.components, bounded(w.loops.Loop(name, r.Run), stopLoops))
+	}
+	jobs := &queue.Retention{
+		Queue: w.store.Jobs(), Keep: conversation.KeptJobs, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now,
+	}
+	repeat("jobs", c.Jobs.Loop(rest))
+	w.components = append(w.components,
+		process.Component{Name: "wake-ups", Run: w.listen}, // each of its waits has its own bound
+		w.loops.Loop("notifier", w.notifier.Run))
+	repeat("retention", w.forgetting(jobs.Loop(rest)))
+	w.components = append(w.components,
+		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run))
+	if !w.cfg.InboundAuditInterval.Never() {
+		repeat("inbound-audit", w.inbound.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
+	}
+	if !w.cfg.SchedulingDisabled {
+		policy := outbox.Policy{Grace: w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
+		repeat("relay", c.Alarms.RelayLoop(rest, w.cfg.AlarmRelayInterval, w.wakeRelay))
+		repeat("sweeper", c.Sweeper(policy).Loop(rest, min(policy.Grace/4, sweepInterval)))
+	}
+}
+
+// forgetting has a retention delete the goals and the events too that were over long ago, and what the rules say is over.
+func (w *wiring) forgetting(r process.Repetition) process.Repetition {
+	jobs := r.Once
+	sweep := &retention.Sweep{
+		DB: w.pool, Rules: Rules(w.cfg.kept()), Own: w.store.OwnRetention, Metrics: w.deleted, Log: w.deps.Log, Now: w.deps.Now,
+	}
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := jobs(ctx)
+		return more, errors.Join(err, w.forgetGoals(ctx), w.feed.Forget(ctx), sweep.Pass(ctx))
+	}
+	return r
+}
+
+// listeners counts the connections that a process listens on: for alarms, jobs, outreach, goals and the alarms of goals.
+const listeners = 5
+
+// listen wakes the loops when the database notifies of work that another request, here or in another process, left them.
+func (s *wired) listen(ctx context.Context) error {
+	s.listenTo(ctx, map[string]func(){
+		conversation.ChannelAlarms: func() { queue.Wake(s.wakeRelay) },
+		engagement.ChannelOutreach: func() { queue.Wake(s.wakeOutreach) },
+		conversation.ChannelJobs:   func() { queue.Wake(s.wakeJobs) },
+	})
+	return nil
+}
+
+// listenTo calls the function of a channel each time that the database notifies on it, until ctx ends.
+func (s *wired) listenTo(ctx context.Context, channels map[string]func()) {
+	var all sync.WaitGroup
+	for channel, notified := range channels {
+		all.Go(func() { postgres.Listen(ctx, s.pool.Direct(), channel, notified) })
+	}
+	all.Wait()
+}
+
+func bounded(c process.Component, stop time.Duration) process.Component {
+	c.StopTimeout = stop
+	return c
+}

@@ -1,0 +1,74 @@
+package onboarding
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
+	"paceline.internal/platform/queue"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/events"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/people"
+)
+
+// serve puts the service behind gRPC, and sees to it that each of its methods says who may call it.
+func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
+	w.grpc, err = rpc.NewServer(rpc.ServerConfig{
+		Tokens: tokens, Log: w.deps.Log, TracerProvider: w.tel.Tracer, MeterProvider: w.tel.Meter,
+		TLS: files.Server, Scope: process.Scope, Timeout: stepTimeout, MaxRequest: maxRequest, Database: w.ready,
+		Keep: w.calls.Keep, Answer: Answer,
+	})
+	if err != nil {
+		return err
+	}
+	now := w.deps.Now
+	onboardingv1.RegisterOnboardingServiceServer(w.grpc, NewService(
+		&people.RPC{People: w.persons, Store: w.store.People(), Erasure: w.store.Erasures(), Now: now},
+		&conversation.RPC{Conversations: w.conversations, Store: w.store.Conversations(), Engagement: w.people.Texts, Now: now},
+		&inbound.RPC{
+			Inbound: w.inbound, Conversations: w.store.Conversations(), Failures: w.failures, Notify: w.notifier.Notify, Now: now,
+		},
+		&erasure.RPC{Erasures: w.erasing, Holds: w.store.Erasures()},
+		&Operations{
+			Store: w.store, Calls: w.calls, Messaging: messaging.New(w.messaging, now), SchedulingDisabled: w.cfg.SchedulingDisabled, Clock: now,
+		},
+	))
+	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &inbound.JobsRPC{
+		OrgID: w.cfg.DefaultOrgID, Inbound: w.inbound, Store: w.store.Inbound(), Notify: w.notifier.Notify, Now: w.deps.Now,
+	})
+	onboardingv1.RegisterEngagementServiceServer(w.grpc, &engagement.RPC{
+		People: w.people, Store: w.store.Engagement(), Now: w.deps.Now,
+	})
+	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
+		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
+	})
+	onboardingv1.RegisterGoalServiceServer(w.grpc, &goals.RPC{
+		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
+		Hub: w.hub, Store: goals.NewStore(w.pool), Pause: w.pauseOf, Answer: Answer, Now: w.deps.Now,
+	})
+	return w.grpc.CheckRules()
+}
+
+// ready reports why there should be no traffic now. A Redis that is down is no reason: it refuses failure callbacks, which
+// QStash repeats, while every step and every reply is still answered; and all instances would be out of service at once.
+func (s *wired) ready(ctx context.Context) error {
+	return s.pool.Ready(ctx, Migrations())
+}
+
+// queues returns a function that reports the health of webhook_jobs and engagement_outreach, in all organisations.
+func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) {
+		health, err := s.conversations.Jobs.Health(postgres.AcrossOrganisations(ctx), s.store.Jobs(), now())
+		sending, sendingErr := s.outreach.Health(postgres.AcrossOrganisations(ctx), s.store.Engagement().Queue(), now())
+		return map[string]queue.Health{conversation.JobsTable: health, engagement.OutreachTable: sending}, errors.Join(err, sendingErr)
+	}
+}
