@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/reading/languages"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/services/onboarding/session"
 )
@@ -42,7 +45,7 @@ type Config struct {
 	URL           config.Origin `env:"HARNESS_URL" help:"where the harness reaches the gateway, if not PUBLIC_BASE_URL"`
 	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"the phone that is texted, E.164"`
 	Lift          string        `env:"HARNESS_LIFT" help:"that phone again, to lift its opt-out or hold"`
-	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"en or pt-BR"`
+	Locale        string        `env:"HARNESS_LOCALE" envDefault:"en" help:"the language of the conversation, such as pt-BR"`
 
 	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"the number to send from, E.164"`
 	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
@@ -71,9 +74,9 @@ func (c *Config) Validate() error {
 			Variable: "HARNESS_API_TOKEN or API_JWT_SECRET", Reason: "is missing", Help: "lets the harness use /v1; one of them",
 		})
 	}
-	if _, ok := yes[c.Locale]; !ok {
+	if known := languages.Written(); !slices.Contains(known, c.Locale) {
 		problems = append(problems, &config.Problem{
-			Variable: "HARNESS_LOCALE", Reason: "must be en or pt-BR", Help: "the language of the conversation",
+			Variable: "HARNESS_LOCALE", Reason: "must be " + strings.Join(known, " or "), Help: "the language of the conversation",
 		})
 	}
 	return errors.Join(problems...)

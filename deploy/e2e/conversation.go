@@ -11,6 +11,7 @@ import (
 
 	"paceline.internal/deploy/operator"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/words"
 )
 
 // conversation is one run.
@@ -241,7 +242,7 @@ func (c *conversation) interview(ctx context.Context) error {
 
 // says has the person agree.
 func (c *conversation) says(ctx context.Context) error {
-	text := yes[c.h.Config.Locale]
+	text := words.All().Of(c.h.Config.Locale).Text("example-yes")
 	c.h.Tell("the phone says: " + text)
 	if err := c.vendors.says(ctx, text); err != nil {
 		return fmt.Errorf("post a text of the phone: %w", err)

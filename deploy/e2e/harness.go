@@ -40,9 +40,6 @@ const (
 	tolerance = 2 * time.Second
 )
 
-// yes is the person's answer at every gate.
-var yes = map[string]string{"en": "Yes, please", "pt-BR": "Sim, pode ser"}
-
 // Run plays the conversation as often as it is told, each time from a clean baseline. The error is of something that the harness
 // cannot go on without; a promise that was broken is in the report.
 func (h Harness) Run(ctx context.Context, runs int) (Report, error) {

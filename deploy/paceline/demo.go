@@ -27,7 +27,7 @@ type demoCommand struct {
 	JSON   bool `name:"json" help:"Print only the summary, for machines."`
 	// A busy machine is late, never early; the caller decides how much is too late.
 	Late   time.Duration `default:"300ms" help:"How late a message may be before the promise of its gap counts as broken."`
-	Locale string        `enum:"en,pt-BR" default:"en" help:"The language of the messages: ${enum}."`
+	Locale string        `enum:"${locales}" default:"en" help:"The language of the messages: ${enum}."`
 }
 
 // Run plays, prints and judges.

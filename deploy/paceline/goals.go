@@ -15,21 +15,15 @@ import (
 
 	"paceline.internal/deploy/device"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/words"
 )
 
-// goalWords are the person's requests.
+// goalWords are the person's requests, at ten o'clock and later.
 type goalWords struct{ door, washing, plants, unclear, call string }
 
-// goalStory lists the person's messages at ten o'clock and later, by the language of their messages.
-var goalStory = map[string]goalWords{
-	"en": {
-		"open the door in 20 minutes", "start the washing machine at 11am", "water the plants at 2pm",
-		"remind me to call John later", "remind me to call John at 3pm",
-	},
-	"pt-BR": {
-		"abrir a porta daqui a 20 minutos", "ligar a máquina de lavar às 11h", "regar as plantas às 14h",
-		"lembre-me de ligar pro João mais tarde", "lembre-me de ligar pro João às 15h",
-	},
+func goalWordsOf(locale string) goalWords {
+	say := func(key string) string { return words.All().Of(locale).Text("example-" + key) }
+	return goalWords{door: say("door"), washing: say("washing"), plants: say("plants"), unclear: say("unclear"), call: say("call")}
 }
 
 // asked is a goal as the API has it.
@@ -83,7 +77,7 @@ func (d *demoCommand) playGoals(ctx context.Context, t terminal, s *screen) erro
 			return report{}, err
 		}
 		defer func() { _ = book.Close() }() // each change was synced
-		e := &errands{leaps: l, words: goalStory[d.Locale], said: make(chan string, 1), printed: map[string]int{}}
+		e := &errands{leaps: l, words: goalWordsOf(d.Locale), said: make(chan string, 1), printed: map[string]int{}}
 		e.news, e.screen.layout = e.tell, time.TimeOnly
 		if err := e.register(ctx, book); err != nil {
 			return report{}, err

@@ -56,7 +56,7 @@ func (d *demoCommand) leap(
 		return err
 	}
 	defer func() { err = errors.Join(err, stage.close(ctx)) }()
-	l := &leaps{stage: stage, clock: on, person: storyPeople[d.Locale]}
+	l := &leaps{stage: stage, clock: on, person: personOf(d.Locale)}
 	l.screen = newDiary(s, l.person.zone())
 	if l.onboarding, err = postgres.Open(ctx, postgres.Config{URL: stage.databases.Onboarding, MaxConns: 1}); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"paceline.internal/platform/config"
+	"paceline.internal/platform/reading/languages"
 )
 
 // commands is the command line, in the order of --help.
@@ -83,6 +84,7 @@ func run(ctx context.Context, args []string, t terminal) error {
 	parser, err := kong.New(&cli,
 		kong.Name("paceline"),
 		kong.Description("Paced SMS onboarding: at most one SMS per step, and a sequence that always ends."),
+		kong.Vars{"locales": strings.Join(languages.Written(), ",")},
 		kong.Writers(t.out, os.Stderr),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(t),

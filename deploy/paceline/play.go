@@ -11,6 +11,7 @@ import (
 	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/services/onboarding/words"
 )
 
 // scenario is one conversation to be played.
@@ -30,18 +31,14 @@ const (
 	longest = 90 * time.Second
 )
 
-// answers lists the person's answer at each gate.
-var answers = map[string]map[string]string{
-	"en": {
-		"onboarding:awaiting_opening_response":     "Sounds good!",
-		"onboarding:awaiting_explanation_response": "ok, go ahead",
-		"onboarding:awaiting_interview_start":      "Yes",
-	},
-	"pt-BR": {
-		"onboarding:awaiting_opening_response":     "Oi! Pode ser",
-		"onboarding:awaiting_explanation_response": "ok, pode mandar",
-		"onboarding:awaiting_interview_start":      "Sim",
-	},
+// answers returns the person's answer at each gate.
+func answers(locale string) map[string]string {
+	say := words.All().Of(locale)
+	return map[string]string{
+		"onboarding:awaiting_opening_response":     say.Text("example-opening"),
+		"onboarding:awaiting_explanation_response": say.Text("example-explanation"),
+		"onboarding:awaiting_interview_start":      say.Text("example-interview"),
+	}
 }
 
 // play enrols a person, answers for them, shows what happens as it happens, and judges it by what reached the phone.
@@ -62,7 +59,7 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 	if err != nil {
 		return report{}, err
 	}
-	if err := s.converse(ctx, r.phone, session.SessionID, answers[locale], screen); err != nil {
+	if err := s.converse(ctx, r.phone, session.SessionID, answers(locale), screen); err != nil {
 		return report{}, err
 	}
 	took := time.Since(began)

@@ -1,6 +1,11 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"paceline.internal/platform/reading/languages"
+	"paceline.internal/services/onboarding/words"
+)
 
 // storyPerson is the person of the story.
 type storyPerson struct {
@@ -19,7 +24,7 @@ type storyEvent struct {
 func (p storyPerson) zone() *time.Location {
 	zone, err := time.LoadLocation(p.timeZone)
 	if err != nil {
-		panic(err) // it is one of the two below, and the zones are compiled in
+		panic(err) // it is an example of words, and the zones are compiled in
 	}
 	return zone
 }
@@ -39,36 +44,28 @@ func wall(zone *time.Location, day int, clock string) time.Time {
 	return time.Date(first.Year(), first.Month(), first.Day()+day, of.Hour(), of.Minute(), of.Second(), 0, zone)
 }
 
-// storyPeople are the people, by the language of their messages.
-var storyPeople = map[string]storyPerson{
-	"en": {name: "Ana", phone: "+12025550143", timeZone: "America/New_York", story: story(storyWords{
-		"Sounds good!", "ok, go ahead", "Yes", "groceries", "stop tips", "busy", "hi again, lunch 12",
-	})},
-	"pt-BR": {name: "Ana", phone: "+12025550143", timeZone: "America/Sao_Paulo", story: story(storyWords{
-		"Oi! Pode ser", "ok, pode mandar", "Sim", "mercado", "parar dicas", "na correria", "oi de novo, almoço 30",
-	})},
-}
-
-// storyWords are the person's messages.
-type storyWords struct {
-	opening, explanation, interview, category, noTips, busy, back string
+// personOf returns the person who writes in a language.
+func personOf(locale string) storyPerson {
+	say := words.All().Of(locale)
+	return storyPerson{name: "Ana", phone: "+12025550143", timeZone: say.Text("example-zone"), story: story(say)}
 }
 
 // story is a person who begins well, is silent for two weeks, says that they are busy, lets the reminder pass, and returns.
-func story(say storyWords) []storyEvent {
+func story(say languages.Language) []storyEvent {
+	category := say.Text("example-category")
 	return []storyEvent{
-		{day: 0, clock: "10:20", text: say.opening},
-		{day: 0, clock: "10:22", text: say.explanation},
-		{day: 0, clock: "10:30", text: say.interview},
-		{day: 0, clock: "12:40", action: "add_expense", category: say.category},
-		{day: 1, clock: "09:15", action: "edit_category", category: say.category},
-		{day: 1, clock: "19:05", action: "add_expense", category: say.category},
-		{day: 2, clock: "08:50", action: "delete_expense", category: say.category},
-		{day: 2, clock: "18:30", action: "add_category", category: say.category},
-		{day: 3, clock: "13:10", action: "add_expense", category: say.category},
-		{day: 4, clock: "20:15", text: say.noTips},
-		{day: 19, clock: "19:40", text: say.busy},
-		{day: 37, clock: "12:25", text: say.back},
-		{day: 37, clock: "12:26", action: "add_expense", category: say.category},
+		{day: 0, clock: "10:20", text: say.Text("example-opening")},
+		{day: 0, clock: "10:22", text: say.Text("example-explanation")},
+		{day: 0, clock: "10:30", text: say.Text("example-interview")},
+		{day: 0, clock: "12:40", action: "add_expense", category: category},
+		{day: 1, clock: "09:15", action: "edit_category", category: category},
+		{day: 1, clock: "19:05", action: "add_expense", category: category},
+		{day: 2, clock: "08:50", action: "delete_expense", category: category},
+		{day: 2, clock: "18:30", action: "add_category", category: category},
+		{day: 3, clock: "13:10", action: "add_expense", category: category},
+		{day: 4, clock: "20:15", text: say.Text("example-no-tips")},
+		{day: 19, clock: "19:40", text: say.Text("example-busy")},
+		{day: 37, clock: "12:25", text: say.Text("example-back")},
+		{day: 37, clock: "12:26", action: "add_expense", category: category},
 	}
 }

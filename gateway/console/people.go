@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	locales "paceline.internal/platform/reading/languages"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -36,7 +37,7 @@ func (c *Console) people(r *http.Request) (page, error) {
 	q := strings.TrimSpace(r.Form.Get("q"))
 	shown := peoplePage{
 		Query: q, State: r.Form.Get("state"), Locale: r.Form.Get("locale"), Held: r.Form.Get("held") != "", Stopped: r.Form.Get("stopped") != "",
-		States: []string{"active", "stopped", "closed", "stuck", "undeliverable", "none", "parked"}, Locales: []string{"en", "pt-BR"},
+		States: []string{"active", "stopped", "closed", "stuck", "undeliverable", "none", "parked"}, Locales: locales.Written(),
 	}
 	in := &onboardingv1.ListProfilesRequest{
 		State: shown.State, Locale: shown.Locale, Held: shown.Held, OptedOut: shown.Stopped, PageSize: peopleShown, PageToken: r.Form.Get("page"),

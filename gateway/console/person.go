@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	locales "paceline.internal/platform/reading/languages"
 	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -23,6 +24,7 @@ const textsShown = 100
 // personPage is the data of pages/person.html.
 type personPage struct {
 	Profile    *onboardingv1.Profile
+	Locales    []string
 	Session    *onboardingv1.Session // nil before the first activation
 	Late       bool                  // the step that is due has not come in its time
 	Kept       *explainv1.Gate       // the gate, other than its time, that keeps the due step back; nil for none
@@ -105,7 +107,7 @@ func (c *Console) person(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	shown := personPage{Profile: got.GetProfile(), Chosen: r.Form.Get("session")}
+	shown := personPage{Profile: got.GetProfile(), Locales: locales.Written(), Chosen: r.Form.Get("session")}
 	c.readParts(r.Context(), &shown)
 	c.askedWords(r.Context(), &shown, r.Form.Get("words"))
 	shown.Judge = shown.Judge || r.Form.Get("judge") != ""

@@ -11,7 +11,7 @@ import (
 var classes = func() map[string]string {
 	of := map[string]string{}
 	letter := 'A'
-	for _, key := range languages.Keys("class-") {
+	for _, key := range languages.Together().Keys("class-") {
 		for _, line := range languages.Together().Lines(key) {
 			for word := range strings.FieldsSeq(line) {
 				if !strings.ContainsRune(of[word], letter) {
@@ -25,7 +25,7 @@ var classes = func() map[string]string {
 }()
 
 // deeds has the endings of what somebody is doing.
-var deeds = []string{"ing", "ando", "endo", "indo"}
+var deeds = languages.Together().Lines("deed-end")
 
 // classed returns the words with their kinds in place of those that have some. Of other words only short ones stay, and how a deed ends.
 func classed(words []string) (row []string) {

@@ -22,7 +22,7 @@ var revocation []byte
 //go:embed refusal.bin
 var refusal []byte
 
-// Revocation finds the texts by which a person may want no more of our texts. It knows English, Portuguese, Spanish and French.
+// Revocation finds the texts by which a person may want no more of our texts.
 var Revocation = Model{revocation}
 
 // Refusal tells answers that are a no, or a not now, from all others.

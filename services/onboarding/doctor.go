@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/people"
@@ -109,7 +110,7 @@ func unspoken(variable string, locales []string) error {
 		return nil
 	}
 	return process.Warn("%s has texts in %v, which are sent to nobody: the locale of a profile is one of %v; remove them, or name the "+
-		"file of a language by one of these", variable, unused, people.Locales())
+		"file of a language by one of these", variable, unused, languages.Written())
 }
 
 func lookAtEngagement(_ context.Context, cfg Config) (string, error) {

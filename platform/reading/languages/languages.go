@@ -1,11 +1,10 @@
-// Package languages has what people write and what we answer, as data: one folder for each language, named by its locale. keys.tsv says
-// what a language consists of, and order.txt which of two languages answers a word that both have.
+// Package languages has what people write and what we answer, as data: one file for each language, named by its locale. keys.tsv says
+// what a language consists of, and index.tsv lists the languages.
 package languages
 
 import (
 	"embed"
 	"io/fs"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,72 +13,112 @@ import (
 	"paceline.internal/platform/letters"
 )
 
-//go:embed *.txt */*.tsv
+//go:embed *.tsv
 var files embed.FS
 
-// Language has the lines of one folder, by their key.
+// Language has the lines of one file, by their key.
 type Language struct {
 	Locale string
 	lines  map[string][]string
 }
 
-// All returns the languages in their order.
-var All = sync.OnceValue(func() []Language { return read(files) })
+// Set has languages in their order.
+type Set []Language
+
+// All returns the languages of the index. Where two of them have the same words, the first one answers.
+var All = sync.OnceValue(func() Set { return Read(files, index("locale")) })
 
 // Together returns the lines of all languages as if they were one, for what a text may have in any of them.
-var Together = sync.OnceValue(func() Language {
-	all := Language{lines: map[string][]string{}}
+var Together = sync.OnceValue(func() Language { return All().Together() })
+
+// Of returns the language of a locale, and the first one for a locale that there is none of.
+func Of(locale string) Language { return All().Of(locale) }
+
+// Written returns the locales in which we write to people: a person can have the languages that have a name.
+func Written() (locales []string) {
 	for _, l := range All() {
+		if len(l.Lines("name")) > 0 {
+			locales = append(locales, l.Locale)
+		}
+	}
+	return locales
+}
+
+// Version returns the name of these files. What was read by them is stored with it. It changes with every change to them.
+func Version() string { return index("version")[0] }
+
+// index returns the values of a key in index.tsv.
+func index(key string) []string { return parsed(files, "index.tsv")[key] }
+
+// Read reads the files of some languages. They are part of the program, and a test reads them: what is wrong there panics.
+func Read(from fs.FS, locales []string) (all Set) {
+	for _, locale := range locales {
+		all = append(all, Language{Locale: locale, lines: parsed(from, locale+".tsv")})
+	}
+	return all
+}
+
+// parsed returns the values of a file of keys and values, by their key.
+func parsed(from fs.FS, name string) map[string][]string {
+	content, err := fs.ReadFile(from, name)
+	if err != nil {
+		panic(err)
+	}
+	values := map[string][]string{}
+	for line := range strings.Lines(string(content)) {
+		if key, value, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); found {
+			values[key] = append(values[key], value)
+		}
+	}
+	return values
+}
+
+// Together returns the lines of all languages as if they were one.
+func (s Set) Together() Language {
+	all := Language{lines: map[string][]string{}}
+	for _, l := range s {
 		for key, lines := range l.lines {
 			all.lines[key] = append(all.lines[key], lines...)
 		}
 	}
 	return all
-})
+}
 
 // Of returns the language of a locale, and the first one for a locale that there is none of.
-func Of(locale string) Language {
-	for _, l := range All() {
-		if l.Locale == locale {
-			return l
-		}
-	}
-	return All()[0]
+func (s Set) Of(locale string) Language {
+	return s[max(0, slices.IndexFunc(s, func(l Language) bool { return l.Locale == locale }))]
 }
 
-// Version returns the name of these files. What was read by them is stored with it. It changes with every change to them.
-func Version() string { return strings.TrimSpace(file(files, "version.txt")) }
-
-func read(from fs.FS) (all []Language) {
-	for locale := range strings.FieldsSeq(file(from, "order.txt")) {
-		l := Language{Locale: locale, lines: map[string][]string{}}
-		names, err := fs.Glob(from, path.Join(locale, "*.tsv"))
-		if err != nil {
-			panic(err) // the pattern is ours
+// Closest returns the language that a locale has in common with one of the set: pt-BR for pt-PT.
+func (s Set) Closest(locale string) (closest Language, found bool) {
+	for _, l := range s {
+		if strings.EqualFold(Base(l.Locale), Base(locale)) {
+			return l, true
 		}
-		for _, name := range names {
-			for line := range strings.Lines(file(from, name)) {
-				if key, value, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); found {
-					l.lines[key] = append(l.lines[key], value)
-				}
-			}
-		}
-		all = append(all, l)
 	}
-	return all
+	return Language{}, false
 }
 
-func file(from fs.FS, name string) string {
-	content, err := fs.ReadFile(from, name)
-	if err != nil {
-		panic(err) // it is part of the program
+// Base returns the language of a locale: pt of pt-BR.
+func Base(locale string) string {
+	base, _, _ := strings.Cut(locale, "-")
+	return base
+}
+
+// Alternatives returns a pattern of what any language has under a key, each with its own parts.
+func (s Set) Alternatives(key string) string {
+	var all []string
+	for _, l := range s {
+		if len(l.lines[key]) > 0 {
+			all = append(all, l.filled("{"+key+"}", 0))
+		}
 	}
-	return string(content)
+	return `(?:` + strings.Join(all, "|") + `)`
 }
 
 // Keys returns the keys that begin so, in their order.
-func Keys(prefix string) (keys []string) {
-	for key := range Together().lines {
+func (l Language) Keys(prefix string) (keys []string) {
+	for key := range l.lines {
 		if strings.HasPrefix(key, prefix) {
 			keys = append(keys, key)
 		}
@@ -90,6 +129,9 @@ func Keys(prefix string) (keys []string) {
 
 // Lines returns what a language has under a key.
 func (l Language) Lines(key string) []string { return l.lines[key] }
+
+// Has reports whether a language has a line under a key.
+func (l Language) Has(key, line string) bool { return slices.Contains(l.lines[key], line) }
 
 // Text returns the one line that a language has under a key.
 func (l Language) Text(key string) string { return strings.Join(l.lines[key], " ") }
@@ -173,7 +215,7 @@ func Guess(words []string) string {
 	counts := map[string]int{}
 	for _, l := range All() {
 		for _, word := range words {
-			if slices.Contains(l.lines["tell"], word) {
+			if l.Has("tell", word) {
 				counts[l.Locale]++
 			}
 		}

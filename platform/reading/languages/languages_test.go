@@ -18,7 +18,7 @@ import (
 )
 
 type key struct {
-	file     string
+	form     string
 	required bool
 }
 
@@ -34,34 +34,33 @@ func keys(t *testing.T) map[string]key {
 		column := strings.Split(strings.TrimSpace(line), "\t")
 		require.Len(t, column, 4, line)
 		require.NotContains(t, all, column[0])
-		all[column[0]] = key{file: column[1], required: column[2] == "required"}
+		all[column[0]] = key{form: column[1], required: column[2] == "required"}
 	}
 	return all
 }
 
-// problems returns what is wrong with the folders of languages.
-func problems(from fs.FS, keys map[string]key) (found []string) {
+// problems returns what is wrong with the files of some languages.
+func problems(from fs.FS, locales []string, keys map[string]key) (found []string) {
 	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-	names, _ := fs.Glob(from, "*/*.tsv")
-	for _, name := range names {
-		locale, of, _ := strings.Cut(strings.TrimSuffix(name, ".tsv"), "/")
-		if !slices.Contains(strings.Fields(file(from, "order.txt")), locale) {
-			report("%s: not in order.txt", locale)
+	for _, locale := range locales {
+		content, err := fs.ReadFile(from, locale+".tsv")
+		if err != nil {
+			return append(found, err.Error())
 		}
-		for line := range strings.Lines(file(from, name)) {
+		for line := range strings.Lines(string(content)) {
 			name, value, split := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 			switch {
 			case strings.HasPrefix(line, "# "):
 			case !split, value == "", value != strings.TrimSpace(value):
 				report("%s: a line is not a key, a tab and a value: %q", locale, line)
-			case keys[name].file != of:
-				report("%s/%s: unknown key %s", locale, of, name)
-			case of == "words" && value != strings.Join(letters.Words(value), " "):
+			case keys[name].form == "":
+				report("%s: unknown key %s", locale, name)
+			case keys[name].form == "words" && value != strings.Join(letters.Words(value), " "):
 				report("%s: not folded: %s", locale, value)
 			}
 		}
 	}
-	all := read(from)
+	all := Read(from, locales)
 	for _, l := range all {
 		for name, k := range keys {
 			if k.required && len(l.lines[name]) == 0 {
@@ -73,7 +72,7 @@ func problems(from fs.FS, keys map[string]key) (found []string) {
 				if slices.Contains(lines[:i], line) {
 					report("%s: %s twice: %s", l.Locale, name, line)
 				}
-				if of := keys[name].file; of == "words" || of == "replies" || of == "phones" || of == "classes" {
+				if keys[name].form != "pattern" {
 					continue
 				}
 				for _, part := range reference.FindAllString(line, -1) {
@@ -120,49 +119,51 @@ func conflicts(all []Language) (found []string) {
 
 func TestLanguages(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, problems(files, keys(t)))
+	require.Empty(t, problems(files, index("locale"), keys(t)))
+	names, err := fs.Glob(files, "*.tsv")
+	require.NoError(t, err)
+	require.Len(t, names, len(All())+len([]string{"index.tsv", "keys.tsv"}), "index.tsv misses a language")
 }
 
-// TestVersion checks that version.txt was raised with every change: version.sum names it with the hash of what it stands for.
+// TestVersion checks that the version was raised with every change: its hash is over what it names.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	hash := sha256.New()
-	for _, pattern := range []string{"order.txt", "*/*.tsv", "../*.bin"} {
-		names, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		for _, name := range names {
-			content, err := os.ReadFile(name)
-			require.NoError(t, err)
-			fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
-		}
-	}
-	sum, err := os.ReadFile("version.sum")
+	names, err := filepath.Glob("../*.bin")
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("%s %x\n", Version(), hash.Sum(nil)), string(sum), "raise version.txt, then write this into version.sum")
+	for _, l := range All() {
+		names = append(names, l.Locale+".tsv")
+	}
+	hash := sha256.New()
+	fmt.Fprintln(hash, Version())
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
+	}
+	want := fmt.Sprintf("%x", hash.Sum(nil))
+	require.Equal(t, []string{want}, index("hash"), "raise the version in index.tsv, then write this hash there")
 }
 
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	known := map[string]key{"stop": {file: "words", required: true}, "refusal": {file: "words"}, "clear": {file: "consent"}}
-	for _, tt := range []struct{ name, path, content, want string }{
-		{"UnknownKey", "b/words.tsv", "stop\tend\nstopp\tquit\n", "b/words: unknown key stopp"},
-		{"KeyInAnotherFile", "b/words.tsv", "stop\tend\nclear\tquit\n", "b/words: unknown key clear"},
-		{"MissingKey", "b/words.tsv", "refusal\tno\n", "b: misses stop"},
-		{"MissingLanguage", "c/words.tsv", "stop\tend\n", "c: not in order.txt"},
-		{"NotFolded", "b/words.tsv", "stop\tArrêt\n", "b: not folded: Arrêt"},
-		{"Twice", "b/words.tsv", "stop\tend\nstop\tend\n", "b: stop twice: end"},
-		{"ReadDifferently", "b/words.tsv", "stop\tend\nrefusal\tstop\n", "stop is read differently"},
-		{"NoKey", "b/words.tsv", "stop\tend\nquit\n", "b: a line is not a key"},
-		{"UnknownPart", "b/consent.tsv", "clear\t{me}\n", "b: unknown part {me}"},
-		{"NoPattern", "b/consent.tsv", "clear\t(\n", "b: clear: error parsing regexp"},
+	known := map[string]key{"stop": {form: "words", required: true}, "refusal": {form: "words"}, "clear": {form: "pattern"}}
+	for _, tt := range []struct{ name, content, want string }{
+		{"UnknownKey", "stop\tend\nstopp\tquit\n", "b: unknown key stopp"},
+		{"MissingKey", "refusal\tno\n", "b: misses stop"},
+		{"NotFolded", "stop\tArrêt\n", "b: not folded: Arrêt"},
+		{"Twice", "stop\tend\nstop\tend\n", "b: stop twice: end"},
+		{"ReadDifferently", "stop\tend\nrefusal\tstop\n", "stop is read differently"},
+		{"NoKey", "stop\tend\nquit\n", "b: a line is not a key"},
+		{"UnknownPart", "stop\tend\nclear\t{me}\n", "b: unknown part {me}"},
+		{"NoPattern", "stop\tend\nclear\t(\n", "b: clear: error parsing regexp"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			of := func(content string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(content)} }
-			from := fstest.MapFS{"order.txt": of("a\nb\n"), "a/words.tsv": of("stop\tstop\n"), "b/words.tsv": of("stop\tend\n")}
-			require.Empty(t, problems(from, known))
-			from[tt.path] = of(tt.content)
-			require.Contains(t, strings.Join(problems(from, known), "\n"), tt.want)
+			from := fstest.MapFS{"a.tsv": of("stop\tstop\n"), "b.tsv": of("stop\tend\n")}
+			require.Empty(t, problems(from, []string{"a", "b"}, known))
+			from["b.tsv"] = of(tt.content)
+			require.Contains(t, strings.Join(problems(from, []string{"a", "b"}, known), "\n"), tt.want)
 		})
 	}
 }

@@ -72,8 +72,8 @@ func TestS4_85_S4_70_PreferencesAreWholeIntents(t *testing.T) {
 func TestPreferencesHaveALanguage(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]consent.Locale{
-		"stop reminders": consent.English, "parar lembretes": consent.Portuguese, "ativar dicas": consent.Portuguese, "tips on": consent.English,
-		"obrigada, parar dicas": consent.Portuguese, "banana": consent.English,
+		"stop reminders": consent.English, "parar lembretes": portuguese, "ativar dicas": portuguese, "tips on": consent.English,
+		"obrigada, parar dicas": portuguese, "banana": consent.English,
 	} {
 		require.Equal(t, want, consent.PreferencesOf(body).Locale, body)
 	}

@@ -10,11 +10,8 @@ import (
 // Locale is the language that a person is answered in: that of the keyword or the revocation, and English of the rest.
 type Locale string
 
-// Two of the languages of package languages; es and fr are others.
-const (
-	English    Locale = "en"
-	Portuguese Locale = "pt-BR"
-)
+// English is the first of the languages of package languages.
+const English Locale = "en"
 
 // Reading is the meaning of a text for consent, and the rules by which it was read so.
 type Reading struct {
@@ -103,11 +100,8 @@ func carrierOf(body, optOutType string) Carrier {
 
 // LocaleOf returns the language to ask a person in: that of their profile, or of their words where we have no texts in it.
 func LocaleOf(profile string, words Locale) Locale {
-	wanted, _, _ := strings.Cut(profile, "-")
-	for _, l := range languages.All() {
-		if has, _, _ := strings.Cut(l.Locale, "-"); strings.EqualFold(has, wanted) {
-			return Locale(l.Locale)
-		}
+	if l, found := languages.All().Closest(profile); found {
+		return Locale(l.Locale)
 	}
 	return words
 }

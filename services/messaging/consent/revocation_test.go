@@ -38,6 +38,8 @@ func TestRevocation(t *testing.T) {
 	require.GreaterOrEqual(t, total, 700)
 }
 
+const portuguese consent.Locale = "pt-BR"
+
 //go:embed testdata/languages.tsv
 var inLanguages string
 
@@ -74,7 +76,7 @@ func TestRead(t *testing.T) {
 		},
 		{
 			name: "S0_40_KeywordThatTwilioDoesNotKnow", body: "PARAR", current: consent.OptedIn,
-			want: consent.Reading{Effect: consent.OptOut, Locale: consent.Portuguese},
+			want: consent.Reading{Effect: consent.OptOut, Locale: portuguese},
 		},
 		{
 			name: "TwilioReadsTheBareWordOnly", body: "Stop.", current: consent.OptedIn,
@@ -98,7 +100,7 @@ func TestRead(t *testing.T) {
 		},
 		{
 			name: "ClearRevocation", body: "não quero mais receber", current: consent.OptedIn,
-			want: consent.Reading{Effect: consent.OptOut, Rules: consent.RulesVersion, Locale: consent.Portuguese},
+			want: consent.Reading{Effect: consent.OptOut, Rules: consent.RulesVersion, Locale: portuguese},
 		},
 		{
 			name: "ClearRevocationOfAPersonWhoIsOut", body: "please stop texting me already", current: consent.OptedOut,
@@ -126,7 +128,7 @@ func TestRead(t *testing.T) {
 		},
 		{
 			name: "VoltarLiftsOursOnly", body: "voltar", current: consent.OptedOut,
-			want: consent.Reading{Effect: consent.OptIn, Locale: consent.Portuguese},
+			want: consent.Reading{Effect: consent.OptIn, Locale: portuguese},
 		},
 		{
 			name: "HELPIsTwilios", body: "info", current: consent.OptedIn,
@@ -134,11 +136,11 @@ func TestRead(t *testing.T) {
 		},
 		{
 			name: "AJUDAIsOurs", body: "Ajuda!", current: consent.OptedIn,
-			want: consent.Reading{Effect: consent.Help, Locale: consent.Portuguese},
+			want: consent.Reading{Effect: consent.Help, Locale: portuguese},
 		},
 		{
 			name: "OneLanguageForTheKeywordAndAnotherForTheCourtesy", body: "stop, por favor", current: consent.OptedIn,
-			want: consent.Reading{Effect: consent.OptOut, Locale: consent.Portuguese},
+			want: consent.Reading{Effect: consent.OptOut, Locale: portuguese},
 		},
 		{
 			name: "PreferenceThatWasAnOrdinaryText", body: "stop reminders", current: consent.OptedIn,
@@ -150,7 +152,7 @@ func TestRead(t *testing.T) {
 		},
 		{
 			name: "PreferenceOfAPersonWhoIsOut", body: "parar dicas", current: consent.OptedOut,
-			want: consent.Reading{Locale: consent.English, Preferences: consent.Preferences{Tips: consent.Off, Locale: consent.Portuguese}},
+			want: consent.Reading{Locale: consent.English, Preferences: consent.Preferences{Tips: consent.Off, Locale: portuguese}},
 		},
 		{
 			name: "TwiliosReadingBeforeAPreference", body: "stop reminders", optOutType: "STOP", current: consent.OptedIn,
@@ -206,7 +208,7 @@ func FuzzRevocation(f *testing.F) {
 			}
 			require.Equal(t, read.Effect != consent.None, read.Rules != "")
 			if wish != consent.NoWish {
-				require.Equal(t, locale == consent.Portuguese, consent.Read(body, "", consent.OptedIn).Locale == consent.Portuguese)
+				require.Equal(t, locale == portuguese, consent.Read(body, "", consent.OptedIn).Locale == portuguese)
 			}
 		}
 		if wish == consent.Clear {

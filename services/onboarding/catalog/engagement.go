@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading/languages"
+	"paceline.internal/services/onboarding/words"
 )
 
 // The texts of engagement. The goodbye asks for 1, 2 or 3 and GoodbyeConfused to GoodbyeAllGood answer the choice; a goodbye that
@@ -108,18 +110,16 @@ func shapes() map[string]shape {
 // Offered are the words that the texts of engagement ask people to send, between double quotes, by language and by what they do.
 // They have to be understood, and none of them may mean STOP.
 func Offered() map[string]map[string]string {
-	return map[string]map[string]string{
-		"en": {
-			"reminders on": "start reminders", "reminders off": "stop reminders", "tips on": "start tips", "tips off": "stop tips",
-			"household": "switch to household", "individual": "switch to my phone", "undo": "undo",
-			"cancel": "cancel reminder",
-		},
-		"pt": {
-			"reminders on": "ativar lembretes", "reminders off": "parar lembretes", "tips on": "ativar dicas", "tips off": "parar dicas",
-			"household": "mudar para o grupo", "individual": "mudar para meu celular", "undo": "desfazer",
-			"cancel": "cancelar lembrete",
-		},
+	const offer = "offer-"
+	all := map[string]map[string]string{}
+	for _, l := range words.All() {
+		offers := map[string]string{}
+		for _, key := range l.Keys(offer) {
+			offers[strings.ReplaceAll(strings.TrimPrefix(key, offer), "-", " ")] = l.Text(key)
+		}
+		all[languages.Base(l.Locale)] = offers
 	}
+	return all
 }
 
 // Engagement is the texts of engagement. It has no versions: a row of outreach keeps its text from the first try on. The zero value

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"paceline.internal/platform/reading/languages"
+	"paceline.internal/services/onboarding/words"
 )
 
 var (
@@ -20,8 +21,8 @@ var (
 
 var (
 	stopAlone = languages.Together().Regexp(`(?i)^\W*{stop}\W*$`)
-	stopAsked = languages.Together().Regexp(`(?i)\b(?:text|reply|send|answer|write|type|envie|mande|responda|escreva|digite)` +
-		`(?: with| back| com)? ["']?{stop}(?:[^\pL]|$)`)
+	stopAsked = languages.Together().Regexp(`(?i)\b` + words.All().Alternatives("ask-send") +
+		`(?: ` + words.All().Alternatives("ask-with") + `)? ["']?{stop}(?:[^\pL]|$)`)
 )
 
 // engagementSet are the texts of engagement. Nothing is in capitals: the words that it offers are in double quotes, and STOP is none
@@ -30,7 +31,7 @@ func engagementSet() set {
 	return set{
 		purpose:   "engagement",
 		shapes:    shapes(),
-		forbidden: slices.Concat(pressure(), guilt(), guarantees(), reproach(), insistence(), judgement(), stiffness()),
+		forbidden: phrases("pressure", "guilt", "guarantee", "reproach", "insistence", "judgement", "stiffness"),
 		capitals:  []string{"SMS", "OK"},
 		shouts:    2,
 		more:      engagementProblems,
@@ -71,8 +72,7 @@ func offerProblems(locale string, s shape, text string) []string {
 	if strings.ContainsAny(text, "“”„«»") || strings.Count(text, `"`)%2 > 0 {
 		found = append(found, `quotes otherwise than by a pair of "`)
 	}
-	language, _, _ := strings.Cut(strings.ToLower(locale), "-")
-	offers, known := Offered()[language]
+	offers, known := Offered()[strings.ToLower(languages.Base(locale))]
 	if !known {
 		offers = Offered()[fallback]
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/services/onboarding/words"
 )
 
 // placeholder is the name of the person, which every text may have.
@@ -51,7 +52,7 @@ const (
 
 var (
 	messageKey = regexp.MustCompile(`^ONBOARDING_MESSAGE_[1-9][0-9]{0,2}$`)
-	counter    = regexp.MustCompile(`(?i)\d\s*(/|of|out of|de)\s*\d|\d\s*%|\b(step|part|passo|etapa|parte)\s+\d`)
+	counter    = words.Together().Regexp(`(?i)\d\s*(?:/|{count-of})\s*\d|\d\s*%|\b{count-step}\s+\d`)
 )
 
 // onboardingSet are the texts of onboarding. Only the words that people are asked to text back are in capitals.
@@ -63,8 +64,8 @@ func onboardingSet() set {
 			"ONBOARDING_MESSAGE_1": {}, "ONBOARDING_MESSAGE_2": {}, "ONBOARDING_MESSAGE_3": {}, "ONBOARDING_MESSAGE_4": {},
 		},
 		further:   messageKey,
-		forbidden: slices.Concat(praise(), pressure(), guilt(), guarantees()),
-		capitals:  []string{"STOP", "START", "HELP", "PARAR", "SAIR", "AJUDA"},
+		forbidden: phrases("praise", "pressure", "guilt", "guarantee"),
+		capitals:  words.Together().Lines("capital"),
 		shouts:    4,
 		more: func(_ string, _ shape, text string) []string {
 			if strings.ContainsFunc(text, unicode.IsControl) {
@@ -73,6 +74,15 @@ func onboardingSet() set {
 			return nil
 		},
 	}
+}
+
+// phrases returns what the texts of a set do not say, in lower case and in every language. The keys of engagement forbid more than those of
+// onboarding, but not praise: engagement celebrates what a person did.
+func phrases(keys ...string) (all []string) {
+	for _, key := range keys {
+		all = append(all, words.Together().Lines(key)...)
+	}
+	return all
 }
 
 // problems returns the faults of an edition.
@@ -173,12 +183,12 @@ func pairAt(text string, cut int) bool {
 func (s set) toneProblems(text string) []string {
 	var found []string
 	text = strings.ReplaceAll(text, "’", "'")
-	words := strings.FieldsFunc(text, func(r rune) bool {
+	said := strings.FieldsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' && r != '-'
 	})
-	said := " " + strings.ToLower(strings.Join(words, " ")) + " "
+	whole := " " + strings.ToLower(strings.Join(said, " ")) + " "
 	for _, phrase := range s.forbidden {
-		if strings.Contains(said, " "+phrase+" ") {
+		if strings.Contains(whole, " "+phrase+" ") {
 			found = append(found, fmt.Sprintf("says %q", phrase))
 		}
 	}
@@ -188,7 +198,7 @@ func (s set) toneProblems(text string) []string {
 	if strings.Contains(text, "!!") {
 		found = append(found, "has more than one ! in a row")
 	}
-	for _, word := range words {
+	for _, word := range said {
 		if len([]rune(word)) >= s.shouts && word == strings.ToUpper(word) && word != strings.ToLower(word) && !slices.Contains(s.capitals, word) {
 			found = append(found, fmt.Sprintf("shouts %q", word))
 		}

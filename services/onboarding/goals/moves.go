@@ -9,24 +9,17 @@ import (
 
 	"paceline.internal/platform/letters"
 	"paceline.internal/services/onboarding/goals/timeparse"
+	"paceline.internal/services/onboarding/words"
 )
 
 // The words before a new time for a goal that was just confirmed: of moves in any case, of instead only where nothing but a time follows.
 var (
-	moves    = begins("move")
-	instead  = begins("instead")
-	trailing = regexp.MustCompile(`(?i)[\s,.!]*(?:\b(?:` + anyOf("behind") + `))?[\s.!]*$`)
+	moves    = begins(words.Together().Lines("goal-move"))
+	instead  = begins(words.Together().Lines("goal-instead"))
+	trailing = words.Together().Regexp(`(?i)[\s,.!]*(?:\b{goal-move-end})?[\s.!]*$`)
 	number   = regexp.MustCompile(`^\d{1,2}$`)
-	thisDay  = regexp.MustCompile(`\b(?:` + anyOf("this-day") + `)\b`)
+	thisDay  = words.Together().Regexp(`\b{goal-this-day}\b`)
 )
-
-func begins(key string) (w Words) {
-	for _, phrase := range listed(key) {
-		w.begins = append(w.begins, strings.Fields(phrase))
-	}
-	w.sort()
-	return w
-}
 
 // Moves reports whether a message of this instant gives a goal another time, if there is one.
 func Moves(message string, at time.Time) bool { return movedTo(message, "", at) != "" }
@@ -49,9 +42,11 @@ func movedTo(message, locale string, at time.Time) string {
 		return ""
 	}
 	if number.MatchString(rest) {
-		if rest = "at " + rest; strings.HasPrefix(strings.ToLower(locale), "pt") {
-			rest = "às" + strings.TrimPrefix(rest, "at")
+		language, found := words.All().Closest(locale)
+		if !found {
+			language = words.All()[0]
 		}
+		rest = language.Text("goal-at") + " " + rest
 	}
 	read := timeparse.Read(rest, locale, time.UTC, at)
 	same := func(a, b string) bool { return slices.Equal(letters.Words(a), letters.Words(b)) }
@@ -64,12 +59,12 @@ func movedTo(message, locale string, at time.Time) string {
 
 // onItsDay reads words that name an hour and no day as an hour of the day that a goal is on: "make it 9" of a goal of tomorrow is tomorrow.
 // Words that leave open which half of the day they mean, and would move the goal to the other one, are unclear.
-func onItsDay(read timeparse.Reading, words, locale string, zone *time.Location, near, now time.Time) timeparse.Reading {
-	if read.Kind == timeparse.Unclear && !read.Past || thisDay.MatchString(strings.Join(letters.Words(words), " ")) {
+func onItsDay(read timeparse.Reading, said, locale string, zone *time.Location, near, now time.Time) timeparse.Reading {
+	if read.Kind == timeparse.Unclear && !read.Past || thisDay.MatchString(strings.Join(letters.Words(said), " ")) {
 		return read
 	}
 	if read.Goal != "" {
-		return timeparse.Reading{Kind: timeparse.Unclear, Understood: words}
+		return timeparse.Reading{Kind: timeparse.Unclear, Understood: said}
 	}
 	if zone == nil {
 		zone = time.UTC
@@ -77,7 +72,7 @@ func onItsDay(read timeparse.Reading, words, locale string, zone *time.Location,
 	local := near.In(zone)
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, zone)
 	hour := func(from time.Time) (clock time.Time, note string) {
-		r := timeparse.Read(words, locale, zone, from)
+		r := timeparse.Read(said, locale, zone, from)
 		if clock = r.At.In(zone); r.Kind != timeparse.At || clock.YearDay() != from.YearDay() {
 			return time.Time{}, ""
 		}
@@ -89,7 +84,7 @@ func onItsDay(read timeparse.Reading, words, locale string, zone *time.Location,
 		return read
 	}
 	if note != "" && (wall.Hour() < 12) != (local.Hour() < 12) {
-		return timeparse.Reading{Kind: timeparse.Unclear, Understood: words}
+		return timeparse.Reading{Kind: timeparse.Unclear, Understood: said}
 	}
 	kept := timeparse.OnClock(wall, "", locale, zone, now)
 	if kept.Note == "" {

@@ -2,7 +2,6 @@ package goals
 
 import (
 	"bytes"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,28 +16,8 @@ import (
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/reading"
 	"paceline.internal/platform/reading/languages"
+	"paceline.internal/services/onboarding/words"
 )
-
-//go:embed words/*.tsv
-var files embed.FS
-
-// listed returns the phrases of a key in every language.
-func listed(key string) (phrases []string) {
-	for _, locale := range []string{"en", "pt-BR"} {
-		file, err := files.ReadFile("words/" + locale + ".tsv")
-		if err != nil {
-			panic(err) // it is part of the program
-		}
-		for line := range strings.Lines(string(file)) {
-			if phrase, found := strings.CutPrefix(line, key+"\t"); found {
-				phrases = append(phrases, strings.TrimSpace(phrase))
-			}
-		}
-	}
-	return phrases
-}
-
-func anyOf(key string) string { return strings.Join(listed(key), "|") }
 
 // ErrWords is a file of goal words that cannot be used.
 var ErrWords = errors.New("goal words refused")
@@ -60,16 +39,22 @@ var leads = sync.OnceValue(func() Words { return wordsFrom("goal-lead") })
 // DefaultWords returns those without GOAL_WORDS_FILE.
 func DefaultWords() Words { return wordsFrom("goal", "goal-ask") }
 
-func wordsFrom(keys ...string) (words Words) {
+func wordsFrom(keys ...string) Words {
+	var lines []string
 	for _, l := range languages.All() {
 		for _, key := range keys {
-			for _, line := range l.Lines(key) {
-				words.begins = append(words.begins, strings.Fields(line))
-			}
+			lines = append(lines, l.Lines(key)...)
 		}
 	}
-	words.sort()
-	return words
+	return begins(lines)
+}
+
+func begins(phrases []string) (w Words) {
+	for _, phrase := range phrases {
+		w.begins = append(w.begins, strings.Fields(phrase))
+	}
+	w.sort()
+	return w
 }
 
 // sort puts the longest first.
@@ -215,12 +200,12 @@ const (
 )
 
 // takesBack must be all that a message says, with courtesies around it. CANCEL alone is STOP.
-var takesBack = regexp.MustCompile(`^(?:(?:` + anyOf("undo-lead") + `) )*(?:` + anyOf("undo") + `)(?: (?:` + anyOf("undo-behind") + `))*$`)
+var takesBack = words.Together().Regexp(`^(?:{undo-polite} )*{undo}(?: {undo-thanks})*$`)
 
 // Undoes reports whether a message takes a goal back, if there is one.
 func Undoes(message string) bool { return undoOf(message) != noUndo }
 
-// undoOf reads what a message asks to take back, in both languages at once.
+// undoOf reads what a message asks to take back, in every language at once.
 func undoOf(message string) undo {
 	if takesBack.MatchString(strings.Join(letters.Words(message), " ")) {
 		return undoLast
@@ -229,7 +214,7 @@ func undoOf(message string) undo {
 }
 
 // joins is a word between "remind me" and what is to be done, wherever the time stood.
-var joins = regexp.MustCompile(`(?i)^(?:` + anyOf("join") + `)(?:\s+|$)`)
+var joins = words.Together().Regexp(`(?i)^{goal-join}(?:\s+|$)`)
 
 // spoken is a goal that was said by text without the words that join it to "remind me"; empty when nothing is left of it.
 func spoken(goal string) string {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +15,7 @@ import (
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/phone"
+	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -72,12 +72,6 @@ func (c *Service) Enrol(ctx context.Context, orgID string, p Person) (enrolled P
 	return enrolled, err == nil && enrolled.ID == id, err
 }
 
-// locales that the catalog is written in.
-var locales = []string{"en", "pt-BR"}
-
-// Locales returns the languages that a profile can have.
-func Locales() []string { return slices.Clone(locales) }
-
 // Normalise validates a person and brings every field into its stored form. All problems are reported at once.
 func Normalise(p Person) (Person, error) {
 	e164, phoneErr := normalisePhone(p.Phone)
@@ -125,15 +119,18 @@ func normaliseName(raw string) (string, error) {
 	return name, nil
 }
 
-// normaliseLocale reads a language as callers and files spell it: pt_BR, PT-br, en_US.UTF-8, Portuguese.
+// normaliseLocale reads a language as callers and files spell it: en_US.UTF-8, PT-br, Portuguese.
 func normaliseLocale(raw string) (string, error) {
 	text, _, _ := strings.Cut(strings.TrimSpace(raw), ".")
 	text = strings.ReplaceAll(text, "_", "-")
-	switch strings.ToLower(letters.Compose(text)) {
-	case "", "english", "inglês", "ingles", "inglés":
+	locales := languages.Written()
+	if text == "" {
 		return locales[0], nil
-	case "portuguese", "português", "portugués", "brazilian portuguese":
-		return locales[1], nil
+	}
+	for _, locale := range locales {
+		if languages.Of(locale).Has("name", strings.ToLower(letters.Compose(text))) {
+			return locale, nil
+		}
 	}
 	tag, err := language.Parse(text)
 	if base, sure := tag.Base(); err == nil && sure >= language.High {

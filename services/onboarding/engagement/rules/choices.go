@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/services/onboarding/words"
 )
 
 // Choice is an answer to the goodbye.
@@ -30,13 +32,11 @@ func ParseChoice(message string) Choice {
 	if strings.ContainsFunc(strings.TrimRightFunc(message, closes), refuses) {
 		return NoChoice
 	}
-	switch strings.Join(letters.Words(strings.Map(narrow, message)), " ") {
-	case "1", "confuso", "confusa", "achei confuso", "confused":
-		return ChoiceConfused
-	case "2", "ocupado", "ocupada", "na correria", "busy":
-		return ChoiceBusy
-	case "3", "tudo certo", "tudocerto", "all good", "allgood":
-		return ChoiceAllGood
+	said := strings.Join(letters.Words(strings.Map(narrow, message)), " ")
+	for _, choice := range []Choice{ChoiceConfused, ChoiceBusy, ChoiceAllGood} {
+		if digit := strconv.Itoa(int(choice)); said == digit || words.Together().Has("choice-"+digit, said) {
+			return choice
+		}
 	}
 	return NoChoice
 }

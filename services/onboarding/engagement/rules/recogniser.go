@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/services/onboarding/words"
 )
 
 // Expense is an expense that a message tells of.
@@ -15,7 +16,7 @@ type Expense struct {
 	Confidence float64 // 0 to 1; from Confident on it is one
 }
 
-// RecogniseExpense reads an expense out of a message in English or Brazilian Portuguese, by a few rules and no model: one amount, with
+// RecogniseExpense reads an expense out of a message by a few rules and no model: one amount, with
 // a verb of spending ("gastei 50 no mercado") or a thing that is bought ("lunch 12.50"). It is nil when there is none, when money came
 // in, and when the message asks, denies or plans. Off unless configured.
 func RecogniseExpense(message string) *Expense {
@@ -95,19 +96,16 @@ func (r *reading) word(word string) bool {
 	if first {
 		r.wordAfter = word
 	}
-	switch word {
-	case "not", "don", "dont", "didn", "didnt", "never", "received", "earned", "got", "salary", "will", "ll", "going", "gonna", "want",
-		"wanna", "should", "could", "would", "can", "if", "owe", "owes", "need", "budget", "how", "what", "when", "me", "sold", "lent",
-		"borrowed", "saved", "nao", "nunca", "recebi", "ganhei", "salario", "vou", "vamos", "vai", "quero", "queria", "preciso", "posso", "devo",
-		"deve", "se", "quanto", "quando", "qual", "pretendo", "vendi", "emprestei", "guardei", "economizei", "orcamento", "meta", "limite",
-		"pagou", "pagaram", "pagar", "gastar":
+	known := words.Together()
+	switch {
+	case known.Has("expense-none", word):
 		return false
-	case "spent", "paid", "bought", "cost", "gastei", "gastamos", "paguei", "pagamos", "comprei", "compramos", "custou":
+	case known.Has("expense-verb", word):
 		r.verb = true
-	case "real", "reais", "conto", "contos", "dollar", "dollars", "bucks", "dolares", "euros", "usd", "brl":
+	case known.Has("expense-currency", word):
 		r.currency = r.currency || first
 	}
-	if category := categoryOf(word); category != "" && r.category == "" {
+	if category := categories[word]; category != "" && r.category == "" {
 		r.category = category
 	}
 	return true
@@ -119,7 +117,7 @@ func (r *reading) expense() *Expense {
 	switch {
 	case r.cents == 0:
 		return nil
-	case !r.currency && !joins(r.wordAfter) && categoryOf(r.wordAfter) == "":
+	case !r.currency && !joins(r.wordAfter) && categories[r.wordAfter] == "":
 		return nil // "bought 3 books", "spent 2 years": a number of something
 	case r.verb:
 		confidence = 0.9
@@ -137,35 +135,19 @@ func (r *reading) expense() *Expense {
 }
 
 // joins reports whether a word may stand between an amount and what was bought, or when; or whether there is none.
-func joins(word string) bool {
-	switch word {
-	case "", "on", "for", "in", "at", "today", "yesterday", "this", "no", "na", "nos", "nas", "em", "com", "de", "do", "da",
-		"pra", "pro", "para", "hoje", "ontem":
-		return true
-	}
-	return false
-}
+func joins(word string) bool { return word == "" || words.Together().Has("expense-joint", word) }
 
-func categoryOf(word string) string {
-	switch word {
-	case "groceries", "grocery", "supermarket", "mercado", "supermercado", "feira", "hortifruti", "acougue":
-		return "groceries"
-	case "lunch", "dinner", "breakfast", "coffee", "snack", "restaurant", "pizza", "burger", "almoco", "jantar", "lanche", "cafe", "padaria",
-		"restaurante", "ifood":
-		return "food"
-	case "uber", "taxi", "bus", "train", "gas", "fuel", "parking", "onibus", "metro", "gasolina", "combustivel", "estacionamento", "pedagio":
-		return "transport"
-	case "rent", "electricity", "internet", "aluguel", "luz", "condominio":
-		return "home"
-	case "pharmacy", "medicine", "doctor", "dentist", "farmacia", "remedio", "remedios", "medico", "dentista":
-		return "health"
-	case "movies", "movie", "cinema", "concert", "netflix", "spotify", "show":
-		return "leisure"
-	case "clothes", "shoes", "shirt", "roupa", "roupas", "sapato", "tenis", "camisa":
-		return "shopping"
+// categories has the category of each thing that is bought.
+var categories = func() map[string]string {
+	const in = "expense-in-"
+	of := map[string]string{}
+	for _, key := range words.Together().Keys(in) {
+		for _, word := range words.Together().Lines(key) {
+			of[word] = strings.TrimPrefix(key, in)
+		}
 	}
-	return ""
-}
+	return of
+}()
 
 // centsOf reads 50, 12.50, 12,5, 1.234,56 and 1,234.56. Three digits after a mark are thousands. 0 stands for what cannot be read, and more
 // than a hundred million.

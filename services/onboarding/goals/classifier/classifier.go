@@ -10,7 +10,6 @@ package classifier
 import (
 	"bytes"
 	"context"
-	_ "embed" // negations.txt
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"unicode"
 
 	"paceline.internal/services/onboarding/goals/timeparse"
+	"paceline.internal/services/onboarding/words"
 )
 
 const (
@@ -112,16 +112,11 @@ func (c *Client) Read(ctx context.Context, text, locale string, zone *time.Locat
 	return said.reading(goal, locale, zone, now)
 }
 
-//go:embed negations.txt
-var negationsFile string
-
-var negations = strings.Fields(negationsFile)
-
 // negated counts the words that turn a goal into its opposite. A goal that lost one says something else, though each of its words was said.
 func negated(text string) int {
 	count := 0
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
-		if slices.Contains(negations, strings.Trim(strings.ReplaceAll(word, "’", "'"), ".,;:!?()\"'")) {
+		if words.Together().Has("negation", strings.Trim(strings.ReplaceAll(word, "’", "'"), ".,;:!?()\"'")) {
 			count++
 		}
 	}
