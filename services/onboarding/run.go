@@ -31,7 +31,6 @@ import (
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/schema"
-	"paceline.internal/services/onboarding/session"
 )
 
 // name is the name under which logs, spans and metrics call this service.
@@ -208,12 +207,10 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	measured, err := conversation.NewMetrics(w.meter)
-	missed, missedErr := inbound.NewMetrics(w.meter)
 	counted, countedErr := queue.NewMetrics(w.meter)
 	var deletedErr error
 	w.deleted, deletedErr = retention.NewMetrics(w.meter)
-	if err := errors.Join(err, missedErr, countedErr, deletedErr, postgres.Observe(w.meter, w.pool),
-		queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
+	if err := errors.Join(err, countedErr, deletedErr, postgres.Observe(w.meter, w.pool)); err != nil {
 		return err
 	}
 	carrier := messaging.New(w.messaging, w.deps.Now)
@@ -238,40 +235,13 @@ func (w *wiring) conversation(ctx context.Context) error {
 	if err := c.Observe(ctx, w.meter); err != nil {
 		return err
 	}
-	w.inbound = inbound.New(inbound.Config{
-		Erase: func(ctx context.Context, orgID, profileID, jobID string) error {
-			_, err := w.erasing.Ask(ctx, erasure.Request{OrgID: orgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: jobID})
-			return err
-		},
-		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people, Goals: goalTexts, Conversations: c,
-		Metrics: missed, Log: w.deps.Log, Now: w.deps.Now,
-	})
-	c.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: w.inbound.Handlers(), GiveUp: w.inbound.GiveUp, Workers: jobWorkers, Transient: transient,
-		Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
-	})
-	w.inbound.Jobs = c.Jobs
-	w.conversations, w.notifier = c, queue.NewNotifier(w.pool, conversation.ChannelJobs, w.wakeJobs, w.deps.Log)
+	if err := w.receiving(ctx, c, carrier, goalTexts, counted); err != nil {
+		return err
+	}
+	w.conversations = c
 	if err := w.events(ctx, carrier, counted); err != nil {
 		return err
 	}
 	w.addLoops()
 	return w.sendOutreach(ctx, counted)
-}
-
-// engagement wires what people do and say to engagement.
-func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*engagement.Service, error) {
-	decided, texts, err := w.cfg.engagement()
-	if err != nil {
-		return nil, err
-	}
-	measured, err := engagement.NewMetrics(w.meter)
-	if err != nil {
-		return nil, err
-	}
-	w.outreachNotifier = queue.NewNotifier(w.pool, engagement.ChannelOutreach, w.wakeOutreach, w.deps.Log)
-	return engagement.New(engagement.Config{
-		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachNotifier.Notify,
-		Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
-	}), nil
 }

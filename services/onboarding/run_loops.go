@@ -15,27 +15,6 @@ import (
 	"paceline.internal/services/onboarding/engagement"
 )
 
-// sendOutreach wires the queue of outreach.
-func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error {
-	rows, rest := w.store.Engagement().Queue(), w.deps.Rest
-	if err := errors.Join(queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now),
-		w.people.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
-		return err
-	}
-	w.outreach = queue.NewRunner(queue.Config{
-		Name: engagement.OutreachTable, Store: rows, Handlers: w.people.Handlers(), GiveUp: w.people.GiveUp, Backoff: engagement.OutreachBackoff,
-		Admit:   w.people.Admit,
-		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
-	})
-	ended := &queue.Retention{Queue: rows, Keep: engagement.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
-	w.components = append(w.components,
-		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
-		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),
-		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
-		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
-	return nil
-}
-
 // addLoops adds what works on the conversations without being called.
 func (w *wiring) addLoops() {
 	c, rest := w.conversations, w.deps.Rest

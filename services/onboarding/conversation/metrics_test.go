@@ -115,13 +115,13 @@ func TestSpacingError(t *testing.T) {
 		require.NoError(t, err, "a repeat, which sends nothing")
 		var got metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &got))
-		for _, m := range got.ScopeMetrics[0].Metrics {
-			if recorded, ok := m.Data.(metricdata.Histogram[float64]); ok {
-				require.Len(t, recorded.DataPoints, 1)
-				return recorded.DataPoints[0]
-			}
+		if len(got.ScopeMetrics) == 0 {
+			return metricdata.HistogramDataPoint[float64]{}
 		}
-		return metricdata.HistogramDataPoint[float64]{}
+		recorded, ok := got.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64])
+		require.True(t, ok)
+		require.Len(t, recorded.DataPoints, 1)
+		return recorded.DataPoints[0]
 	}
 	for _, tt := range []struct {
 		name string

@@ -28,7 +28,7 @@ type store interface {
 	Conversation(ctx context.Context, orgID, phone string) (View, error)
 	// ConversationAt is Conversation of the sessions that there were at an instant.
 	ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (View, error)
-	// LastStepAt is since when a reply may answer the newest scheduled message of a session; zero when none was taken.
+	// LastStepAt returns from when on a reply may answer the newest scheduled message of a session; zero when none was taken.
 	LastStepAt(ctx context.Context, sessionID string) (time.Time, error)
 	// LastMessageAt is the same of the newest message of any kind.
 	LastMessageAt(ctx context.Context, sessionID string) (time.Time, error)

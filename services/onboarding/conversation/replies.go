@@ -43,6 +43,14 @@ func (c *Service) Answer(ctx context.Context, view View, m Reply) error {
 	return c.consent(ctx, view, m)
 }
 
+// Sends reports whether a reply would be answered with a message. Such an answer needs a view that was read after the job of the reply was
+// claimed: a change is made only if the session still stands where the view saw it, but a message that was sent stays sent.
+func (c *Service) Sends(view View, body string) bool {
+	decision, err := session.OnReply(c.Flow, view.Snapshot(), session.IntentOf(body))
+	_, sends := decision.(session.SendAndMove)
+	return sends || err != nil
+}
+
 // follow does what an ordinary reply asks for, if it still answers something.
 func (c *Service) follow(ctx context.Context, view View, m Reply) error {
 	s, why := view.Session, ""

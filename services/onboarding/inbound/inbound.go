@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/goals"
 )
 
@@ -20,11 +20,10 @@ type Config struct {
 	Engagement    *engagement.Service
 	Goals         *goals.Texts
 	Conversations *conversation.Service
-	// Erase asks to erase a person, as one of our webhooks asks; people.ErrUnavailable, or why it may not be done.
-	Erase   func(ctx context.Context, orgID, profileID, jobID string) error
-	Metrics *Metrics // nil measures nothing
-	Log     *slog.Logger
-	Now     func() time.Time
+	Erasures      *erasure.Service // asked by one of our webhooks
+	Metrics       *Metrics         // nil measures nothing
+	Log           *slog.Logger
+	Now           func() time.Time
 }
 
 // Service takes what comes in, and works it. It is safe for concurrent use, and several processes may each have one.

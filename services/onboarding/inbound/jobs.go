@@ -14,7 +14,7 @@ import (
 // Handlers returns the handlers of every type of job.
 func (in *Service) Handlers() map[string]queue.Handler {
 	handlers := map[string]queue.Handler{
-		conversation.EventMessage: in.HandleReply, conversation.EventWhatsApp: in.HandleReply, conversation.EventResumedReply: in.HandleReply,
+		conversation.EventMessage: in.handleReply, conversation.EventWhatsApp: in.handleReply, conversation.EventResumedReply: in.handleReply,
 		conversation.EventOpening: in.Conversations.SendOpening,
 		kapsoNumberCreated:        read(in.numberCreated), kapsoSurvey: read(in.surveyAnswered), shopifyUninstalled: typed(in.uninstalled),
 		shopifyCustomersRedact: read(in.redact), shopifyDataRequest: read(in.dataRequested),
@@ -22,11 +22,7 @@ func (in *Service) Handlers() map[string]queue.Handler {
 	for _, event := range []string{kapsoSent, kapsoDelivered, kapsoRead, kapsoFailed} {
 		handlers[event] = typed(in.kapsoStatus)
 	}
-	for event, duty := range duties() {
-		handlers[event] = func(context.Context, queue.Job) error {
-			return conversation.ForOperator("%s; then cancel this job", duty)
-		}
-	}
+	handlers[shopifyShopRedact] = func(context.Context, queue.Job) error { return conversation.ForOperator(redactShopHand) }
 	return handlers
 }
 
@@ -50,7 +46,7 @@ func typed[T any](handle func(ctx context.Context, j queue.Job, payload T) error
 	}
 }
 
-// read is typed for a payload of a vendor's own, which may get more fields.
+// read is typed for a payload that a vendor defines, which may get more fields.
 func read[T any](handle func(ctx context.Context, j queue.Job, payload T) error) queue.Handler {
 	return func(ctx context.Context, j queue.Job) error {
 		var payload T

@@ -68,12 +68,15 @@ func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enque
 	defer cancel()
 	m.OrgID = in.OrgID
 	message := reply{Place: conversation.AnyPlace, Message: m, ReceivedAt: kept.CreatedAt}
-	_, recorded, err := in.record(ctx, &message)
+	view, recorded, err := in.record(ctx, &message)
 	if err != nil || m.Queued {
 		return err
 	}
+	if recorded.Effect == conversation.EffectNone && in.Conversations.Sends(view, m.Body) {
+		view = conversation.View{} // read again once the job is claimed: by then a message of the person before this one is done
+	}
 	err = in.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error {
-		return in.answer(ctx, j, message, recorded, conversation.View{})
+		return in.answer(ctx, j, message, recorded, view)
 	})
 	if err != nil { // the message is safe in its job, and consent has been applied
 		in.Log.WarnContext(ctx, "onboarding.inbound_left_to_loop", "job_id", kept.ID, "error", err)
@@ -97,8 +100,8 @@ func (in *Service) Apply(ctx context.Context, j queue.Job) error {
 	return err
 }
 
-// HandleReply is the job handler for messages that were not answered in their callback's time, and for those that are taken up again.
-func (in *Service) HandleReply(ctx context.Context, j queue.Job) error {
+// handleReply is the job handler for messages that were not answered in their callback's time, and for those that are taken up again.
+func (in *Service) handleReply(ctx context.Context, j queue.Job) error {
 	m, err := replyIn(j)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// readers are those who may take a text of a person, in the order in which they are asked. The first that takes it follows and answers it.
+// readers lists who may take a text of a person, in the order in which they are asked. The first that takes it follows and answers it.
 // Messaging has recorded it before: a STOP is in force, and what may be one holds the person, when the first of them is asked.
 func (in *Service) readers() []reader {
 	return []reader{
@@ -30,7 +30,7 @@ type text struct {
 	conversation.Reply
 
 	message reply
-	view    conversation.View // what was read since the job was claimed; empty when nothing was
+	view    conversation.View // as it was read for the record; empty when it is to be read again
 	own     bool              // whether it has words of the person, and is no reaction that repeats our words
 }
 

@@ -1,4 +1,5 @@
-// Package inbound takes what vendors send: it stores each callback as a webhook job, once, and shows the jobs to operators.
+// Package inbound takes what vendors send: it stores each callback as a webhook job, once, has a message read by one room after the other,
+// finds the messages that no callback brought, and shows the jobs to operators.
 package inbound
 
 import (

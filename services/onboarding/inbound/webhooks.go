@@ -7,6 +7,7 @@ import (
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -117,7 +118,7 @@ const (
 	redactStranger = stranger + "erase that profile (DELETE /v1/profiles/{id}), which ends this job, too"
 	showStranger   = stranger + "give the shop its export (GET /v1/profiles/{id}:export); then cancel this job"
 	showByHand     = "give the shop what is kept about the customer in the payload; then cancel this job"
-	redactShopHand = "erase what is kept for the shop in the payload; here that is the jobs of its webhooks"
+	redactShopHand = "erase what is kept for the shop in the payload; here that is the jobs of its webhooks; then cancel this job"
 )
 
 // redact erases the customer if a profile has their phone. Once that is kept the payload of the job is empty, and a repeat does
@@ -135,7 +136,7 @@ func (in *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	case profileID == "":
 		return conversation.ForOperator(redactStranger)
 	}
-	err = in.Erase(ctx, j.OrgID, profileID, j.ID)
+	_, err = in.Erasures.Ask(ctx, erasure.Request{OrgID: j.OrgID, ProfileID: profileID, Source: erasure.FromShopify, JobID: j.ID})
 	switch {
 	case err == nil, errors.Is(err, people.ErrNoProfile):
 		return nil
@@ -168,6 +169,3 @@ func (in *Service) customerOf(ctx context.Context, j queue.Job, r customer) (pro
 	view, err := in.Store.Conversation(ctx, j.OrgID, phone)
 	return view.Session.ProfileID, err
 }
-
-// duties are the other requests that Shopify passes on from the law, and what they ask of an operator.
-func duties() map[string]string { return map[string]string{shopifyShopRedact: redactShopHand} }

@@ -1,0 +1,49 @@
+package onboarding
+
+import (
+	"context"
+	"errors"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/engagement"
+	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/session"
+)
+
+// engagement wires what people do and say to engagement.
+func (w *wiring) engagement(carrier *messaging.Client, flow session.Flow) (*engagement.Service, error) {
+	decided, texts, err := w.cfg.engagement()
+	if err != nil {
+		return nil, err
+	}
+	measured, err := engagement.NewMetrics(w.meter)
+	if err != nil {
+		return nil, err
+	}
+	w.outreachNotifier = queue.NewNotifier(w.pool, engagement.ChannelOutreach, w.wakeOutreach, w.deps.Log)
+	return engagement.New(engagement.Config{
+		Store: w.store.Engagement(), Carrier: carrier, Rules: decided, Texts: texts, Metrics: measured, Notify: w.outreachNotifier.Notify,
+		Transient: transient, Unknown: flow.UnknownSends(), Log: w.deps.Log, Now: w.deps.Now,
+	}), nil
+}
+
+// sendOutreach wires the queue of outreach.
+func (w *wiring) sendOutreach(ctx context.Context, counted *queue.Metrics) error {
+	rows, rest := w.store.Engagement().Queue(), w.deps.Rest
+	if err := errors.Join(queue.Observe(ctx, w.meter, engagement.OutreachTable, rows, w.deps.Now),
+		w.people.Observe(ctx, w.meter, w.store.Engagement())); err != nil {
+		return err
+	}
+	w.outreach = queue.NewRunner(queue.Config{
+		Name: engagement.OutreachTable, Store: rows, Handlers: w.people.Handlers(), GiveUp: w.people.GiveUp, Backoff: engagement.OutreachBackoff,
+		Admit:   w.people.Admit,
+		Workers: outreachWorkers, Transient: transient, Wake: w.wakeOutreach, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	ended := &queue.Retention{Queue: rows, Keep: engagement.KeptOutreach, For: w.cfg.JobsRetention, Log: w.deps.Log, Now: w.deps.Now}
+	w.components = append(w.components,
+		bounded(w.loops.Loop("outreach", w.outreach.Loop(rest).Run), stopLoops),
+		w.loops.Loop("outreach-notifier", w.outreachNotifier.Run),
+		w.loops.Loop("runs", w.people.RunLoop(rest).Run),
+		w.loops.Loop("outreach-retention", ended.Loop(rest).Run))
+	return nil
+}

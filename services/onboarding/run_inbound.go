@@ -1,0 +1,32 @@
+package onboarding
+
+import (
+	"context"
+	"errors"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/messaging"
+)
+
+// receiving wires what comes in, and the queue of its jobs.
+func (w *wiring) receiving(
+	ctx context.Context, c *conversation.Service, carrier *messaging.Client, texts *goals.Texts, counted *queue.Metrics,
+) error {
+	measured, err := inbound.NewMetrics(w.meter)
+	if err := errors.Join(err, queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
+		return err
+	}
+	w.inbound = inbound.New(inbound.Config{
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people, Goals: texts, Conversations: c,
+		Erasures: w.erasing, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	w.inbound.Jobs = queue.NewRunner(queue.Config{
+		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: w.inbound.Handlers(), GiveUp: w.inbound.GiveUp, Workers: jobWorkers,
+		Transient: transient, Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	c.Jobs, w.notifier = w.inbound.Jobs, queue.NewNotifier(w.pool, conversation.ChannelJobs, w.wakeJobs, w.deps.Log)
+	return nil
+}
