@@ -80,9 +80,11 @@ const (
 // HoldsLoop repeats ForwardHolds.
 func (c *Service) HoldsLoop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once:   c.ForwardHolds,
-		Failed: func(ctx context.Context, err error) { c.Log.WarnContext(ctx, "people.hold_not_forwarded", "error", err) },
-		Rest:   rest, Every: forwardInterval,
+		Once: c.ForwardHolds,
+		Failed: func(ctx context.Context, err error) {
+			c.Log.WarnContext(ctx, "people.hold_not_forwarded", "error", err)
+		},
+		Rest: rest, Every: forwardInterval,
 	}
 }
 
