@@ -71,7 +71,8 @@ func (p *parser) at(i int) (element, bool) {
 
 // torn reports whether a word is glued to what stands before an item: "10abc".
 func (p *parser) torn(i int) bool {
-	return p.item(i).glued && p.item(i).alphanumeric() && p.item(i-1).alphanumeric()
+	before := p.item(i - 1)
+	return p.item(i).glued && p.item(i).alphanumeric() && (before.alphanumeric() || strings.ContainsRune("ºª", before.kind))
 }
 
 // continues reports whether figures at an item are glued by a mark to others before: the 30 of "9;30", "13,30", "9'30".
