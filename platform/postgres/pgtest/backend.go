@@ -73,7 +73,8 @@ type client struct {
 	give func(*backend)
 
 	mu       sync.Mutex
-	greeting []byte // what the client has not read of it
+	chosen   sync.Cond // the backend is, or the client is closed
+	greeting []byte    // what the client has not read of it
 	greeted  bool
 	tail     []byte // the last bytes that were read after the last write
 	reading  int
@@ -84,13 +85,16 @@ type client struct {
 // Read implements net.Conn.
 func (c *client) Read(p []byte) (int, error) {
 	c.mu.Lock()
+	for c.Conn == nil && !c.closed { // pgx reads ahead when a write takes long
+		c.chosen.Wait()
+	}
 	if len(c.greeting) > 0 {
 		n := copy(p, c.greeting)
 		c.greeting = c.greeting[n:]
 		c.mu.Unlock()
 		return n, nil
 	}
-	if c.ended {
+	if c.ended || c.Conn == nil {
 		c.mu.Unlock()
 		return 0, io.EOF
 	}
@@ -116,6 +120,7 @@ func (c *client) Write(p []byte) (int, error) {
 	case c.ended:
 		return 0, net.ErrClosed
 	case c.Conn == nil:
+		defer c.chosen.Broadcast()
 		if b := c.reused(p); b != nil {
 			c.backend, c.greeting, c.greeted, c.tail = b, b.greeting, true, ready
 			return len(p), nil
@@ -148,14 +153,14 @@ func (c *client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.closed || c.Conn == nil:
-		return nil
+	case c.closed || c.Conn == nil: // there is nothing to close
 	case c.ended && c.reading == 0 && bytes.HasSuffix(c.backend.greeting, ready) && c.backend.reset() == nil:
 		c.give(c.backend)
 	default:
 		_ = c.Conn.Close() // it is of no use either way
 	}
 	c.closed, c.ended = true, true
+	c.chosen.Broadcast()
 	return nil
 }
 
@@ -178,7 +183,7 @@ func (c *client) SetWriteDeadline(t time.Time) error { return c.SetDeadline(t) }
 // dialer returns how the pools of a login reach the database of the lease.
 func (l *lease) dialer(login string) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return &client{
+		c := &client{
 			backend: &backend{},
 			dial:    func() (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, network, addr) },
 			take: func() *backend {
@@ -201,6 +206,8 @@ func (l *lease) dialer(login string) func(ctx context.Context, network, addr str
 					_ = b.Close() // the server notices
 				}
 			},
-		}, nil
+		}
+		c.chosen.L = &c.mu
+		return c, nil
 	}
 }

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -65,4 +66,31 @@ func TestSharedServer(t *testing.T) {
 	var left int
 	require.NoError(t, admin.QueryRow(t.Context(), "select count(*) from pg_database where datname ~ '^(template_|building_)'").Scan(&left))
 	require.Equal(t, 1, left, "one template for all")
+}
+
+// TestClientReadsAhead: pgx begins to read when a write takes long, also the first one.
+func TestClientReadsAhead(t *testing.T) {
+	t.Parallel()
+	warm, _ := net.Pipe()
+	l := &lease{idle: map[string][]*backend{owner: {{Conn: warm, greeting: ready}}}}
+	c, err := l.dialer(owner)(t.Context(), "unix", "nowhere")
+	require.NoError(t, err)
+	read := make(chan []byte)
+	go func() {
+		p := make([]byte, 16)
+		n, _ := c.Read(p)
+		read <- p[:n]
+	}()
+	_, err = c.Write([]byte{0, 0, 0, 8, 0, 3, 0, 0})
+	require.NoError(t, err)
+	require.Equal(t, ready, <-read)
+
+	none, err := l.dialer(owner)(t.Context(), "unix", "nowhere")
+	require.NoError(t, err)
+	go func() {
+		_, err := none.Read(make([]byte, 16))
+		read <- []byte(err.Error())
+	}()
+	require.NoError(t, none.Close())
+	require.Equal(t, "EOF", string(<-read))
 }
