@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +30,7 @@ func callbacks(t *testing.T) *Callbacks {
 	t.Helper()
 	public, err := config.ParseOrigin(origin)
 	require.NoError(t, err)
-	c, err := New(config.NewSecret(authToken), public, nil, nil, time.Now)
+	c, err := New(config.NewSecret(authToken), public, nil, nil, nil)
 	require.NoError(t, err)
 	return c
 }

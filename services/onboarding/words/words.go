@@ -1,5 +1,5 @@
-// Package words has the words that onboarding reads and avoids, as data: one file for each language that we write to people in, named by its
-// locale. All languages are read at once.
+// Package words has the words that onboarding reads and avoids, as data: one file for each language that we write in, named by its locale.
+// All languages are read at once.
 package words
 
 import (

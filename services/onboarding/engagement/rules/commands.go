@@ -38,8 +38,8 @@ var (
 	request      = words.Together().Regexp(`^` + courtesies + canYou + ` `)
 )
 
-// ParseDestination reads a switch of the destination, in every language at once. The whole message must be the switch: "the group meets on Monday"
-// and "não mande para o grupo" are none.
+// ParseDestination reads a switch of the destination, in every language at once. The whole message must be the switch: "the group meets on
+// Monday" and "não mande para o grupo" are none.
 func ParseDestination(message string) (Destination, bool) {
 	said := strings.Join(letters.Words(message), " ") + " "
 	switch {
