@@ -27,6 +27,8 @@ type (
 	}
 	hangingMessaging struct {
 		messagingv1.MessagingServiceClient
+
+		left *time.Duration // for the record ahead of onboarding, when it was asked for
 	}
 	hangingJobs struct {
 		onboardingv1.WebhookJobServiceClient
@@ -50,9 +52,12 @@ func (hangingMessaging) RecordStatus(
 	return nil, hang(ctx)
 }
 
-func (hangingMessaging) RecordInbound(
+func (m hangingMessaging) RecordInbound(
 	ctx context.Context, _ *messagingv1.RecordInboundRequest, _ ...grpc.CallOption,
 ) (*messagingv1.RecordInboundResponse, error) {
+	deadline, _ := ctx.Deadline()
+	now := time.Now
+	*m.left = deadline.Sub(now())
 	return nil, hang(ctx)
 }
 
@@ -70,7 +75,8 @@ func fixed() time.Time { return time.Unix(1_800_000_000, 0) }
 func TestStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	cfg := mustConfig(t)
-	carrier, err := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, hangingOnboarding{}, hangingMessaging{}, fixed)
+	var left time.Duration
+	carrier, err := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, hangingOnboarding{}, hangingMessaging{left: &left}, fixed)
 	require.NoError(t, err)
 	sources, err := openSources(cfg)
 	require.NoError(t, err)
@@ -114,6 +120,9 @@ func TestStoreThatHangs(t *testing.T) {
 				require.Less(t, took, w.timeout)
 				require.Positive(t, took, "it did hang")
 				require.Equal(t, http.StatusServiceUnavailable, answer.Code, "they come again")
+				if w.name == "Text" {
+					require.GreaterOrEqual(t, left, 400*time.Millisecond, "enough to record a STOP")
+				}
 			})
 		})
 	}

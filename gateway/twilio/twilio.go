@@ -31,9 +31,9 @@ const (
 	// Timeout is under the 4 s that Twilio waits for us (rt=4000 in the URL that we give it), so that it gets
 	// our 503 and retries instead of hanging up.
 	Timeout = 3500 * time.Millisecond
-	// onboardingTimeout leaves messaging time to record what onboarding does not take. It is above the 3 s that onboarding works on a
-	// message before it answers.
-	onboardingTimeout = 3100 * time.Millisecond
+	// aheadTimeout is the time that is left for messaging to record what onboarding does not take. Onboarding works on a message for 3 s
+	// before it answers.
+	aheadTimeout = 400 * time.Millisecond
 	// emptyTwiML answers a webhook without sending the person anything.
 	emptyTwiML = "<Response/>"
 )
@@ -94,7 +94,11 @@ func (c *Callbacks) inbound() route.Callback[parameters] {
 		case err == nil:
 			event.Add(slog.Bool("duplicate", response.GetDuplicate()))
 		case !final(err):
-			event.Add(slog.Bool("recorded_ahead", c.recordAhead(ctx, request, arrived) == nil))
+			ahead := c.recordAhead(ctx, request, arrived)
+			event.Add(slog.Bool("recorded_ahead", ahead == nil))
+			if ahead != nil {
+				event.Add(slog.String("not_recorded_ahead", status.Code(ahead).String()))
+			}
 		}
 		return answer(ctx, err)
 	})
@@ -102,8 +106,12 @@ func (c *Callbacks) inbound() route.Callback[parameters] {
 
 // receive has onboarding take a message.
 func (c *Callbacks) receive(ctx context.Context, m *onboardingv1.ReceiveMessageRequest) (*onboardingv1.ReceiveMessageResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, onboardingTimeout)
-	defer cancel()
+	deadline, bounded := ctx.Deadline()
+	if bounded { // the request may have waited for its turn
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-aheadTimeout))
+		defer cancel()
+	}
 	return c.onboarding.ReceiveMessage(ctx, m)
 }
 

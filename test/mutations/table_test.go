@@ -127,7 +127,7 @@ func mutations() []mutation {
 		},
 		{
 			guard: "a STOP is answered when nothing is on its way", in: "./services/messaging/inbound", run: "TestStopIsAnsweredAfterWhatIsOnItsWay",
-			file: "services/messaging/send/quiet.go",
+			file: "services/messaging/send/in_flight.go",
 			old:  "		if !busy {", without: "		if !busy || true {",
 		},
 		{

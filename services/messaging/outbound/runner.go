@@ -130,7 +130,7 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 	return d
 }
 
-// admitTimeout bounds what is asked between two claims, so how long messages that would pay wait for the question what others pay.
+// admitTimeout bounds the database calls before a claim: no message is sent meanwhile.
 const admitTimeout = 5 * time.Second
 
 // admit is asked before every claim: it charges what was sent outside the queue, and keeps messages from being claimed that are too many.

@@ -58,9 +58,9 @@ type Sent struct {
 	ProviderID string    // Twilio's SID; empty until it is known
 	CreatedAt  time.Time // when messaging was first asked for it, by its clock; zero when there is no row
 	AcceptedAt time.Time // zero until Twilio has it; not before they took it, so that the next message never comes too soon
-	// AskedAt is since when a reply may answer the message: since the attempt began that Twilio took, for their answer may be slow, or
-	// lost, and the person may have read the message long before. It is rather too early than too late: to count a reply that came a
-	// moment too early is better than to lose an answer, for which the session would wait.
+	// AskedAt is the start of the attempt that Twilio took. A reply after it may answer the message: Twilio's answer may be slow or
+	// lost, and the person may have read the message long before. When unsure it is the earlier time: counting a reply too early is
+	// better than losing it, because the session would wait for it.
 	AskedAt     time.Time
 	RetryAfter  time.Duration
 	Code        int    // Twilio's error code of a rejected or throttled message; 0 for none
@@ -173,10 +173,9 @@ func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
 // unsettledLimit sets how long a direct message is waited for: about as long as the sweeper keeps after a step.
 const unsettledLimit = 30 * time.Minute
 
-// givesUp reports whether a message would be awaited without end. Only a message that answers a job: a step has the sweeper, but a job
-// is snoozed again and again, with all that the person writes waiting behind it. The limit counts how long the job has asked, for a
-// session that was resumed asks anew, by a new job; but never longer than the message itself is old, for a job may have waited long
-// before it came to ask.
+// givesUp reports whether a message would be awaited without end. It concerns only messages that answer a job: a step has the sweeper,
+// but a job is snoozed again and again, and all that the person writes waits behind it. Both the job and the message must be older than
+// unsettledLimit: a resumed session asks by a new job, and a job may have waited long before it asked.
 //
 // A messaging service that cannot be reached is no outcome of a message but an outage: it concerns every conversation, the log and the
 // service's own readiness show it, and it ends without an operator having to resume a session. So it is tried again for as long as

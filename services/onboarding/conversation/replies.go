@@ -70,9 +70,8 @@ func (c *Service) follow(ctx context.Context, view View, m Reply) error {
 	return c.decide(ctx, view, m)
 }
 
-// isEarly reports whether a reply reached us during the burst, before it could answer its last message, and only its job came
-// to be done after it. Had it been done in time, it would have been held and answered nothing; it answers nothing now. A late
-// message has not waited its turn either: it answers only if we have said nothing since it was said.
+// isEarly reports whether a reply reached us during the burst, and its job runs after it. A reply during the burst answers nothing, and
+// that stays so. A message that was found late answers only if we have sent nothing since the person wrote it.
 func (c *Service) isEarly(ctx context.Context, s session.Record, m Reply) (bool, error) {
 	if m.LateBy > 0 && m.Job.EventType == EventMessage {
 		asked, err := c.Store.LastMessageAt(ctx, s.ID)

@@ -102,8 +102,8 @@ select u.n, v.* from unnest(@org::uuid[], @phone::text[]) with ordinality u (org
     where p.org_id = u.org and p.phone = u.phone order by s.status = 'active' desc, s.id desc limit 1) v`
 
 // Conversation reads the open session of the person with this phone, or else the newest, whatever its status: one that
-// was resumed may be older than another that was closed. Of a person who has none the profile is there, and nothing is for a phone that
-// the organisation does not know.
+// was resumed may be older than another that was closed. For a person without a session only the profile is set; for an unknown phone
+// the View is empty.
 func (s *Store) Conversation(ctx context.Context, orgID, phone string) (View, error) {
 	var view View
 	var found int
@@ -162,7 +162,7 @@ func (s *Store) personOnly(ctx context.Context, sqlPerson, orgID, of string) (Vi
 const sqlConversationAt = sqlSession + `
 where p.org_id = $1 and p.phone = $2 and s.created_at <= $3 order by s.status = 'active' desc, s.id desc limit 1`
 
-// ConversationAt is LoadConversation of the sessions that there were at an instant.
+// ConversationAt is Conversation as of an instant: sessions that began later do not count.
 func (s *Store) ConversationAt(ctx context.Context, orgID, phone string, at time.Time) (View, error) {
 	rows, err := s.pool.Query(ctx, sqlConversationAt, orgID, phone, at)
 	return s.collectView(rows, err)

@@ -15,9 +15,8 @@ type Receipt struct {
 	Final      bool // it will not hear of it any more: delivered, undelivered or failed
 }
 
-// awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. However the
-// alarm was set: by an operator, by the sweeper after one was lost, or for an opening that the organisation has moved since.
-// A burst that has begun is not parted.
+// awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. This holds for every
+// alarm: an operator's, a sweeper's, and one that was set before the organisation changed its hours. A burst that has begun goes on.
 func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step, due StepDue, until time.Time) (bool, error) {
 	now := c.Now()
 	if begun, err := c.begun(ctx, r, step, due, now); begun || err != nil {

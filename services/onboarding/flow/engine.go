@@ -199,7 +199,7 @@ func (t *turn) enter(id string, answering bool) Decision {
 		case Start:
 			t.state.Phase = Ended
 			return t.decide(StartFlow{Flow: s.Name})
-		default:
+		case End:
 			t.state.Phase = Ended
 			return t.decide(Finished{Outcome: s.Name, Host: s.Host})
 		}

@@ -10,8 +10,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// burstAhead bounds the time until the next text of a burst for the burst to go on: one that waits for the end of quiet hours is no
-// reason to wait.
+// burstAhead is the time within which the next text of a burst must be due for the burst to count as running. A burst that waits for the
+// end of quiet hours does not.
 const burstAhead = 2 * time.Minute
 
 // TextPhone runs goals on people's phones: by a text to them. They asked for it: quiet hours and a wish for no reminders do not keep it.

@@ -16,7 +16,7 @@ import (
 // that there was when the job was stored, if that is still open: one that was opened since has nothing to do with it. A message
 // that belongs to no conversation is left to the list of failed jobs, and so is one for engagement, which apologises to its person.
 func (in *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
-	if errors.Is(cause, ErrUnknownSender) || errors.Is(cause, ErrInvalidMessage) {
+	if hopeless(cause) {
 		return nil
 	}
 	if conversation.IsReply(j) {

@@ -93,10 +93,10 @@ func (m reply) said() (at time.Time, byCarrier bool) {
 	return m.ReceivedAt, false
 }
 
-// until is the last instant at which the message can have reached us: Twilio's own record has whole seconds.
+// until is the last instant at which the message can have reached us: a carrier's time has whole seconds.
 func (m reply) until() time.Time {
-	at, _ := m.said()
-	if m.Message.Late() {
+	at, byCarrier := m.said()
+	if byCarrier {
 		return at.Add(time.Second - time.Microsecond)
 	}
 	return at

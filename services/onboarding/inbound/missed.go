@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,9 +199,13 @@ func (in *Service) list(ctx context.Context, sweep Audit, until time.Time, end *
 func (in *Service) answerAll(ctx context.Context, kept []stored) {
 	for i, s := range kept {
 		process.Progress(ctx)
-		if err := cmp.Or(ctx.Err(), in.answerInline(ctx, s.message, s.job)); err != nil {
+		err := ctx.Err()
+		if err == nil {
+			err = in.answerInline(ctx, s.message, s.job)
+		}
+		if err != nil {
 			in.Log.WarnContext(ctx, "onboarding.late_text_left_to_loop", "job_id", s.job.ID, "left", len(kept)-i, "error", err)
-			if !errors.Is(err, ErrUnknownSender) && !errors.Is(err, ErrInvalidMessage) {
+			if !hopeless(err) {
 				return
 			}
 		}

@@ -51,10 +51,14 @@ func (in *Service) keep(ctx context.Context, m Message) (queue.Enqueued, error) 
 	if err != nil {
 		return queue.Enqueued{}, fmt.Errorf("encode message: %w", err)
 	}
-	job := conversation.NewJob(in.OrgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, m.From, payload, in.Now())
+	named := m // a known person's messages are done in order, with or without the number in them
+	if err := in.nameSender(ctx, &named, in.OrgID); err != nil && !errors.Is(err, ErrNumberless) {
+		return queue.Enqueued{}, err
+	}
+	job := conversation.NewJob(in.OrgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, named.From, payload, in.Now())
 	if m.Channel != "" {
 		event := conversation.EventWhatsApp
-		job = conversation.NewJob(in.OrgID, conversation.SourceKapso, event, event+":"+m.SID, m.From, payload, in.Now())
+		job = conversation.NewJob(in.OrgID, conversation.SourceKapso, event, event+":"+m.SID, named.From, payload, in.Now())
 	}
 	if !m.Queued {
 		job.DueAt = job.At.Add(inlineBudget)

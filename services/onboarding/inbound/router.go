@@ -22,7 +22,8 @@ func (in *Service) readers() []reader {
 	}
 }
 
-// reader reports whether it has taken a text. Each takes effect once, and repeats nothing when its job is done again.
+// reader reports whether it has taken a text. Each takes effect once, and repeats nothing when its job is done again. Without an error the
+// reader has ended the job in the transaction of its change; with conversation.ErrNothingToDo the runner completes it.
 type reader func(ctx context.Context, t text) (taken bool, err error)
 
 // text is a recorded message, as it is read.
@@ -88,8 +89,8 @@ func by(takes func(context.Context, conversation.Heard) (bool, error)) reader {
 const maxDecisions = 3
 
 // inSession has a text change the session that it is about. The change ends the job. A decision on a session that has moved since is a
-// conflict, and taken anew on what is there now. By the view that came with the text only an open session is decided: before the job was
-// claimed another one of the person was perhaps at work, and a session that is over does not move when the next one is opened.
+// conflict, and is made again on what is there now. The view that came with the text is used only if its session is open: another job
+// may have opened a session since, and a closed one does not move, so no conflict would tell.
 func (in *Service) inSession(ctx context.Context, t text) error {
 	once := func(view conversation.View) error {
 		view, err := in.concerned(ctx, t, view)

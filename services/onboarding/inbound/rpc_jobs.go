@@ -291,7 +291,7 @@ func (s *JobsRPC) CancelWebhookJob(
 	return &onboardingv1.CancelWebhookJobResponse{Job: webhookJob(r)}, nil
 }
 
-// answerJob is answer for what an operator asks about a job.
+// answerJob translates the errors of what an operator asks about a job.
 func answerJob(err error) error {
 	if status, ok := errors.AsType[*queue.StatusError](err); ok {
 		return request.Refuse(codes.FailedPrecondition, onboardingv1.Reason_REASON_WEBHOOK_JOB_STATUS, status.Error(), 0)

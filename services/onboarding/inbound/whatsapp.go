@@ -69,7 +69,7 @@ func (in *Service) learnUser(ctx context.Context, m Message) error {
 			continue // its job says so
 		}
 		old.Message.From = m.From
-		if _, _, err := in.record(ctx, &old); err != nil && !errors.Is(err, ErrUnknownSender) && !errors.Is(err, ErrInvalidMessage) {
+		if _, _, err := in.record(ctx, &old); err != nil && !hopeless(err) {
 			return fmt.Errorf("record what a sender wrote before: %w", err)
 		}
 	}

@@ -139,6 +139,7 @@ func TestWhatsAppMessage(t *testing.T) {
 		nameless.From, nameless.Whatsapp.UserId = "whatsapp:US.1", "US.1"
 		b.Receives(nameless)
 		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		require.Equal(t, 2, b.Count(`select count(*) from webhook_jobs where source = 'kapso' and subject = $1`, p.Phone), "in order with the person's other jobs")
 
 		other := b.Person()
 		moved := b.whatsApp(other, "wamid.3", "hi")

@@ -21,8 +21,8 @@ func (r Record) QuietUntil(now time.Time) (until time.Time, quiet bool) {
 	return until, until.After(now)
 }
 
-// QuietAlarm returns when to try a step again that waits for the end of quiet hours. An alarm that rings moments before was set for it
-// by a clock that is ahead of our clock; one more for the same instant might ring as early, again and again.
+// QuietAlarm returns when to try a step again that waits for the end of quiet hours. If the alarm rings a
+// few seconds early, QStash's clock is ahead; without clockSkew the next one would ring early, too.
 func QuietAlarm(now, until time.Time) time.Time {
 	if until.Sub(now) <= clockSkew {
 		return until.Add(clockSkew)

@@ -77,8 +77,8 @@ func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume b
 	return ok, ok && resume, reason
 }
 
-// AfterStep is the move of a session after Twilio took the message of its due step: to the next step, with an alarm due its delay after
-// that and is still without an id; or after the last one out of the burst, where the last reply since asked is the answer to it.
+// AfterStep returns the move of a session after Twilio took the message of its due step: to the next step, with an alarm (no id yet) at
+// accepted and the step's delay. After the last step the session leaves the burst, and the last reply since asked answers it.
 func AfterStep(flow Flow, r Record, sent Step, accepted, asked, now time.Time) Move {
 	m := Stay(r, now)
 	m.Token, m.NextStep = AwaitingInterviewStart, ""
