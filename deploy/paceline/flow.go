@@ -78,8 +78,9 @@ func drawn(ctx context.Context, dot string) (svg []byte, err error) {
 type flowTryCommand struct {
 	flowFolder
 
-	Name     string `default:"Ana" help:"The person's first name."`
-	Language string `default:"en" help:"The person's language."`
+	Name     string            `default:"Ana" help:"The person's first name."`
+	Language string            `default:"en" help:"The person's language."`
+	Field    map[string]string `help:"A field that is known at the start, such as amount=$20. May be given several times."`
 }
 
 // Run plays the flow with the person at the keyboard. An empty line is silence; for a call to the host application a line of JSON is
@@ -92,6 +93,13 @@ func (c flowTryCommand) Run(t terminal) error {
 	trial := trial{
 		flow: f, out: t.out, lines: bufio.NewScanner(t.in), now: time.Now().Truncate(time.Second),
 		person: flow.Person{FirstName: c.Name, Locale: c.Language, TimeZone: "UTC", Fields: map[string]flow.Value{}},
+	}
+	for name, text := range c.Field {
+		value, ok := f.Fields[name].Parse(text)
+		if !ok {
+			return fmt.Errorf("--field %s=%s: the flow has no such field, or it is of another type", name, text)
+		}
+		trial.person.Fields[name] = value
 	}
 	return trial.play()
 }

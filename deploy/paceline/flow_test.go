@@ -47,6 +47,16 @@ func TestFlow(t *testing.T) {
 		require.Contains(t, out, "<svg ")
 		require.Contains(t, out, `<title>what_happened</title>`)
 	})
+	t.Run("TryWithFields", func(t *testing.T) {
+		t.Parallel()
+		out, err := runs(t, "STOP\nquestion\nend\n", "try", examples+"payment", "--field", "amount=$20", "--field", "link=https://pay.example/7")
+		require.NoError(t, err)
+		require.Contains(t, out, "Hi Ana, $20 is due. Pay here: https://pay.example/7.")
+		require.Contains(t, out, "(STOP, START and HELP are answered before any flow;")
+		require.Contains(t, out, "(the end: closed)")
+		_, err = runs(t, "", "try", examples+"payment", "--field", "amuont=$20")
+		require.ErrorContains(t, err, "--field amuont=$20: the flow has no such field")
+	})
 	t.Run("Try", func(t *testing.T) {
 		t.Parallel()
 		out, err := runs(t, "\n3 or 4\n3\nnobody answered\n\n", "try", examples+"nps", "--name", "Bo")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -55,7 +56,7 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.say(fmt.Sprintf("%s  (%s, %d segments)", text, do.Text, letters.Segments(text)))
+		t.say(fmt.Sprintf("%s  (%s, segments: %d)", text, do.Text, letters.Segments(text)))
 		return flow.Taken{}, nil
 	case flow.Await:
 		return t.await(do)
@@ -66,12 +67,17 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 			Field  any    `json:"field"`
 			Branch string `json:"branch"`
 		}
-		ok := more && json.Unmarshal([]byte(line), &answer) == nil
+		ok := more && line != ""
+		if ok {
+			if err := json.Unmarshal([]byte(line), &answer); err != nil {
+				return nil, fmt.Errorf("the host application's answer: %w", err)
+			}
+		}
 		return flow.Called{OK: ok, Branch: answer.Branch, Field: answer.Field}, nil
 	case flow.OpenTicket:
 		t.say("(handed over to a person: " + do.Reason + ")")
-		t.ask("        press Enter to close the ticket")
-		return flow.Closed{How: flow.Resume}, nil
+		line, _ := t.ask("        close the ticket: Enter goes on, restart asks the last question again, end ends:")
+		return flow.Closed{How: cmp.Or(flow.Resumption(line), flow.Resume)}, nil
 	case flow.StartFlow:
 		t.say("(starts the flow " + do.Flow + ")")
 	case flow.Finished:
@@ -88,6 +94,9 @@ func (t *trial) await(do flow.Await) (flow.Event, error) {
 		switch {
 		case !more:
 			return nil, nil //nolint:nilnil // no event is the end
+		case flow.IsConsent(line):
+			t.say("(STOP, START and HELP are answered before any flow; after a STOP nothing more is sent)")
+			continue
 		case line != "":
 			zone, err := time.LoadLocation(t.person.TimeZone)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 var (
 	yeses     = languages.PhrasesOf("affirmation")
 	agreeing  = listed("class-yes")
+	negating  = listed("class-neg")
 	courteous = listed("courtesy")
 	refusals  = languages.PhrasesOf("refusal", "courtesy")
 )
@@ -33,13 +34,38 @@ func Affirmed(text string) bool { return yeses.Read(text) != nil }
 // elided joins what an apostrophe separates: d'accord is one word of the lists.
 var elided = strings.NewReplacer("'", "", "’", "")
 
-// Agreed reports whether a text has words of a yes, and no others but courtesies: "yes please", "ok, claro". It reads the answer to a
-// question that was just asked.
+// Agreed reports whether a text has words or a sign of a yes, and no others but courtesies: "yes please", "ok, claro", 👍. It reads the
+// answer to a question that was just asked.
 func Agreed(text string) bool {
+	if len(letters.Words(text)) == 0 {
+		return strings.ContainsAny(text, "👍✅👌🆗")
+	}
+	return only(text, agreeing)
+}
+
+// Declined reports whether a text has words or a sign of a no, and no others but courtesies. "later" is none.
+func Declined(text string) bool {
+	if len(letters.Words(text)) == 0 {
+		return isNo(text)
+	}
+	return only(text, negating)
+}
+
+// Negated reports whether a text has a word of a no in the language of the locale. Of words with one or two letters only "no" is one: "na"
+// is a no, and "in the".
+func Negated(text, locale string) bool {
+	of := languages.Of(locale).Text("class-neg")
+	return slices.ContainsFunc(letters.Words(elided.Replace(text)), func(w string) bool {
+		return (len(w) > 2 || w == "no") && slices.Contains(strings.Fields(of), w)
+	})
+}
+
+// only reports whether a text has words of a list, and no others but courtesies.
+func only(text string, list map[string]bool) bool {
 	found := false
 	for _, w := range letters.Words(elided.Replace(text)) {
 		switch {
-		case agreeing[w]:
+		case list[w]:
 			found = true
 		case !courteous[w]:
 			return false

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/unicode/norm"
+
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/reading"
 	"paceline.internal/services/onboarding/goals/timeparse"
@@ -29,11 +31,11 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 		return Value{Type: Text, Text: cut(text, maxText)}, true
 	case Text:
 		return Value{Type: Text, Text: text}, text != "" && len([]rune(text)) <= s.Expect.Limit
-	case YesNo:
+	case YesNo: // "later" and "tomorrow" are neither
 		switch {
-		case said.Refused, f.says(said.Locale, no, text):
+		case f.says(said.Locale, no, text), reading.Declined(text):
 			return Value{Type: YesNo, Text: no}, true
-		case reading.Agreed(text), f.says(said.Locale, yes, text):
+		case f.says(said.Locale, yes, text), reading.Agreed(text):
 			return Value{Type: YesNo, Text: yes}, true
 		}
 	case Choice:
@@ -58,40 +60,48 @@ func (f *Flow) says(locale, choice, text string) bool {
 	return slices.ContainsFunc(f.texts[f.Language(locale)].Choices[choice], func(word string) bool { return fold(word) == fold(text) })
 }
 
-// ordinal is a number of a list as people write it: 2, 2., 2), #2 or (2).
-var ordinal = regexp.MustCompile(`^[#(]?(\d{1,2})[.):]?$`)
+// mostWords is the most words of an answer that names a choice by its number: "option 2 please".
+const mostWords = 3
 
-// choice finds the one choice that a text names: by its number, or by a word of it. A text that names two is unclear.
+// choice finds the one choice that a text names: by its number, or by a word of it. A text that names two is unclear, and so is one that
+// says what is not.
 func (f *Flow) choice(s Step, locale, text string) (string, bool) {
-	if match := ordinal.FindStringSubmatch(text); match != nil {
-		n, err := strconv.Atoi(match[1])
-		if err == nil && n >= 1 && n <= len(s.Expect.Choices) {
-			return s.Expect.Choices[n-1], true
+	text = norm.NFKC.String(text) // a digit of another form is a digit
+	e := f.texts[f.Language(locale)]
+	if words := letters.Words(text); len(words) <= mostWords && !reading.Negated(text, locale) {
+		if found := digits.FindAllString(text, 2); len(found) == 1 && !strings.ContainsAny(text, "-+/%,") {
+			n, err := strconv.Atoi(found[0])
+			if err == nil && n >= 1 && n <= len(s.Expect.Choices) {
+				return s.Expect.Choices[n-1], true
+			}
+			return "", false
 		}
-		return "", false
 	}
 	padded := " " + fold(text) + " "
 	var named []string
-	longest := 0 // "not often" names not_often, although it has the word of often in it
+	longest, word := 0, "" // "not often" names not_often, although it has the word of often in it
 	for _, choice := range s.Expect.Choices {
-		for _, word := range f.texts[f.Language(locale)].words(choice) {
-			word = fold(word)
-			if word == "" || !strings.Contains(padded, " "+word+" ") {
+		for _, w := range e.words(choice) {
+			w = fold(w)
+			if w == "" || !strings.Contains(padded, " "+w+" ") {
 				continue
 			}
 			switch {
-			case len(word) > longest:
-				named, longest = []string{choice}, len(word)
+			case len(w) > longest:
+				named, longest, word = []string{choice}, len(w), w
 			case !slices.Contains(named, choice):
 				named = append(named, choice)
 			}
 		}
 	}
-	if len(named) != 1 || f.namesAnother(s, locale, padded, named[0]) {
+	if len(named) != 1 || f.namesAnother(s, locale, padded, named[0]) || reading.Negated(strings.Replace(padded, word, " ", 1), locale) {
 		return "", false
 	}
 	return named[0], true
 }
+
+// digits finds a row of digits.
+var digits = regexp.MustCompile(`\d+`)
 
 // namesAnother reports whether a text, without the words of one choice, names another.
 func (f *Flow) namesAnother(s Step, locale, padded, choice string) bool {
@@ -111,20 +121,28 @@ func (f *Flow) namesAnother(s Step, locale, padded, choice string) bool {
 // fold brings a text to small letters without accents and signs, with single spaces.
 func fold(text string) string { return strings.Join(letters.Words(text), " ") }
 
-// numeral is a number with its separators.
-var numeral = regexp.MustCompile(`[-−]?\d[\d.,' ]*\d|[-−]?\d`)
+// numeral is a number with its separators. A space separates thousands, and nothing else.
+var numeral = regexp.MustCompile(`[-−]?\d{1,3}(?:[ '’]\d{3})+(?:[.,]\d+)?\b|[-−]?\d[\d.,]*\d|[-−]?\d`)
 
 // number finds the one number of a text. A separator before exactly three digits, or one that stands twice, separates thousands, unless the
-// language writes its decimals so.
+// language writes its decimals so. A text with words of another size, such as "2 thousand" or "2k", is unclear.
 func number(text, locale string) (float64, bool) {
-	found := numeral.FindAllString(text, 2)
-	if len(found) != 1 {
+	text = norm.NFKC.String(text)
+	found := numeral.FindAllStringIndex(text, 2)
+	if len(found) != 1 || reading.Negated(text, locale) {
 		return 0, false
 	}
-	digits := strings.ReplaceAll(strings.NewReplacer("'", "", " ", "").Replace(found[0]), "−", "-")
+	before, digits, behind := text[:found[0][0]], text[found[0][0]:found[0][1]], text[found[0][1]:]
+	if strings.HasSuffix(before, ".") || strings.HasSuffix(before, ",") || scaled.MatchString(behind) {
+		return 0, false
+	}
+	digits = strings.ReplaceAll(strings.NewReplacer("'", "", "’", "", " ", "").Replace(digits), "−", "-")
 	decimal := ","
 	if language, _, _ := strings.Cut(locale, "-"); language == "en" {
 		decimal = "."
+	}
+	if !grouped.MatchString(digits) {
+		return 0, false
 	}
 	if last := strings.LastIndexAny(digits, ".,"); last >= 0 {
 		sign := digits[last : last+1]
@@ -140,23 +158,27 @@ func number(text, locale string) (float64, bool) {
 		}
 	}
 	n, err := strconv.ParseFloat(digits, 64)
-	return n, err == nil
+	return n + 0, err == nil // -0 is 0
 }
+
+var (
+	// scaled begins with a word or a sign that changes the size of the number before it.
+	scaled = regexp.MustCompile(`(?i)^\s?(?:k|m|mi|mil|mio|bn|thousand|million|hundred|milh[aãoõ]\w*|cem|dozens?|d[uú]zias?)\b`)
+	// grouped is a number with at most one decimal sign, and groups of three before it.
+	grouped = regexp.MustCompile(`^-?(?:\d+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?)$`)
+)
 
 // date finds the day of a text, as 2006-01-02.
 func date(text string, said Said) (string, bool) {
-	if isDate(text) {
-		return text, true
+	if day, err := time.Parse("2006-1-2", text); err == nil {
+		return day.Format(time.DateOnly), true
 	}
 	zone := said.Zone
 	if zone == nil {
 		zone = time.UTC
 	}
-	read := timeparse.Read(text, said.Locale, zone, said.At)
-	if read.Kind != timeparse.At {
-		return "", false
-	}
-	return read.At.In(zone).Format(time.DateOnly), true
+	day, ok := timeparse.Day(text, said.Locale, zone, said.At)
+	return day.Format(time.DateOnly), ok
 }
 
 func isDate(text string) bool {

@@ -25,11 +25,39 @@ func (f *Flow) check(found *Problems) {
 			continue
 		}
 		if s.program, err = compile(env, s.Condition); err != nil {
-			found.addf(File, s.Line, "step %s: the condition is not CEL over this flow: %s", id, firstLine(err.Error()))
+			found.addf(File, s.Line, "step %s: the condition is not CEL over this flow: %s", id, f.celProblem(err))
 		}
 		f.Steps[id] = s
 	}
+	f.checkEntry(found)
 	f.checkTexts(found)
+}
+
+// checkEntry refuses keywords that no flow gets, and one that stands twice.
+func (f *Flow) checkEntry(found *Problems) {
+	seen := map[string]bool{}
+	for _, word := range f.Keywords {
+		switch {
+		case IsConsent(word):
+			found.addf(File, 0, "entry: %q is a word like STOP, START or HELP, which no flow gets", word)
+		case fold(word) == "", seen[fold(word)]:
+			found.addf(File, 0, "entry: %q has no letters, or stands twice", word)
+		}
+		seen[fold(word)] = true
+	}
+}
+
+// celProblem returns what CEL says, in words of flows where a name is unknown.
+func (f *Flow) celProblem(err error) string {
+	said := firstLine(err.Error())
+	if !strings.Contains(said, "undeclared reference") {
+		return said
+	}
+	names := []string{"person.locale", "person.first_name", "person.time_zone"}
+	for _, name := range slices.Sorted(maps.Keys(f.Fields)) {
+		names = append(names, "person.fields."+name)
+	}
+	return "it has a name that is unknown; the names are " + strings.Join(names, ", ")
 }
 
 // firstLine returns the first line of CEL's message, without the drawing under it.
@@ -179,6 +207,9 @@ func (s Step) checkAnswer(found *Problems) {
 		return
 	}
 	answers := s.answers()
+	if slices.Contains(answers, "else") {
+		found.addf(File, s.Line, "step %s: a choice cannot be called else", s.ID)
+	}
 	if answers == nil && s.Kind != Call {
 		found.addf(File, s.Line, "step %s: then must name one step; only choice and yes_no have branches", s.ID)
 		return

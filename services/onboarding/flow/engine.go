@@ -242,7 +242,9 @@ func (t *turn) reply(at, text, kind string, count int, direct bool) Decision {
 
 // said reads an answer.
 func (t *turn) said(s Step, said Said) Decision {
-	if s.Negative != nil && said.Refused {
+	value, ok := t.flow.answer(s, said)
+	form := ok && s.Expect.Type != Reply && s.Expect.Type != Text // "tomorrow" is a not now, and a day where a day is asked for
+	if s.Negative != nil && said.Refused && !form {
 		t.state.Paused = true
 		t.state.Refused++
 		at := s.Negative.WaitAt
@@ -251,7 +253,6 @@ func (t *turn) said(s Step, said Said) Decision {
 		}
 		return t.reply(at, s.Negative.Text, "negative", t.state.Refused, true)
 	}
-	value, ok := t.flow.answer(s, said)
 	if !ok {
 		if t.state.Unclear < s.Unclear.Times {
 			t.state.Unclear++

@@ -33,7 +33,7 @@ func (p *play) happens(e flow.Event) flow.Action {
 }
 
 func says(text string) flow.Said {
-	return flow.Said{Text: text, Locale: "en", At: time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC), Refused: text == "no" || text == "later"}
+	return flow.Said{Text: text, Locale: "en", At: time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC), Refused: text == "no" || text == "later" || text == "tomorrow"}
 }
 
 func TestNext(t *testing.T) {
@@ -126,6 +126,39 @@ func TestAnswers(t *testing.T) {
 		{"date", "2026-12-24", "en", &flow.Value{Type: flow.Date, Text: "2026-12-24"}},
 		{"date", "tomorrow at 9am", "en", &flow.Value{Type: flow.Date, Text: "2026-11-21"}},
 		{"date", "soon", "en", nil},
+		{"date", "tomorrow", "en", &flow.Value{Type: flow.Date, Text: "2026-11-21"}},
+		{"date", "maybe next Friday?", "en", nil}, // the one in a week, or today
+		{"date", "Monday please", "en", &flow.Value{Type: flow.Date, Text: "2026-11-23"}},
+		{"date", "12 March", "en", &flow.Value{Type: flow.Date, Text: "2027-03-12"}},
+		{"date", "March 12, 2027", "en", &flow.Value{Type: flow.Date, Text: "2027-03-12"}},
+		{"date", "in 3 days", "en", &flow.Value{Type: flow.Date, Text: "2026-11-23"}},
+		{"date", "in a month", "en", &flow.Value{Type: flow.Date, Text: "2026-12-20"}},
+		{"date", "2026-12-1", "en", &flow.Value{Type: flow.Date, Text: "2026-12-01"}},
+		{"date", "at 8pm", "en", nil},
+		{"date", "Monday or Tuesday", "en", nil},
+		{"date", "amanhã", "pt-BR", &flow.Value{Type: flow.Date, Text: "2026-11-21"}},
+		{"date", "segunda-feira", "pt-BR", &flow.Value{Type: flow.Date, Text: "2026-11-23"}},
+		{"date", "12 de março", "pt-BR", &flow.Value{Type: flow.Date, Text: "2027-03-12"}},
+		{"date", "31/12", "pt-BR", &flow.Value{Type: flow.Date, Text: "2026-12-31"}},
+		{"yes_no", "yes, tomorrow", "en", nil},
+		{"yes_no", "later", "en", nil},
+		{"yes_no", "talvez amanhã", "pt-BR", nil},
+		{"yes_no", "Ok, thanks", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
+		{"yes_no", "👍🏽", "en", &flow.Value{Type: flow.YesNo, Text: "yes"}},
+		{"yes_no", "não, obrigado", "pt-BR", &flow.Value{Type: flow.YesNo, Text: "no"}},
+		{"yes_no", "👎", "en", &flow.Value{Type: flow.YesNo, Text: "no"}},
+		{"{number: {min: 0, max: 5000}}", "1 2", "en", nil},
+		{"{number: {min: 0, max: 5000}}", "1 250", "pt-BR", &flow.Value{Type: flow.Number, Number: 1250}},
+		{"{number: {min: 0, max: 5000}}", "1.2.3", "en", nil},
+		{"{number: {min: 0, max: 5000}}", ".5", "en", nil},
+		{"{number: {min: 0, max: 5000}}", "2k", "en", nil},
+		{"{number: {min: 0, max: 5000}}", "2 mil", "pt-BR", nil},
+		{"{number: {min: 0, max: 5000}}", "not 2", "en", nil},
+		{"{number: {min: 0, max: 5000}}", "２", "en", &flow.Value{Type: flow.Number, Number: 2}},
+		{"{choice: [often, not_often, never]}", "2️⃣", "en", &flow.Value{Type: flow.Choice, Text: "not_often"}},
+		{"{choice: [often, not_often, never]}", "option 2", "en", &flow.Value{Type: flow.Choice, Text: "not_often"}},
+		{"{choice: [often, not_often, never]}", "I do not go out that often", "en", nil},
+		{"{choice: [often, not_often, never]}", "not 2", "en", nil},
 		{"{choice: [often, not_often, never]}", "2)", "en", &flow.Value{Type: flow.Choice, Text: "not_often"}},
 		{"{choice: [often, not_often, never]}", "Not often.", "en", &flow.Value{Type: flow.Choice, Text: "not_often"}},
 		{"{choice: [often, not_often, never]}", "quite often", "en", &flow.Value{Type: flow.Choice, Text: "often"}},
@@ -212,21 +245,22 @@ func drawn(t *rapid.T) fstest.MapFS {
 	var steps strings.Builder
 	for i := range n {
 		var body string
+		next := fmt.Sprintf("s%d", i+1) // so that every step can be reached
 		switch rapid.IntRange(0, 7).Draw(t, "kind") {
 		case 0, 1:
-			body = fmt.Sprintf("{send: T, then: %s}", to())
+			body = fmt.Sprintf("{send: T, then: %s}", next)
 		case 2:
-			body = fmt.Sprintf("{send: T, wait: reply, negative: {send: T, then: %s}, silence: {after: 1h, send: T, times: 2, then: %s}, then: %s}", to(), to(), to())
+			body = fmt.Sprintf("{send: T, wait: reply, negative: {send: T, then: %s}, silence: {after: 1h, send: T, times: 2, then: %s}, then: %s}", to(), to(), next)
 		case 3:
-			body = fmt.Sprintf("{send: T, wait: reply, negative: {send: T, stay: true}, then: %s}", to())
+			body = fmt.Sprintf("{send: T, wait: reply, negative: {send: T, stay: true}, then: %s}", next)
 		case 4:
-			body = fmt.Sprintf("{ask: T, expect: {choice: [a, b]}, save: c, unclear: {send: T, then: %s}, silence: {after: 1h, then: %s}, then: {a: %s, else: %s}}", to(), to(), to(), to())
+			body = fmt.Sprintf("{ask: T, expect: {choice: [a, b]}, save: c, unclear: {send: T, then: %s}, silence: {after: 1h, then: %s}, then: {a: %s, else: %s}}", to(), to(), to(), next)
 		case 5:
-			body = fmt.Sprintf("{if: \"person.locale == 'en'\", then: %s, else: %s}", to(), to())
+			body = fmt.Sprintf("{if: \"person.locale == 'en'\", then: %s, else: %s}", to(), next)
 		case 6:
-			body = fmt.Sprintf("{call: 'https://h.example', failed: %s, then: %s}", to(), to())
+			body = fmt.Sprintf("{call: 'https://h.example', failed: %s, then: %s}", to(), next)
 		default:
-			body = fmt.Sprintf("{hand_over: r, then: %s}", to())
+			body = fmt.Sprintf("{hand_over: r, then: %s}", next)
 		}
 		fmt.Fprintf(&steps, "  s%d: %s\n", i, body)
 	}

@@ -1,15 +1,20 @@
 package flow
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -51,17 +56,52 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 		return nil, errors.New("the file is missing")
 	case err != nil:
 		return nil, err
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("the file has %d bytes; at most %d are read", info.Size(), maxFile)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no file")
 	}
-	return fs.ReadFile(folder, name)
+	file, err := folder.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	source, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	err = errors.Join(err, file.Close())
+	switch {
+	case err != nil:
+		return nil, err
+	case len(source) > maxFile:
+		return nil, fmt.Errorf("the file is too long; at most %d bytes are read", maxFile)
+	case !utf8.Valid(source):
+		return nil, errors.New("the file is not in UTF-8; save it as UTF-8")
+	}
+	// A version is the same however an editor or git ends its lines.
+	return bytes.ReplaceAll(bytes.TrimPrefix(source, []byte("\xef\xbb\xbf")), []byte("\r\n"), []byte("\n")), nil
+}
+
+// lineOf finds the line in a message of the YAML library.
+var lineOf = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
+
+// addYAML adds a problem that the YAML library found.
+func (p *Problems) addYAML(file string, line int, err error) {
+	text := strings.TrimSpace(strings.TrimPrefix(err.Error(), "yaml: "))
+	if match := lineOf.FindStringSubmatch(text); match != nil {
+		if n, err := strconv.Atoi(match[1]); err == nil {
+			line = n
+		}
+		text = text[len(match[0]):]
+	}
+	p.addf(file, line, "%s", text)
 }
 
 // parseYAML returns the one document of a file, or nil.
 func parseYAML(file string, source []byte, found *Problems) *yaml.Node {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(source, &doc); err != nil {
-		found.addf(file, 0, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+	var doc, more yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(source))
+	if err := decoder.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		found.addYAML(file, 0, err)
+		return nil
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		found.addf(file, more.Line, "something follows the first document; take --- and what follows it out")
 		return nil
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {

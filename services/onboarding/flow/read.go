@@ -12,8 +12,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 //go:embed flow.schema.json
@@ -44,7 +42,7 @@ var schemas = sync.OnceValue(func() map[Kind]*jsonschema.Schema {
 // read fills the flow from the document of flow.yaml.
 func (f *Flow) read(doc *yaml.Node, found *Problems) {
 	steps := child(doc, "steps")
-	if !conform(schemas()[""], withoutSteps(doc), doc, found) {
+	if !conform(schemas()[""], withoutSteps(doc), "", doc, found) {
 		return
 	}
 	var wire struct {
@@ -73,6 +71,9 @@ func (f *Flow) read(doc *yaml.Node, found *Problems) {
 			field.Type = Type(node.Value)
 		} else if err := node.Decode(&field); err != nil {
 			found.addf(File, node.Line, "%s", err)
+		}
+		if name == FirstName {
+			found.addf(File, keyLine(child(doc, "fields"), name), "fields: %s is the person's name, and no field", name)
 		}
 		f.Fields[name] = field
 	}
@@ -113,7 +114,7 @@ type wireStep struct {
 // readStep reads one step by the schema of its kind.
 func (f *Flow) readStep(id string, line int, node *yaml.Node, found *Problems) (Step, bool) {
 	kind, ok := kindOf(id, line, node, found)
-	if !ok || !conform(schemas()[kind], plain(node), node, found) {
+	if !ok || !conform(schemas()[kind], plain(node), "step "+id, node, found) {
 		return Step{}, false
 	}
 	var wire wireStep
@@ -217,45 +218,22 @@ func kindOf(id string, line int, node *yaml.Node, found *Problems) (Kind, bool) 
 		}
 	}
 	if len(has) != 1 {
-		found.addf(File, line, "step %s must have exactly one of send, ask, if, call, start, hand_over and end; it has %d", id, len(has))
+		found.addf(File, line, "step %s must have exactly one of send, ask, if, call, start, hand_over and end; it has %s", id, several(has))
 		return "", false
 	}
 	return has[0], true
 }
 
-// english prints what the schema says.
-var english = message.NewPrinter(language.English)
-
-// conform holds a value to a schema. Problems name the line of the node that they are about.
-func conform(schema *jsonschema.Schema, value any, node *yaml.Node, found *Problems) bool {
-	err := schema.Validate(value)
-	if err == nil {
-		return true
+// several lists kinds in a sentence.
+func several(kinds []Kind) string {
+	if len(kinds) == 0 {
+		return "none"
 	}
-	invalid, ok := err.(*jsonschema.ValidationError) //nolint:errorlint // it is documented to be this type
-	if !ok {
-		found.addf(File, node.Line, "%s", err)
-		return false
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
+		names[i] = string(kind)
 	}
-	for _, leaf := range leaves(invalid) {
-		where := strings.Join(leaf.InstanceLocation, ".")
-		if where != "" {
-			where += ": "
-		}
-		found.addf(File, locate(node, leaf.InstanceLocation).Line, "%s%s", where, leaf.ErrorKind.LocalizedString(english))
-	}
-	return false
-}
-
-// leaves lists the causes that have no cause.
-func leaves(e *jsonschema.ValidationError) (all []*jsonschema.ValidationError) {
-	if len(e.Causes) == 0 {
-		return []*jsonschema.ValidationError{e}
-	}
-	for _, cause := range e.Causes {
-		all = append(all, leaves(cause)...)
-	}
-	return all
+	return strings.Join(names, " and ")
 }
 
 // locate follows a path of keys and indexes as far as it goes.

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/reading/languages"
 )
 
 // edition holds the texts of one language.
@@ -62,7 +64,7 @@ func readEdition(file string, doc *yaml.Node, found *Problems) edition {
 			found.addf(file, key.Line, "%q is not known; a file of texts has texts and choices", key.Value)
 		}
 		if err != nil {
-			found.addf(file, value.Line, "%s: %s", key.Value, strings.TrimPrefix(err.Error(), "yaml: "))
+			found.addYAML(file, value.Line, err)
 		}
 		if key.Value == "texts" && value.Kind == yaml.MappingNode {
 			for j := 0; j < len(value.Content); j += 2 {
@@ -128,6 +130,9 @@ func (f *Flow) textProblems(language, text string) (problems []string) {
 	if strings.TrimSpace(text) != text {
 		problems = append(problems, "has a space or a line break around it")
 	}
+	if strings.ContainsFunc(text, unseen) {
+		problems = append(problems, "has a character that nobody sees; write it anew")
+	}
 	for _, match := range placeholder.FindAllStringSubmatch(text, -1) {
 		_, declared := f.Fields[match[1]]
 		switch {
@@ -144,6 +149,11 @@ func (f *Flow) textProblems(language, text string) (problems []string) {
 		problems = append(problems, fmt.Sprintf("takes %d segments with the longest values in it; at most %d are allowed", n, f.Segments))
 	}
 	return problems
+}
+
+// unseen reports whether a character is a control, or changes the direction of the text.
+func unseen(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 // widest is a text with the longest value of each placeholder. One letter outside GSM-7 makes the whole text dearer, so names and texts
@@ -256,6 +266,7 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 			known[choice] = true
 			for _, word := range e.words(choice) {
 				folded := fold(word)
+				f.checkWord(file, choice, word, found)
 				if other := owner[folded]; other != "" && other != choice {
 					found.addf(file, 0, "choices: %q stands for %s and for %s in step %s", word, other, choice, id)
 				}
@@ -268,6 +279,26 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 			found.addf(file, 0, "choices: %s is a choice of no step", choice)
 		}
 	}
+}
+
+// checkWord refuses a word that cannot stand for a choice.
+func (f *Flow) checkWord(file, choice, word string, found *Problems) {
+	switch folded := fold(word); {
+	case folded == "":
+		found.addf(file, 0, "choices: %q of %s has no letters", word, choice)
+	case digits.FindString(folded) == folded:
+		found.addf(file, 0, "choices: %q of %s is a number; a number stands for the place of a choice", word, choice)
+	case IsConsent(word):
+		found.addf(file, 0, "choices: %q of %s is a word like STOP, START or HELP, which no flow gets", word, choice)
+	}
+}
+
+// IsConsent reports whether a text is a word that opts out, opts in or asks for help, in any language.
+func IsConsent(text string) bool {
+	said := fold(text)
+	return slices.ContainsFunc([]string{"stop", "start", "help"}, func(key string) bool {
+		return slices.ContainsFunc(languages.Together().Lines(key), func(line string) bool { return fold(line) == said })
+	})
 }
 
 // words lists what a person may write for a choice.

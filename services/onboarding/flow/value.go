@@ -1,6 +1,9 @@
 package flow
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // Value is the value of one field of a person.
 type Value struct {
@@ -61,6 +64,18 @@ func (f Field) ValueOf(decoded any) (Value, bool) {
 		}
 	}
 	return Value{}, false
+}
+
+// Parse reads a value of a field's type as it is written. It reports whether it is one.
+func (f Field) Parse(written string) (Value, bool) {
+	if f.Type == Number {
+		n, err := strconv.ParseFloat(written, 64)
+		return Value{Type: Number, Number: n}, err == nil
+	}
+	if f.Type == YesNo {
+		return Value{Type: YesNo, Text: written}, written == yes || written == no
+	}
+	return f.ValueOf(written)
 }
 
 // maxText bounds a text that is stored in a field, in characters.

@@ -56,6 +56,40 @@ func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: reading.Understood}
 }
 
+// Day reads the day that a text names, with a time of day or without one: midnight of that day in UTC. It reports false where the text
+// names no day, or may name two.
+func Day(text, locale string, zone *time.Location, now time.Time) (time.Time, bool) {
+	words := cut(text)
+	own, other := languages(locale)
+	for _, l := range []*language{own, other} {
+		p := &parser{lang: l, text: text, items: l.items(words)}
+		p.scan()
+		p.mark()
+		var m meaning
+		fits := !p.doubtful
+		for i := range p.elements {
+			fits = fits && m.add(&p.elements[i])
+		}
+		days := len(m.days) > 0 && m.amount == nil || len(m.days) == 0 && m.amount != nil && m.amount.Exact == 0
+		if !fits || !days || len(m.days) > 2 {
+			continue
+		}
+		if m.amount != nil {
+			m.amount.Days += monthsIn(m.amount.Months, now.In(zone))
+		}
+		if dates := m.dates(now.In(zone)); len(dates) == 1 {
+			return dates[0], true
+		}
+	}
+	return time.Time{}, false
+}
+
+// monthsIn returns how many days a number of months from a day has.
+func monthsIn(months int, from time.Time) int {
+	day := time.Date(from.Year(), from.Month(), from.Day(), 0, 0, 0, 0, time.UTC)
+	return int(day.AddDate(0, months, 0).Sub(day) / (24 * time.Hour))
+}
+
 // read reads a text in one language, and reports whether it has words of time that only this language has.
 func (l *language) read(
 	text string, words []word, other *language, say map[string]string, zone *time.Location, now time.Time,
