@@ -16,11 +16,12 @@ import (
 	"paceline.internal/services/messaging/sendtest"
 )
 
-// sqlOfEveryKind are messages of an organisation: how many, of which status, accepted how long ago.
+// sqlOfEveryKind are messages of an organisation: how many, of which status, accepted how long ago. Their ids go with their age.
 const sqlOfEveryKind = `
 insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid, segments,
     correlation_id, attempt_token, lease_until, attempts, attempted_at, accepted_at, next_look_at, created_at, updated_at)
-select gen_random_uuid(), $1::uuid, 'outbound', '+15005550006', '+14155550123', 'x', sha256('x'), k.status || k.ago || g.i, k.status,
+select (lpad(to_hex((extract(epoch from a.at) * 1000)::bigint), 12, '0') || '7' || left(md5($1::uuid::text || k.status || k.ago || g.i), 19))::uuid,
+    $1::uuid, 'outbound', '+15005550006', '+14155550123', 'x', sha256('x'), k.status || k.ago || g.i, k.status,
     case when k.accepted then 'SM' || md5($1::uuid::text || k.status || k.ago || g.i) end, 1, 'c', gen_random_uuid(), $2::timestamptz, 1, a.at,
     case when k.accepted then a.at end, case when k.accepted then $2::timestamptz end, a.at, a.at
 from (values (1200, 'sent', '70 s', true), (2, 'accepted', '59 min', true), (5, 'queued', '2 h', true), (3, 'undelivered', '1 min', true),
