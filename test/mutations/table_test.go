@@ -66,7 +66,7 @@ func mutations() []mutation {
 		{
 			guard: "the deduplication of a text by its SID", in: "./services/onboarding/conversation", run: "TestReplyTakesEffectOnce",
 			file: "services/onboarding/inbound/receive.go",
-			old:  "EventMessage, m.SID, m.From", without: "EventMessage, in.Now().String(), m.From",
+			old:  "EventMessage, m.SID, named.From", without: "EventMessage, in.Now().String(), named.From",
 		},
 		{
 			guard: "the deduplication id of a publish", in: "./platform/qstash", run: "TestPublisher",
