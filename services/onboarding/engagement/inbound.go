@@ -40,9 +40,9 @@ func wishOf(h conversation.Heard) wish {
 func (w wish) prefers() bool { return w.preferences.Any() || w.destination != "" }
 
 // Taken follows a recorded message, and reports whether it was for engagement, which has answered it then: a preference, which always
-// takes effect, or a choice while a goodbye asks for one. Everything else is activity, and the
-// conversation answers it; if the activity cannot be stored, that is logged, and the reply goes on. Repeating it changes nothing and sends the same answer under the same key. Errors:
-// *conversation.Pending, people.ErrConflict, and what the ports return.
+// takes effect, or a choice while a goodbye asks for one. Everything else is activity, and the conversation answers it; if the activity
+// cannot be stored, that is logged, and the reply goes on. Repeating it changes nothing and sends the same answer under the same key.
+// Errors: *conversation.Pending, people.ErrConflict, and what the ports return.
 func (s *Service) Taken(ctx context.Context, h conversation.Heard) (bool, error) {
 	w := wishOf(h)
 	taken, err := s.follow(ctx, h, w)
