@@ -24,7 +24,7 @@ type trial struct {
 	lines  *bufio.Scanner
 }
 
-// play goes on until the flow ends, or nobody writes any more.
+// play performs the decisions of the flow until it ends or the input does.
 func (t *trial) play() error {
 	fmt.Fprintln(t.out, "You are the person. An empty line is silence; Ctrl-D ends.")
 	var next flow.Event = flow.Began{}
@@ -76,7 +76,10 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 		return flow.Called{OK: ok, Branch: answer.Branch, Field: answer.Field}, nil
 	case flow.OpenTicket:
 		t.say("(handed over to a person: " + do.Reason + ")")
-		line, _ := t.ask("        close the ticket: Enter goes on, restart asks the last question again, end ends:")
+		line, more := t.ask("        close the ticket: Enter goes on, restart asks the last question again, end ends:")
+		if !more {
+			return nil, nil //nolint:nilnil // no event is the end
+		}
 		return flow.Closed{How: cmp.Or(flow.Resumption(line), flow.Resume)}, nil
 	case flow.StartFlow:
 		t.say("(starts the flow " + do.Flow + ")")

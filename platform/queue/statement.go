@@ -18,7 +18,7 @@ func (q *Queue) byIndex(ctx context.Context, db postgres.DB, read func(rows pgx.
 	return behind(ctx, db, q.sql.byIndex, read, sql, args...)
 }
 
-// behind sends a statement behind one that says how it is planned, in the same transaction, and reads its answer.
+// behind sends two statements in one transaction, the first of which sets how the second is planned, and reads the answer of the second.
 func behind(ctx context.Context, db postgres.DB, first string, read func(rows pgx.Rows) error, sql string, args ...any) error {
 	var batch pgx.Batch
 	batch.Queue(first)

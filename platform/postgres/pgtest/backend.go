@@ -24,7 +24,7 @@ const (
 var ready = []byte{'Z', 0, 0, 0, 5, 'I'} //nolint:gochecknoglobals // a constant that the language cannot express
 
 // backend is a connection to the server that serves one client after the other, because a new one costs as much as a test: the server
-// forks and reads its catalogs again. Every client goes through the start-up and ends as on a connection that nobody had before.
+// forks and reads its catalogs again. To a client it looks like a new connection, from the start-up to the end.
 type backend struct {
 	net.Conn
 
@@ -64,7 +64,7 @@ func (b *backend) reset() error {
 	return b.SetDeadline(time.Time{})
 }
 
-// client is the end of a connection that a pool holds. The backend behind it is chosen at the first write, which tells what it is for.
+// client is a pool's end of a connection. Its first write tells what the connection is for, and then it gets a backend.
 type client struct {
 	*backend
 

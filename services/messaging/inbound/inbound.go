@@ -73,7 +73,7 @@ type Inbound struct {
 	// OrgID owns it when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
 	// owner of To's it is.
 	OrgID uuid.UUID
-	// Ahead says that it comes before onboarding has taken it, which will have it recorded again.
+	// Ahead says that the gateway has it recorded because onboarding did not take it. Onboarding has it recorded again later.
 	Ahead bool
 }
 
@@ -108,8 +108,8 @@ func (l LastWords) lifts(e Entry, r consent.Reading) bool {
 // after reports whether another word about consent is a later one than the effect of e. A message that could not be recorded at once is
 // recorded by its job a while later, and the person may have changed their mind meanwhile. What an operator wrote down is compared by the
 // same clock, and so is Twilio's refusal: words from before it cannot have lifted it. But only the person's own words come after their
-// opt-out: no note of an operator keeps it from holding. The carrier's time is
-// imprecise, so an opt-out that it dated counts as the later word whenever that is possible.
+// opt-out: no note of an operator keeps it from holding. The carrier's time is imprecise, so an opt-out that it dated counts as the later
+// word whenever that is possible.
 func (l LastWords) after(e Entry, effect consent.Effect) bool {
 	said := e.ReceivedAt
 	if effect != consent.OptOut {

@@ -129,8 +129,8 @@ func (f *Flow) closure(from []string, next func(id string) []string) map[string]
 	return reached
 }
 
-// circles finds the steps that lead back to themselves although the person does nothing: such a flow would never end, and would text
-// somebody who does not answer again and again.
+// circles finds the steps that lead back to themselves without an answer of the person. Such a flow would never end, and would send texts
+// again and again.
 func (f *Flow) circles(found *Problems) {
 	for _, id := range f.Order {
 		if f.closure(f.alone(id), f.alone)[id] {

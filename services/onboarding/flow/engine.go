@@ -19,7 +19,7 @@ const (
 	Ended   Phase = "ended"
 )
 
-// State is where a session stands in a flow. The zero value is before the first step.
+// State is the position of a session in a flow. The zero value is the position before the first step.
 type State struct {
 	Step    string         `json:"step"`
 	Phase   Phase          `json:"phase"`

@@ -19,9 +19,6 @@ var schemaJSON []byte
 
 const schemaURL = "https://paceline.dev/schemas/flow.json"
 
-// Schema returns the JSON Schema of flow.yaml, for editors.
-func Schema() []byte { return bytes.Clone(schemaJSON) }
-
 // schemas holds the schema of the whole file under "", and that of each kind of step.
 var schemas = sync.OnceValue(func() map[Kind]*jsonschema.Schema {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaJSON))
