@@ -13,6 +13,7 @@ import (
 
 	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/process"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -94,10 +95,11 @@ func (p place) String() string {
 }
 
 // placesOf are the places of the burst in their order: before the first step, and after each.
-func placesOf(flow session.Flow) []place {
-	all := []place{{token: session.AwaitingBurst, next: flow.First().ID}}
-	for _, s := range flow.Steps() {
-		move := session.AfterStep(flow, session.Record{NextStep: s.ID}, s, time.Time{}, time.Time{}, time.Time{})
+func placesOf(own session.Flow) []place {
+	script := own.Script()
+	all := []place{{token: session.AwaitingBurst, next: own.First().ID}}
+	for _, s := range own.Steps() {
+		move := session.AfterStep(script, session.Record{}, flow.Person{}, flow.State{Step: string(s.ID), Phase: flow.Due}, time.Time{}, time.Time{}, time.Time{})
 		all = append(all, place{token: move.Token, next: move.NextStep})
 	}
 	return all

@@ -31,11 +31,10 @@ func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 // scheduled logs that the step before it scheduled a step, with the delay that the flow has between them. A step with an alarm that is
 // set again was logged before; the first of a burst follows a reply and not a step.
 func (c *Service) scheduled(ctx context.Context, a session.Alarm) {
-	before, ok := c.Flow.Previous(a.StepID)
-	step, known := c.Flow.Step(a.StepID)
-	if ok && known && a.Generation == 1 {
-		c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_next_scheduled", slog.String("step_id", string(before.ID)),
-			slog.String("session_id", a.SessionID), slog.String("next_step_id", string(a.StepID)), slog.Int64("delay_ms", step.Delay.Milliseconds()))
+	f := c.Flow.Script()
+	if before := f.Before(string(a.StepID)); before != "" && a.Generation == 1 {
+		c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_next_scheduled", slog.String("step_id", before), slog.String("session_id", a.SessionID),
+			slog.String("next_step_id", string(a.StepID)), slog.Int64("delay_ms", f.Steps[string(a.StepID)].After.Milliseconds()))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -26,7 +27,7 @@ type Config struct {
 	Carrier carrier
 	Outbox  outbox.Rows[session.Alarm]
 	QStash  outbox.Publisher
-	Flow    session.Flow
+	Flow    session.Flow    // the deployment's own conversation
 	Catalog catalog.Catalog // new sessions pin its current version
 	Metrics *Metrics        // nil measures nothing
 	Spans   telemetry.Conversations
@@ -66,6 +67,8 @@ type View struct {
 	FirstName string
 	Locale    string
 	Hold      bool
+
+	Fields map[string]flow.Value // that flows have learnt; read for a published flow only
 
 	HoldVersion int64
 	// SchedulingPaused says that an operator has paused the organisation: its alarms are not published, and no step is sent.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -91,6 +92,7 @@ func (p *Pending) Error() string {
 // order is one message and the move that follows when Twilio has it.
 type order struct {
 	View          View
+	Flow          *flow.Flow
 	Text          session.TextKey
 	Key           string
 	CorrelationID string
@@ -100,7 +102,7 @@ type order struct {
 	// Before are the timeline entries before those of the message, whatever its outcome: the reply that it answers.
 	Before []session.Entry
 	// Then is the move after the message was taken, with the entries that follow those of the message.
-	Then func(s Sent) session.Move
+	Then func(ctx context.Context, s Sent) (session.Move, error)
 }
 
 // deliver sends the message of an order and makes its move, which it returns: the order's own, or a stop of a person who has opted out, or
@@ -109,18 +111,18 @@ type order struct {
 // again), ErrMessageMissing, queue.ErrFenced, and what the ports return.
 func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, error) {
 	r := o.View.Session
-	body, err := c.Catalog.Render(r.CopyVersion, o.View.Locale, string(o.Text), o.View.FirstName)
+	body, err := c.render(o.Flow, o.View, o.Text)
 	if err != nil {
-		return Sent{}, session.Move{}, fmt.Errorf("render %s: %w", o.Text, err)
+		return Sent{}, session.Move{}, err
 	}
 	sent, err := c.Carrier.Send(ctx, Message{
 		OrgID: r.OrgID, ProfileID: r.ProfileID, To: o.View.Phone, Body: body, Key: o.Key, CorrelationID: o.CorrelationID,
-		Unknown: c.Flow.UnknownSends(), HoldVersion: o.View.HoldVersion, Consent: o.Consent,
+		Unknown: session.UnknownSends(o.Flow.UnknownSends), HoldVersion: o.View.HoldVersion, Consent: o.Consent,
 	})
 	if err != nil {
 		return Sent{}, session.Move{}, fmt.Errorf("send: %w", err)
 	}
-	move, err := moveAfter(o, sent, c.Now())
+	move, err := moveAfter(ctx, o, sent, c.Now())
 	if err != nil {
 		return sent, session.Move{}, err
 	}
@@ -132,14 +134,17 @@ func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, err
 }
 
 // moveAfter decides what a send's outcome does to the session.
-func moveAfter(o order, sent Sent, now time.Time) (session.Move, error) {
+func moveAfter(ctx context.Context, o order, sent Sent, now time.Time) (session.Move, error) {
 	r := o.View.Session
 	switch sent.Outcome {
 	case Accepted, AlreadyAccepted:
 		if sent.MessageID == "" || sent.ProviderID == "" || sent.AcceptedAt.IsZero() {
 			return session.Move{}, ErrMessageMissing
 		}
-		move := o.Then(sent)
+		move, err := o.Then(ctx, sent)
+		if err != nil {
+			return session.Move{}, err
+		}
 		took := session.Entry{
 			At: sent.AcceptedAt, Kind: session.KindSent, Trigger: o.Trigger, Step: r.NextStep,
 			MessageID: sent.MessageID, Detail: string(o.Text), AskedAt: sent.AskedAt,

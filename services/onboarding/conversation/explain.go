@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -92,15 +93,22 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 		return Explanation{}, err
 	}
 	gates := c.stepGates(view, circumstances)
-	step, inBurst := c.Flow.Step(view.Session.NextStep)
-	if !inBurst {
-		return c.explainWait(ctx, view, gates, circumstances)
-	}
-	timed, err := c.timeGates(ctx, view.Session, step, due)
+	f, err := c.flowOf(ctx, view.Session)
 	if err != nil {
 		return Explanation{}, err
 	}
-	sent, err := c.explainSend(ctx, view, step.Text, session.Key(view.Session.ProfileID, view.Session.ID, step.ID))
+	if view.Session.NextStep == "" {
+		return c.explainWait(ctx, view, gates, circumstances)
+	}
+	at, err := session.Position(f, view.Session)
+	if err != nil {
+		return Explanation{}, err
+	}
+	timed, err := c.timeGates(ctx, f, view.Session, at, due)
+	if err != nil {
+		return Explanation{}, err
+	}
+	sent, err := c.explainSend(ctx, view, session.TextKey(f.Due(at).Text), stepKey(view.Session, at.Key))
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -202,13 +210,13 @@ func reviveOf(r session.Record) string {
 }
 
 // timeGates are the gates that let a step wait.
-func (c *Service) timeGates(ctx context.Context, r session.Record, step session.Step, due StepDue) ([]Gate, error) {
+func (c *Service) timeGates(ctx context.Context, f *flow.Flow, r session.Record, at flow.State, due StepDue) ([]Gate, error) {
 	now := c.Now()
 	quiet := Gate{
 		Name: "quiet_hours", Outcome: string(session.SkipQuietHours), Passed: true, Fact: "outside quiet hours, or the burst has begun",
 	}
 	if until, is := r.QuietUntil(now); is {
-		begun, err := c.begun(ctx, r, step, due, now)
+		begun, err := c.begun(ctx, f, r, at, due, now)
 		if err != nil {
 			return nil, err
 		}
@@ -224,8 +232,8 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 		arrives.Fact, arrives.Since, arrives.Change = "not due yet", time.Time{}, "time: the step is due at "+due.Now.UTC().Format(time.RFC3339)
 	}
 	receipt := Gate{Name: "delivery", Outcome: string(session.SkipAwaitingDelivery), Passed: true, Fact: "no delivery is waited for"}
-	if before, ok := c.Flow.Previous(step.ID); ok && step.AfterDelivery > 0 {
-		until, waits, err := c.deliveryOf(ctx, r, step, before)
+	if f.Due(at).AfterDelivery > 0 && at.Before != "" {
+		until, waits, err := c.deliveryOf(ctx, f, r, at)
 		if err != nil {
 			return nil, err
 		}
@@ -240,12 +248,16 @@ func (c *Service) timeGates(ctx context.Context, r session.Record, step session.
 // explainSend asks messaging about a message of a session.
 func (c *Service) explainSend(ctx context.Context, v View, text session.TextKey, key string) (Explanation, error) {
 	r := v.Session
-	body, err := c.Catalog.Render(r.CopyVersion, v.Locale, string(text), v.FirstName)
+	f, err := c.flowOf(ctx, r)
 	if err != nil {
-		return Explanation{}, fmt.Errorf("render %s: %w", text, err)
+		return Explanation{}, err
+	}
+	body, err := c.render(f, v, text)
+	if err != nil {
+		return Explanation{}, err
 	}
 	e, err := c.Carrier.Explain(ctx, Message{
-		OrgID: r.OrgID, ProfileID: r.ProfileID, To: v.Phone, Body: body, Key: key, Unknown: c.Flow.UnknownSends(), HoldVersion: v.HoldVersion,
+		OrgID: r.OrgID, ProfileID: r.ProfileID, To: v.Phone, Body: body, Key: key, Unknown: session.UnknownSends(f.UnknownSends), HoldVersion: v.HoldVersion,
 	})
 	if err != nil {
 		return Explanation{}, fmt.Errorf("explain a send: %w", err)

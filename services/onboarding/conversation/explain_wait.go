@@ -75,20 +75,28 @@ func factOf(e Explanation) string {
 // it; empty for none. That is an answer of which an attempt was made, or the opening, which every session begins with.
 func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanation, err error) {
 	r := v.Session
-	answers := []struct {
-		text session.TextKey
-		name string
-	}{{session.TextExplanation, "the explanation"}, {session.TextLater, "the answer to the person's wish for later"}}
-	for _, a := range answers {
-		e, err := c.explainSend(ctx, v, a.text, session.DirectKey(r.ProfileID, r.ID, a.text, r.Place()))
+	f, err := c.flowOf(ctx, r)
+	if err != nil {
+		return "", Explanation{}, err
+	}
+	at, err := session.Position(f, r)
+	if err != nil {
+		return "", Explanation{}, err
+	}
+	for _, a := range f.Answers(at) {
+		e, err := c.explainSend(ctx, v, session.TextKey(a.Text), session.ReplyKey(r, a))
 		if err != nil || waitsForCarrier(e.Outcome) || e.Outcome == outcomeSent && e.NeedsPerson {
-			return a.name, e, err
+			return nameOf(session.TextKey(a.Text)), e, err
 		}
 	}
 	if r.Place() > 0 {
 		return c.lostText(ctx, v)
 	}
-	e, err = c.explainSend(ctx, v, session.TextOpening, session.OpeningKey(r.ProfileID, r.ID))
+	f, at, err = c.begins(ctx, v)
+	if err != nil {
+		return "", Explanation{}, err
+	}
+	e, err = c.explainSend(ctx, v, session.TextKey(f.Due(at).Text), stepKey(r, at.Key))
 	switch {
 	case err != nil:
 		return "", Explanation{}, err
@@ -102,18 +110,34 @@ func (c *Service) onItsWay(ctx context.Context, v View) (text string, e Explanat
 	return "the opening", e, nil
 }
 
+// nameOf names a text in a sentence.
+func nameOf(text session.TextKey) string {
+	switch text {
+	case session.TextOpening:
+		return "the opening"
+	case session.TextExplanation:
+		return "the explanation"
+	case session.TextLater:
+		return "the answer to the person's wish for later"
+	}
+	return "the text " + string(text)
+}
+
 // lostText returns the text that the session awaits a reply to, if Twilio took it and it did not reach the person; else empty. The last of
 // the burst is not asked for.
 func (c *Service) lostText(ctx context.Context, v View) (name string, e Explanation, err error) {
 	r, text, key := v.Session, session.TextOpening, session.OpeningKey(v.Session.ProfileID, v.Session.ID)
-	switch name = "the opening"; {
+	switch {
+	case r.Flow != "":
+		return "", Explanation{}, nil
 	case r.Paused:
-		name, text = "the answer to the person's wish for later", session.TextLater
+		text = session.TextLater
 	case r.Token == session.AwaitingExplanationResponse:
-		name, text = "the explanation", session.TextExplanation
+		text = session.TextExplanation
 	case r.Token != session.AwaitingOpeningResponse:
 		return "", Explanation{}, nil
 	}
+	name = nameOf(text)
 	if text != session.TextOpening { // it was sent one place before, and led here
 		key = session.DirectKey(r.ProfileID, r.ID, text, r.Place()-1)
 	}

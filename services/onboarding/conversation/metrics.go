@@ -28,8 +28,8 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 
 // spaced records by how much a message that was taken now came too late or too early. What cannot be measured is left out: the first step
 // follows a reply, and a session that was resumed was moved by an operator last.
-func (m *Metrics) spaced(ctx context.Context, flow session.Flow, r session.Record, step session.Step, due, at time.Time) {
-	if _, follows := flow.Previous(step.ID); m != nil && follows && r.Detours == 0 && !due.IsZero() {
+func (m *Metrics) spaced(ctx context.Context, r session.Record, follows bool, due, at time.Time) {
+	if m != nil && follows && r.Detours == 0 && !due.IsZero() {
 		m.spacing.Record(ctx, at.Sub(due).Seconds())
 	}
 }

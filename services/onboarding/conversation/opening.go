@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -50,15 +51,22 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 	if p.Consent != nil {
 		consent = *p.Consent
 	}
-	_, _, err = c.deliver(ctx, order{
-		Consent: consent, View: view, Text: session.TextOpening, Key: session.OpeningKey(s.ProfileID, s.ID),
+	f, at, err := c.begins(ctx, view)
+	if err != nil {
+		return err
+	}
+	_, move, err := c.deliver(ctx, order{
+		Consent: consent, View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(s, at.Key),
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &Cause{Job: j},
-		Then: func(sent Sent) session.Move {
-			move := session.Stay(s, c.Now())
+		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
+			move := session.AfterText(f, s, view.person(), flow.Decision{State: at}, sent.AcceptedAt, c.Now())
 			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
-			return move
+			return move, c.armed(ctx, &move)
 		},
 	})
+	if err == nil {
+		c.publish(ctx, view, move)
+	}
 	if errors.Is(err, ErrHeld) {
 		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
 	}

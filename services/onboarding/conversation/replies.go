@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -45,10 +46,13 @@ func (c *Service) Answer(ctx context.Context, view View, m Reply) error {
 
 // Sends reports whether a reply would be answered with a message. Such an answer needs a view that was read after the job of the reply was
 // claimed: a change is made only if the session still stands where the view saw it, but a message that was sent stays sent.
-func (c *Service) Sends(view View, body string) bool {
-	decision, err := session.OnReply(c.Flow, view.Snapshot(), session.IntentOf(body))
-	_, sends := decision.(session.SendAndMove)
-	return sends || err != nil
+func (c *Service) Sends(ctx context.Context, view View, body string) bool {
+	decision, _, err := c.onReply(ctx, view, Reply{Heard: Heard{Body: body, At: c.Now()}})
+	if follow, ok := decision.(session.Follow); ok {
+		_, sends := direct(follow.Decision)
+		return sends
+	}
+	return err != nil
 }
 
 // follow does what an ordinary reply asks for, if it still answers something.
@@ -154,8 +158,8 @@ func ambiguous(s session.Record, m Reply) string {
 
 // decide asks the pure core what a reply means here, and does it.
 func (c *Service) decide(ctx context.Context, view View, m Reply) error {
-	s, intent, now := view.Session, session.IntentOf(m.Body), c.Now()
-	decision, err := session.OnReply(c.Flow, view.Snapshot(), intent)
+	s, now := view.Session, c.Now()
+	decision, intent, err := c.onReply(ctx, view, m)
 	if err != nil {
 		return err
 	}
@@ -168,15 +172,11 @@ func (c *Service) decide(ctx context.Context, view View, m Reply) error {
 		return c.Store.HoldReply(ctx, s, *m.cause(), replied)
 	}
 	switch d := decision.(type) {
-	case session.SendAndMove:
-		return c.sendAnswer(ctx, view, m, d, replied, intent)
-	case session.StartBurst:
-		return c.startBurst(ctx, view, m, d, replied)
-	case session.BeginInterview:
-		move := session.Stay(s, now)
-		move.Token, move.Mode, move.Paused = d.To, d.Mode, false
-		move.Entries = []session.Entry{replied, advanced(s, now, d.To, intent)}
-		return c.Store.Move(ctx, move, m.cause())
+	case session.Follow:
+		if text, sends := direct(d.Decision); sends {
+			return c.sendAnswer(ctx, view, m, d.Decision, text, replied, intent)
+		}
+		return c.goOn(ctx, view, m, d.Decision, replied)
 	case session.Hold:
 		if s.Status.Parked() {
 			return hold("parked")
@@ -192,48 +192,85 @@ func (c *Service) decide(ctx context.Context, view View, m Reply) error {
 	return fmt.Errorf("conversation: decision %T is unknown", decision)
 }
 
-// sendAnswer answers with a message at once. Its key names the session's place, so that two replies handled at the same moment are
+// onReply asks the flow of a session what a reply does, and returns how it was read.
+func (c *Service) onReply(ctx context.Context, view View, m Reply) (session.Decision, session.Intent, error) {
+	f, err := c.flowOf(ctx, view.Session)
+	if err != nil {
+		return nil, 0, err
+	}
+	intent := session.IntentOf(m.Body)
+	said := flow.Said{Text: m.Body, Locale: view.Locale, Zone: view.zone(), At: m.At}
+	decision, err := session.OnReply(f, view.Session, view.Hold, view.person(), said, intent)
+	return decision, intent, err
+}
+
+// direct returns the text that a decision sends at once, if it does.
+func direct(d flow.Decision) (flow.SendText, bool) {
+	text, is := d.Do.(flow.SendText)
+	return text, is && text.Direct
+}
+
+// sendAnswer answers with a text at once. Its key names the session's place, so that two replies handled at the same moment are
 // answered by one message, and so is one that is taken up again after the session was parked.
 func (c *Service) sendAnswer(
-	ctx context.Context, view View, m Reply, d session.SendAndMove, replied session.Entry, intent session.Intent,
+	ctx context.Context, view View, m Reply, d flow.Decision, text flow.SendText, replied session.Entry, intent session.Intent,
 ) error {
 	s := view.Session
-	_, _, err := c.deliver(ctx, order{
-		View: view, Text: d.Text, Key: session.DirectKey(s.ProfileID, s.ID, d.Text, s.Place()),
+	f, err := c.flowOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	_, move, err := c.deliver(ctx, order{
+		View: view, Flow: f, Text: session.TextKey(text.Text), Key: session.ReplyKey(s, text),
 		CorrelationID: m.Job.ID, Trigger: session.TriggerOf(intent), Cause: m.cause(), Before: []session.Entry{replied},
-		Then: func(sent Sent) session.Move {
-			move := session.Stay(s, c.Now())
-			changed := advanced(s, move.At, d.To, intent)
-			if d.Pause {
+		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
+			move := session.AfterText(f, s, view.person(), d, sent.AcceptedAt, c.Now())
+			changed := advanced(s, move.At, move.Token, intent)
+			if move.Paused {
 				changed.Kind = session.KindPaused
 			}
-			move.Token, move.Paused = d.To, d.Pause
 			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
 			move.Entries = []session.Entry{changed}
-			return move
+			return move, c.armed(ctx, &move)
 		},
 	})
+	if err == nil {
+		c.publish(ctx, view, move)
+	}
 	return err
 }
 
-// startBurst sends nothing: the first step does, as soon as its alarm is delivered.
-func (c *Service) startBurst(ctx context.Context, view View, m Reply, d session.StartBurst, replied session.Entry) error {
+// goOn sends nothing now: the text that is due next is sent by its alarm, and not in quiet hours.
+func (c *Service) goOn(ctx context.Context, view View, m Reply, d flow.Decision, replied session.Entry) error {
+	f, err := c.flowOf(ctx, view.Session)
+	if err != nil {
+		return err
+	}
 	s, now := view.Session, c.Now()
-	move := session.Stay(s, now)
-	move.Token, move.NextStep, move.Paused = d.To, d.Step.ID, false
-	due := s.BurstDue(d.Step, now)
-	move.Alarm = newAlarm(s, d.Step.ID, due)
-	move.Entries = []session.Entry{replied, advanced(s, now, d.To, session.Advance)}
-	if due.After(now.Add(d.Step.Delay)) {
-		move.Entries = append(move.Entries, session.QuietEntry(now, due, session.TriggerReplyAdvance, d.Step.ID))
+	move := session.Proceed(f, s, d, now, now)
+	move.Entries = []session.Entry{replied, advanced(s, now, move.Token, session.Advance)}
+	if move.Alarm != nil {
+		asked := move.Alarm.DueAt
+		move.Alarm.DueAt = s.BurstDue(asked.Sub(now), now)
+		if move.Alarm.DueAt.After(asked) {
+			move.Entries = append(move.Entries, session.QuietEntry(now, move.Alarm.DueAt, session.TriggerReplyAdvance, move.NextStep))
+		}
+	}
+	if err := c.armed(ctx, &move); err != nil {
+		return err
 	}
 	if err := c.Store.Move(ctx, move, m.cause()); err != nil {
 		return err
 	}
-	if !view.SchedulingPaused {
+	c.publish(ctx, view, move)
+	return nil
+}
+
+// publish publishes the alarm of a move that was made, unless its organisation is paused.
+func (c *Service) publish(ctx context.Context, view View, move session.Move) {
+	if move.Alarm != nil && !view.SchedulingPaused {
 		c.Alarms.PublishOrLeave(ctx, *move.Alarm)
 	}
-	return nil
 }
 
 func (c *Service) replied(m Reply, detail string) session.Entry {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -63,21 +64,26 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	defer end()
 	c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_handler_invoked",
 		slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("correlation_id", correlationID))
-	step, ok := c.Flow.Step(p.StepID)
-	if !ok {
-		return StepResult{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
-	}
 	view, due, err := c.Store.LoadStep(ctx, p.SessionID)
+	none := errors.Is(err, ErrNoSession)
+	if err != nil && !none {
+		return StepResult{}, err
+	}
+	f, unread := c.flowOf(ctx, view.Session) // without a session, the deployment's own
 	switch {
-	case errors.Is(err, ErrNoSession) && early == EarlyRuns:
+	case unread != nil:
+		return StepResult{}, unread
+	case f.Steps[string(p.StepID)].Text == "":
+		return StepResult{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
+	case none && early == EarlyRuns:
 		return c.skip(ctx, p, session.SkipSessionNotFound, ""), nil
-	case err != nil:
+	case none:
 		return StepResult{}, err
 	}
 	if ok, reason := session.MayExecute(view.Session.ProfileID, view.Snapshot(), p); !ok {
 		return c.skip(ctx, p, reason, ""), nil
 	}
-	result, err := c.sendStep(ctx, p, step, view, due, correlationID, early)
+	result, err := c.sendStep(ctx, p, f, view, due, correlationID, early)
 	switch {
 	case errors.Is(err, people.ErrConflict):
 		return c.overtaken(ctx, p, result.MessageID)
@@ -89,14 +95,18 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 
 // sendStep sends the step of a session that waits for it, unless it has to wait itself.
 func (c *Service) sendStep(
-	ctx context.Context, p session.StepPayload, step session.Step, view View, due StepDue, correlationID string, early Early,
+	ctx context.Context, p session.StepPayload, f *flow.Flow, view View, due StepDue, correlationID string, early Early,
 ) (StepResult, error) {
 	r, now, ahead := view.Session, c.Now(), false
+	at, err := session.Position(f, r)
+	if err != nil {
+		return StepResult{}, err
+	}
 	if view.SchedulingPaused {
 		return c.skipUnless(ctx, p, session.SkipSchedulingPaused, c.putBack(ctx, r, now))
 	}
 	if until, quiet := r.QuietUntil(now); quiet {
-		if waits, err := c.awaitWindow(ctx, r, step, due, until); err != nil || waits {
+		if waits, err := c.awaitWindow(ctx, f, r, at, due, until); err != nil || waits {
 			return c.skipUnless(ctx, p, session.SkipQuietHours, err)
 		}
 	}
@@ -106,30 +116,27 @@ func (c *Service) sendStep(
 		}
 		ahead = true
 	}
-	if before, ok := c.Flow.Previous(step.ID); ok && step.AfterDelivery > 0 {
-		if waits, err := c.awaitDelivery(ctx, r, step, before); err != nil || waits {
+	if f.Due(at).AfterDelivery > 0 && at.Before != "" {
+		if waits, err := c.awaitDelivery(ctx, f, r, at); err != nil || waits {
 			return c.skipUnless(ctx, p, session.SkipAwaitingDelivery, err)
 		}
 	}
 	sent, move, err := c.deliver(ctx, order{
-		View: view, Text: step.Text, Key: p.IdempotencyKey, CorrelationID: correlationID, Trigger: session.TriggerStep,
-		Then: func(s Sent) session.Move {
-			move := session.AfterStep(c.Flow, r, step, s.AcceptedAt, s.AskedAt, c.Now())
-			if move.Alarm != nil {
-				move.Alarm = leased(*move.Alarm)
-			}
-			return move
+		View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(r, at.Key), CorrelationID: correlationID, Trigger: session.TriggerStep,
+		Then: func(ctx context.Context, s Sent) (session.Move, error) {
+			move := session.AfterStep(f, r, view.person(), at, s.AcceptedAt, s.AskedAt, c.Now())
+			return move, c.armed(ctx, &move)
 		},
 	})
 	if sent.Outcome == Accepted {
 		c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_sent",
-			slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("idempotency_key", p.IdempotencyKey))
+			slog.String("step_id", string(p.StepID)), slog.String("session_id", p.SessionID), slog.String("idempotency_key", stepKey(r, at.Key)))
 	}
 	if move.Alarm != nil {
 		c.Alarms.PublishOrLeave(ctx, *move.Alarm)
 	}
 	if sent.Outcome == Accepted && !ahead {
-		c.Metrics.spaced(ctx, c.Flow, r, step, due.First, sent.AcceptedAt)
+		c.Metrics.spaced(ctx, r, at.Before != "", due.First, sent.AcceptedAt)
 	}
 	if errors.Is(err, people.ErrConflict) && sent.Outcome == Accepted { // the process that moved the session has set the next alarm
 		return StepResult{MessageID: sent.MessageID}, nil
@@ -220,6 +227,19 @@ func (c *Service) unavailable(ctx context.Context, p session.StepPayload) {
 	if err := c.Store.Unavailable(ctx, p.SessionID, c.Now()); err != nil {
 		c.Log.WarnContext(ctx, "onboarding.outage_not_noted", "step_id", string(p.StepID), "session_id", p.SessionID, "error", err)
 	}
+}
+
+// stepKey is the idempotency key of a text of a session, by the key that it has in the flow.
+func stepKey(r session.Record, key string) string {
+	return session.Key(r.ProfileID, r.ID, session.StepID(key))
+}
+
+// armed gives the alarm of a move its id and its lease.
+func (c *Service) armed(_ context.Context, move *session.Move) error {
+	if move.Alarm != nil {
+		move.Alarm = leased(*move.Alarm)
+	}
+	return nil
 }
 
 // newAlarm is the first alarm for a step of a session.

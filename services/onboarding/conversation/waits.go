@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -17,25 +18,26 @@ type Receipt struct {
 
 // awaitWindow reports whether a step has to wait for the end of quiet hours, and if so has its alarm set for then. This holds for every
 // alarm: an operator's, a sweeper's, and one that was set before the organisation changed its hours. A burst that has begun goes on.
-func (c *Service) awaitWindow(ctx context.Context, r session.Record, step session.Step, due StepDue, until time.Time) (bool, error) {
+func (c *Service) awaitWindow(
+	ctx context.Context, f *flow.Flow, r session.Record, at flow.State, due StepDue, until time.Time,
+) (bool, error) {
 	now := c.Now()
-	if begun, err := c.begun(ctx, r, step, due, now); begun || err != nil {
+	if begun, err := c.begun(ctx, f, r, at, due, now); begun || err != nil {
 		return false, err
 	}
 	return true, c.setAgain(ctx, session.Wait{
 		From: r, Cause: session.CauseQuiet, At: now, Until: session.QuietAlarm(now, until),
-		Entry: session.QuietEntry(now, until, session.TriggerStep, step.ID),
+		Entry: session.QuietEntry(now, until, session.TriggerStep, r.NextStep),
 	})
 }
 
 // begun reports whether a step belongs to a burst that is under way: the message before it was taken moments ago, or its own message
 // was taken already and only that is not written down.
-func (c *Service) begun(ctx context.Context, r session.Record, step session.Step, due StepDue, now time.Time) (bool, error) {
-	_, follows := c.Flow.Previous(step.ID)
-	if follows && !due.First.IsZero() && session.BurstGoesOn(due.First.Add(-step.Delay), now) {
+func (c *Service) begun(ctx context.Context, f *flow.Flow, r session.Record, at flow.State, due StepDue, now time.Time) (bool, error) {
+	if at.Before != "" && !due.First.IsZero() && session.BurstGoesOn(due.First.Add(-f.Due(at).After), now) {
 		return true, nil
 	}
-	_, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, step.ID))
+	_, err := c.Carrier.Receipt(ctx, r.OrgID, stepKey(r, at.Key))
 	switch {
 	case errors.Is(err, ErrMessageMissing):
 		return false, nil
@@ -47,31 +49,31 @@ func (c *Service) begun(ctx context.Context, r session.Record, step session.Step
 
 // awaitDelivery reports whether a step has to wait until the message before it was delivered, and if so has set its alarm
 // again: nothing here sleeps. After its limit it goes on, whether that message arrived or not.
-func (c *Service) awaitDelivery(ctx context.Context, r session.Record, step, before session.Step) (bool, error) {
+func (c *Service) awaitDelivery(ctx context.Context, f *flow.Flow, r session.Record, at flow.State) (bool, error) {
 	now := c.Now()
-	end, waits, err := c.deliveryOf(ctx, r, step, before)
+	end, waits, err := c.deliveryOf(ctx, f, r, at)
 	if err != nil || !waits {
 		return false, err
 	}
 	return true, c.setAgain(ctx, session.Wait{
 		From: r, Cause: session.CauseDelivery, At: now, Until: end,
 		Entry: session.Entry{
-			At: now, Kind: session.KindWaiting, Trigger: session.TriggerStep, Step: step.ID,
-			Detail: fmt.Sprintf("for the delivery of %s, until %s at the latest", before.ID, end.UTC().Format(time.RFC3339)),
+			At: now, Kind: session.KindWaiting, Trigger: session.TriggerStep, Step: r.NextStep,
+			Detail: fmt.Sprintf("for the delivery of %s, until %s at the latest", at.Before, end.UTC().Format(time.RFC3339)),
 		},
 	})
 }
 
 // deliveryOf reports whether a step waits for the delivery of the message before it, and until when at the latest.
-func (c *Service) deliveryOf(ctx context.Context, r session.Record, step, before session.Step) (end time.Time, waits bool, err error) {
-	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, session.Key(r.ProfileID, r.ID, before.ID))
+func (c *Service) deliveryOf(ctx context.Context, f *flow.Flow, r session.Record, at flow.State) (end time.Time, waits bool, err error) {
+	receipt, err := c.Carrier.Receipt(ctx, r.OrgID, stepKey(r, at.Before))
 	if errors.Is(err, ErrMessageMissing) { // the flow had other steps when this session came here: nothing to wait for
 		return end, false, nil
 	}
 	if err != nil {
 		return end, false, fmt.Errorf("receipt of the message before: %w", err)
 	}
-	end = receipt.AcceptedAt.Add(step.AfterDelivery)
+	end = receipt.AcceptedAt.Add(f.Due(at).AfterDelivery)
 	return end, !receipt.Final && c.Now().Before(end), nil
 }
 

@@ -30,7 +30,6 @@ func (f *Flow) check(found *Problems) {
 		f.Steps[id] = s
 	}
 	f.checkEntry(found)
-	f.checkTexts(found)
 }
 
 // checkEntry refuses keywords that no flow gets, and one that stands twice.
@@ -84,6 +83,9 @@ func (f *Flow) edges(found *Problems) (whole bool) {
 		if s.Negative != nil && s.Negative.WaitAt != "" && f.holds(s.Negative.WaitAt) && !f.Steps[s.Negative.WaitAt].Waits {
 			found.addf(File, s.Line, "step %s: negative waits at %s, which waits for no reply", id, s.Negative.WaitAt)
 		}
+	}
+	if kind := f.Steps[f.Start].Kind; f.holds(f.Start) && kind != Send && kind != Ask && kind != If {
+		found.addf(File, f.Steps[f.Start].Line, "step %s is the first, and sends no text; begin with send or ask", f.Start)
 	}
 	if s := f.Steps[f.Start]; s.AfterDelivery > 0 {
 		found.addf(File, s.Line, "step %s: after_delivery is for a step that has a text before it", s.ID)

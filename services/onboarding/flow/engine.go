@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -23,6 +24,8 @@ const (
 type State struct {
 	Step    string         `json:"step"`
 	Phase   Phase          `json:"phase"`
+	Key     string         `json:"key,omitempty"`     // of the text that is due, or was sent last
+	Before  string         `json:"before,omitempty"`  // key of the text before that, if nothing else has happened since
 	Reply   string         `json:"reply,omitempty"`   // the text that is due, where it is not the step's own
 	Then    string         `json:"then,omitempty"`    // the step that follows that text; empty where the flow waits at Step
 	Asked   string         `json:"asked,omitempty"`   // the last step that waited for an answer
@@ -101,7 +104,7 @@ type (
 		Outcome string
 		Host    bool
 	}
-	// Hold keeps an answer until the texts that are due have been sent.
+	// Hold keeps an answer until the texts that are due have been sent, or the host application has answered.
 	Hold struct{}
 	// Ignore changes nothing: what happened is late, or is no concern of the step.
 	Ignore struct{}
@@ -142,13 +145,15 @@ func (f *Flow) Next(state State, person Person, happened Event) Decision {
 		}
 	case Said:
 		switch {
-		case here && state.Phase == Due:
+		case here && (state.Phase == Due || state.Phase == Calling):
 			return Decision{State: state, Do: Hold{}}
 		case here && state.Phase == Waiting:
+			t.state.Key = ""
 			return t.said(step, e)
 		}
 	case Silent:
 		if here && state.Phase == Waiting && step.Silence != nil {
+			t.state.Key = ""
 			return t.silent(step)
 		}
 	case Called:
@@ -157,6 +162,7 @@ func (f *Flow) Next(state State, person Person, happened Event) Decision {
 		}
 	case Closed:
 		if here && state.Phase == Handed {
+			t.state.Key = ""
 			return t.closed(step, e.How)
 		}
 	}
@@ -178,13 +184,12 @@ func (t *turn) enter(id string, answering bool) Decision {
 	for {
 		s := t.flow.Steps[id]
 		t.state.Visits[id]++
-		t.state.Step, t.state.Reply, t.state.Then, t.state.Unclear, t.state.Silent = id, "", "", 0, 0
+		t.state.Step, t.state.Reply, t.state.Then, t.state.Unclear, t.state.Silent, t.state.Paused = id, "", "", 0, 0, false
 		switch s.Kind {
 		case Send, Ask:
 			t.state.Phase = Due
-			return t.decide(SendText{
-				Step: id, Text: s.Text, Key: t.key(id), Direct: answering && !s.Scheduled, After: s.After, AfterDelivery: s.AfterDelivery,
-			})
+			t.state.Before, t.state.Key = t.state.Key, t.key(id)
+			return t.decide(t.flow.due(t.state, answering && !s.Scheduled))
 		case If:
 			id = s.Else
 			if s.holdsFor(t.person) {
@@ -205,6 +210,9 @@ func (t *turn) enter(id string, answering bool) Decision {
 		}
 	}
 }
+
+// replyKey is the last part of the key of a text that is not a step's own.
+func replyKey(step, kind string, count int) string { return fmt.Sprintf("%s:%s:%d", step, kind, count) }
 
 // key is the last part of an idempotency key: the step, and from the second visit on which visit it is.
 func (t *turn) key(id string) string {
@@ -236,8 +244,58 @@ func (t *turn) await(s Step) Await {
 
 // reply sends a text that is not the step's own. The flow waits at the step then, or goes on with another.
 func (t *turn) reply(at, text, kind string, count int, direct bool) Decision {
-	t.state.Step, t.state.Phase, t.state.Reply = at, Due, text
-	return t.decide(SendText{Step: at, Text: text, Key: fmt.Sprintf("%s:%s:%d", t.key(at), kind, count), Direct: direct})
+	t.state.Step, t.state.Phase, t.state.Reply, t.state.Before = at, Due, text, t.state.Key
+	t.state.Key = replyKey(t.key(at), kind, count)
+	return t.decide(t.flow.due(t.state, direct))
+}
+
+// Before returns the step whose text comes right before that of a step; empty where the step follows an answer.
+func (f *Flow) Before(id string) string {
+	for _, before := range f.Order {
+		if s := f.Steps[before]; s.Kind == Send && !s.Waits && s.Then == id {
+			return before
+		}
+	}
+	return ""
+}
+
+// Answers lists the texts by which a session that waits may answer the next reply.
+func (f *Flow) Answers(at State) []SendText {
+	s, here := f.Steps[at.Step]
+	if !here || at.Phase != Waiting {
+		return nil
+	}
+	var all []SendText
+	t := turn{flow: f, state: at}
+	add := func(text, kind string, count int) {
+		if text != "" {
+			all = append(all, SendText{Step: s.ID, Text: text, Key: replyKey(t.key(s.ID), kind, count), Direct: true})
+		}
+	}
+	if s.Negative != nil {
+		add(s.Negative.Text, "negative", at.Refused+1)
+	}
+	if s.Unclear != nil {
+		add(s.Unclear.Text, "unclear", at.Unclear+1)
+	}
+	for _, id := range append(slices.Sorted(maps.Values(s.Branches)), s.Then) {
+		if next := f.Steps[id]; next.Text != "" && !next.Scheduled {
+			visit := turn{flow: f, state: State{Visits: map[string]int{id: at.Visits[id] + 1}}}
+			all = append(all, SendText{Step: id, Text: next.Text, Key: visit.key(id), Direct: true})
+		}
+	}
+	return all
+}
+
+// Due returns the text that is due in a state, as an alarm sends it.
+func (f *Flow) Due(state State) SendText { return f.due(state, false) }
+
+func (f *Flow) due(state State, direct bool) SendText {
+	s := f.Steps[state.Step]
+	if state.Reply != "" {
+		return SendText{Step: s.ID, Text: state.Reply, Key: state.Key, Direct: direct}
+	}
+	return SendText{Step: s.ID, Text: s.Text, Key: state.Key, Direct: direct, After: s.After, AfterDelivery: s.AfterDelivery}
 }
 
 // said reads an answer.
@@ -260,7 +318,6 @@ func (t *turn) said(s Step, said Said) Decision {
 		}
 		return t.enter(s.Unclear.Then, true)
 	}
-	t.state.Paused = false
 	t.keep(s.Save, value)
 	return t.enter(s.branch(value.Text), true)
 }

@@ -33,20 +33,37 @@ func Parse(folder fs.FS) (Flow, error) {
 		found.addf(File, 0, "%s", err)
 		return Flow{}, found
 	}
-	flow := Flow{Segments: 2, UnknownSends: "confirm_absent_then_resend", Fields: map[string]Field{}, Steps: map[string]Step{}}
-	if doc := parseYAML(File, source, &found); doc != nil {
-		flow.read(doc, &found)
-	}
+	flow := parseSteps(source, &found)
 	files := map[string][]byte{File: source}
 	flow.readTexts(folder, files, &found)
 	if len(found) == 0 { // the checks below would only repeat what is wrong with the form
 		flow.check(&found)
+		flow.checkTexts(&found)
 	}
 	if err := found.err(); err != nil {
 		return Flow{}, err
 	}
 	flow.Version = hash(files)
 	return flow, nil
+}
+
+// ParseSteps reads a flow.yaml without texts: they are kept elsewhere, and Render has none. Its error is Problems.
+func ParseSteps(source []byte) (Flow, error) {
+	var found Problems
+	flow := parseSteps(source, &found)
+	if len(found) == 0 {
+		flow.check(&found)
+	}
+	flow.Version = hash(map[string][]byte{File: source})
+	return flow, found.err()
+}
+
+func parseSteps(source []byte, found *Problems) Flow {
+	flow := Flow{Segments: 2, UnknownSends: "confirm_absent_then_resend", Fields: map[string]Field{}, Steps: map[string]Step{}}
+	if doc := parseYAML(File, source, found); doc != nil {
+		flow.read(doc, found)
+	}
+	return flow
 }
 
 func readFile(folder fs.FS, name string) ([]byte, error) {

@@ -76,7 +76,7 @@ func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enque
 	if err != nil || m.Queued {
 		return err
 	}
-	if recorded.Effect == conversation.EffectNone && in.Conversations.Sends(view, m.Body) {
+	if recorded.Effect == conversation.EffectNone && in.Conversations.Sends(ctx, view, m.Body) {
 		view = conversation.View{} // read again once the job is claimed: by then a message of the person before this one is done
 	}
 	err = in.Jobs.Try(ctx, kept.ID, func(ctx context.Context, j queue.Job) error {

@@ -2,14 +2,17 @@ package session
 
 import (
 	"bytes"
-	_ "embed" // the default flow
+	_ "embed" // the default flow and the conversation around it
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
+
+	"paceline.internal/services/onboarding/flow"
 )
 
 // ErrFlow is wrapped by every problem of a flow file.
@@ -38,7 +41,7 @@ type StepID string
 // TextKey names a text of the catalog.
 type TextKey string
 
-// The texts that are sent directly: at activation and in answer to a reply. All others belong to steps.
+// The texts of the deployment's own conversation that no flow file names.
 const (
 	TextOpening     TextKey = "ONBOARDING_OPENING"
 	TextExplanation TextKey = "ONBOARDING_EXPLANATION"
@@ -57,24 +60,58 @@ type Step struct {
 	AfterDelivery time.Duration
 }
 
-// Flow is the burst: its messages in their order. It holds at least one step. The zero value is no flow; ParseFlow
-// and DefaultFlow make one, and it never changes.
+// Flow is the conversation of a deployment, with the scheduled messages of its flow file in their order. It holds at least one step. The zero
+// value is no flow; ParseFlow and DefaultFlow make one, and it never changes.
 type Flow struct {
 	version string
 	unknown UnknownSends
 	steps   []Step
+	script  flow.Flow
 }
+
+//go:embed welcome.yaml.tmpl
+var welcome string
+
+var welcomeTemplate = template.Must(template.New("welcome").Parse(welcome))
+
+// scripted puts the scheduled messages into the conversation around them.
+func (f *Flow) scripted() error {
+	type message struct {
+		Step
+
+		Then StepID
+	}
+	messages := make([]message, len(f.steps))
+	for i, step := range f.steps {
+		messages[i].Step = step
+		if i+1 < len(f.steps) {
+			messages[i].Then = f.steps[i+1].ID
+		}
+	}
+	var source bytes.Buffer
+	err := welcomeTemplate.Execute(&source, map[string]any{"UnknownSends": f.unknown, "First": f.steps[0], "Messages": messages})
+	if err == nil {
+		f.script, err = flow.ParseSteps(source.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFlow, err)
+	}
+	return nil
+}
+
+// Script returns the conversation as a flow. Its texts are those of the catalog.
+func (f Flow) Script() *flow.Flow { return &f.script }
 
 //go:embed flow.json
 var defaultFlow []byte
 
 // DefaultFlow is the flow that is built in.
 func DefaultFlow() Flow {
-	flow, err := ParseFlow(defaultFlow)
+	parsed, err := ParseFlow(defaultFlow)
 	if err != nil {
 		panic(err) // the embedded file is part of the program, and a test reads it
 	}
-	return flow
+	return parsed
 }
 
 // ParseFlow reads a flow file and reports every problem at once, each wrapping ErrFlow. The form is that of flow.json
@@ -94,14 +131,14 @@ func ParseFlow(file []byte) (Flow, error) {
 		return Flow{}, fmt.Errorf("%w: something follows the object", ErrFlow)
 	}
 
-	flow := Flow{version: wire.Version, unknown: ConfirmAbsentThenResend}
+	parsed := Flow{version: wire.Version, unknown: ConfirmAbsentThenResend}
 	var problems []error
 	if wire.Unknown != nil {
-		flow.unknown = UnknownSends(*wire.Unknown)
+		parsed.unknown = UnknownSends(*wire.Unknown)
 	}
-	if flow.unknown != ConfirmAbsentThenResend && flow.unknown != NeverDuplicate {
+	if parsed.unknown != ConfirmAbsentThenResend && parsed.unknown != NeverDuplicate {
 		problems = append(problems, fmt.Errorf("%w: unknown_sends %.40q must be %s or %s",
-			ErrFlow, string(flow.unknown), ConfirmAbsentThenResend, NeverDuplicate))
+			ErrFlow, string(parsed.unknown), ConfirmAbsentThenResend, NeverDuplicate))
 	}
 	if wire.Version == "" {
 		problems = append(problems, fmt.Errorf("%w: version is missing", ErrFlow))
@@ -110,15 +147,15 @@ func ParseFlow(file []byte) (Flow, error) {
 		problems = append(problems, fmt.Errorf("%w: steps is missing or empty", ErrFlow))
 	}
 	for i, w := range wire.Steps {
-		for _, problem := range w.problems(flow.steps) {
+		for _, problem := range w.problems(parsed.steps) {
 			problems = append(problems, fmt.Errorf("%w: step %d: %s", ErrFlow, i+1, problem))
 		}
-		flow.steps = append(flow.steps, w.step())
+		parsed.steps = append(parsed.steps, w.step())
 	}
 	if err := errors.Join(problems...); err != nil {
 		return Flow{}, err
 	}
-	return flow, nil
+	return parsed, parsed.scripted()
 }
 
 // Version names the flow in logs and timelines.
@@ -135,30 +172,10 @@ func (f Flow) First() Step { return f.steps[0] }
 
 // Step finds a step, and whether this flow has it.
 func (f Flow) Step(id StepID) (Step, bool) {
-	if i := f.index(id); i >= 0 {
+	if i := slices.IndexFunc(f.steps, func(s Step) bool { return s.ID == id }); i >= 0 {
 		return f.steps[i], true
 	}
 	return Step{}, false
-}
-
-// Next is the step after id; there is none after the last, nor after one that this flow does not have.
-func (f Flow) Next(id StepID) (Step, bool) {
-	if i := f.index(id); i >= 0 && i+1 < len(f.steps) {
-		return f.steps[i+1], true
-	}
-	return Step{}, false
-}
-
-// Previous is the step before id; there is none before the first, nor before one that this flow does not have.
-func (f Flow) Previous(id StepID) (Step, bool) {
-	if i := f.index(id); i > 0 {
-		return f.steps[i-1], true
-	}
-	return Step{}, false
-}
-
-func (f Flow) index(id StepID) int {
-	return slices.IndexFunc(f.steps, func(s Step) bool { return s.ID == id })
 }
 
 // wireStep is a step as the file has it. The delay is a pointer because a forgotten delay is not a delay of zero.

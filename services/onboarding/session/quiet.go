@@ -30,10 +30,10 @@ func QuietAlarm(now, until time.Time) time.Time {
 	return until
 }
 
-// BurstDue returns when the alarm of a burst's first step is to ring, for a reply of now: after the step's delay, and not in quiet hours.
+// BurstDue returns when the alarm of a burst's first step is to ring, for a reply of now: after its delay, and not in quiet hours.
 // Where the two together are more than an alarm can wait, it rings for the delay, and what is left is waited for then.
-func (r Record) BurstDue(first Step, now time.Time) time.Time {
-	due := now.Add(first.Delay)
+func (r Record) BurstDue(after time.Duration, now time.Time) time.Time {
+	due := now.Add(after)
 	if until, quiet := r.QuietUntil(due); quiet && until.Sub(now) <= MaxDelay {
 		return until
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/hours"
+	"paceline.internal/services/onboarding/flow"
 )
 
 // Record is a session as it is stored, with what the decisions need to know of the person.
@@ -23,6 +24,9 @@ type Record struct {
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 	Quiet       hours.Quiet // of the organisation, by the clock of the person
+	Flow        string      // of a published flow; empty of the deployment's own conversation
+	FlowVersion string
+	At          flow.State // in a published flow
 }
 
 // Snapshot returns what the decisions need of a record, together with the person's hold.
@@ -92,6 +96,12 @@ type Move struct {
 	Entries  []Entry
 	Alarm    *Alarm // the next alarm, if a step is due now
 	Settled  bool   // nothing is left to do of the job that causes it: a resume does not take it up again
+	// Position is where the session is in a published flow, and Save has the fields that it learnt.
+	Position flow.State
+	Save     map[string]flow.Value
+	SilentAt time.Time // a silence is acted on then; zero for never
+	Calls    bool      // the host application is called now
+	Starts   string    // the flow that follows this one
 	// AnswerHeldSince routes the last reply that was held after this instant, as the answer to what has been said
 	// last. Zero routes none.
 	AnswerHeldSince time.Time
@@ -101,6 +111,7 @@ type Move struct {
 func Stay(r Record, at time.Time) Move {
 	return Move{
 		From: r, Token: r.Token, NextStep: r.NextStep, Mode: r.Mode, Status: r.Status, Reason: r.Reason, Paused: r.Paused, At: at,
+		Position: r.At,
 	}
 }
 

@@ -1,83 +1,84 @@
 package session
 
-import "fmt"
+import (
+	"fmt"
 
-// Decision is the consequence of a reply: SendAndMove, StartBurst, Hold, BeginInterview or Ignore.
+	"paceline.internal/services/onboarding/flow"
+)
+
+// Decision is the consequence of a reply: Follow, Hold or Ignore.
 //
 //sumtype:decl
 type Decision interface{ decision() }
 
-// SendAndMove sends a message directly and moves the session.
-type SendAndMove struct {
-	Text TextKey
-	To   Token
-	// Pause is the new value of the session's paused: true after an explicit negative, false after anything else.
-	Pause bool
-}
+// Follow does what the flow decided: it sends a text at once, or moves the session.
+type Follow struct{ flow.Decision }
 
-// StartBurst sends nothing: it moves the session, makes Step the next one and sets its alarm, in one transaction.
-// The session is not paused any more.
-type StartBurst struct {
-	Step Step
-	To   Token
-}
-
-// Hold keeps the reply. The last one that came after the burst's last message was sent is decided again once the burst
-// has ended, and the last one to a parked session once that is resumed; earlier ones stay in the timeline.
+// Hold keeps the reply. The last one that came after the last scheduled text was sent is decided again once that was sent, and the last one
+// to a parked session once that is resumed; earlier ones stay in the timeline.
 type Hold struct{}
-
-// BeginInterview ends onboarding. The session is not paused any more.
-type BeginInterview struct {
-	To   Token
-	Mode Mode
-}
 
 // Ignore keeps the reply in the timeline and does nothing about it.
 type Ignore struct{ Reason SkipReason }
 
-func (SendAndMove) decision()    {}
-func (StartBurst) decision()     {}
-func (Hold) decision()           {}
-func (BeginInterview) decision() {}
-func (Ignore) decision()         {}
+func (Follow) decision() {}
+func (Hold) decision()   {}
+func (Ignore) decision() {}
 
 // OnReply decides what a reply does. Consent keywords never get here: they are applied before, whatever the session
-// waits for. A token that is not registered is ErrUnknownToken.
-func OnReply(flow Flow, s Snapshot, intent Intent) (Decision, error) {
+// waits for. A token that the flow does not have is ErrUnknownToken.
+func OnReply(f *flow.Flow, r Record, held bool, person flow.Person, said flow.Said, intent Intent) (Decision, error) {
 	switch {
-	case s.Status == Stopped:
+	case r.Status == Stopped:
 		return Ignore{Reason: SkipOptedOut}, nil
-	case s.Status.Parked() && s.Mode == Onboarding:
+	case r.Status.Parked() && r.Mode == Onboarding:
 		return Hold{}, nil
-	case s.Status != Active:
+	case r.Status != Active:
 		return Ignore{Reason: SkipSessionInactive}, nil
-	case s.Held:
+	case held:
 		return Ignore{Reason: SkipSafetyHold}, nil
-	case s.Mode != Onboarding:
+	case r.Mode != Onboarding:
 		return Ignore{Reason: SkipInterviewing}, nil
 	case intent == Remark:
 		return Ignore{Reason: SkipNoAnswer}, nil
-	}
-	switch s.Token {
-	case AwaitingOpeningResponse:
-		if intent == Pause {
-			return SendAndMove{Text: TextLater, To: AwaitingOpeningResponse, Pause: true}, nil
-		}
-		return SendAndMove{Text: TextExplanation, To: AwaitingExplanationResponse}, nil
-	case AwaitingExplanationResponse:
-		if intent == Pause {
-			return SendAndMove{Text: TextLater, To: AwaitingOpeningResponse, Pause: true}, nil
-		}
-		return StartBurst{Step: flow.First(), To: AwaitingBurst}, nil
-	case AwaitingBurst:
+	case r.Token == AwaitingBurst:
 		return Hold{}, nil
-	case AwaitingInterviewStart:
-		if intent == Pause { // every message was sent already, so going back would only repeat them
-			return SendAndMove{Text: TextLater, To: AwaitingInterviewStart, Pause: true}, nil
-		}
-		return BeginInterview{To: InterviewActivity01, Mode: Interviewing}, nil
-	case InterviewActivity01:
+	}
+	at, err := Position(f, r)
+	if err != nil {
+		return nil, err
+	}
+	said.Refused = intent == Pause
+	decided := f.Next(at, person, said)
+	switch decided.Do.(type) {
+	case flow.Hold:
+		return Hold{}, nil
+	case flow.Ignore:
 		return Ignore{Reason: SkipInterviewing}, nil
 	}
-	return nil, fmt.Errorf("%w %.60q", ErrUnknownToken, string(s.Token))
+	return Follow{decided}, nil
+}
+
+// Position returns where a session is in its flow. That of the deployment's own conversation is read off its token and its due step, as
+// every release stores them.
+func Position(f *flow.Flow, r Record) (flow.State, error) {
+	if r.Flow != "" {
+		return r.At, nil
+	}
+	if r.Token == AwaitingBurst {
+		id := string(r.NextStep)
+		return flow.State{
+			Step: id, Phase: flow.Due, Key: id, Before: f.Before(id), Visits: map[string]int{id: 1}, Paused: r.Paused,
+		}, nil
+	}
+	for _, id := range f.Order {
+		switch s := f.Steps[id]; {
+		case s.State != string(r.Token):
+		case s.Waits:
+			return flow.State{Step: id, Phase: flow.Waiting, Asked: id, Visits: map[string]int{id: 1}, Paused: r.Paused}, nil
+		case s.Kind == flow.End:
+			return flow.State{Step: id, Phase: flow.Ended}, nil
+		}
+	}
+	return flow.State{}, fmt.Errorf("%w %.60q", ErrUnknownToken, string(r.Token))
 }

@@ -1,9 +1,6 @@
 package session
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // ErrUnknownStep means that the flow has no such step.
 var ErrUnknownStep = errors.New("unknown step")
@@ -75,20 +72,4 @@ func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume b
 		reason = SkipSessionInactive
 	}
 	return ok, ok && resume, reason
-}
-
-// AfterStep returns the move of a session after Twilio took the message of its due step: to the next step, with an alarm (no id yet) at
-// accepted and the step's delay. After the last step the session leaves the burst, and the last reply since asked answers it.
-func AfterStep(flow Flow, r Record, sent Step, accepted, asked, now time.Time) Move {
-	m := Stay(r, now)
-	m.Token, m.NextStep = AwaitingInterviewStart, ""
-	trigger := TriggerBurstFinished
-	if next, found := flow.Next(sent.ID); found {
-		m.Token, m.NextStep, trigger = AwaitingBurst, next.ID, TriggerStepSent
-		m.Alarm = new(NewAlarm("", r, next.ID, 1, CauseDue, accepted.Add(next.Delay)))
-	} else {
-		m.AnswerHeldSince = asked
-	}
-	m.Entries = []Entry{{At: now, Kind: KindAdvanced, From: r.Token, To: m.Token, Trigger: trigger, Step: r.NextStep}}
-	return m
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	script "paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -41,6 +42,14 @@ func (p *person) key(text session.TextKey) string {
 	return session.DirectKey(profileID, sessionID, text, p.r.Place())
 }
 
+func (p *person) record() session.Record {
+	return session.Record{Status: p.s.Status, Mode: p.s.Mode, Token: p.s.Token, NextStep: p.s.NextStep, Paused: p.s.Paused}
+}
+
+func (p *person) decision(intent session.Intent) (session.Decision, error) {
+	return session.OnReply(p.flow.Script(), p.record(), p.s.Held, script.Person{}, script.Said{}, intent)
+}
+
 // detour parks the session and resumes it.
 func (p *person) detour(t require.TestingT, status session.Status) {
 	p.s.Status = status
@@ -50,7 +59,7 @@ func (p *person) detour(t require.TestingT, status session.Status) {
 	ok, resume, _ := session.MayReplay(view.ProfileID, view.Snapshot, session.NewStepPayload(profileID, sessionID, p.s.NextStep))
 	require.Equal(t, status == session.Stuck && p.s.NextStep != "", ok)
 	require.Equal(t, ok, resume)
-	decision, err := session.OnReply(p.flow, p.s, session.Advance)
+	decision, err := p.decision(session.Advance)
 	require.NoError(t, err)
 	if p.s.Mode == session.Onboarding {
 		require.Equal(t, session.Hold{}, decision, "a reply to a parked session is kept")
@@ -63,21 +72,26 @@ func (p *person) detour(t require.TestingT, status session.Status) {
 }
 
 func (p *person) reply(t require.TestingT, intent session.Intent) {
-	decision, err := session.OnReply(p.flow, p.s, intent)
+	decision, err := p.decision(intent)
 	require.NoError(t, err)
 	switch d := decision.(type) {
-	case session.SendAndMove:
-		require.NotContains(t, p.keys, p.key(d.Text), "a message that is due again has a key of its own")
-		p.keys = append(p.keys, p.key(d.Text))
-		p.move(d.To, session.TriggerOf(intent), d.Pause)
-	case session.StartBurst:
-		p.move(d.To, session.TriggerOf(intent), false)
-		p.s.NextStep, p.sent = d.Step.ID, nil
+	case session.Follow:
+		if text, sends := d.Do.(script.SendText); sends && text.Direct {
+			key := p.key(session.TextKey(text.Text))
+			require.NotContains(t, p.keys, key, "a message that is due again has a key of its own")
+			p.keys = append(p.keys, key)
+			move := session.AfterText(p.flow.Script(), p.record(), script.Person{}, d.Decision, time.Time{}, time.Time{})
+			p.move(move.Token, session.TriggerOf(intent), move.Paused)
+			return
+		}
+		move := session.Proceed(p.flow.Script(), p.record(), d.Decision, time.Time{}, time.Time{})
+		p.move(move.Token, session.TriggerOf(intent), move.Paused)
+		p.s.NextStep, p.s.Mode = move.NextStep, move.Mode
+		if move.NextStep != "" {
+			p.sent = nil
+		}
 	case session.Hold:
 		p.held++
-	case session.BeginInterview:
-		p.move(d.To, session.TriggerOf(intent), false)
-		p.s.Mode = d.Mode
 	case session.Ignore:
 		require.Equal(t, session.SkipInterviewing, d.Reason)
 	}
@@ -91,9 +105,11 @@ func (p *person) ring(t require.TestingT, step session.StepID) {
 		require.Contains(t, []session.SkipReason{session.SkipStale, session.SkipSessionInactive}, reason)
 		return
 	}
-	due, known := p.flow.Step(step)
+	_, known := p.flow.Step(step)
 	require.True(t, known, "only a step of the flow is due")
-	move := session.AfterStep(p.flow, session.Record{Token: p.s.Token, NextStep: step}, due, time.Time{}, time.Time{}, time.Time{})
+	at, err := session.Position(p.flow.Script(), p.record())
+	require.NoError(t, err)
+	move := session.AfterStep(p.flow.Script(), p.record(), script.Person{}, at, time.Time{}, time.Time{}, time.Time{})
 	p.sent = append(p.sent, step)
 	p.s.NextStep = move.NextStep
 	require.Equal(t, p.s.Token, move.Entries[0].From)

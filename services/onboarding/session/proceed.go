@@ -1,0 +1,71 @@
+package session
+
+import (
+	"maps"
+	"time"
+
+	"paceline.internal/services/onboarding/flow"
+)
+
+// Proceed returns the move by which a session follows a decision of its flow that sends nothing now. Delays count from an instant; now is
+// when the move is made. An alarm has no id yet.
+func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move {
+	m := Stay(r, now)
+	m.Position, m.Save, m.Paused, m.NextStep = d.State, d.Save, d.State.Paused, ""
+	m.Token = Token(f.Steps[d.State.Step].State)
+	switch do := d.Do.(type) {
+	case flow.SendText:
+		m.Token, m.NextStep = AwaitingBurst, StepID(do.Step)
+		m.Alarm = new(NewAlarm("", r, m.NextStep, 1, CauseDue, from.Add(do.After)))
+	case flow.Await:
+		if do.Silence > 0 {
+			m.SilentAt = from.Add(do.Silence)
+		}
+	case flow.CallHost:
+		m.Calls = true
+	case flow.OpenTicket:
+		m.Status, m.Reason = Stuck, HandedOver+do.Reason+"; answer them, "+ThenResume(r.ID)
+	case flow.StartFlow:
+		m.Status, m.Reason, m.Starts = Closed, "the flow "+do.Flow+" follows", do.Flow
+	case flow.Finished:
+		if do.Host {
+			m.Mode = Interviewing
+		} else {
+			m.Status, m.Reason = Closed, "ended: "+do.Outcome
+		}
+	case flow.Hold, flow.Ignore:
+	}
+	return m
+}
+
+// HandedOver begins the reason of a session that waits for an operator because its flow says so.
+const HandedOver = "the flow hands the person over: "
+
+// AfterText returns the move of a session after Twilio took the text that was due in a position: what was saved with it is kept, too.
+func AfterText(f *flow.Flow, r Record, person flow.Person, sent flow.Decision, accepted, now time.Time) Move {
+	person.Fields = maps.Clone(person.Fields)
+	if person.Fields == nil {
+		person.Fields = map[string]flow.Value{}
+	}
+	maps.Copy(person.Fields, sent.Save)
+	next := f.Next(sent.State, person, flow.Taken{})
+	if next.Save == nil {
+		next.Save = map[string]flow.Value{}
+	}
+	maps.Copy(next.Save, sent.Save)
+	return Proceed(f, r, next, accepted, now)
+}
+
+// AfterStep returns the move of a session after Twilio took the text of its due step. Where the session waits for an answer then, the last
+// reply since asked answers it.
+func AfterStep(f *flow.Flow, r Record, person flow.Person, at flow.State, accepted, asked, now time.Time) Move {
+	m := AfterText(f, r, person, flow.Decision{State: at}, accepted, now)
+	trigger := TriggerBurstFinished
+	if m.NextStep != "" {
+		trigger = TriggerStepSent
+	} else {
+		m.AnswerHeldSince = asked
+	}
+	m.Entries = []Entry{{At: now, Kind: KindAdvanced, From: r.Token, To: m.Token, Trigger: trigger, Step: r.NextStep}}
+	return m
+}
