@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/hours"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -46,6 +48,14 @@ type Opening struct {
 	PerDay   int // how many may be begun within 24 hours; 0 for any number
 }
 
+// Start says who is to be written to, in which published flow (empty for the deployment's own conversation), and how they agreed; nil when
+// the caller does not say.
+type Start struct {
+	ProfileID string
+	Flow      string
+	Consent   *ConsentRecord
+}
+
 // Activated is the session of an activation.
 type Activated struct {
 	session.Record
@@ -53,22 +63,27 @@ type Activated struct {
 	ConsentRecorded string // the source in the ledger that the opening adds
 }
 
-// Activate opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
-// returned as it is. The opening goes out even if this process dies right after the session was stored. Consent says how the person agreed,
-// nil when the caller does not say. Errors: people.ErrNoProfile, ErrConsent, phone.ErrRefused, people.ErrNoSender,
+// Activate is Begin with the deployment's own conversation.
+func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (Activated, error) {
+	return c.Begin(ctx, orgID, Start{ProfileID: profileID, Consent: consent})
+}
+
+// Begin opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
+// returned as it is. The opening goes out even if this process dies right after the session was stored. Errors: flows.ErrNotFound,
+// ErrFlowSendsNothing, people.ErrNoProfile, ErrConsent, phone.ErrRefused, people.ErrNoSender,
 // people.ErrOptedOut, and those of
 // OpenSession.
-func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (Activated, error) {
-	profile, err := c.Store.Profile(ctx, orgID, profileID)
+func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activated, error) {
+	profile, err := c.Store.Profile(ctx, orgID, start.ProfileID)
 	if err != nil {
 		return Activated{}, err
 	}
-	if consent != nil {
-		agreed, err := normaliseConsent(*consent, c.Now())
+	if start.Consent != nil {
+		agreed, err := normaliseConsent(*start.Consent, c.Now())
 		if err != nil {
 			return Activated{}, err
 		}
-		consent = &agreed
+		start.Consent = &agreed
 	}
 	if _, err := c.Numbers.Check(profile.Phone); err != nil {
 		return Activated{}, err
@@ -77,7 +92,7 @@ func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent
 	if sender != nil && !errors.Is(sender, people.ErrAwaitsOperator) {
 		return Activated{}, sender
 	}
-	opening, err := c.opening(profile, consent)
+	opening, err := c.opening(ctx, profile, start)
 	if err != nil {
 		return Activated{}, err
 	}
@@ -88,7 +103,7 @@ func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent
 	}
 	recorded := ""
 	if opened.ID == opening.Session.ID {
-		recorded = consentRecorded(consent != nil, unrecorded)
+		recorded = consentRecorded(start.Consent != nil, unrecorded)
 		if err := c.Jobs.Try(ctx, opening.Job.ID, c.SendOpening); err != nil { // the loop sends it
 			c.Log.WarnContext(ctx, "onboarding.opening_left_to_loop", "session_id", opened.ID, "error", err)
 		}
@@ -115,22 +130,45 @@ func consentRecorded(stated, unrecorded bool) string {
 }
 
 // opening is a new episode of a person.
-func (c *Service) opening(p people.Profile, consent *ConsentRecord) (Opening, error) {
+func (c *Service) opening(ctx context.Context, p people.Profile, start Start) (Opening, error) {
 	now, id := c.Now(), uuid.Must(uuid.NewV7()).String()
-	payload, err := json.Marshal(openingPayload{SessionID: id, Consent: consent})
+	payload, err := json.Marshal(openingPayload{SessionID: id, Consent: start.Consent})
 	if err != nil {
 		return Opening{}, fmt.Errorf("encode opening: %w", err)
 	}
 	job := NewJob(p.OrgID, SourceInternal, EventOpening, OpeningJob(id), p.Phone, payload, now)
 	job.DueAt = now.Add(openingBudget)
-	return Opening{
-		Phone: p.Phone, Agreed: consent != nil, PerDay: c.ActivationsPerDay,
+	opened := Opening{
+		Phone: p.Phone, Agreed: start.Consent != nil, PerDay: c.ActivationsPerDay, Job: job,
 		Session: session.Record{
 			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
 			Status: session.Active, CopyVersion: c.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
 		},
-		Job: job,
-	}, nil
+	}
+	if start.Flow == "" {
+		return opened, nil
+	}
+	return opened, c.enter(ctx, p, &opened.Session, start.Flow)
+}
+
+// enter puts a new session at the beginning of a published flow.
+func (c *Service) enter(ctx context.Context, p people.Profile, r *session.Record, name string) error {
+	f, err := c.Flows.Current(ctx, p.OrgID, name)
+	if err != nil {
+		return err
+	}
+	fields, err := c.Store.Fields(ctx, p.OrgID, p.ID)
+	if err != nil {
+		return err
+	}
+	zone := people.Zones(p.TimeZone, p.Phone, "UTC")[0]
+	view := View{Session: session.Record{Quiet: hours.Quiet{Zone: zone}}, FirstName: p.FirstName, Locale: p.Locale, Fields: fields}
+	d := f.Next(flow.State{}, view.person(&f), flow.Began{})
+	if _, sends := d.Do.(flow.SendText); !sends {
+		return fmt.Errorf("%w: %s", ErrFlowSendsNothing, name)
+	}
+	r.Flow, r.FlowVersion, r.At, r.Token = f.Name, f.Version, d.State, session.Token(f.Steps[d.State.Step].State)
+	return nil
 }
 
 // openingBudget sets how long the activation has for the opening before the loop takes it over.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/people"
@@ -91,9 +93,8 @@ func (c *Service) mend(ctx context.Context, o Overdue, policy outbox.Policy) err
 		if o.Unavailable {
 			cause = session.CauseOutage
 		}
-		a := newAlarm(r, r.NextStep, now)
-		a.Generation, a.Cause, a.LeaseToken = o.Generation+1, cause, "" // the relay's
-		return c.Store.Rearm(ctx, r, *a, now.Add(policy.Rest(o.Repeats+1)-policy.Grace), now)
+		a := session.NewAlarm(uuid.Must(uuid.NewV7()).String(), r, r.NextStep, o.Generation+1, cause, now) // the relay's
+		return c.Store.Rearm(ctx, r, a, now.Add(policy.Rest(o.Repeats+1)-policy.Grace), now)
 	}
 	reason := fmt.Sprintf("%d alarms in a row for %s brought nothing; see the timeline, the dead letters and the log for why, mend that, %s",
 		o.Failed+1, r.NextStep, session.ThenResume(r.ID))

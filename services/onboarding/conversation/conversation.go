@@ -15,7 +15,6 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
-	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -27,7 +26,9 @@ type Config struct {
 	Carrier carrier
 	Outbox  outbox.Rows[session.Alarm]
 	QStash  outbox.Publisher
-	Flow    session.Flow    // the deployment's own conversation
+	Flow    session.Flow // the deployment's own conversation
+	Flows   published
+	Host    host            // is called by flows
 	Catalog catalog.Catalog // new sessions pin its current version
 	Metrics *Metrics        // nil measures nothing
 	Spans   telemetry.Conversations
@@ -68,7 +69,7 @@ type View struct {
 	Locale    string
 	Hold      bool
 
-	Fields map[string]flow.Value // that flows have learnt; read for a published flow only
+	Fields map[string]any // that flows have learnt, as JSON has them; read for a published flow only
 
 	HoldVersion int64
 	// SchedulingPaused says that an operator has paused the organisation: its alarms are not published, and no step is sent.
@@ -93,6 +94,7 @@ var (
 	ErrNoDeadLetter    = errors.New("there is no such dead letter in this organisation")
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
 		"give consent {source, words_shown, collected_at}")
-	ErrEnded     = errors.New("the session has ended; activate the profile to begin a new one (after STOP the person texts START first)")
-	ErrOtherOpen = errors.New("the person has another open session; reset that one first, or leave this one parked")
+	ErrFlowSendsNothing = errors.New("the flow sends this person nothing: its conditions lead to an end before a text")
+	ErrEnded            = errors.New("the session has ended; activate the profile to begin a new one (after STOP the person texts START first)")
+	ErrOtherOpen        = errors.New("the person has another open session; reset that one first, or leave this one parked")
 )

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,9 @@ func (c *Service) ParkFor(ctx context.Context, cause Cause, why string) (parked 
 func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked bool, err error) {
 	j := cause.Job
 	var view View
-	opened := openedBy(j)
-	if opened != "" { // an opening is its session's, and waits under a subject that is no phone while hours are quiet
-		view, err = c.Store.LoadSession(ctx, opened)
+	opened, followed := openedBy(j), followedBy(j)
+	if id := cmp.Or(opened, followed.SessionID); id != "" { // an opening is its session's, and waits under a subject that is no phone
+		view, err = c.Store.LoadSession(ctx, id)
 	} else {
 		view, err = c.Store.ConversationAt(ctx, j.OrgID, j.Subject, j.CreatedAt)
 	}
@@ -40,7 +41,7 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 	}
 	s, now := view.Session, c.Now()
 	switch {
-	case opened != "" && s.Place() > 0: // it was sent, or the conversation has gone on without it
+	case opened != "" && s.Place() > 0, followed.SessionID != "" && s.Place() != followed.Place: // it was sent, or the conversation has gone on without it
 		return false, nil
 	case s.Status.Parked() && s.Mode == session.Onboarding && IsReply(j) && !cause.Cancelled: // considered when the session is resumed
 		return true, c.Store.HoldReply(ctx, s, cause, session.Entry{
@@ -60,5 +61,7 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 	return true, c.Store.Move(ctx, session.Park(s, now, session.Stuck, trigger, "", reason), &cause)
 }
 
-// Awaited reports whether a conversation waits for a job: its opening, or a message of its person.
-func Awaited(j queue.Job) bool { return IsReply(j) || openedBy(j) != "" }
+// Awaited reports whether a conversation waits for a job: its opening, a message of its person, or what its flow does by itself.
+func Awaited(j queue.Job) bool {
+	return IsReply(j) || openedBy(j) != "" || followedBy(j).SessionID != ""
+}

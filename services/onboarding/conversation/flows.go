@@ -2,10 +2,14 @@ package conversation
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -14,16 +18,17 @@ func (c *Service) flowOf(ctx context.Context, r session.Record) (*flow.Flow, err
 	if r.Flow == "" {
 		return c.Flow.Script(), nil
 	}
-	return nil, fmt.Errorf("flow %s", r.Flow)
+	f, err := c.Flows.Version(ctx, r.OrgID, r.Flow, r.FlowVersion)
+	return &f, err
 }
 
 // begins returns the flow of a session whose first text is to be sent, and its position.
 func (c *Service) begins(ctx context.Context, v View) (*flow.Flow, flow.State, error) {
 	f, err := c.flowOf(ctx, v.Session)
-	if err != nil {
-		return nil, flow.State{}, err
+	if err != nil || v.Session.Flow != "" {
+		return f, v.Session.At, err
 	}
-	return f, f.Next(flow.State{}, v.person(), flow.Began{}).State, nil
+	return f, f.Next(flow.State{}, v.person(f), flow.Began{}).State, nil
 }
 
 // render returns a text as a person gets it. The texts of the deployment's own conversation stand in the catalog.
@@ -31,7 +36,8 @@ func (c *Service) render(f *flow.Flow, v View, text session.TextKey) (body strin
 	if v.Session.Flow == "" {
 		body, err = c.Catalog.Render(v.Session.CopyVersion, v.Locale, string(text), v.FirstName)
 	} else {
-		body, err = f.Render(string(text), v.Locale, v.FirstName, v.Fields)
+		p := v.person(f)
+		body, err = f.Render(string(text), p.Locale, p.FirstName, p.Fields)
 	}
 	if err != nil {
 		return "", fmt.Errorf("render %s: %w", text, err)
@@ -39,9 +45,15 @@ func (c *Service) render(f *flow.Flow, v View, text session.TextKey) (body strin
 	return body, nil
 }
 
-// person returns the facts that conditions and texts may use.
-func (v View) person() flow.Person {
-	return flow.Person{FirstName: v.FirstName, Locale: v.Locale, TimeZone: v.zone().String(), Fields: v.Fields}
+// person returns the facts that the conditions and the texts of a flow may use.
+func (v View) person(f *flow.Flow) flow.Person {
+	p := flow.Person{FirstName: v.FirstName, Locale: v.Locale, TimeZone: v.zone().String(), Fields: map[string]flow.Value{}}
+	for name, field := range f.Fields {
+		if value, ok := field.ValueOf(v.Fields[name]); ok { // another flow may have kept another type under the name
+			p.Fields[name] = value
+		}
+	}
+	return p
 }
 
 // zone is the person's time zone.
@@ -50,4 +62,181 @@ func (v View) zone() *time.Location {
 		return time.UTC
 	}
 	return v.Session.Quiet.Zone
+}
+
+// flowPayload names the place of a session at which the job has something to do, and the flow that is to follow it, if one is.
+type flowPayload struct {
+	SessionID string `json:"session_id"`
+	Place     int    `json:"place"`
+	Flow      string `json:"flow,omitempty"`
+}
+
+// followedBy returns what a job does for a session by itself; the zero value of every other job.
+func followedBy(j queue.Job) (p flowPayload) {
+	if j.EventType != EventFlow || json.Unmarshal(j.Payload, &p) != nil {
+		return flowPayload{}
+	}
+	return p
+}
+
+// FollowFlow is the job handler that does what no reply and no alarm does: it acts on a silence, calls the host application, or starts the
+// flow that follows. A session that has moved on since needs nothing.
+func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
+	var p flowPayload
+	if err := json.Unmarshal(j.Payload, &p); err != nil {
+		return Unreadable(j, err)
+	}
+	ctx, end := c.Spans.Begin(ctx, "onboarding.flow", p.SessionID)
+	defer end()
+	view, err := c.Store.LoadSession(ctx, p.SessionID)
+	if err != nil {
+		return err
+	}
+	s := view.Session
+	switch until, quiet := s.QuietUntil(c.Now()); {
+	case p.Flow != "":
+		return c.startNext(ctx, view, p.Flow)
+	case s.Place() != p.Place:
+		return nil
+	case s.Status.Parked():
+		return &queue.Snooze{After: holdPause, Cause: errParked}
+	case s.Status != session.Active:
+		return nil
+	case view.Hold:
+		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
+	case view.SchedulingPaused:
+		return &queue.Snooze{After: holdPause, Cause: errPaused}
+	case s.At.Phase == flow.Calling:
+		return c.callHost(ctx, view, j)
+	case s.At.Phase == flow.Handed: // the session was resumed
+		f, err := c.flowOf(ctx, s)
+		if err != nil {
+			return err
+		}
+		return c.moveBy(ctx, view, j, f, f.Next(s.At, view.person(f), flow.Closed{How: flow.Resume}), session.TriggerOperator)
+	case quiet:
+		return &queue.Snooze{After: until.Sub(c.Now()), Cause: ErrQuietHours}
+	}
+	return c.silent(ctx, view, j)
+}
+
+// errPaused is a flow that waits for the end of the pause of its organisation.
+var errPaused = errors.New("scheduling of the organisation is paused")
+
+// silent does what the flow asks for where no answer came: it sends a text at once, or goes on.
+func (c *Service) silent(ctx context.Context, view View, j queue.Job) error {
+	s := view.Session
+	f, err := c.flowOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	d := f.Next(s.At, view.person(f), flow.Silent{})
+	if _, ignored := d.Do.(flow.Ignore); ignored {
+		return nil
+	}
+	if d.State.Reply == "" {
+		return c.moveBy(ctx, view, j, f, d, session.TriggerSilence)
+	}
+	text := f.Due(d.State)
+	_, move, err := c.deliver(ctx, order{
+		View: view, Flow: f, Text: session.TextKey(text.Text), Key: stepKey(s, text.Key), CorrelationID: j.ID,
+		Trigger: session.TriggerSilence, Cause: &Cause{Job: j},
+		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
+			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
+			move.Entries = []session.Entry{advancedBy(move, session.TriggerSilence)}
+			move.AnswerHeldSince = sent.AskedAt
+			return move, c.armed(ctx, &move)
+		},
+	})
+	if err == nil {
+		c.publish(ctx, view, move)
+	}
+	if wait := capped(err); wait != nil {
+		return &queue.Snooze{After: max(wait.RetryAfter, holdPause), Cause: err}
+	}
+	return Ended(err, c.Now().Sub(j.CreatedAt))
+}
+
+// moveBy moves a session as its flow decided, and ends the job that caused it.
+func (c *Service) moveBy(ctx context.Context, view View, j queue.Job, f *flow.Flow, d flow.Decision, trigger session.Trigger) error {
+	now := c.Now()
+	move := session.Proceed(f, view.Session, d, now, now)
+	move.Entries = []session.Entry{advancedBy(move, trigger)}
+	startsAnew(&move)
+	err := c.armed(ctx, &move)
+	if err == nil {
+		err = c.Store.Move(ctx, move, &Cause{Job: j})
+	}
+	if err == nil {
+		c.publish(ctx, view, move)
+	}
+	return Ended(err, now.Sub(j.CreatedAt))
+}
+
+// startsAnew has the alarm of a text that begins something wait for the end of quiet hours.
+func startsAnew(move *session.Move) {
+	if move.Alarm == nil {
+		return
+	}
+	asked := move.Alarm.DueAt
+	if move.Alarm.DueAt = move.From.BurstDue(asked.Sub(move.At), move.At); move.Alarm.DueAt.After(asked) {
+		move.Entries = append(move.Entries, session.QuietEntry(move.At, move.Alarm.DueAt, move.Entries[0].Trigger, move.NextStep))
+	}
+}
+
+// advancedBy is the timeline entry of a move.
+func advancedBy(m session.Move, trigger session.Trigger) session.Entry {
+	return session.Entry{At: m.At, Kind: session.KindAdvanced, From: m.From.Token, To: m.Token, Trigger: trigger}
+}
+
+// called is the body that the host application gets.
+type called struct {
+	Flow      string                `json:"flow"`
+	Version   string                `json:"version"`
+	Step      string                `json:"step"`
+	SessionID string                `json:"session_id"`
+	ProfileID string                `json:"profile_id"`
+	Fields    map[string]flow.Value `json:"fields"`
+}
+
+// callHost calls the host application, and again with the same key where the service died before it knew the answer. A call that fails
+// takes the branch that the flow has for it.
+func (c *Service) callHost(ctx context.Context, view View, j queue.Job) error {
+	s := view.Session
+	f, err := c.flowOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	step := f.Steps[s.At.Step]
+	body, err := json.Marshal(called{
+		Flow: f.Name, Version: s.FlowVersion, Step: step.ID, SessionID: s.ID, ProfileID: s.ProfileID, Fields: view.person(f).Fields,
+	})
+	if err != nil {
+		return fmt.Errorf("encode a call: %w", err)
+	}
+	var answer struct {
+		Field  any    `json:"field"`
+		Branch string `json:"branch"`
+	}
+	replied, err := c.Host.Call(ctx, s.OrgID, step.URL, s.ID+":"+f.CallKey(s.At), step.Timeout, body)
+	if err == nil && len(replied) > 0 {
+		err = json.Unmarshal(replied, &answer)
+	}
+	if err != nil {
+		c.Log.WarnContext(ctx, "onboarding.call_failed", "session_id", s.ID, "step_id", step.ID, "error", err)
+	}
+	d := f.Next(s.At, view.person(f), flow.Called{OK: err == nil, Branch: answer.Branch, Field: answer.Field})
+	return c.moveBy(ctx, view, j, f, d, session.TriggerCall)
+}
+
+// startNext opens a session of the flow that follows one that has ended.
+func (c *Service) startNext(ctx context.Context, view View, name string) error {
+	_, err := c.Begin(ctx, view.Session.OrgID, Start{ProfileID: view.Session.ProfileID, Flow: name})
+	switch {
+	case errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile):
+		return nil
+	case errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrUnavailable), errors.Is(err, people.ErrConflict):
+		return &queue.Snooze{After: holdPause, Cause: err}
+	}
+	return err
 }

@@ -31,6 +31,8 @@ const (
 	// EventResumedReply takes up a reply which had been held, or was being answered when its session was parked, in
 	// the place that it is for.
 	EventResumedReply = "session.resumed_reply"
+	// EventFlow acts on a silence, calls the host application, or starts the flow that follows.
+	EventFlow = "session.flow"
 	// EventOpening sends a session's opening.
 	EventOpening = "session.opening"
 )

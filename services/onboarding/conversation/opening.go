@@ -59,7 +59,7 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 		Consent: consent, View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(s, at.Key),
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &Cause{Job: j},
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
-			move := session.AfterText(f, s, view.person(), flow.Decision{State: at}, sent.AcceptedAt, c.Now())
+			move := session.AfterText(f, s, view.person(f), flow.Decision{State: at}, sent.AcceptedAt, c.Now())
 			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
 			return move, c.armed(ctx, &move)
 		},

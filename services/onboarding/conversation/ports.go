@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -20,6 +21,8 @@ type store interface {
 	// people.ErrOnHold, *SessionParked,
 	// people.ErrAwaitsOperator, ErrConsentRequired.
 	OpenSession(ctx context.Context, o Opening) (session.Record, error)
+	// Fields returns what flows have learnt of a person, as JSON has it.
+	Fields(ctx context.Context, orgID, profileID string) (map[string]any, error)
 	LoadSession(ctx context.Context, id string) (View, error)
 	// LoadStep is LoadSession, with when the step that is due was to be sent.
 	LoadStep(ctx context.Context, id string) (View, StepDue, error)
@@ -39,6 +42,8 @@ type store interface {
 	Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error
 	// HoldReply keeps a reply that may not be answered now, and ends its job; people.ErrConflict, queue.ErrFenced.
 	HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
+	// Generation returns that of the newest alarm of a step; 0 without one.
+	Generation(ctx context.Context, sessionID string, step session.StepID) (int, error)
 	// Wait sets the alarm of a due step again; nil when there is nothing to publish. people.ErrConflict.
 	Wait(ctx context.Context, w session.Wait) (*session.Alarm, error)
 	// PutBack sets the alarm of a due step again, to be published after the pause of its organisation. people.ErrConflict.
@@ -70,6 +75,19 @@ type store interface {
 	AwaitsOperator(ctx context.Context, orgID, phone string) (bool, error)
 	// JudgeJobs cancels the failed jobs of a phone from before an instant that ask whether words are an opt-out.
 	JudgeJobs(ctx context.Context, orgID, phone string, before, at time.Time) error
+}
+
+// published has the flows that organisations have published; flows.Store implements it.
+type published interface {
+	// Current returns the flow that new sessions get, Version the one that a session began with. flows.ErrNotFound.
+	Current(ctx context.Context, orgID, name string) (flow.Flow, error)
+	Version(ctx context.Context, orgID, name, version string) (flow.Flow, error)
+}
+
+// host is the application of the organisation that flows call.
+type host interface {
+	// Call posts a body, signed as our webhooks are, and returns the answer's body of a 2xx.
+	Call(ctx context.Context, orgID, url, key string, timeout time.Duration, body []byte) ([]byte, error)
 }
 
 // carrier is messaging, and Twilio behind it; messaging.Client implements it.

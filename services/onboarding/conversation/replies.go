@@ -200,7 +200,7 @@ func (c *Service) onReply(ctx context.Context, view View, m Reply) (session.Deci
 	}
 	intent := session.IntentOf(m.Body)
 	said := flow.Said{Text: m.Body, Locale: view.Locale, Zone: view.zone(), At: m.At}
-	decision, err := session.OnReply(f, view.Session, view.Hold, view.person(), said, intent)
+	decision, err := session.OnReply(f, view.Session, view.Hold, view.person(f), said, intent)
 	return decision, intent, err
 }
 
@@ -224,7 +224,7 @@ func (c *Service) sendAnswer(
 		View: view, Flow: f, Text: session.TextKey(text.Text), Key: session.ReplyKey(s, text),
 		CorrelationID: m.Job.ID, Trigger: session.TriggerOf(intent), Cause: m.cause(), Before: []session.Entry{replied},
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
-			move := session.AfterText(f, s, view.person(), d, sent.AcceptedAt, c.Now())
+			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
 			changed := advanced(s, move.At, move.Token, intent)
 			if move.Paused {
 				changed.Kind = session.KindPaused
@@ -248,14 +248,9 @@ func (c *Service) goOn(ctx context.Context, view View, m Reply, d flow.Decision,
 	}
 	s, now := view.Session, c.Now()
 	move := session.Proceed(f, s, d, now, now)
-	move.Entries = []session.Entry{replied, advanced(s, now, move.Token, session.Advance)}
-	if move.Alarm != nil {
-		asked := move.Alarm.DueAt
-		move.Alarm.DueAt = s.BurstDue(asked.Sub(now), now)
-		if move.Alarm.DueAt.After(asked) {
-			move.Entries = append(move.Entries, session.QuietEntry(now, move.Alarm.DueAt, session.TriggerReplyAdvance, move.NextStep))
-		}
-	}
+	move.Entries = []session.Entry{advancedBy(move, session.TriggerReplyAdvance)}
+	startsAnew(&move)
+	move.Entries = append([]session.Entry{replied}, move.Entries...)
 	if err := c.armed(ctx, &move); err != nil {
 		return err
 	}

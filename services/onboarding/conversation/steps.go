@@ -124,7 +124,7 @@ func (c *Service) sendStep(
 	sent, move, err := c.deliver(ctx, order{
 		View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(r, at.Key), CorrelationID: correlationID, Trigger: session.TriggerStep,
 		Then: func(ctx context.Context, s Sent) (session.Move, error) {
-			move := session.AfterStep(f, r, view.person(), at, s.AcceptedAt, s.AskedAt, c.Now())
+			move := session.AfterStep(f, r, view.person(f), at, s.AcceptedAt, s.AskedAt, c.Now())
 			return move, c.armed(ctx, &move)
 		},
 	})
@@ -234,17 +234,20 @@ func stepKey(r session.Record, key string) string {
 	return session.Key(r.ProfileID, r.ID, session.StepID(key))
 }
 
-// armed gives the alarm of a move its id and its lease.
-func (c *Service) armed(_ context.Context, move *session.Move) error {
-	if move.Alarm != nil {
-		move.Alarm = leased(*move.Alarm)
+// armed gives the alarm of a move its id and its lease, and a generation of its own where the session was at the step before.
+func (c *Service) armed(ctx context.Context, move *session.Move) error {
+	if move.Alarm == nil {
+		return nil
 	}
+	if move.From.Flow != "" && move.Position.Visits[string(move.NextStep)] > 1 {
+		newest, err := c.Store.Generation(ctx, move.From.ID, move.NextStep)
+		if err != nil {
+			return err
+		}
+		move.Alarm.Generation = newest + 1
+	}
+	move.Alarm = leased(*move.Alarm)
 	return nil
-}
-
-// newAlarm is the first alarm for a step of a session.
-func newAlarm(r session.Record, step session.StepID, due time.Time) *session.Alarm {
-	return leased(session.NewAlarm("", r, step, 1, session.CauseDue, due))
 }
 
 // leased gives an alarm its id and leases it to the caller, who publishes it after the commit.

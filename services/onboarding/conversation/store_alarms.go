@@ -87,6 +87,16 @@ func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record) (w dueAlarms, er
 	return w, nil
 }
 
+// Generation returns that of the newest alarm of a step; 0 without one.
+func (s *Store) Generation(ctx context.Context, sessionID string, step session.StepID) (newest int, err error) {
+	err = s.pool.QueryRow(ctx, `select coalesce(max(generation), 0) from step_alarms where session_id = $1 and step_id = $2`,
+		sessionID, string(step)).Scan(&newest)
+	if err != nil {
+		return 0, fmt.Errorf("read the newest alarm: %w", err)
+	}
+	return newest, nil
+}
+
 // Wait sets the alarm of a due step again, as session.Wait decides by its alarms, with its timeline entry. It returns the alarm, leased to
 // the caller, or nil when there is nothing to publish. people.ErrConflict when the session has moved on.
 func (s *Store) Wait(ctx context.Context, w session.Wait) (*session.Alarm, error) {

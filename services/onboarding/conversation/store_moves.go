@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
@@ -16,7 +17,7 @@ import (
 // sqlMove changes sessions that stand where their moves saw them, and only of those adds to the timeline and writes the alarm.
 const sqlMove = `
 with moved as (` + sqlMoved + `
-    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
+    ` + sqlMovedRows + `
 ), ` + sqlFollows + `
 select n from moved`
 
@@ -27,7 +28,7 @@ with owned as materialized (
     join webhook_jobs j on j.id = c.job and j.lease_token = c.lease where j.id = any(@cause::uuid[]) for update of j
 ), moved as (` + sqlMoved + `
       and exists (select from owned o where o.n = u.n)
-    returning u.n, s.id, s.next_step_id, s.status, u.entries, u.at
+    ` + sqlMovedRows + `
 ), completed as (
     update webhook_jobs j set ` + queue.SetCompleted + `
     from (select o.id, m.at from moved m join owned o on o.n = m.n) done
@@ -39,13 +40,16 @@ const sqlMoved = `
     update conversation_sessions s
     set state_token = u.becomes, next_step_id = nullif(u.next, ''), mode = u.mode, status = u.status, status_reason = u.reason,
         paused_at = case when u.paused then coalesce(s.paused_at, u.at) end, turn = s.turn + 1, detours = s.detours + u.detour,
-        parked_job_id = case when u.parked then nullif(u.job, '')::uuid end, updated_at = u.at, step_due_at = coalesce(u.due, s.step_due_at)
+        parked_job_id = case when u.parked then nullif(u.job, '')::uuid end, updated_at = u.at, step_due_at = coalesce(u.due, s.step_due_at),
+        flow_state = coalesce(u.position, s.flow_state)
     from unnest(@id::uuid[], @was::text[], @turn::int[], @from::text[], @step::text[], @to::text[], @next::text[], @mode::text[],
         @status::text[], @reason::text[], @paused::boolean[], @detour::int[], @parked::boolean[], @job::text[], @at::timestamptz[],
-        @due::timestamptz[], @entries::jsonb[]) with ordinality
-        as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries, n)
+        @due::timestamptz[], @entries::jsonb[], @position::jsonb[], @learnt::jsonb[]) with ordinality
+        as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries, position, learnt, n)
     where s.id = u.id and s.id = any(@id::uuid[]) and s.status = u.was and s.turn = u.turn and s.state_token = u.came
       and s.next_step_id is not distinct from nullif(u.step, '')`
+
+const sqlMovedRows = `returning u.n, s.id, s.org_id, s.profile_id, s.next_step_id, s.status, u.entries, u.learnt, u.at`
 
 // sqlFollows writes what follows a move, for those that were moved.
 const sqlFollows = `noted as (
@@ -60,6 +64,17 @@ const sqlFollows = `noted as (
     update dead_letters d set handled_at = m.at from moved m
     where d.session_id = m.id and d.session_id = any(@id::uuid[]) and ` + letterOpen + `
       and (m.next_step_id is distinct from d.step_id or m.status in ('stopped', 'closed'))
+), kept as (
+    insert into profile_fields (profile_id, org_id, name, value, private, updated_at)
+    select m.profile_id, m.org_id, f.name, f.value, f.private, m.at
+    from moved m cross join jsonb_to_recordset(m.learnt) as f (name text, value jsonb, private boolean)
+    on conflict (profile_id, name) do update set value = excluded.value, private = excluded.private, updated_at = excluded.updated_at
+), queued as (
+    insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+    select u.id, m.org_id, u.key, '` + SourceInternal + `', '` + EventFlow + `', u.key, u.payload, 'pending', u.due, m.at, m.at
+    from moved m join unnest(@follow::uuid[], @follow_key::text[], @follow_payload::jsonb[], @follow_due::timestamptz[]) with ordinality
+        as u (id, key, payload, due, n) on u.n = m.n and u.id is not null
+    returning pg_notify('` + ChannelJobs + `', '')
 ), alarmed as (` + sqlAlarmOfMove + `)`
 
 const sqlTimeline = `
@@ -166,6 +181,7 @@ func moveArgs(m session.Move, cause *Cause) postgres.Args {
 		"reason": m.Reason, "paused": m.Paused, "detour": detour, "parked": m.Status.Parked(), "job": job, "at": m.At,
 	}
 	alarmArgs(args, m.Alarm, m.At)
+	flowArgs(args, m)
 	entries := make([]noted, len(m.Entries))
 	for i, e := range m.Entries {
 		entries[i] = noted{
@@ -178,6 +194,26 @@ func moveArgs(m session.Move, cause *Cause) postgres.Args {
 	}
 	args["entries"] = entries
 	return args
+}
+
+// flowArgs adds the arguments of a session of a published flow; for any other all of them are null.
+func flowArgs(args postgres.Args, m session.Move) {
+	for _, name := range []string{"position", "learnt", "follow", "follow_key", "follow_payload", "follow_due"} {
+		args[name] = nil
+	}
+	if m.From.Flow == "" {
+		return
+	}
+	args["position"] = m.Position
+	if len(m.Learnt) > 0 {
+		args["learnt"] = m.Learnt
+	}
+	if due := m.FollowAt(); !due.IsZero() {
+		place := m.From.Place() + 1
+		key := fmt.Sprintf("flow:%s:%d", m.From.ID, place)
+		args["follow"], args["follow_key"], args["follow_due"] = uuid.Must(uuid.NewV7()).String(), key, due
+		args["follow_payload"] = flowPayload{SessionID: m.From.ID, Place: place, Flow: m.Starts}
+	}
 }
 
 // noted is a line of the timeline as sqlMove reads it.

@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -34,8 +35,9 @@ with agreed as (
     update profiles set opted_out_at = null, updated_at = @at
     where id = @profile and opted_out_at is not null and consent_changed_at is null
 )
-insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at)
-values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at)
+insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at, flow, flow_version,
+    flow_state)
+values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at, nullif(@flow, ''), nullif(@flow_version, ''), @flow_state)
 on conflict (profile_id) where status = 'active' do nothing`
 
 // OpenSession stores a new episode together with the job that sends its opening, or returns the session that the
@@ -55,7 +57,12 @@ func (s *Store) OpenSession(ctx context.Context, o Opening) (session.Record, err
 			opened = existing
 			return nil
 		}
+		var position *flow.State
+		if r.Flow != "" {
+			position = &r.At
+		}
 		tag, err := tx.Exec(ctx, sqlOpenSession, postgres.Args{
+			"flow": r.Flow, "flow_version": r.FlowVersion, "flow_state": position,
 			"id": r.ID, "org_id": r.OrgID, "profile": r.ProfileID, "mode": string(r.Mode), "token": string(r.Token),
 			"copy": r.CopyVersion, "at": r.CreatedAt,
 		})

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -99,12 +101,27 @@ func resume(
 	}
 	r.Status, r.Reason, r.Turn, r.Detours, r.UpdatedAt = m.Status, m.Reason, r.Turn+1, r.Detours+1, at
 	switch {
+	case r.At.Phase == flow.Handed: // what the person wrote meanwhile was answered by the person who had them
+		return r, goOnAfter(ctx, tx, r, at)
 	case r.NextStep != "":
 		return r, setAgain(ctx, tx, r, cause, at)
 	case !found:
 		return r, answerHeld(ctx, tx, r, r.Place(), time.Time{}, at)
 	}
 	return r, nil
+}
+
+// goOnAfter enqueues the work of a session whose flow goes on after it was handed over.
+func goOnAfter(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
+	payload, err := json.Marshal(flowPayload{SessionID: r.ID, Place: r.Place()})
+	if err != nil {
+		return fmt.Errorf("encode a job: %w", err)
+	}
+	key := fmt.Sprintf("flow:%s:resumed:%d", r.ID, r.Turn)
+	if _, err := enqueue(ctx, tx, NewJob(r.OrgID, SourceInternal, EventFlow, key, key, payload, at)); err != nil {
+		return fmt.Errorf("go on after a ticket: %w", err)
+	}
+	return postgres.Notify(ctx, tx, ChannelJobs)
 }
 
 // sqlOpenAgain enqueues the opening of a session that stands where it was opened, after its own job for it came to an end while the
@@ -151,9 +168,10 @@ func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) e
 const sqlTakeUp = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 select @id, j.org_id, 'resumed:' || s.id || ':' || s.turn, 'internal',
-       case when j.event_type in (@opening, @again) then j.event_type else @again end, j.subject,
+       case when j.event_type in (@opening, @flow, @again) then j.event_type else @again end, j.subject,
        case j.event_type
             when @opening then j.payload
+            when @flow then j.payload
             when @again then jsonb_build_object('received_at', j.created_at) || j.payload
             else jsonb_build_object('place', @place::int, 'message', j.payload,
                                     'received_at', coalesce((j.payload ->> 'received_at')::timestamptz, j.created_at)) end,
@@ -168,7 +186,7 @@ func takeUp(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) (fou
 	}
 	tag, err := tx.Exec(ctx, sqlTakeUp, postgres.Args{
 		"id": id.String(), "session": r.ID, "place": r.Place(), "at": at,
-		"opening": EventOpening, "again": EventResumedReply,
+		"opening": EventOpening, "flow": EventFlow, "again": EventResumedReply,
 	})
 	if err != nil {
 		return false, fmt.Errorf("take up parked work: %w", err)

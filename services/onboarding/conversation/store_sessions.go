@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -19,7 +20,8 @@ select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step
        p.phone, p.first_name, p.locale, p.hold, p.hold_version, p.time_zone, coalesce(o.time_zone, 'UTC') as usual_zone,
        o.org_id is not null as decided,
        case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from,
-       ` + people.SQLPaused + `s.org_id) as scheduling_paused`
+       ` + people.SQLPaused + `s.org_id) as scheduling_paused, coalesce(s.flow, '') as flow, coalesce(s.flow_version, '') as flow_version, s.flow_state,
+       case when s.flow is not null then (select jsonb_object_agg(f.name, f.value) from profile_fields f where f.profile_id = s.profile_id) end as fields`
 
 const sqlSessionTables = `
 from conversation_sessions s join profiles p on p.id = s.profile_id left join organisation_settings o on o.org_id = s.org_id
@@ -33,12 +35,17 @@ func (s *Store) scanView(r pgx.CollectableRow, further ...any) (View, error) {
 	var zone, usual string
 	var decided bool          // whether the organisation has settings
 	var opens, closes *string // null when it has no quiet hours
+	var position *flow.State
 	at := &v.Session
 	err := r.Scan(append([]any{
 		&at.ID, &at.OrgID, &at.ProfileID, &at.Mode, &at.Token, &at.NextStep, &at.Status, &at.Reason,
 		&at.Paused, &at.Turn, &at.Detours, &at.CopyVersion, &at.CreatedAt, &at.UpdatedAt,
 		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &usual, &decided, &opens, &closes, &v.SchedulingPaused,
+		&at.Flow, &at.FlowVersion, &position, &v.Fields,
 	}, further...)...)
+	if position != nil {
+		at.At = *position
+	}
 	at.Quiet = s.people.Window(decided, opens, closes, people.Zones(zone, v.Phone, usual))
 	return v, err
 }
@@ -61,6 +68,16 @@ func (s *Store) collectView(rows pgx.Rows, err error) (View, error) {
 func (s *Store) LoadSession(ctx context.Context, id string) (View, error) {
 	rows, err := s.pool.Query(ctx, sqlSession+`where s.id = $1`, id)
 	return s.collectView(rows, err)
+}
+
+// Fields returns what flows have learnt of a person, as JSON has it.
+func (s *Store) Fields(ctx context.Context, orgID, profileID string) (fields map[string]any, err error) {
+	err = s.pool.QueryRow(ctx, `select jsonb_object_agg(name, value) from profile_fields where org_id = $1 and profile_id = $2`,
+		orgID, profileID).Scan(&fields)
+	if err != nil {
+		return nil, fmt.Errorf("read fields: %w", err)
+	}
+	return fields, nil
 }
 
 // sqlDueNow selects when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due

@@ -211,6 +211,12 @@ func (t *turn) enter(id string, answering bool) Decision {
 	}
 }
 
+// CallKey is the key of the call that a session waits for.
+func (f *Flow) CallKey(at State) string {
+	t := turn{state: at}
+	return t.key(at.Step)
+}
+
 // replyKey is the last part of the key of a text that is not a step's own.
 func replyKey(step, kind string, count int) string { return fmt.Sprintf("%s:%s:%d", step, kind, count) }
 

@@ -15,8 +15,8 @@ import (
 func (in *Service) Handlers() map[string]queue.Handler {
 	handlers := map[string]queue.Handler{
 		conversation.EventMessage: in.handleReply, conversation.EventWhatsApp: in.handleReply, conversation.EventResumedReply: in.handleReply,
-		conversation.EventOpening: in.Conversations.SendOpening,
-		kapsoNumberCreated:        read(in.numberCreated), kapsoSurvey: read(in.surveyAnswered), shopifyUninstalled: typed(in.uninstalled),
+		conversation.EventOpening: in.Conversations.SendOpening, conversation.EventFlow: in.Conversations.FollowFlow,
+		kapsoNumberCreated: read(in.numberCreated), kapsoSurvey: read(in.surveyAnswered), shopifyUninstalled: typed(in.uninstalled),
 		shopifyCustomersRedact: read(in.redact), shopifyDataRequest: read(in.dataRequested),
 	}
 	for _, event := range []string{kapsoSent, kapsoDelivered, kapsoRead, kapsoFailed} {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"paceline.internal/services/onboarding/flow"
@@ -11,7 +12,10 @@ import (
 // when the move is made. An alarm has no id yet.
 func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move {
 	m := Stay(r, now)
-	m.Position, m.Save, m.Paused, m.NextStep = d.State, d.Save, d.State.Paused, ""
+	m.Position, m.Paused, m.NextStep = d.State, d.State.Paused, ""
+	for _, name := range slices.Sorted(maps.Keys(d.Save)) {
+		m.Learnt = append(m.Learnt, Field{Name: name, Value: d.Save[name], Private: f.Fields[name].Private})
+	}
 	m.Token = Token(f.Steps[d.State.Step].State)
 	switch do := d.Do.(type) {
 	case flow.SendText:
@@ -24,7 +28,7 @@ func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move 
 	case flow.CallHost:
 		m.Calls = true
 	case flow.OpenTicket:
-		m.Status, m.Reason = Stuck, HandedOver+do.Reason+"; answer them, "+ThenResume(r.ID)
+		m.Status, m.Reason, m.Settled = Stuck, HandedOver+do.Reason+"; answer them, "+ThenResume(r.ID), true
 	case flow.StartFlow:
 		m.Status, m.Reason, m.Starts = Closed, "the flow "+do.Flow+" follows", do.Flow
 	case flow.Finished:
@@ -50,9 +54,8 @@ func AfterText(f *flow.Flow, r Record, person flow.Person, sent flow.Decision, a
 	maps.Copy(person.Fields, sent.Save)
 	next := f.Next(sent.State, person, flow.Taken{})
 	if next.Save == nil {
-		next.Save = map[string]flow.Value{}
+		next.Save = sent.Save // a text that was taken saves nothing by itself
 	}
-	maps.Copy(next.Save, sent.Save)
 	return Proceed(f, r, next, accepted, now)
 }
 

@@ -96,15 +96,31 @@ type Move struct {
 	Entries  []Entry
 	Alarm    *Alarm // the next alarm, if a step is due now
 	Settled  bool   // nothing is left to do of the job that causes it: a resume does not take it up again
-	// Position is where the session is in a published flow, and Save has the fields that it learnt.
+	// Position is where the session is in a published flow, and Learnt has the fields that it learnt there.
 	Position flow.State
-	Save     map[string]flow.Value
+	Learnt   []Field
 	SilentAt time.Time // a silence is acted on then; zero for never
 	Calls    bool      // the host application is called now
 	Starts   string    // the flow that follows this one
 	// AnswerHeldSince routes the last reply that was held after this instant, as the answer to what has been said
 	// last. Zero routes none.
 	AnswerHeldSince time.Time
+}
+
+// Field is a value that a flow learnt of a person.
+type Field struct {
+	Name    string     `json:"name"`
+	Value   flow.Value `json:"value"`
+	Private bool       `json:"private"`
+}
+
+// FollowAt returns when the service has to do something about the session by itself after this move: act on a silence, call the host
+// application, or start the flow that follows. Zero is never.
+func (m Move) FollowAt() time.Time {
+	if m.Calls || m.Starts != "" {
+		return m.At
+	}
+	return m.SilentAt
 }
 
 // Stay is a move that changes nothing but what is set on it afterwards.

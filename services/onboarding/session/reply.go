@@ -63,7 +63,11 @@ func OnReply(f *flow.Flow, r Record, held bool, person flow.Person, said flow.Sa
 // every release stores them.
 func Position(f *flow.Flow, r Record) (flow.State, error) {
 	if r.Flow != "" {
-		return r.At, nil
+		at := r.At
+		if r.Place() == 0 && at.Phase == flow.Due && f.Steps[at.Step].Waits { // the opening waits for the morning, and a reply does not
+			at.Phase = flow.Waiting
+		}
+		return at, nil
 	}
 	if r.Token == AwaitingBurst {
 		id := string(r.NextStep)

@@ -141,7 +141,7 @@ func TestAfterStep(t *testing.T) {
 			}
 			want.Entries = []session.Entry{changed}
 			got := session.AfterStep(flow.Script(), r, script.Person{}, at, accepted, asked, now)
-			got.Position, got.Save = want.Position, want.Save // of published flows
+			got.Position = want.Position // of published flows
 			require.Equal(t, want, got)
 		})
 	}

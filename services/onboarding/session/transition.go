@@ -11,6 +11,10 @@ const (
 	TriggerReplyAdvance Trigger = "reply_advance"
 	// TriggerReplyPause is an explicit negative, answered with LATER.
 	TriggerReplyPause Trigger = "reply_pause"
+	// TriggerSilence is an answer that did not come.
+	TriggerSilence Trigger = "silence"
+	// TriggerCall is an answer of the host application.
+	TriggerCall Trigger = "call"
 	// TriggerStepSent is a scheduled message that was sent and is not the last.
 	TriggerStepSent Trigger = "step_sent"
 	// TriggerBurstFinished is the last scheduled message that was sent.
