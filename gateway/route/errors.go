@@ -82,7 +82,7 @@ func Transient(code codes.Code) bool {
 // violated adds the field that an error is about in the shape that clients of Google's APIs know.
 func violated(e *rpc.Error) *status.Status {
 	Plain := status.Convert(e)
-	if e.Code != codes.InvalidArgument || e.Meta[MetaField] == "" {
+	if e.Code != codes.InvalidArgument || e.Meta[MetaField] == "" || len(e.Fields) > 0 { // a service has named the fields
 		return Plain
 	}
 	about := &errdetails.BadRequest_FieldViolation{Field: e.Meta[MetaField], Description: e.Message}

@@ -20,8 +20,12 @@ type Error struct {
 	Domain     string            // the proto package that the reason belongs to
 	Message    string            // for people
 	Meta       map[string]string // what a program needs to know beyond the reason
+	Fields     []Violation       // sent as google.rpc.BadRequest
 	RetryAfter time.Duration     // sent as google.rpc.RetryInfo when above zero
 }
+
+// Violation is one thing that is wrong with a request, where an answer names several.
+type Violation struct{ Field, Description string }
 
 // Error is the message for people.
 func (e *Error) Error() string { return e.Message }
@@ -31,6 +35,13 @@ func (e *Error) GRPCStatus() *status.Status {
 	var details []protoadapt.MessageV1
 	if e.Reason != "" {
 		details = append(details, &errdetails.ErrorInfo{Reason: e.Reason, Domain: e.Domain, Metadata: e.Meta})
+	}
+	if len(e.Fields) > 0 {
+		bad := &errdetails.BadRequest{}
+		for _, f := range e.Fields {
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: f.Field, Description: f.Description})
+		}
+		details = append(details, bad)
 	}
 	if e.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
@@ -65,6 +76,10 @@ func ErrorFrom(err error) (*Error, bool) {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
 			e.Reason, e.Domain, e.Meta = d.GetReason(), d.GetDomain(), d.GetMetadata()
+		case *errdetails.BadRequest:
+			for _, f := range d.GetFieldViolations() {
+				e.Fields = append(e.Fields, Violation{f.GetField(), f.GetDescription()})
+			}
 		case *errdetails.RetryInfo:
 			e.RetryAfter = d.GetRetryDelay().AsDuration()
 		}
