@@ -60,6 +60,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 			onboardingv1.NewEngagementServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterEventServiceHandlerClient(ctx, mux,
 			onboardingv1.NewEventServiceClient(guarded{conn: onboarding, rules: rules})),
+		onboardingapi.RegisterFlowServiceHandlerClient(ctx, mux,
+			onboardingv1.NewFlowServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterGoalServiceHandlerClient(ctx, mux,
 			onboardingv1.NewGoalServiceClient(guarded{conn: onboarding, rules: rules})),
 		messagingapi.RegisterMessagingServiceHandlerClient(ctx, mux,

@@ -24,6 +24,8 @@ func created(response proto.Message) (route string, made bool) {
 		return "/v1/outbound/" + r.GetText().GetTextId(), !r.GetDuplicate()
 	case *onboardingv1.CreateEventSubscriptionResponse:
 		return "/v1/event-subscriptions/" + r.GetSubscription().GetSubscriptionId(), true
+	case *onboardingv1.PublishFlowResponse:
+		return "/v1/flows/" + r.GetVersion().GetFlow() + "/versions/" + r.GetVersion().GetVersion(), r.GetCreated()
 	case *onboardingv1.RegisterDeviceResponse:
 		return "", true
 	}

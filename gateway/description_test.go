@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -146,6 +147,13 @@ func TestDescription(t *testing.T) {
 			require.True(t, done[id], "%s has no golden case that succeeds", id)
 			require.True(t, refused[id], "%s has no golden case that is refused", id)
 		}
+	})
+
+	t.Run("TheSchemaOfFlowsIsTheOneThatTheyAreReadBy", func(t *testing.T) {
+		t.Parallel()
+		read, err := os.ReadFile("../services/onboarding/flow/flow.schema.json")
+		require.NoError(t, err)
+		require.Equal(t, string(read), string(flowSchema), "cp services/onboarding/flow/flow.schema.json gateway")
 	})
 
 	t.Run("OperationsHaveThePlainNamesOfTheirMethods", func(t *testing.T) {

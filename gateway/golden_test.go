@@ -59,6 +59,7 @@ type reply struct {
 	Reason     string        `yaml:"reason,omitempty"`
 	Message    string        `yaml:"message,omitempty"`
 	RetryAfter time.Duration `yaml:"retry_after,omitempty"`
+	Violation  rpc.Violation `yaml:"violation,omitempty"`
 	Response   string        `yaml:"response,omitempty"` // proto JSON
 }
 
@@ -90,6 +91,7 @@ func TestWebhookJobs(t *testing.T)     { runGolden(t, "testdata/webhook_jobs.yam
 func TestPeople(t *testing.T)          { runGolden(t, "testdata/people.yaml") }           //nolint:paralleltest // in runGolden
 func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") }         //nolint:paralleltest // in runGolden
 func TestEngagement(t *testing.T)      { runGolden(t, "testdata/engagement.yaml") }       //nolint:paralleltest // in runGolden
+func TestFlows(t *testing.T)           { runGolden(t, "testdata/flows.yaml") }            //nolint:paralleltest // in runGolden
 func TestGoals(t *testing.T)           { runGolden(t, "testdata/goals.yaml") }            //nolint:paralleltest // in runGolden
 func TestConnect(t *testing.T)         { runGolden(t, "testdata/connect.yaml") }          //nolint:paralleltest // in runGolden
 func TestGoalCallback(t *testing.T)    { runGolden(t, "testdata/goal_callback.yaml") }    //nolint:paralleltest // in runGolden
@@ -224,6 +226,9 @@ func (r reply) give(context.Context) (json.RawMessage, error) {
 		return json.RawMessage(r.Response), nil
 	}
 	e := &rpc.Error{Reason: r.Reason, Domain: "paceline.test", Message: r.Message, RetryAfter: r.RetryAfter}
+	if r.Violation.Field != "" {
+		e.Fields = []rpc.Violation{r.Violation}
+	}
 	if err := e.Code.UnmarshalJSON([]byte(strconv.Quote(r.Code))); err != nil {
 		return nil, err
 	}

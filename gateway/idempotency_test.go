@@ -18,7 +18,7 @@ func repeatable() []string {
 		"cancelOutreach", "retryOutreach", "runEngagement", "stopGoal",
 		"pauseEventSubscription", "resumeEventSubscription", "replayEventDelivery",
 		"setLegalHold", "liftLegalHold",
-		"pauseScheduling", "resumeScheduling",
+		"pauseScheduling", "resumeScheduling", "checkFlow", "publishFlow",
 	}
 }
 

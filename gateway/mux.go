@@ -28,6 +28,11 @@ import (
 //go:embed gen/openapi.yaml
 var openAPI []byte
 
+// flowSchema describes flow.yaml, for editors. It is a copy of the one in services/onboarding/flow.
+//
+//go:embed flow.schema.json
+var flowSchema []byte
+
 // surface is everything that answers on the public port.
 type surface struct {
 	alarms   *qstash.Alarms
@@ -68,7 +73,7 @@ func (s surface) routes(mux *http.ServeMux) {
 		register(http.MethodGet, path, http.MethodGet, handle)
 	}
 	for path, handle := range map[string]http.HandlerFunc{
-		"/openapi.yaml": serveOpenAPI, "/healthz": serveHealth, "/readyz": s.serveReady,
+		"/openapi.yaml": serveOpenAPI, "/schemas/flow.json": serveFlowSchema, "/healthz": serveHealth, "/readyz": s.serveReady,
 	} {
 		register(http.MethodGet, path, "GET, HEAD", handle)
 	}
@@ -122,6 +127,10 @@ func named(path string, handle http.HandlerFunc) http.HandlerFunc {
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	route.Write(w, http.StatusOK, "application/yaml", openAPI)
+}
+
+func serveFlowSchema(w http.ResponseWriter, _ *http.Request) {
+	route.Write(w, http.StatusOK, "application/schema+json", flowSchema)
 }
 
 // serveHealth says that the process runs. Probes come every few seconds and would drown the other lines.

@@ -47,6 +47,13 @@ func whoMay() map[string]string {
 		"pauseScheduling":  "operator",
 		"resumeScheduling": "operator",
 
+		"checkFlow":        "operator app",
+		"publishFlow":      "operator",
+		"listFlows":        "operator app",
+		"getCurrentFlow":   "operator app",
+		"getFlowVersion":   "operator app",
+		"listFlowVersions": "operator app",
+
 		"enqueueWebhookJob": "operator",
 		"listWebhookJobs":   "operator",
 		"getWebhookJob":     "operator",
@@ -114,6 +121,7 @@ func unkept() (never, read []string) {
 		"getSettings", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getMessagingOverview",
+		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions",
 	}
 	read = []string{
 		"getProfile", "listProfiles", "listSessions", "getSession",

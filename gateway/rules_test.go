@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -92,16 +93,7 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// matches reports whether a path is one of a template: {name} stands for a segment, up to a verb.
+// matches reports whether a path is one of a template.
 func matches(template, path string) bool {
-	before, rest, parameter := strings.Cut(template, "{")
-	if !parameter {
-		return template == path
-	}
-	_, after, _ := strings.Cut(rest, "}")
-	value, ok := strings.CutPrefix(path, before)
-	if !ok || !strings.HasSuffix(value, after) {
-		return false
-	}
-	return after != "" || !strings.Contains(value, ":")
+	return regexp.MustCompile("^" + parameter.ReplaceAllString(template, "[^/:]+") + "$").MatchString(path)
 }

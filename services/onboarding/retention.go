@@ -85,6 +85,8 @@ func Rules(kept Kept) []retention.Rule {
 			Kept: organisation,
 		},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
+		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
+		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
 		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
 		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
 	}

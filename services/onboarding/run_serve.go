@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
+	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
@@ -51,6 +52,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
+	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Now: w.deps.Now})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &goals.RPC{
 		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
 		Hub: w.hub, Store: goals.NewStore(w.pool), Pause: w.pauseOf, Answer: Answer, Now: w.deps.Now,

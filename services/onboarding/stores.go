@@ -10,6 +10,7 @@ import (
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
+	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
@@ -24,6 +25,7 @@ type Stores struct {
 	pool       postgres.DB
 	engagement *engagement.Store
 	events     *events.Store
+	flows      *flows.Store
 }
 
 type (
@@ -41,11 +43,15 @@ func NewStores(pool postgres.DB) *Stores {
 	return &Stores{
 		peopleStore: of, conversationStore: conversations, inboundStore: inbound.NewStore(pool, conversations.Jobs()), pool: pool,
 		engagement: engagement.NewStore(pool, conversations.Hot()), events: events.NewStore(pool),
+		flows: flows.NewStore(pool),
 	}
 }
 
 // Events returns the store of events.
 func (s *Stores) Events() *events.Store { return s.events }
+
+// Flows returns the store of flows.
+func (s *Stores) Flows() *flows.Store { return s.flows }
 
 // Goals returns the store of goals.
 func (s *Stores) Goals() *goals.Store { return goals.NewStore(s.pool) }

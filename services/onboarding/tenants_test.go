@@ -91,6 +91,12 @@ with p as (
 ), eu as (
     insert into event_subscriptions (id, org_id, url, types, include, secret, status, cursor_seq, created_at, updated_at)
     values (gen_random_uuid(), @org, 'https://example.com/', '{}', '{}', sha256('s'), 'active', 0, @at, @at) returning id
+), fv as (
+    insert into flow_versions (org_id, flow, version, files, keywords, published_at)
+    values (@org, 'welcome', '0123456789abcdef', '{}', '{}', @at) on conflict do nothing
+), fp as (
+    insert into flow_publications (org_id, flow, number, version, published_at)
+    values (@org, 'welcome', 1, '0123456789abcdef', @at) on conflict do nothing
 ), ed as (
     insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, created_at, updated_at, subscription_id,
         seq, type)
@@ -134,8 +140,8 @@ func TestTenants(t *testing.T) {
 			"step_alarms": ofPerson, "household_members": ofPerson, "user_engagement_states": ofPerson, "engagement_state_transitions": ofPerson,
 			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
-		AppendOnly: []string{"session_transitions", "engagement_state_transitions"},
-		Kept:       []string{"erasures"},
+		AppendOnly: []string{"session_transitions", "engagement_state_transitions", "flow_versions", "flow_publications"},
+		Kept:       []string{"erasures", "flow_versions", "flow_publications"},
 		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
 		Open:       []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
 	})

@@ -39,12 +39,15 @@ func (f *Flow) checkEntry(found *Problems) {
 		switch {
 		case IsConsent(word):
 			found.addf(File, 0, "entry: %q is a word like STOP, START or HELP, which no flow gets", word)
-		case fold(word) == "", seen[fold(word)]:
+		case Keyword(word) == "", seen[Keyword(word)]:
 			found.addf(File, 0, "entry: %q has no letters, or stands twice", word)
 		}
-		seen[fold(word)] = true
+		seen[Keyword(word)] = true
 	}
 }
+
+// Keyword returns a text as entry keywords are compared: people write them with any capitals, accents and signs.
+func Keyword(text string) string { return fold(text) }
 
 // celProblem returns what CEL says, in words of flows where a name is unknown.
 func (f *Flow) celProblem(err error) string {

@@ -148,6 +148,10 @@ const (
 	Reason_REASON_BEING_ERASED Reason = 56
 	// An environment variable is not set that this needs; the message names it.
 	Reason_REASON_NOT_CONFIGURED Reason = 57
+	// The organisation has no such flow, or the flow no such version.
+	Reason_REASON_FLOW_NOT_FOUND Reason = 58
+	// The organisation has as many flows as may be, or the flow as many versions.
+	Reason_REASON_TOO_MANY_FLOWS Reason = 59
 )
 
 // Enum value maps for Reason.
@@ -210,6 +214,8 @@ var (
 		55: "REASON_LEGAL_HOLD",
 		56: "REASON_BEING_ERASED",
 		57: "REASON_NOT_CONFIGURED",
+		58: "REASON_FLOW_NOT_FOUND",
+		59: "REASON_TOO_MANY_FLOWS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -269,6 +275,8 @@ var (
 		"REASON_LEGAL_HOLD":                  55,
 		"REASON_BEING_ERASED":                56,
 		"REASON_NOT_CONFIGURED":              57,
+		"REASON_FLOW_NOT_FOUND":              58,
+		"REASON_TOO_MANY_FLOWS":              59,
 	}
 )
 
@@ -4664,7 +4672,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xa6\f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xdc\f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4723,7 +4731,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x12REASON_SEND_CAPPED\x105\x12\x15\n" +
 	"\x11REASON_LEGAL_HOLD\x107\x12\x17\n" +
 	"\x13REASON_BEING_ERASED\x108\x12\x19\n" +
-	"\x15REASON_NOT_CONFIGURED\x109*\\\n" +
+	"\x15REASON_NOT_CONFIGURED\x109\x12\x19\n" +
+	"\x15REASON_FLOW_NOT_FOUND\x10:\x12\x19\n" +
+	"\x15REASON_TOO_MANY_FLOWS\x10;*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

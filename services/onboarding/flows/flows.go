@@ -1,0 +1,200 @@
+// Package flows keeps the flows that organisations publish. A version is never changed, so every replica reads the same flow for a session
+// from its first text to its last.
+package flows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/flow"
+)
+
+// The bounds of what an organisation keeps. Nothing deletes a version, since sessions may be on it.
+const (
+	MaxBytes    = 256 << 10 // of all files of a version
+	MaxFlows    = 100
+	MaxVersions = 1000 // of one flow
+)
+
+// maxFiles is flow.yaml and as many languages as the schema allows.
+const maxFiles = 41
+
+var (
+	// ErrNotFound refuses the name of a flow that is not published, or a version that it does not have.
+	ErrNotFound = errors.New("there is no such flow, or it has no such version")
+	// ErrTooMany refuses a new flow, or a new version, at the most of them.
+	ErrTooMany = fmt.Errorf("an organisation has at most %d flows, and a flow at most %d versions", MaxFlows, MaxVersions)
+)
+
+// Version describes a version of a flow.
+type Version struct {
+	Flow, Version string
+	Number        int  // grows with each publication of the flow
+	Current       bool // new sessions get it
+	PublishedAt   time.Time
+	PublishedBy   *string // the actor, see audit.Read
+}
+
+// Published is the result of Publish.
+type Published struct {
+	Version
+
+	Created   bool // the flow did not have the version before
+	Unchanged bool // it was the current one already
+}
+
+// Store keeps flows in the database, and those that were parsed in memory.
+type Store struct {
+	pool   postgres.DB
+	parsed cache
+}
+
+// NewStore returns a store on an open pool. A process needs one, for its memory.
+func NewStore(pool postgres.DB) *Store {
+	return &Store{pool: pool, parsed: cache{flows: map[key]flow.Flow{}}}
+}
+
+// Current returns the flow that new sessions get; ErrNotFound.
+func (s *Store) Current(ctx context.Context, orgID, name string) (flow.Flow, error) {
+	current, err := s.Describe(ctx, orgID, name, "")
+	if err != nil {
+		return flow.Flow{}, err
+	}
+	return s.Version(ctx, orgID, name, current.Version)
+}
+
+// Version returns a version of a flow, current or not; ErrNotFound.
+func (s *Store) Version(ctx context.Context, orgID, name, version string) (flow.Flow, error) {
+	of := key{orgID, name, version}
+	if parsed, ok := s.parsed.get(of); ok {
+		return parsed, nil
+	}
+	files, err := s.Files(ctx, orgID, name, version)
+	if err != nil {
+		return flow.Flow{}, err
+	}
+	parsed, err := flow.Parse(folder(files))
+	if err != nil { // it was in order for the release that published it; this is no problem of a caller's files
+		return flow.Flow{}, fmt.Errorf("version %s of flow %s cannot be read by this release: %s", version, name, err) //nolint:errorlint // see above
+	}
+	parsed.Version = version
+	s.parsed.put(of, parsed)
+	return parsed, nil
+}
+
+// ByKeyword returns the current flow that a text enters, if there is one.
+func (s *Store) ByKeyword(ctx context.Context, orgID, text string) (flow.Flow, bool, error) {
+	word := flow.Keyword(text)
+	if word == "" {
+		return flow.Flow{}, false, nil
+	}
+	owners, err := s.owners(ctx, s.pool, orgID, "", []string{word})
+	if err != nil || len(owners) == 0 {
+		return flow.Flow{}, false, err
+	}
+	found, err := s.Version(ctx, orgID, owners[0].Flow, owners[0].Version)
+	return found, err == nil, err
+}
+
+// Check returns the flow that files hold. Its error is flow.Problems: everything for which Publish would refuse them.
+func (s *Store) Check(ctx context.Context, orgID string, files map[string]string) (flow.Flow, error) {
+	parsed, err := parse(files)
+	if err != nil {
+		return flow.Flow{}, err
+	}
+	return parsed, s.checkKeywords(ctx, s.pool, orgID, parsed)
+}
+
+// checkKeywords refuses a keyword of another current flow: an unknown phone that writes it can enter only one.
+func (s *Store) checkKeywords(ctx context.Context, db postgres.DB, orgID string, f flow.Flow) error {
+	owners, err := s.owners(ctx, db, orgID, f.Name, keywords(f))
+	if err != nil {
+		return err
+	}
+	var found flow.Problems
+	for _, o := range owners {
+		found = append(found, flow.Problem{File: flow.File, Text: fmt.Sprintf(
+			"entry: flow %s cannot have the keyword %q: it is one of flow %s", f.Name, o.Keyword, o.Flow)})
+	}
+	if len(found) > 0 {
+		return found
+	}
+	return nil
+}
+
+// parse reads the files of a flow, and refuses those that it would not read.
+func parse(files map[string]string) (flow.Flow, error) {
+	size := 0
+	for name, text := range files {
+		size += len(name) + len(text)
+	}
+	var found flow.Problems
+	if size > MaxBytes {
+		found = append(found, flow.Problem{File: flow.File, Text: fmt.Sprintf("the files are too long: %d bytes; at most %d are kept", size, MaxBytes)})
+	}
+	if len(files) > maxFiles {
+		found = append(found, flow.Problem{File: flow.File, Text: fmt.Sprintf("these are %d files; a flow has at most %d", len(files), maxFiles)})
+	}
+	if len(found) > 0 {
+		return flow.Flow{}, found
+	}
+	parsed, err := flow.Parse(folder(files))
+	if err != nil {
+		return flow.Flow{}, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name != flow.File && !slices.ContainsFunc(parsed.Languages, func(l string) bool { return name == l+".yaml" }) {
+			found = append(found, flow.Problem{File: name, Text: "no language of the flow has this file"})
+		}
+	}
+	if len(found) > 0 {
+		return flow.Flow{}, found
+	}
+	return parsed, nil
+}
+
+// keywords returns the entry keywords of a flow as they are compared.
+func keywords(f flow.Flow) []string {
+	words := make([]string, len(f.Keywords))
+	for i, word := range f.Keywords {
+		words[i] = flow.Keyword(word)
+	}
+	return words
+}
+
+// maxParsed bounds the flows in memory.
+const maxParsed = 256
+
+type key struct{ org, flow, version string }
+
+// cache holds flows that were parsed. They never change, so none gets stale.
+type cache struct {
+	mu    sync.Mutex
+	flows map[key]flow.Flow
+}
+
+func (c *cache) get(k key) (flow.Flow, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.flows[k]
+	return f, ok
+}
+
+// put keeps a flow, in place of any other when there are too many.
+func (c *cache) put(k key, f flow.Flow) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := range c.flows {
+		if len(c.flows) < maxParsed {
+			break
+		}
+		delete(c.flows, other)
+	}
+	c.flows[k] = f
+}
