@@ -20,6 +20,10 @@ type flowCommand struct {
 	Check flowCheckCommand `cmd:"" help:"Report everything that is wrong with a flow, by file and line."`
 	Draw  flowDrawCommand  `cmd:"" help:"Print a flow as a picture, in SVG."`
 	Try   flowTryCommand   `cmd:"" help:"Talk to a flow in the terminal. Nothing is sent, and time leaps."`
+
+	Push     flowPushCommand     `cmd:"" help:"Publish a flow to a deployment."`
+	List     flowListCommand     `cmd:"" help:"List the published flows of a deployment, or the versions of one."`
+	Rollback flowRollbackCommand `cmd:"" help:"Make an older version of a flow current again."`
 }
 
 // flowFolder is the argument of every command of flows.

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"paceline.internal/deploy/operator"
+)
+
+// flowPushCommand publishes a flow.
+type flowPushCommand struct {
+	flowFolder
+	apiFlags
+}
+
+// Help returns the text of --help after the first line.
+func (c *flowPushCommand) Help() string {
+	return "It sends flow.yaml and the other .yaml files of the folder. New sessions of the flow get them from then on; a session that has " +
+		"begun stays on its version. It takes an operator's token, as paceline events does."
+}
+
+// Run publishes the folder.
+func (c *flowPushCommand) Run(ctx context.Context, t terminal) error {
+	paths, err := filepath.Glob(filepath.Join(c.Dir, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	files := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !utf8.Valid(text) { // JSON would change it
+			return fmt.Errorf("%s: the file is not in UTF-8; save it as UTF-8", filepath.Base(path))
+		}
+		files[filepath.Base(path)] = string(text)
+	}
+	return c.publish(ctx, t, files)
+}
+
+// publish sends files, and prints which version is current then.
+func (f apiFlags) publish(ctx context.Context, t terminal, files map[string]string) error {
+	var done struct {
+		Version        flowVersion `json:"version"`
+		Created        bool        `json:"created"`
+		AlreadyCurrent bool        `json:"already_current"`
+	}
+	if err := f.call(ctx, t, http.MethodPost, "/v1/flows", map[string]any{"files": files}, &done); err != nil {
+		return err
+	}
+	said := "is current again"
+	switch {
+	case done.AlreadyCurrent:
+		said = "is already current; nothing changed"
+	case done.Created:
+		said = "is published and current"
+	}
+	_, err := fmt.Fprintf(t.out, "%s: version %s %s\n", done.Version.Flow, done.Version.Version, said)
+	return err
+}
+
+// call makes one call of /v1. What is wrong with the files of a flow is an error with a line for each problem.
+func (f apiFlags) call(ctx context.Context, t terminal, method, path string, in, out any) error {
+	gateway, token, err := f.reach(ctx, t)
+	if err != nil {
+		return err
+	}
+	api := operator.Client{BaseURL: strings.TrimSuffix(gateway.String(), "/"), Token: token, HTTP: &http.Client{Timeout: 30 * time.Second}}
+	err = api.Call(ctx, method, path, in, out)
+	answered, refused := errors.AsType[*operator.StatusError](err)
+	if !refused {
+		return err
+	}
+	var said struct {
+		Details []struct {
+			Violations []struct{ Field, Description string } `json:"field_violations"`
+		} `json:"details"`
+	}
+	if json.Unmarshal([]byte(answered.Answer), &said) != nil {
+		return err
+	}
+	var lines []string
+	for _, detail := range said.Details {
+		for _, v := range detail.Violations {
+			lines = append(lines, v.Field+": "+v.Description)
+		}
+	}
+	if len(lines) == 0 {
+		return errors.New(messageOf(answered))
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// flowVersion is a version of a flow as /v1 shows it.
+type flowVersion struct {
+	Flow        string    `json:"flow"`
+	Version     string    `json:"version"`
+	Current     bool      `json:"current"`
+	PublishedAt time.Time `json:"published_at"`
+	PublishedBy *struct {
+		Subject string `json:"subject"`
+	} `json:"published_by"`
+}
+
+// flowListCommand lists flows, or the versions of one.
+type flowListCommand struct {
+	apiFlags
+
+	Flow string `arg:"" optional:"" help:"List the versions of this flow, the last published first."`
+}
+
+// Run prints a line for each.
+func (c *flowListCommand) Run(ctx context.Context, t terminal) error {
+	var listed struct {
+		Flows    []flowVersion `json:"flows"`
+		Versions []flowVersion `json:"versions"`
+	}
+	path := "/v1/flows"
+	if c.Flow != "" {
+		path += "/" + url.PathEscape(c.Flow) + "/versions?page_size=500"
+	}
+	if err := c.call(ctx, t, http.MethodGet, path, nil, &listed); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	for _, v := range append(listed.Flows, listed.Versions...) {
+		mark, by := "", ""
+		if v.Current {
+			mark = "current"
+		}
+		if v.PublishedBy != nil {
+			by = v.PublishedBy.Subject
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", v.Flow, v.Version, v.PublishedAt.UTC().Format(time.RFC3339), by, mark)
+	}
+	return table.Flush()
+}
+
+// flowRollbackCommand publishes an older version again.
+type flowRollbackCommand struct {
+	apiFlags
+
+	Flow    string `arg:"" help:"The name of the flow."`
+	Version string `arg:"" help:"The version that is to be current again; paceline flow list FLOW lists them."`
+}
+
+// Run reads the files of the version and publishes them.
+func (c *flowRollbackCommand) Run(ctx context.Context, t terminal) error {
+	var older struct {
+		Files map[string]string `json:"files"`
+	}
+	path := "/v1/flows/" + url.PathEscape(c.Flow) + "/versions/" + url.PathEscape(c.Version)
+	if err := c.call(ctx, t, http.MethodGet, path, nil, &older); err != nil {
+		return err
+	}
+	return c.publish(ctx, t, older.Files)
+}
