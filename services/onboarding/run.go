@@ -222,8 +222,11 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	w.erasing = &erasure.Service{Store: erasure.NewStore(w.pool), Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
+	w.courier = events.NewCourier(events.CourierConfig{
+		Subscriptions: w.store.Events(), Messaging: carrier, Networks: w.cfg.EventsPrivateTargets, Logger: w.deps.Log, Now: w.deps.Now,
+	})
 	c := conversation.New(conversation.Config{
-		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier,
+		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Flows: w.store.Flows(), Host: w.courier,
 		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Outbox: w.store.Alarms(),
 		QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},

@@ -33,9 +33,6 @@ func (w *wiring) events(ctx context.Context, carrier *messaging.Client, counted 
 		Recorded: recorded, Logger: w.deps.Log, Now: w.deps.Now,
 	})
 	w.readers = events.NewHub(rows.LastSeq, w.deps.Log)
-	w.courier = events.NewCourier(events.CourierConfig{
-		Subscriptions: rows, Messaging: carrier, Networks: w.cfg.EventsPrivateTargets, Logger: w.deps.Log, Now: w.deps.Now,
-	})
 	deliveries := queue.NewRunner(queue.Config{
 		Name: events.DeliveriesTable, Store: rows.Deliveries(), Handlers: map[string]queue.Handler{events.DeliveryType: w.courier.Deliver},
 		Admit: events.NewYield(w.store.Waited, w.deps.Now).Admit, Backoff: events.Backoff, Workers: deliveryWorkers,

@@ -143,7 +143,7 @@ func (c *Service) silent(ctx context.Context, view View, j queue.Job) error {
 		Trigger: session.TriggerSilence, Cause: &Cause{Job: j},
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
 			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
-			move.Entries = []session.Entry{advancedBy(move, session.TriggerSilence)}
+			move.Entries = []session.Entry{move.Advanced(session.TriggerSilence)}
 			move.AnswerHeldSince = sent.AskedAt
 			return move, c.armed(ctx, &move)
 		},
@@ -161,7 +161,7 @@ func (c *Service) silent(ctx context.Context, view View, j queue.Job) error {
 func (c *Service) moveBy(ctx context.Context, view View, j queue.Job, f *flow.Flow, d flow.Decision, trigger session.Trigger) error {
 	now := c.Now()
 	move := session.Proceed(f, view.Session, d, now, now)
-	move.Entries = []session.Entry{advancedBy(move, trigger)}
+	move.Entries = []session.Entry{move.Advanced(trigger)}
 	startsAnew(&move)
 	err := c.armed(ctx, &move)
 	if err == nil {
@@ -182,11 +182,6 @@ func startsAnew(move *session.Move) {
 	if move.Alarm.DueAt = move.From.BurstDue(asked.Sub(move.At), move.At); move.Alarm.DueAt.After(asked) {
 		move.Entries = append(move.Entries, session.QuietEntry(move.At, move.Alarm.DueAt, move.Entries[0].Trigger, move.NextStep))
 	}
-}
-
-// advancedBy is the timeline entry of a move.
-func advancedBy(m session.Move, trigger session.Trigger) session.Entry {
-	return session.Entry{At: m.At, Kind: session.KindAdvanced, From: m.From.Token, To: m.Token, Trigger: trigger}
 }
 
 // called is the body that the host application gets.

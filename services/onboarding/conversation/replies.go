@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
@@ -225,7 +224,7 @@ func (c *Service) sendAnswer(
 		CorrelationID: m.Job.ID, Trigger: session.TriggerOf(intent), Cause: m.cause(), Before: []session.Entry{replied},
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
 			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
-			changed := advanced(s, move.At, move.Token, intent)
+			changed := move.Advanced(session.TriggerOf(intent))
 			if move.Paused {
 				changed.Kind = session.KindPaused
 			}
@@ -248,7 +247,7 @@ func (c *Service) goOn(ctx context.Context, view View, m Reply, d flow.Decision,
 	}
 	s, now := view.Session, c.Now()
 	move := session.Proceed(f, s, d, now, now)
-	move.Entries = []session.Entry{advancedBy(move, session.TriggerReplyAdvance)}
+	move.Entries = []session.Entry{move.Advanced(session.TriggerReplyAdvance)}
 	startsAnew(&move)
 	move.Entries = append([]session.Entry{replied}, move.Entries...)
 	if err := c.armed(ctx, &move); err != nil {
@@ -272,10 +271,6 @@ func (c *Service) replied(m Reply, detail string) session.Entry {
 	return session.Entry{
 		At: c.Now(), Kind: session.KindReplied, Trigger: session.TriggerReply, MessageID: m.MessageID, Detail: m.dated(detail),
 	}
-}
-
-func advanced(s session.Record, at time.Time, to session.Token, intent session.Intent) session.Entry {
-	return session.Entry{At: at, Kind: session.KindAdvanced, From: s.Token, To: to, Trigger: session.TriggerOf(intent)}
 }
 
 // IsReply reports whether a job carries a message of a person.

@@ -83,7 +83,7 @@ func (s *RPC) ActivateProfile(
 			consent.CollectedAt = at.AsTime()
 		}
 	}
-	r, err := s.Conversations.Activate(ctx, request.Org(ctx), in.GetProfileId(), consent)
+	r, err := s.Conversations.Begin(ctx, request.Org(ctx), Start{ProfileID: in.GetProfileId(), Flow: in.GetFlow(), Consent: consent})
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +110,6 @@ func record(r session.Record) *onboardingv1.Session {
 	return &onboardingv1.Session{
 		SessionId: r.ID, ProfileId: r.ProfileID, Mode: string(r.Mode), StateToken: string(r.Token), NextStepId: string(r.NextStep),
 		Status: string(r.Status), Paused: r.Paused, CreatedAt: timestamppb.New(r.CreatedAt), UpdatedAt: timestamppb.New(r.UpdatedAt),
-		Reason: reason,
+		Reason: reason, Flow: r.Flow, FlowVersion: r.FlowVersion,
 	}
 }

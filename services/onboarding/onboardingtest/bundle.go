@@ -64,6 +64,7 @@ type Bundle struct {
 	Flow      session.Flow
 	Rules     rules.Config
 	Outcome   messagingtest.Outcome // of the message that a test is about
+	Host      *Host                 // is called by flows
 
 	Skew   atomic.Int64 // by how much messaging's clock is ahead of our clock, a time.Duration
 	people atomic.Int64
@@ -73,6 +74,24 @@ type Bundle struct {
 
 	mu      sync.Mutex
 	serving *Running // the process that answers callbacks
+}
+
+// Host is the application that flows call. It answers each key in the same way, as a host application has to.
+type Host struct {
+	mu     sync.Mutex
+	Answer func(url string, body []byte) ([]byte, error) // nil fails
+	Keys   []string                                      // of the calls
+}
+
+// Call answers a call of a flow.
+func (h *Host) Call(_ context.Context, _, url, key string, _ time.Duration, body []byte) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Keys = append(h.Keys, key)
+	if h.Answer == nil {
+		return nil, errors.New("no answer")
+	}
+	return h.Answer(url, body)
 }
 
 // Subtest runs a parallel subtest with a fresh setup.
@@ -101,7 +120,7 @@ func AtOnce(n int, call func() error) error {
 func New(t *testing.T) *Bundle {
 	t.Helper()
 	b := &Bundle{
-		T: t, Pool: pgtest.New(t, schema.Migrations()), Log: &Logbook{}, Flow: session.DefaultFlow(), Rules: rules.DefaultConfig(),
+		T: t, Pool: pgtest.New(t, schema.Migrations()), Log: &Logbook{}, Flow: session.DefaultFlow(), Rules: rules.DefaultConfig(), Host: &Host{},
 		Clock: clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 	}
 	t.Cleanup(func() { b.Log.HoldsNothingPersonal(t) })
@@ -161,6 +180,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 	}
 	service := conversation.New(conversation.Config{
 		OrgID: OrgID, Store: p, Carrier: p, Outbox: outboxRows{p}, QStash: p, Flow: b.Flow, Catalog: catalog.Default(),
+		Flows: b.Store.Flows(), Host: b.Host,
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
 	comes := inbound.New(inbound.Config{

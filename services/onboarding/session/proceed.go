@@ -69,6 +69,16 @@ func AfterStep(f *flow.Flow, r Record, person flow.Person, at flow.State, accept
 	} else {
 		m.AnswerHeldSince = asked
 	}
-	m.Entries = []Entry{{At: now, Kind: KindAdvanced, From: r.Token, To: m.Token, Trigger: trigger, Step: r.NextStep}}
+	m.Entries = []Entry{m.Advanced(trigger)}
+	m.Entries[0].Step = r.NextStep
 	return m
+}
+
+// Advanced returns the timeline entry of a move by a flow.
+func (m Move) Advanced(trigger Trigger) Entry {
+	e := Entry{At: m.At, Kind: KindAdvanced, From: m.From.Token, To: m.Token, Trigger: trigger}
+	if m.Status.Parked() {
+		e.Kind, e.Detail = KindParked, m.Reason
+	}
+	return e
 }

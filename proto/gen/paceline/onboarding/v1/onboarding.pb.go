@@ -1864,7 +1864,9 @@ type ActivateProfileRequest struct {
 	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
 	// How the person agreed; optional unless the organisation's settings require it. Without it the ledger says that consent was
 	// collected elsewhere.
-	Consent       *ConsentRecord `protobuf:"bytes,2,opt,name=consent,proto3" json:"consent,omitempty"`
+	Consent *ConsentRecord `protobuf:"bytes,2,opt,name=consent,proto3" json:"consent,omitempty"`
+	// The published flow that the session follows, such as appointment; empty for the deployment's own conversation.
+	Flow          string `protobuf:"bytes,3,opt,name=flow,proto3" json:"flow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1911,6 +1913,13 @@ func (x *ActivateProfileRequest) GetConsent() *ConsentRecord {
 		return x.Consent
 	}
 	return nil
+}
+
+func (x *ActivateProfileRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
 }
 
 // ActivateProfileResponse holds the open session.
@@ -2197,7 +2206,11 @@ type Session struct {
 	// Why it is stopped, stuck or undeliverable, and what to do; empty otherwise.
 	Reason string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	// When the step that is due comes, by its newest alarm. Only GetSession says it, and only of an active session in its burst.
-	NextDueAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_due_at,json=nextDueAt,proto3" json:"next_due_at,omitempty"`
+	NextDueAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_due_at,json=nextDueAt,proto3" json:"next_due_at,omitempty"`
+	// The published flow that the session follows; empty for the deployment's own conversation.
+	Flow string `protobuf:"bytes,12,opt,name=flow,proto3" json:"flow,omitempty"`
+	// The version of the flow that the session began with, and stays on.
+	FlowVersion   string `protobuf:"bytes,13,opt,name=flow_version,json=flowVersion,proto3" json:"flow_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2307,6 +2320,20 @@ func (x *Session) GetNextDueAt() *timestamppb.Timestamp {
 		return x.NextDueAt
 	}
 	return nil
+}
+
+func (x *Session) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *Session) GetFlowVersion() string {
+	if x != nil {
+		return x.FlowVersion
+	}
+	return ""
 }
 
 // TimelineEntry is one thing that happened in a session.
@@ -4473,11 +4500,12 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
 	"\vwords_shown\x18\x02 \x01(\tR\n" +
 	"wordsShown\x12=\n" +
-	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"x\n" +
+	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"\x8c\x01\n" +
 	"\x16ActivateProfileRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12?\n" +
-	"\aconsent\x18\x02 \x01(\v2%.paceline.onboarding.v1.ConsentRecordR\aconsent\"\x7f\n" +
+	"\aconsent\x18\x02 \x01(\v2%.paceline.onboarding.v1.ConsentRecordR\aconsent\x12\x12\n" +
+	"\x04flow\x18\x03 \x01(\tR\x04flow\"\x7f\n" +
 	"\x17ActivateProfileResponse\x129\n" +
 	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\x12)\n" +
 	"\x10consent_recorded\x18\x02 \x01(\tR\x0fconsentRecorded\"K\n" +
@@ -4492,7 +4520,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12%\n" +
 	"\x0eleave_unjudged\x18\x02 \x01(\bR\rleaveUnjudged\"S\n" +
 	"\x16ReleaseProfileResponse\x129\n" +
-	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\x98\x03\n" +
+	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\"\xcf\x03\n" +
 	"\aSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
@@ -4511,7 +4539,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"updated_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x16\n" +
 	"\x06reason\x18\n" +
 	" \x01(\tR\x06reason\x12:\n" +
-	"\vnext_due_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tnextDueAt\"\xb9\x02\n" +
+	"\vnext_due_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tnextDueAt\x12\x12\n" +
+	"\x04flow\x18\f \x01(\tR\x04flow\x12!\n" +
+	"\fflow_version\x18\r \x01(\tR\vflowVersion\"\xb9\x02\n" +
 	"\rTimelineEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12(\n" +

@@ -1,0 +1,237 @@
+package conversation_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// visit is a flow with a step of every kind that a session can stand at.
+var visit = map[string]string{
+	"flow.yaml": `
+flow: visit
+languages: [en]
+start: hello
+steps:
+  hello: {send: HELLO, wait: reply, negative: {send: LATER, stay: true}, then: day}
+  day:
+    ask: ASK_DAY
+    expect: {choice: [monday, tuesday]}
+    save: day
+    unclear: {send: CHOOSE, times: 1, then: human}
+    silence: {after: 24h, send: NUDGE, times: 1, then: gave_up}
+    then: free
+  free: {call: "https://host.example/free", save: free, failed: human, then: {full: full, else: enough}}
+  enough: {if: "person.fields.free > 1 && person.fields.day == 'monday'", then: booked, else: full}
+  full: {send: FULL, then: day}
+  booked: {send: BOOKED, then: tip}
+  tip: {send: TIP, after: 8s, then: done}
+  human: {hand_over: no_day, then: done}
+  gave_up: {end: silent}
+  done: {end: booked}
+`,
+	"en.yaml": `
+texts:
+  HELLO: "Hi {first_name|there}, may we come by?"
+  LATER: Another time, then.
+  ASK_DAY: Which day suits you, Monday or Tuesday?
+  CHOOSE: Please write Monday or Tuesday.
+  NUDGE: We still need a day.
+  FULL: That day is full.
+  BOOKED: "We come on {day|that day}."
+  TIP: Keep your meter free.
+choices:
+  monday: [Monday]
+  tuesday: [Tuesday]
+`,
+}
+
+// visited starts a visit with a new person.
+func visited(b *bundle) (people.Profile, session.Record) {
+	b.T.Helper()
+	_, err := b.Store.Flows().Publish(b.T.Context(), onboardingtest.OrgID, visit, b.Clock.Now())
+	require.NoError(b.T, err)
+	p := b.Person()
+	started, err := b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID, Flow: "visit"})
+	require.NoError(b.T, err)
+	return p, started.Record
+}
+
+// said lists the texts that a person got.
+func said(b *bundle, p people.Profile) (bodies []string) {
+	for _, sent := range b.Messaging.Taken(p.Phone) {
+		bodies = append(bodies, sent.Body)
+	}
+	return bodies
+}
+
+func free(answer string) func(string, []byte) ([]byte, error) {
+	return func(string, []byte) ([]byte, error) { return []byte(answer), nil }
+}
+
+func TestPublishedFlow(t *testing.T) {
+	t.Parallel()
+	const hello, ask, choose, nudge, full, tip = "Hi Ana, may we come by?", "Which day suits you, Monday or Tuesday?", "Please write Monday or Tuesday.",
+		"We still need a day.", "That day is full.", "Keep your meter free."
+
+	onboardingtest.Subtest(t, "IsPlayedFromItsFirstTextToItsEnd", setup, func(t *testing.T, b *bundle) {
+		b.Host.Answer = free(`{"field": 3}`)
+		p, r := visited(b)
+		require.Equal(t, []any{session.Token("visit:hello"), "visit"}, []any{r.Token, r.Flow})
+		b.Reply(p, "sure")
+		b.Pass(time.Second)
+		require.Equal(t, session.Token("visit:day"), b.Session(r.ID).Token)
+		b.Reply(p, "tuesday or monday")
+		b.Reply(p, "Monday")
+		b.Pass(time.Minute)
+		require.Equal(t, []string{hello, ask, choose, "We come on Monday.", tip}, said(b, p))
+		taken := b.Messaging.Taken(p.Phone)
+		require.GreaterOrEqual(t, taken[4].At.Sub(taken[3].At), 8*time.Second)
+		ended := b.Session(r.ID)
+		require.Equal(t, []any{session.Closed, "ended: booked", session.StepID("")}, []any{ended.Status, ended.Reason, ended.NextStep})
+		require.Equal(t, []string{r.ID + ":free"}, b.Host.Keys)
+		fields, err := b.Store.Fields(t.Context(), onboardingtest.OrgID, p.ID)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"day": "monday", "free": 3.0}, fields)
+		require.Equal(t, 1, b.Count(`select count(*) from event_outbox where type = 'session.completed' and data ->> 'flow' = 'visit'`))
+	})
+
+	onboardingtest.Subtest(t, "ComesToAStepAgain", setup, func(t *testing.T, b *bundle) {
+		b.Host.Answer = free(`{"field": 3, "branch": "full"}`)
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		for range 2 {
+			b.Reply(p, "Monday")
+			b.Pass(10 * time.Second)
+		}
+		b.Host.Answer = free(`{"field": 3}`)
+		b.Reply(p, "Monday")
+		b.Pass(time.Minute)
+		require.Equal(t, []string{hello, ask, full, ask, full, ask, "We come on Monday.", tip}, said(b, p))
+		require.Equal(t, []string{r.ID + ":free", r.ID + ":free#2", r.ID + ":free#3"}, b.Host.Keys)
+		require.Equal(t, session.Closed, b.Session(r.ID).Status)
+	})
+
+	onboardingtest.Subtest(t, "FollowsASilence", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		b.Clock.Advance(23 * time.Hour)
+		b.Pass(time.Second)
+		require.Equal(t, []string{hello, ask}, said(b, p))
+		b.Clock.Advance(time.Hour)
+		b.Pass(time.Minute)
+		require.Equal(t, []string{hello, ask, nudge}, said(b, p))
+		b.Clock.Advance(24 * time.Hour)
+		b.Pass(time.Minute)
+		require.Equal(t, []string{hello, ask, nudge}, said(b, p))
+		require.Equal(t, []any{session.Closed, "ended: silent"}, []any{b.Session(r.ID).Status, b.Session(r.ID).Reason})
+	})
+
+	onboardingtest.Subtest(t, "DoesNotNudgeAPersonWhoAnswered", setup, func(t *testing.T, b *bundle) {
+		b.Host.Answer = free(`{"field": 3}`)
+		p, _ := visited(b)
+		b.Reply(p, "sure")
+		b.Clock.Advance(23 * time.Hour)
+		b.Reply(p, "Monday")
+		b.Clock.Advance(2 * time.Hour)
+		b.Pass(time.Minute)
+		require.NotContains(t, said(b, p), nudge)
+	})
+
+	onboardingtest.Subtest(t, "HandsOverAndGoesOnWhenItIsResumed", setup, func(t *testing.T, b *bundle) {
+		b.Host.Answer = func(string, []byte) ([]byte, error) { return nil, errors.New("503") }
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		b.Reply(p, "Monday")
+		b.Pass(time.Minute)
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
+		require.Contains(t, b.Entry(r.ID, session.KindParked).Detail, session.HandedOver+"no_day")
+		b.Reply(p, "are you there?")
+		b.Pass(time.Minute)
+		require.Equal(t, []string{hello, ask}, said(b, p))
+		b.Resumed(b.Session(r.ID))
+		b.Pass(time.Minute)
+		require.Equal(t, []any{session.Closed, "ended: booked"}, []any{b.Session(r.ID).Status, b.Session(r.ID).Reason})
+	})
+
+	onboardingtest.Subtest(t, "SendsNothingAfterAStop", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		b.Reply(p, "STOP")
+		b.Clock.Advance(48 * time.Hour)
+		b.Pass(time.Minute)
+		require.NotContains(t, said(b, p), nudge)
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+	})
+
+	onboardingtest.Subtest(t, "StaysOnItsVersion", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		changed := map[string]string{"flow.yaml": visit["flow.yaml"], "en.yaml": visit["en.yaml"] + "\n"}
+		published, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, changed, b.Clock.Now())
+		require.NoError(t, err)
+		require.NotEqual(t, published.Version.Version, r.FlowVersion)
+		b.Reply(p, "sure")
+		require.Equal(t, r.FlowVersion, b.Session(r.ID).FlowVersion)
+		require.Equal(t, []string{hello, ask}, said(b, p))
+	})
+}
+
+// TestCrashOfFlows is the crash matrix of published flows: a reply that is answered, a silence, and an answer that leads through a call and
+// two scheduled texts to the end, with every mishap at every call of the database, of messaging and of QStash, until a run has no call left.
+func TestCrashOfFlows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
+	t.Parallel()
+	asked := func(b *bundle) (people.Profile, session.Record) {
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		return p, r
+	}
+	for _, tt := range []struct {
+		name  string
+		begin func(b *bundle) (people.Profile, session.Record)
+		cause func(b *bundle, p people.Profile) func() error
+		want  int // texts
+		ends  func(r session.Record) bool
+	}{
+		{name: "Reply", begin: visited, cause: writes("sure"), want: 2, ends: func(r session.Record) bool { return r.Token == "visit:day" }},
+		{name: "Silence", begin: asked, cause: func(b *bundle, _ people.Profile) func() error {
+			b.Clock.Advance(24 * time.Hour)
+			return func() error { return nil }
+		}, want: 3, ends: func(r session.Record) bool { return r.At.Silent == 1 && r.Token == "visit:day" }},
+		{name: "Call", begin: asked, cause: writes("Monday"), want: 4, ends: func(r session.Record) bool { return r.Status == session.Closed }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.Host.Answer = free(`{"field": 3}`)
+			play := func(p *onboardingtest.Ports) []session.Kind {
+				b.Serve(b.Start(b.Healthy()))
+				person, r := tt.begin(b)
+				b.Serve(b.Start(p))
+				cause := tt.cause(b, person)
+				for try := 1; cause() != nil; try++ {
+					require.Less(t, try, 5)
+				}
+				b.Until(func() bool { return tt.ends(b.Session(r.ID)) })
+				b.Serve(b.Start(b.Healthy()))
+				_ = cause()
+				require.Len(t, said(b, person), tt.want, "%s call %d of %v", p.Mishap, p.At, p.Calls)
+				require.Zero(t, b.Count(`select count(*) from webhook_jobs where status = 'failed'`))
+				return b.effects(person)
+			}
+			goodDay := play(b.Healthy())
+			b.EveryMishap(3, func(p *onboardingtest.Ports) {
+				require.Equal(t, goodDay, play(p), "%s call %d of %v", p.Mishap, p.At, p.Calls)
+			})
+		})
+	}
+}
