@@ -14,6 +14,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/erasure"
@@ -79,12 +80,12 @@ var table = []struct {
 	{goals.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_GOALS},
 	{goals.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
 	{goals.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
-	{goals.ErrFrame, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{devices.ErrFrame, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{goals.ErrReplaced, codes.Aborted, onboardingv1.Reason_REASON_CONFLICT},
 	{goals.ErrOvertaken, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
-	{goals.ErrSlow, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
-	{goals.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
-	{goals.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{devices.ErrSlow, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{devices.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{devices.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{goals.ErrNoTime, codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_MISSING},
 	{goals.ErrPast, codes.InvalidArgument, onboardingv1.Reason_REASON_TIME_PAST},
 	{goals.ErrUndone, codes.FailedPrecondition, onboardingv1.Reason_REASON_GOAL_STATUS},

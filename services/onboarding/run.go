@@ -22,6 +22,7 @@ import (
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
@@ -130,7 +131,7 @@ type wired struct {
 	persons          *people.Service
 	erasing          *erasure.Service
 	later            *goals.Service
-	hub              *goals.Hub
+	hub              *devices.Hub
 	feed             *events.Feed
 	readers          *events.Hub
 	courier          *events.Courier

@@ -10,6 +10,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/session"
@@ -50,9 +51,7 @@ func (w *wiring) goals(ctx context.Context, carrier *messaging.Client, flow sess
 		cfg.Reader, w.closeReader = read, read.Close
 	}
 	w.later = goals.NewService(cfg)
-	w.hub = goals.NewHub(goals.HubConfig{
-		Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
-	})
+	w.hub = devices.NewHub(devices.HubConfig{Store: rows, Goals: w.later, RunLease: w.cfg.RunLease, Log: w.deps.Log, Now: w.deps.Now})
 	if err := errors.Join(w.hub.Observe(w.meter), w.later.Observe(ctx, w.meter, rows)); err != nil {
 		return nil, err
 	}

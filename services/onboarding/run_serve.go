@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
@@ -53,10 +54,10 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Now: w.deps.Now})
-	onboardingv1.RegisterGoalServiceServer(w.grpc, &goals.RPC{
+	onboardingv1.RegisterGoalServiceServer(w.grpc, &devices.RPC{Hub: w.hub, Answer: Answer, RPC: &goals.RPC{
 		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
-		Hub: w.hub, Store: goals.NewStore(w.pool), Pause: w.pauseOf, Answer: Answer, Now: w.deps.Now,
-	})
+		Store: goals.NewStore(w.pool), Pause: w.pauseOf, Now: w.deps.Now,
+	}})
 	return w.grpc.CheckRules()
 }
 

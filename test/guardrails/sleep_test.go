@@ -50,7 +50,7 @@ var sanctioned = map[string]string{
 // bounding are the functions of onboarding that may have a timer, and why none of them paces a conversation.
 var bounding = map[string]string{
 	"(*" + onboarding + "/goals.Service).awaitBegin": "looks again at a goal that another process is to begin, within the five seconds of its alarm",
-	"(*" + onboarding + "/goals.Hub).serve":          "ends the stream of a device that is silent, or whose token expires",
+	"(*" + onboarding + "/devices.Hub).serve":        "ends the stream of a device that is silent, or whose token expires",
 }
 
 // sleeping are the functions that wait, or have something happen after a wait.

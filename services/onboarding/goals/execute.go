@@ -206,8 +206,13 @@ type phoneRunner interface {
 	Text(ctx context.Context, g Goal) (End, error)
 }
 
-// end ends a run, and counts it if it was this call that did.
-func (s *Service) end(ctx context.Context, kind Kind, e End) (ended bool, err error) {
+// Offered measures how late a goal was offered to its device.
+func (s *Service) Offered(ctx context.Context, o Offer) {
+	s.Metrics.began(ctx, Stream, o.Waited, o.ScheduledFor, o.CalledAt, s.Now())
+}
+
+// End ends a run, and counts it if it was this call that did.
+func (s *Service) End(ctx context.Context, kind Kind, e End) (ended bool, err error) {
 	if ended, err = s.Store.End(ctx, e); ended {
 		s.Metrics.ended(ctx, kind, e.outcome(), 1)
 	}
@@ -230,7 +235,7 @@ func (s *Service) runPhone(ctx context.Context, g Goal) (string, error) {
 		return "", err
 	}
 	end.RunID, end.DeviceID, end.Actor, end.At = g.RunID, g.DeviceID, "device:"+g.DeviceID, s.Now()
-	ended, err := s.end(ctx, Phone, end)
+	ended, err := s.End(ctx, Phone, end)
 	if err != nil {
 		return "", err
 	}

@@ -138,6 +138,33 @@ type Alarm struct {
 	LeaseToken string
 }
 
+type (
+	// Hello is the begin of a stream of a device.
+	Hello struct{ DeviceID, Token, Client string }
+	// Connection is a stream of a device that has the device by its row.
+	Connection struct {
+		OrgID, ProfileID, DeviceID string
+		Epoch                      int64
+		Runs                       []string // open by their rows
+	}
+	// Call is one order to a node for one of its devices: begin a goal, or stop a run.
+	Call struct {
+		GoalID, DeviceID string
+		Epoch            int64
+		Stop             string // the run
+	}
+	// Offer is a run that has begun by its row, for the device to run now.
+	Offer struct {
+		RunID, GoalID, Goal string
+		ScheduledFor        time.Time
+		Configuration       json.RawMessage
+
+		// What is measured of it, and not told to the device.
+		CalledAt time.Time
+		Waited   string
+	}
+)
+
 // End is the end of a run.
 type End struct {
 	RunID    string
@@ -159,6 +186,9 @@ var (
 	ErrToken     = errors.New("this is not the token of the device; rotate it, or register the device")
 	ErrNotOwner  = errors.New("the goal is another person's")
 	ErrOffline   = errors.New("the device is not connected")
+	ErrOvertaken = errors.New("a stream of the device that was opened later came first; connect again")
+	ErrReplaced  = errors.New("a newer stream of the device is open, or its token was replaced, or it was deleted")
+	ErrForgotten = errors.New("the device has acknowledged the run before") // and says that it never saw it
 	ErrTooMany   = errors.New("too many goals: at most 100 open ones, and 20 new ones a day by text")
 	ErrKeyReused = errors.New("the idempotency key was used for another goal")
 	ErrConflict  = errors.New("the goal changed meanwhile; try again")

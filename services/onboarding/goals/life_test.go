@@ -400,12 +400,8 @@ select gen_random_uuid(), $1, id, id, 'rest', 'k', 's', 'g', 'en', 'running', $2
 			orgID, b.clock.Now())
 		b.phone.set(errDoubt)
 		b.clock.Advance(time.Second)
-		h, d := b.hub(), b.gadget()
-		c, _ := d.connects(h)
-		c.settled(t)
-		g := d.called()
-		require.NoError(t, h.Offer(t.Context()))
-		c.offered(t, g)
+		g := b.says(b.device(), 0)
+		b.begins(g)
 		b.clock.Advance(runLease)
 		_, err := b.sweeper().Sweep(t.Context())
 		require.ErrorIs(t, err, errDoubt)
@@ -504,13 +500,10 @@ select gen_random_uuid(), $1, id, id, 'rest', 'k', 's', 'g', 'en', 'running', $2
 		t.Run("S3_36_RunsAlsoWhenTheOneWhoseTurnItIs"+name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			h, d := b.hub(), b.gadget()
-			c, _ := d.connects(h)
-			c.settled(t)
-			first := d.called()
-			require.NoError(t, h.Offer(t.Context()))
-			run := c.offered(t, first).RunID
-			second, third := d.bundle.says(d.id, 0), d.bundle.says(d.id, time.Second)
+			device := b.device()
+			first := b.says(device, 0)
+			run := b.begins(first).RunID
+			second, third := b.says(device, 0), b.says(device, time.Second)
 			b.clock.Advance(time.Second)
 			for _, g := range []goals.Goal{second, third} {
 				outcome, err := b.alarmed(g)
@@ -518,9 +511,8 @@ select gen_random_uuid(), $1, id, id, 'rest', 'k', 's', 'g', 'en', 'running', $2
 				require.Equal(t, goals.OutcomeBusy, outcome)
 			}
 			require.NoError(t, b.qstash.Idle(t.Context())) // their alarms have been answered, too
-			c.says(goals.Ended{RunID: run, OK: true})
-			c.settled(t)
-			c.closes()
+			b.ends(first, goals.End{RunID: run, OK: true})
+			b.disconnect(device)
 			_, err := b.service.Alarms.Relay(t.Context()) // of the goal that is next
 			require.NoError(t, err)
 			const turns = `select count(*) from goal_alarms where goal_id = $1 and cause = 'free'`

@@ -9,15 +9,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// The outcomes of offers.
-const (
-	offerSent         = "sent"
-	offerRepeated     = "repeated" // the device had never seen the run
-	offerUnsent       = "unsent"   // the stream ended first: the device says at its next hello
-	offerAcknowledged = "acknowledged"
-	offerForgotten    = "forgotten" // the device had acknowledged the run, and says that it never saw it
-)
-
 // What a goal waited for after its time, other than us.
 const (
 	waitedForNothing = "nothing"
@@ -44,16 +35,14 @@ func (e End) outcome() string {
 	return e.Reason
 }
 
-// Metrics measures goals and their devices; nil measures nothing.
+// Metrics measures goals; nil measures nothing.
 type Metrics struct {
-	offers, offline, ends metric.Int64Counter
-	lateness, calls       metric.Float64Histogram
+	offline, ends   metric.Int64Counter
+	lateness, calls metric.Float64Histogram
 }
 
 // NewMetrics registers them. They begin at zero: to Prometheus a counter that appears has not increased.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	offers, offersErr := meter.Int64Counter("paceline_goal_offers_total",
-		metric.WithDescription("Goals offered to stream devices, by outcome."))
 	offline, offlineErr := meter.Int64Counter("paceline_goal_alarms_offline_total",
 		metric.WithDescription("Alarms of goals that found their device offline."))
 	ends, endsErr := meter.Int64Counter("paceline_goals_ended_total",
@@ -64,13 +53,10 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	calls, callsErr := meter.Float64Histogram("paceline_goal_call_seconds", metric.WithUnit("s"),
 		metric.WithDescription("How long after its alarm reached us a goal was offered to its device, or its text accepted."),
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10))
-	if err := errors.Join(offersErr, offlineErr, endsErr, latenessErr, callsErr); err != nil {
+	if err := errors.Join(offlineErr, endsErr, latenessErr, callsErr); err != nil {
 		return nil, err
 	}
-	m := &Metrics{offers: offers, offline: offline, ends: ends, lateness: lateness, calls: calls}
-	for _, outcome := range []string{offerSent, offerRepeated, offerUnsent, offerAcknowledged, offerForgotten} {
-		m.offers.Add(context.Background(), 0, ofOffer(outcome))
-	}
+	m := &Metrics{offline: offline, ends: ends, lateness: lateness, calls: calls}
 	m.offline.Add(context.Background(), 0)
 	for kind, reasons := range map[Kind][]string{
 		Stream: {ReasonDevice, ReasonOffline, ReasonBusy, ReasonLost, ReasonRemoved, ReasonLimit, ReasonNoAlarm},
@@ -83,19 +69,8 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	return m, nil
 }
 
-func ofOffer(outcome string) metric.MeasurementOption {
-	return metric.WithAttributes(attribute.String("outcome", outcome))
-}
-
 func ofKind(kind Kind, attrs ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(append(attrs, attribute.String("device", string(kind)))...)
-}
-
-// offer counts the outcome of an offer.
-func (m *Metrics) offer(ctx context.Context, outcome string) {
-	if m != nil {
-		m.offers.Add(ctx, 1, ofOffer(outcome))
-	}
 }
 
 // foundOffline counts an alarm that found its device offline.
@@ -161,16 +136,5 @@ func (s *Service) Observe(ctx context.Context, meter metric.Meter, store gauges)
 		o.ObserveFloat64(oldest, found.OldestAlarm.Seconds())
 		return nil
 	}, lag, oldest)
-	return err
-}
-
-// Observe registers the gauge of the devices that are connected to this process.
-func (h *Hub) Observe(meter metric.Meter) error {
-	_, err := meter.Int64ObservableGauge("paceline_devices_connected",
-		metric.WithDescription("Stream devices that are connected to this process."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(h.Connected()))
-			return nil
-		}))
 	return err
 }

@@ -20,19 +20,17 @@ type measured struct {
 	reader *sdkmetric.ManualReader
 }
 
-// measures has the bundle's service measure, and the hub that it returns.
-func (b *bundle) measures() (*goals.Hub, measured) {
+// measures has the bundle's service measure.
+func (b *bundle) measures() measured {
 	b.t.Helper()
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	b.t.Cleanup(func() { require.NoError(b.t, provider.Shutdown(context.WithoutCancel(b.t.Context()))) })
 	m, err := goals.NewMetrics(provider.Meter("test"))
 	require.NoError(b.t, err)
-	h := b.hub()
-	b.service.Metrics, h.Metrics = m, m
+	b.service.Metrics = m
 	require.NoError(b.t, b.service.Observe(b.t.Context(), provider.Meter("test"), b.store))
-	require.NoError(b.t, h.Observe(provider.Meter("test")))
-	return h, measured{t: b.t, reader: reader}
+	return measured{t: b.t, reader: reader}
 }
 
 // mutes has QStash take alarms, and deliver none.
@@ -104,24 +102,17 @@ func TestMetrics(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.mutes()
-		h, m := b.measures()
-		d := b.gadget()
-		c, _ := d.connects(h)
-		c.settled(t)
-		m.is(1, "paceline_devices_connected")
-		g := b.says(d.id, time.Minute)
+		m := b.measures()
+		g := b.says(b.device(), time.Minute)
 		b.clock.Advance(time.Minute + time.Second)
-		require.NoError(t, h.Keep(t.Context()), "the node's lease")
 		require.NoError(t, b.store.Call(t.Context(), g, b.clock.Now()))
 		b.clock.Advance(40 * time.Millisecond)
-		require.NoError(t, h.Offer(t.Context()))
-		offer := c.offered(t, g)
+		run := b.offers(g).RunID
 		m.once(1040*time.Millisecond, "paceline_goal_lateness_seconds", "device", "stream", "waited", "nothing")
 		m.once(40*time.Millisecond, "paceline_goal_call_seconds", "device", "stream")
 		for range 2 {
-			c.says(goals.Ended{RunID: offer.RunID, Detail: "the words of the device"})
+			b.ends(g, goals.End{RunID: run, Reason: goals.ReasonDevice, Detail: "the words of the device"})
 		}
-		c.settled(t)
 		m.is(1, "paceline_goals_ended_total", "device", "stream", "outcome", goals.ReasonDevice)
 		m.is(0, "paceline_goals_ended_total", "device", "stream", "outcome", "completed")
 	})
@@ -130,7 +121,7 @@ func TestMetrics(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.mutes()
-		_, m := b.measures()
+		m := b.measures()
 		g := b.says("", time.Minute)
 		b.clock.Advance(time.Minute + 3*time.Second)
 		for range 2 {
@@ -146,19 +137,15 @@ func TestMetrics(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.mutes()
-		h, m := b.measures()
-		d := b.gadget()
-		g := b.says(d.id, time.Minute)
+		m := b.measures()
+		g := b.says(b.device(), time.Minute)
+		b.disconnect(g.DeviceID)
 		b.clock.Advance(time.Minute)
 		_, err := b.alarmed(g)
 		require.ErrorIs(t, err, goals.ErrOffline)
-		c, _ := d.connects(h)
-		c.settled(t)
+		b.connect(g.DeviceID)
 		b.clock.Advance(10 * time.Second)
-		require.NoError(t, b.store.Call(t.Context(), g, b.clock.Now()))
-		require.NoError(t, h.Keep(t.Context()))
-		require.NoError(t, h.Offer(t.Context()))
-		c.offered(t, g)
+		b.begins(g)
 		m.is(1, "paceline_goal_alarms_offline_total")
 		m.once(10*time.Second, "paceline_goal_lateness_seconds", "device", "stream", "waited", "offline")
 	})
@@ -170,7 +157,7 @@ func TestMetricsOfEnds(t *testing.T) {
 	t.Run("AnOfflineDeviceIsCountedByTryAndOnceByItsEnd", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, m := b.measures()
+		m := b.measures()
 		device := b.device()
 		b.disconnect(device)
 		g := b.says(device, time.Minute)
@@ -185,7 +172,7 @@ func TestMetricsOfEnds(t *testing.T) {
 	t.Run("WhatTheSweeperEndsIsCountedByItsReason", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, m := b.measures()
+		m := b.measures()
 		b.says("", time.Minute)
 		b.says("", time.Minute+time.Second)
 		b.phone.set(errDoubt)
@@ -201,13 +188,13 @@ func TestMetricsOfEnds(t *testing.T) {
 	t.Run("GoalsOfARemovedDeviceAreCountedOnce", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, m := b.measures()
-		d := b.gadget()
-		b.says(d.id, time.Minute)
-		b.says(d.id, time.Hour)
+		m := b.measures()
+		device := b.device()
+		b.says(device, time.Minute)
+		b.says(device, time.Hour)
 		registry := &goals.Devices{Store: b.store, Metrics: b.service.Metrics, Now: b.clock.Now}
 		for range 2 {
-			require.NoError(t, registry.Remove(t.Context(), b.me(), d.id))
+			require.NoError(t, registry.Remove(t.Context(), b.me(), device))
 		}
 		m.is(2, "paceline_goals_ended_total", "device", "stream", "outcome", goals.ReasonRemoved)
 	})
@@ -215,7 +202,7 @@ func TestMetricsOfEnds(t *testing.T) {
 	t.Run("LagIsOfTheGoalThatHasWaitedLongestForItsAlarm", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, m := b.measures()
+		m := b.measures()
 		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
 		b.says("", time.Hour)
 		g := b.says("", time.Minute)

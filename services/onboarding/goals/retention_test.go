@@ -41,11 +41,11 @@ func TestRetention(t *testing.T) {
 	t.Run("WhatWasOverLongAgoGoesWithEverythingThatBelongsToIt", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		begin, d := b.clock.Now(), b.gadget()
+		begin, device := b.clock.Now(), b.device()
 		b.says("", time.Minute)
-		b.says(d.id, time.Hour)
+		b.says(device, time.Hour)
 		registry := &goals.Devices{Store: b.store, Now: b.clock.Now}
-		require.NoError(t, registry.Remove(t.Context(), b.me(), d.id))
+		require.NoError(t, registry.Remove(t.Context(), b.me(), device))
 		_, err := b.store.KeepReading(t.Context(), goals.New{OrgID: orgID, ProfileID: b.owner, Key: "k"}, timeparse.Reading{}, begin)
 		require.NoError(t, err)
 		b.plays(2 * time.Hour)
@@ -95,12 +95,15 @@ func TestRetention(t *testing.T) {
 	t.Run("NodesOfProcessesThatAreLongGoneGoWithTheNextLease", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.hub()
+		renew := func() {
+			require.NoError(t, b.store.Renew(t.Context(), uuid.NewString(), b.clock.Now().Add(15*time.Second), b.clock.Now()))
+		}
+		renew()
 		b.clock.Advance(time.Hour)
-		b.hub()
+		renew()
 		require.Equal(t, 2, b.count(`select count(*) from device_nodes`), "its lease ended less than an hour ago")
 		b.clock.Advance(time.Minute)
-		b.hub()
+		renew()
 		require.Equal(t, 2, b.count(`select count(*) from device_nodes where lease_until > $1::timestamptz - interval '1 hour'`, b.clock.Now()))
 		require.Equal(t, 2, b.count(`select count(*) from device_nodes`))
 	})

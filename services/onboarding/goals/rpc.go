@@ -26,10 +26,8 @@ type RPC struct {
 
 	Goals   *Service
 	Devices *Devices
-	Hub     *Hub
 	Store   *Store
 	Pause   func(ctx context.Context, orgID string) (conversation.Pause, error) // reads the pause of an organisation
-	Answer  func(err error) error                                               // the table of errors, for a frame that has no status
 	Now     func() time.Time
 }
 
@@ -51,9 +49,9 @@ func (s *RPC) CreateGoal(ctx context.Context, in *onboardingv1.CreateGoalRequest
 	}
 	g, duplicate, err := s.Goals.Create(ctx, n)
 	if err != nil {
-		return nil, goalError(err)
+		return nil, Refusal(err)
 	}
-	return &onboardingv1.CreateGoalResponse{Goal: s.goal(g), Duplicate: duplicate}, nil
+	return &onboardingv1.CreateGoalResponse{Goal: s.Goal(g), Duplicate: duplicate}, nil
 }
 
 // checkGoal checks the fields of a new goal, each by its name, and takes over what has to be parsed.
@@ -125,9 +123,9 @@ func (s *RPC) GetGoal(ctx context.Context, in *onboardingv1.GetGoalRequest) (*on
 	}
 	timeline, err := s.Store.Timeline(ctx, v.ID)
 	if err != nil {
-		return nil, goalError(err)
+		return nil, Refusal(err)
 	}
-	out := &onboardingv1.GetGoalResponse{Goal: s.goal(v.Goal)}
+	out := &onboardingv1.GetGoalResponse{Goal: s.Goal(v.Goal)}
 	for _, t := range timeline {
 		out.Timeline = append(out.Timeline, &onboardingv1.GoalTransition{
 			At: timestamppb.New(t.At), FromStatus: string(t.From), ToStatus: string(t.To), Event: t.Event, Actor: t.Actor, Detail: t.Detail,
@@ -143,7 +141,7 @@ func (s *RPC) find(ctx context.Context, goalID string) (context.Context, Situati
 	}
 	ctx, c := s.caller(ctx)
 	v, err := s.Goals.Find(ctx, c, goalID)
-	return ctx, v, goalError(err)
+	return ctx, v, Refusal(err)
 }
 
 // ListGoals lists goals that the caller may see.
@@ -168,7 +166,7 @@ func (s *RPC) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest) 
 	}
 	found, err := s.Store.List(ctx, f)
 	if err != nil {
-		return nil, goalError(err)
+		return nil, Refusal(err)
 	}
 	out := &onboardingv1.ListGoalsResponse{}
 	if len(found) > wanted {
@@ -176,7 +174,7 @@ func (s *RPC) ListGoals(ctx context.Context, in *onboardingv1.ListGoalsRequest) 
 		out.NextPageToken = rpc.NextPage(in, found[wanted-1].ID)
 	}
 	for _, g := range found {
-		out.Goals = append(out.Goals, s.goal(g))
+		out.Goals = append(out.Goals, s.Goal(g))
 	}
 	return out, nil
 }
@@ -239,7 +237,7 @@ func (s *RPC) change(
 	}
 	ctx, c := s.caller(ctx)
 	g, err := do(ctx, c, goalID)
-	return s.goal(g), goalError(err)
+	return s.Goal(g), Refusal(err)
 }
 
 // ExecuteGoal is the alarm of a goal.
@@ -248,7 +246,7 @@ func (s *RPC) ExecuteGoal(ctx context.Context, in *onboardingv1.ExecuteGoalReque
 		return nil, err
 	}
 	outcome, err := s.Goals.Execute(ctx, in.GetGoalId())
-	return &onboardingv1.ExecuteGoalResponse{Outcome: outcome}, goalError(err)
+	return &onboardingv1.ExecuteGoalResponse{Outcome: outcome}, Refusal(err)
 }
 
 // RecordGoalFailure takes QStash's word that an alarm failed with every retry.
@@ -262,10 +260,11 @@ func (s *RPC) RecordGoalFailure(
 		return &onboardingv1.RecordGoalFailureResponse{}, nil
 	}
 	failed, err := s.Goals.AlarmFailed(ctx, in.GetGoalId(), in.GetSourceMessageId())
-	return &onboardingv1.RecordGoalFailureResponse{Failed: failed}, goalError(err)
+	return &onboardingv1.RecordGoalFailureResponse{Failed: failed}, Refusal(err)
 }
 
-func (s *RPC) goal(g Goal) *onboardingv1.Goal {
+// Goal returns a goal as a caller sees it.
+func (s *RPC) Goal(g Goal) *onboardingv1.Goal {
 	return &onboardingv1.Goal{
 		GoalId: g.ID, OrgId: g.OrgID, ProfileId: g.ProfileID, DeviceId: g.DeviceID, DeviceKind: string(g.Kind), Goal: g.Goal, Said: g.Said,
 		Source: string(g.Source), Status: string(g.Status), Reason: g.Reason, ScheduledFor: timestamppb.New(g.ScheduledFor),
@@ -281,8 +280,8 @@ func (s *RPC) goal(g Goal) *onboardingv1.Goal {
 // maxTries is far beyond what any policy of retries has.
 const maxTries = 1 << 20
 
-// goalError is answer for the errors of goals that carry something.
-func goalError(err error) error {
+// Refusal returns what a caller is told of an error that carries something; any other error as it is.
+func Refusal(err error) error {
 	var unclear *UnclearError
 	var status *StatusError
 	switch {

@@ -60,9 +60,8 @@ type bundle struct {
 	phone   *handset
 	owner   string
 
-	undeletable   bool   // QStash refuses to delete
-	beforeConnect func() // once, between a hello and that the device is given to its stream
-	beforeBusy    func() // once, between what an alarm has read and that it notes that the device is busy
+	undeletable bool   // QStash refuses to delete
+	beforeBusy  func() // once, between what an alarm has read and that it notes that the device is busy
 
 	mu      sync.Mutex
 	left    int      // calls of the store until one fails; negative for none
@@ -198,6 +197,33 @@ func (b *bundle) connect(device string) {
 func (b *bundle) disconnect(device string) {
 	b.t.Helper()
 	b.exec(`update devices set node_id = null where id = $1`, device)
+}
+
+// begins has an alarm call the device of a goal, and its node begin it.
+func (b *bundle) begins(g goals.Goal) goals.Offer {
+	b.t.Helper()
+	require.NoError(b.t, b.store.Call(b.t.Context(), g, b.clock.Now()))
+	return b.offers(g)
+}
+
+// offers has the node of a device begin the goal that it was called for.
+func (b *bundle) offers(g goals.Goal) goals.Offer {
+	b.t.Helper()
+	var node string
+	called := goals.Call{GoalID: g.ID, DeviceID: g.DeviceID}
+	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `select node_id::text, epoch from devices where id = $1`, g.DeviceID).Scan(&node, &called.Epoch))
+	offer, err := b.store.Begin(b.t.Context(), node, called, uuid.NewString(), b.clock.Now())
+	require.NoError(b.t, err)
+	b.service.Offered(b.t.Context(), offer)
+	return offer
+}
+
+// ends is the end of a goal that its device has told.
+func (b *bundle) ends(g goals.Goal, e goals.End) {
+	b.t.Helper()
+	e.DeviceID, e.Actor, e.At = g.DeviceID, "device:"+g.DeviceID, b.clock.Now()
+	_, err := b.service.End(b.t.Context(), goals.Stream, e)
+	require.NoError(b.t, err)
 }
 
 // says has the owner say a goal that is due in so long.

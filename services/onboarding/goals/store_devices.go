@@ -119,9 +119,11 @@ returning org_id::text, profile_id::text, epoch`
 // Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. ErrToken; ErrOvertaken when a
 // stream has it that was opened later.
 func (s *Store) Connect(
-	ctx context.Context, nodeID string, hello Hello, tokenHash []byte, opened time.Time,
+	ctx context.Context, nodeID string, hello Hello, opened time.Time,
 ) (c Connection, err error) {
-	args := postgres.Args{"node": nodeID, "device": hello.DeviceID, "hash": tokenHash, "client": hello.Client, "at": opened}
+	args := postgres.Args{
+		"node": nodeID, "device": hello.DeviceID, "hash": hashToken(hello.Token), "client": hello.Client, "at": opened,
+	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		c = Connection{DeviceID: hello.DeviceID}
 		err := tx.QueryRow(ctx, sqlConnectDevice, args).Scan(&c.OrgID, &c.ProfileID, &c.Epoch)

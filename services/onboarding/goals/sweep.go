@@ -64,6 +64,6 @@ func (s *Service) mend(ctx context.Context, o Overdue, policy outbox.Policy) err
 }
 
 func (s *Service) endSilent(ctx context.Context, g Goal, reason string, now time.Time) error {
-	_, err := s.end(ctx, g.Kind, End{RunID: g.RunID, DeviceID: g.DeviceID, Reason: reason, Actor: "sweeper", At: now})
+	_, err := s.End(ctx, g.Kind, End{RunID: g.RunID, DeviceID: g.DeviceID, Reason: reason, Actor: "sweeper", At: now})
 	return err
 }

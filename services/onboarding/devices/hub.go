@@ -1,4 +1,6 @@
-package goals
+// Package devices holds the streams of the devices that goals run on: it begins on a device what an alarm has called for, and takes what
+// the device says of its runs. The rows of goals are the truth about a device and its runs; what is here is a copy.
+package devices
 
 import (
 	"context"
@@ -10,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/metric"
+
+	"paceline.internal/services/onboarding/goals"
 )
 
 const (
@@ -46,56 +51,44 @@ const (
 	progressEvery = time.Second
 )
 
-// Why a stream ends. Their texts are for who maintains the device.
+// The reasons for which a process ends a stream. Their texts are for who maintains the device.
 var (
-	ErrFrame     = errors.New("the frame is out of order")
-	ErrOvertaken = errors.New("a stream of the device that was opened later came first; connect again")
-	ErrReplaced  = errors.New("a newer stream of the device is open, or its token was replaced, or it was deleted")
-	ErrSlow      = errors.New("the device does not read what it is sent; connect again")
-	ErrFull      = errors.New("as many devices are connected as may be; try again")
-	ErrDraining  = errors.New("the process ends; connect again")
+	ErrFrame    = errors.New("the frame is out of order")
+	ErrSlow     = errors.New("the device does not read what it is sent; connect again")
+	ErrFull     = errors.New("as many devices are connected as may be; try again")
+	ErrDraining = errors.New("the process ends; connect again")
 )
-
-// ErrForgotten is a run that the device has acknowledged, and says that it never saw.
-var ErrForgotten = errors.New("the device has acknowledged the run before")
 
 var errUnreported = fmt.Errorf("%w: a report of each run of the welcome did not come in time", ErrFrame)
 
-// Call is one order to a node for one of its devices: begin a goal, or stop a run.
-type Call struct {
-	GoalID, DeviceID string
-	Epoch            int64
-	Stop             string // the run
-}
-
-// streams keeps the presence of devices and their runs. Each method is one guarded statement, or one transaction. Store implements it and
-// says what each does.
-type streams interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
-	Connect(ctx context.Context, nodeID string, hello Hello, tokenHash []byte, opened time.Time) (Connection, error)
+// rows keeps the presence of devices and their runs. Each method is one guarded statement, or one transaction. goals.Store implements it
+// and says what each does.
+type rows interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
+	Connect(ctx context.Context, nodeID string, hello goals.Hello, opened time.Time) (goals.Connection, error)
 	Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error
 	Renew(ctx context.Context, nodeID string, until, now time.Time) error
 	Retire(ctx context.Context, nodeID string, at time.Time) error
 	Held(ctx context.Context, nodeID string) (map[string]int64, error)
-	Calls(ctx context.Context, nodeID string, now time.Time) ([]Call, error)
-	Begin(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
-	OfferAgain(ctx context.Context, nodeID string, c Call, runID string, at time.Time) (Offer, error)
+	Calls(ctx context.Context, nodeID string, now time.Time) ([]goals.Call, error)
+	Begin(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (goals.Offer, error)
+	OfferAgain(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (goals.Offer, error)
 	Acknowledge(ctx context.Context, deviceID, runID string, at time.Time) (bool, error)
 	Hear(ctx context.Context, deviceID, runID, progress string, at time.Time) (bool, error)
-	End(ctx context.Context, e End) (bool, error)
 }
 
-// creator takes the goals that are said to devices; Service implements it.
-type creator interface {
-	Create(ctx context.Context, n New) (g Goal, duplicate bool, err error)
+// service takes the goals that are said to devices, and ends those that ran on them. goals.Service implements it.
+type service interface {
+	Create(ctx context.Context, n goals.New) (g goals.Goal, duplicate bool, err error)
+	Offered(ctx context.Context, o goals.Offer)
+	End(ctx context.Context, kind goals.Kind, e goals.End) (ended bool, err error)
 }
 
 // HubConfig configures a Hub.
 type HubConfig struct {
-	Store      streams
-	Goals      creator
+	Store      rows
+	Goals      service
 	RunLease   time.Duration
 	MaxStreams int // MaxStreams when 0
-	Metrics    *Metrics
 	Log        *slog.Logger
 	Now        func() time.Time
 }
@@ -108,7 +101,8 @@ type Hub struct {
 	node   string
 	wake   chan struct{}
 	opened chan struct{}
-	calls  chan struct{} // a place for each call of the database
+	offers metric.Int64Counter // nil counts nothing
+	calls  chan struct{}       // a place for each call of the database
 	saying chan struct{}
 
 	mu       sync.Mutex
@@ -164,7 +158,7 @@ func (h *Hub) Connect(ctx context.Context, w wire) error {
 	go func() {
 		defer close(written)
 		for range s.write(w) {
-			h.Metrics.offer(ctx, offerUnsent)
+			h.count(ctx, offerUnsent)
 		}
 	}()
 	go s.read(w) // it ends with the stream of gRPC
@@ -237,17 +231,17 @@ func (h *Hub) serve(s *stream) error {
 // arrive gives the stream its device, and welcomes it.
 func (h *Hub) arrive(s *stream, hello Hello) error {
 	if uuid.Validate(hello.DeviceID) != nil {
-		return ErrToken
+		return goals.ErrToken
 	}
 	hello.Client = brief(hello.Client, maxClient)
 	h.expect(hello.DeviceID, 1)
 	defer h.expect(hello.DeviceID, -1)
-	var c Connection
+	var c goals.Connection
 	err := h.call(s.ctx, func(ctx context.Context) (err error) {
 		if err := h.renew(ctx, h.Now()); err != nil {
 			return err
 		}
-		c, err = h.Store.Connect(ctx, h.node, hello, hashToken(hello.Token), s.opened)
+		c, err = h.Store.Connect(ctx, h.node, goals.Hello(hello), s.opened)
 		return err
 	})
 	if err != nil {
@@ -260,9 +254,9 @@ func (h *Hub) arrive(s *stream, hello Hello) error {
 	s.Connection = c
 	if older := h.devices[s.DeviceID]; older != nil {
 		if older.Epoch > s.Epoch {
-			return ErrReplaced
+			return goals.ErrReplaced
 		}
-		older.end(ErrReplaced)
+		older.end(goals.ErrReplaced)
 	}
 	h.devices[s.DeviceID] = s
 	h.Log.InfoContext(s.ctx, "goals.device_connected", "device_id", s.DeviceID, "epoch", s.Epoch, "open_runs", len(s.Runs))

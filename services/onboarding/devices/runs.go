@@ -1,4 +1,4 @@
-package goals
+package devices
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"paceline.internal/platform/hours"
+	"paceline.internal/services/onboarding/goals"
 )
 
 // maxSaidKey bounds the key of what is said to a device, in characters.
@@ -50,7 +51,7 @@ func (h *Hub) started(s *stream, runID string) error {
 			return err
 		}
 		if first {
-			h.Metrics.offer(ctx, offerAcknowledged)
+			h.count(ctx, offerAcknowledged)
 			return nil
 		}
 		return h.hear(ctx, s, runID, "")
@@ -78,50 +79,44 @@ func (h *Hub) hear(ctx context.Context, s *stream, runID, progress string) error
 
 // ended ends a run, unless it has ended, or is none of this device's.
 func (h *Hub) ended(s *stream, f Ended) error {
-	end := End{
+	end := goals.End{
 		RunID: f.RunID, DeviceID: s.DeviceID, OK: f.OK, Detail: brief(f.Detail, maxDetail), Actor: "device:" + s.DeviceID, At: h.Now(),
 	}
 	if !f.OK {
-		end.Reason = ReasonDevice
+		end.Reason = goals.ReasonDevice
 	}
 	return h.call(s.ctx, func(ctx context.Context) error {
-		return h.end(ctx, end)
+		_, err := h.Goals.End(ctx, goals.Stream, end)
+		return err
 	})
-}
-
-// end ends a run, and counts it if it was this call that did.
-func (h *Hub) end(ctx context.Context, e End) error {
-	ended, err := h.Store.End(ctx, e)
-	if ended {
-		h.Metrics.ended(ctx, Stream, e.outcome(), 1)
-	}
-	return err
 }
 
 // again offers a run to a device that has never seen it. One that has acknowledged the run may have begun it before it forgot: the run is
 // given up.
 func (h *Hub) again(s *stream, runID string) error {
 	return h.call(s.ctx, func(ctx context.Context) error {
-		offer, err := h.Store.OfferAgain(ctx, h.node, Call{DeviceID: s.DeviceID, Epoch: s.Epoch}, runID, h.Now())
+		offer, err := h.Store.OfferAgain(ctx, h.node, goals.Call{DeviceID: s.DeviceID, Epoch: s.Epoch}, runID, h.Now())
 		switch {
-		case errors.Is(err, ErrForgotten):
-			h.Metrics.offer(ctx, offerForgotten)
-			return h.end(ctx, End{
-				RunID: runID, DeviceID: s.DeviceID, Reason: ReasonLost, Detail: ErrForgotten.Error(), Actor: "device:" + s.DeviceID, At: h.Now(),
+		case errors.Is(err, goals.ErrForgotten):
+			h.count(ctx, offerForgotten)
+			_, err := h.Goals.End(ctx, goals.Stream, goals.End{
+				RunID: runID, DeviceID: s.DeviceID, Reason: goals.ReasonLost, Detail: goals.ErrForgotten.Error(), Actor: "device:" + s.DeviceID,
+				At: h.Now(),
 			})
-		case errors.Is(err, ErrConflict): // it has ended meanwhile
+			return err
+		case errors.Is(err, goals.ErrConflict): // it has ended meanwhile
 			return nil
 		case err != nil:
 			return err
 		}
-		h.offer(ctx, s, offer, offerRepeated)
+		h.offer(ctx, s, Offer(offer), offerRepeated)
 		return nil
 	})
 }
 
 // said takes a goal that was said to the device. It is answered, also when it is refused; the same key again gets the goal that there is.
 func (h *Hub) said(s *stream, f Said) error {
-	var g Goal
+	var g goals.Goal
 	n, err := s.goal(f)
 	if err == nil {
 		err = within(s.ctx, h.saying, sayTimeout, func(ctx context.Context) (err error) {
@@ -136,26 +131,26 @@ func (h *Hub) said(s *stream, f Said) error {
 	return context.Cause(s.ctx)
 }
 
-// goal makes of what was said a goal for Create. ErrInvalid.
-func (s *stream) goal(f Said) (New, error) {
-	n := New{
-		OrgID: s.OrgID, ProfileID: s.ProfileID, DeviceID: s.DeviceID, Said: f.Goal, Source: SourceDevice,
+// goal makes of what was said a goal for Create. goals.ErrInvalid.
+func (s *stream) goal(f Said) (goals.New, error) {
+	n := goals.New{
+		OrgID: s.OrgID, ProfileID: s.ProfileID, DeviceID: s.DeviceID, Said: f.Goal, Source: goals.SourceDevice,
 		Key: "device:" + s.DeviceID + ":" + f.Key, By: "device:" + s.DeviceID,
 	}
 	if f.Key == "" || f.Key != brief(f.Key, maxSaidKey) || !utf8.ValidString(f.Goal) {
-		return n, fmt.Errorf("%w: key must have 1 to %d characters", ErrInvalid, maxSaidKey)
+		return n, fmt.Errorf("%w: key must have 1 to %d characters", goals.ErrInvalid, maxSaidKey)
 	}
-	switch Source(f.Source) {
-	case "", SourceDevice:
-	case SourceVoice:
-		n.Source = SourceVoice
+	switch goals.Source(f.Source) {
+	case "", goals.SourceDevice:
+	case goals.SourceVoice:
+		n.Source = goals.SourceVoice
 	default:
-		return n, fmt.Errorf("%w: source must be device or voice", ErrInvalid)
+		return n, fmt.Errorf("%w: source must be device or voice", goals.ErrInvalid)
 	}
 	if f.Zone != "" {
 		_, zone, err := hours.ParsePlace(f.Zone)
 		if err != nil {
-			return n, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return n, fmt.Errorf("%w: %w", goals.ErrInvalid, err)
 		}
 		n.Zone = zone
 	}

@@ -1,12 +1,13 @@
-package goals
+package devices
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"paceline.internal/services/onboarding/goals"
 )
 
 // Frame is a message of a device: Hello, Report, Acknowledge, Progress, Ended or Said.
@@ -24,7 +25,7 @@ const (
 
 type (
 	// Hello opens a stream.
-	Hello struct{ DeviceID, Token, Client string }
+	Hello goals.Hello
 	// Report is the answer to a run of the welcome.
 	Report struct {
 		RunID  string
@@ -64,21 +65,13 @@ type (
 		RunLease time.Duration
 	}
 	// Offer is a goal to run now.
-	Offer struct {
-		RunID, GoalID, Goal string
-		ScheduledFor        time.Time
-		Configuration       json.RawMessage
-
-		// What is measured of it, and not told to the device.
-		CalledAt time.Time
-		Waited   string
-	}
+	Offer goals.Offer
 	// StopRun asks for the end of a run.
 	StopRun struct{ RunID string }
 	// Answer tells the outcome of what was said.
 	Answer struct {
 		Key  string
-		Goal Goal
+		Goal goals.Goal
 		Err  error
 	}
 	// Reconnect announces the end of the stream.

@@ -1,4 +1,4 @@
-package goals_test
+package devices_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/goals"
 )
 
@@ -19,21 +20,21 @@ import (
 // begins it, and begins none twice.
 func (g *gadget) obeys(c *connection) bool {
 	asked, answered := 1, 0
-	c.says(goals.Said{})
+	c.says(devices.Said{})
 	for {
 		switch command := c.next().(type) {
-		case goals.Offer:
+		case devices.Offer:
 			run := command.RunID
 			if _, seen := g.seen[run]; !seen {
 				g.seen[run] = false
-				c.says(goals.Acknowledge{RunID: run})
+				c.says(devices.Acknowledge{RunID: run})
 				g.began[run]++
 				g.seen[run] = true
-				c.says(goals.Ended{RunID: run, OK: true})
+				c.says(devices.Ended{RunID: run, OK: true})
 				asked++
-				c.says(goals.Said{})
+				c.says(devices.Said{})
 			}
-		case goals.Answer:
+		case devices.Answer:
 			if answered++; answered == asked {
 				return true
 			}
@@ -45,22 +46,22 @@ func (g *gadget) obeys(c *connection) bool {
 }
 
 // visits is one stream of a device: it says what it knows, does what it is told, and leaves.
-func (g *gadget) visits(h *goals.Hub) {
+func (g *gadget) visits(h *devices.Hub) {
 	c := g.opens(h)
 	defer c.cancel()
-	c.says(goals.Hello{DeviceID: g.id, Token: g.token})
-	welcome, ok := c.next().(goals.Welcome)
+	c.says(devices.Hello{DeviceID: g.id, Token: g.token})
+	welcome, ok := c.next().(devices.Welcome)
 	if !ok {
 		return
 	}
 	for _, run := range welcome.Runs {
-		state := goals.RunNeverSaw
+		state := devices.RunNeverSaw
 		if ended, seen := g.seen[run]; ended {
-			state = goals.RunEnded
+			state = devices.RunEnded
 		} else if seen {
-			state = goals.RunStarted
+			state = devices.RunStarted
 		}
-		c.says(goals.Report{RunID: run, State: state, OK: true})
+		c.says(devices.Report{RunID: run, State: state, OK: true})
 	}
 	if !g.obeys(c) {
 		return
@@ -79,7 +80,7 @@ func TestEveryCallOfAHubMayFail(t *testing.T) {
 		for k, hit := 0, true; hit; k++ {
 			t.Run(fmt.Sprintf("Call%dEffects%t", k, effects), func(t *testing.T) {
 				b.t = t
-				b.owner = b.person(orgID)
+				b.owner = b.person()
 				d, h := b.gadget(), b.hub()
 				g := d.called()
 				b.mishap(k, effects)
@@ -116,7 +117,7 @@ type run struct {
 type fleet struct {
 	*bundle
 
-	nodes   []*goals.Hub
+	nodes   []*devices.Hub
 	devices []*gadget
 	runs    map[string]*run
 	owed    map[*gadget]map[string]bool // reports
@@ -125,10 +126,10 @@ type fleet struct {
 
 // hears takes what a device is told: each offer has to be one that the model allows.
 func (f *fleet) hears(t *rapid.T, d *gadget) {
-	d.connected.says(goals.Said{})
+	d.connected.says(devices.Said{})
 	for {
 		switch command := d.connected.next().(type) {
-		case goals.Offer:
+		case devices.Offer:
 			known := f.runs[command.RunID]
 			if known == nil {
 				for id, other := range f.runs {
@@ -140,9 +141,9 @@ func (f *fleet) hears(t *rapid.T, d *gadget) {
 			require.Equal(t, known.goal.ID, command.GoalID)
 			require.Same(t, known.device, d, "it runs on its device alone")
 			require.False(t, known.acknowledged || known.ended, "what the device has noted is not offered again")
-		case goals.Answer:
+		case devices.Answer:
 			return
-		case goals.StopRun:
+		case devices.StopRun:
 		default:
 			require.Failf(t, "unexpected", "%#v", command)
 		}
@@ -153,10 +154,10 @@ func (f *fleet) hears(t *rapid.T, d *gadget) {
 func (f *fleet) breaks(t *rapid.T, d *gadget) {
 	for {
 		switch command := d.connected.next().(type) {
-		case goals.Refusal:
-			require.ErrorIs(t, command.Err, goals.ErrFrame)
+		case devices.Refusal:
+			require.ErrorIs(t, command.Err, devices.ErrFrame)
 		case nil:
-			require.ErrorIs(t, d.connected.err, goals.ErrFrame)
+			require.ErrorIs(t, d.connected.err, devices.ErrFrame)
 			d.connected = nil
 			return
 		default:
@@ -166,7 +167,7 @@ func (f *fleet) breaks(t *rapid.T, d *gadget) {
 
 func (f *fleet) connect(t *rapid.T, d *gadget, node int) {
 	older := d.connected
-	var welcome goals.Welcome
+	var welcome devices.Welcome
 	d.connected, welcome = d.connects(f.nodes[node])
 	if older != nil {
 		older.cancel()
@@ -207,31 +208,31 @@ func (f *fleet) saysAny(t *rapid.T) {
 	if mine != nil && (mine.device != d || mine.ended) {
 		mine = nil
 	}
-	var frame goals.Frame
+	var frame devices.Frame
 	inOrder := len(f.owed[d]) == 0
 	switch rapid.SampledFrom([]string{"report", "report", "acknowledge", "progress", "end", "hello"}).Draw(t, "frame") {
 	case "hello":
-		frame, inOrder = goals.Hello{DeviceID: d.id, Token: d.token}, false
+		frame, inOrder = devices.Hello{DeviceID: d.id, Token: d.token}, false
 	case "report":
-		state := rapid.SampledFrom([]goals.RunState{goals.RunStarted, goals.RunEnded, goals.RunNeverSaw}).Draw(t, "state")
-		frame, inOrder = goals.Report{RunID: id, State: state, OK: true}, f.owed[d][id]
+		state := rapid.SampledFrom([]devices.RunState{devices.RunStarted, devices.RunEnded, devices.RunNeverSaw}).Draw(t, "state")
+		frame, inOrder = devices.Report{RunID: id, State: state, OK: true}, f.owed[d][id]
 		if inOrder && mine != nil {
-			mine.ended = state == goals.RunEnded || state == goals.RunNeverSaw && mine.acknowledged
-			mine.acknowledged = mine.acknowledged || state == goals.RunStarted
+			mine.ended = state == devices.RunEnded || state == devices.RunNeverSaw && mine.acknowledged
+			mine.acknowledged = mine.acknowledged || state == devices.RunStarted
 		}
 		delete(f.owed[d], id)
 	case "acknowledge":
-		frame = goals.Acknowledge{RunID: id}
+		frame = devices.Acknowledge{RunID: id}
 		if inOrder && mine != nil {
 			mine.acknowledged = true
 		}
 	case "progress":
-		frame = goals.Progress{RunID: id, Text: "on"}
+		frame = devices.Progress{RunID: id, Text: "on"}
 		if inOrder && mine != nil {
 			mine.acknowledged = true
 		}
 	case "end":
-		frame = goals.Ended{RunID: id, OK: rapid.Bool().Draw(t, "ok")}
+		frame = devices.Ended{RunID: id, OK: rapid.Bool().Draw(t, "ok")}
 		if inOrder && mine != nil {
 			mine.ended = true
 		}
@@ -259,9 +260,9 @@ func TestModelOfDevices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b.owner = b.person(orgID)
+		b.owner = b.person()
 		f := &fleet{
-			bundle: b, nodes: []*goals.Hub{b.hub(), b.hub()}, devices: []*gadget{b.gadget(), b.gadget()}, runs: map[string]*run{},
+			bundle: b, nodes: []*devices.Hub{b.hub(), b.hub()}, devices: []*gadget{b.gadget(), b.gadget()}, runs: map[string]*run{},
 			owed: map[*gadget]map[string]bool{}, on: map[*gadget]int{},
 		}
 		t.Repeat(map[string]func(*rapid.T){

@@ -1,4 +1,4 @@
-package goals_test
+package devices_test
 
 import (
 	"context"
@@ -11,66 +11,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/goals"
 )
 
-// hubStore is the store of a hub, of which one call fails.
-type hubStore struct {
-	*goals.Store
-
-	b *bundle
-}
-
-func (s hubStore) Connect(ctx context.Context, node string, hello goals.Hello, hash []byte, opened time.Time) (goals.Connection, error) {
-	if before := s.b.beforeConnect; before != nil {
-		s.b.beforeConnect = nil
-		before()
-	}
-	return met(s.b, func() (goals.Connection, error) { return s.Store.Connect(ctx, node, hello, hash, opened) })
-}
-
-func (s hubStore) Disconnect(ctx context.Context, node, device string, epoch int64, at time.Time) error {
-	return meets(s.b, func() error { return s.Store.Disconnect(ctx, node, device, epoch, at) })
-}
-
-func (s hubStore) Renew(ctx context.Context, node string, until, now time.Time) error {
-	return meets(s.b, func() error { return s.Store.Renew(ctx, node, until, now) })
-}
-
-func (s hubStore) Held(ctx context.Context, node string) (map[string]int64, error) {
-	return met(s.b, func() (map[string]int64, error) { return s.Store.Held(ctx, node) })
-}
-
-func (s hubStore) Calls(ctx context.Context, node string, now time.Time) ([]goals.Call, error) {
-	return met(s.b, func() ([]goals.Call, error) { return s.Store.Calls(ctx, node, now) })
-}
-
-func (s hubStore) Begin(ctx context.Context, node string, c goals.Call, run string, at time.Time) (goals.Offer, error) {
-	return met(s.b, func() (goals.Offer, error) { return s.Store.Begin(ctx, node, c, run, at) })
-}
-
-func (s hubStore) OfferAgain(ctx context.Context, node string, c goals.Call, run string, at time.Time) (goals.Offer, error) {
-	return met(s.b, func() (goals.Offer, error) { return s.Store.OfferAgain(ctx, node, c, run, at) })
-}
-
-func (s hubStore) Acknowledge(ctx context.Context, device, run string, at time.Time) (bool, error) {
-	return met(s.b, func() (bool, error) { return s.Store.Acknowledge(ctx, device, run, at) })
-}
-
-func (s hubStore) Hear(ctx context.Context, device, run, progress string, at time.Time) (bool, error) {
-	return met(s.b, func() (bool, error) { return s.Store.Hear(ctx, device, run, progress, at) })
-}
-
-func (s hubStore) End(ctx context.Context, e goals.End) (bool, error) {
-	return met(s.b, func() (bool, error) { return s.Store.End(ctx, e) })
-}
-
 // hub is a process that holds streams, with its first lease.
-func (b *bundle) hub() *goals.Hub {
+func (b *bundle) hub() *devices.Hub {
 	b.t.Helper()
-	h := goals.NewHub(goals.HubConfig{
-		Store: hubStore{b.store, b}, Goals: b.service, RunLease: runLease, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
+	h := devices.NewHub(devices.HubConfig{
+		Store: hubStore{b.store, b}, Goals: hubGoals{b.service, b}, RunLease: runLease, Log: slog.New(slog.DiscardHandler), Now: b.clock.Now,
 	})
 	require.NoError(b.t, h.Keep(b.t.Context()))
 	return h
@@ -88,7 +37,7 @@ type gadget struct {
 
 func (b *bundle) gadget() *gadget {
 	b.t.Helper()
-	registry := &goals.Devices{Store: b.store, Now: b.clock.Now}
+	registry := b.registry()
 	d, token, err := registry.Register(b.t.Context(), goals.Device{OrgID: orgID, ProfileID: b.owner, Name: uuid.NewString()})
 	require.NoError(b.t, err)
 	return &gadget{bundle: b, id: d.ID, token: token, seen: map[string]bool{}, began: map[string]int{}}
@@ -98,13 +47,13 @@ func (b *bundle) gadget() *gadget {
 type connection struct {
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // of the stream
-	in     chan goals.Frame
-	out    chan goals.Command
+	in     chan devices.Frame
+	out    chan devices.Command
 	ended  chan struct{} // closed when the hub has let go of it
 	err    error         // why; read after ended
 }
 
-func (c *connection) Receive() (goals.Frame, error) {
+func (c *connection) Receive() (devices.Frame, error) {
 	select {
 	case f, open := <-c.in:
 		if !open {
@@ -116,7 +65,7 @@ func (c *connection) Receive() (goals.Frame, error) {
 	}
 }
 
-func (c *connection) Send(command goals.Command) error {
+func (c *connection) Send(command devices.Command) error {
 	select {
 	case c.out <- command:
 		return nil
@@ -126,9 +75,9 @@ func (c *connection) Send(command goals.Command) error {
 }
 
 // opens is a stream on which nothing has been said.
-func (b *bundle) opens(h *goals.Hub) *connection {
+func (b *bundle) opens(h *devices.Hub) *connection {
 	b.t.Helper()
-	c := &connection{in: make(chan goals.Frame), out: make(chan goals.Command, 100), ended: make(chan struct{})}
+	c := &connection{in: make(chan devices.Frame), out: make(chan devices.Command, 100), ended: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(b.t.Context())
 	go func() {
 		defer close(c.ended)
@@ -142,7 +91,7 @@ func (b *bundle) opens(h *goals.Hub) *connection {
 }
 
 // next is the next command; nil once the stream has ended.
-func (c *connection) next() goals.Command {
+func (c *connection) next() devices.Command {
 	select {
 	case command := <-c.out:
 		return command
@@ -157,7 +106,7 @@ func (c *connection) next() goals.Command {
 }
 
 // says sends a frame, unless the stream has ended.
-func (c *connection) says(f goals.Frame) {
+func (c *connection) says(f devices.Frame) {
 	select {
 	case c.in <- f:
 	case <-c.ended:
@@ -171,12 +120,12 @@ func (c *connection) closes() {
 }
 
 // connects says hello, and returns the welcome.
-func (g *gadget) connects(h *goals.Hub) (*connection, goals.Welcome) {
+func (g *gadget) connects(h *devices.Hub) (*connection, devices.Welcome) {
 	g.t.Helper()
 	c := g.opens(h)
-	c.says(goals.Hello{DeviceID: g.id, Token: g.token, Client: "gadget"})
+	c.says(devices.Hello{DeviceID: g.id, Token: g.token, Client: "gadget"})
 	command := c.next()
-	welcome, ok := command.(goals.Welcome)
+	welcome, ok := command.(devices.Welcome)
 	require.True(g.t, ok, "%#v", command)
 	return c, welcome
 }
@@ -190,10 +139,10 @@ func (g *gadget) called() goals.Goal {
 }
 
 // offered is the next command, which has to be an offer of the goal.
-func (c *connection) offered(t *testing.T, g goals.Goal) goals.Offer {
+func (c *connection) offered(t *testing.T, g goals.Goal) devices.Offer {
 	t.Helper()
 	command := c.next()
-	offer, ok := command.(goals.Offer)
+	offer, ok := command.(devices.Offer)
 	require.True(t, ok, "%#v", command)
 	require.Equal(t, g.ID, offer.GoalID)
 	return offer
@@ -202,10 +151,10 @@ func (c *connection) offered(t *testing.T, g goals.Goal) goals.Offer {
 // settled waits until what a device has said took effect.
 func (c *connection) settled(t *testing.T) {
 	t.Helper()
-	c.says(goals.Said{}) // an invalid one, which is answered when its turn comes
+	c.says(devices.Said{}) // an invalid one, which is answered when its turn comes
 	for {
 		switch command := c.next().(type) {
-		case goals.Answer:
+		case devices.Answer:
 			require.ErrorIs(t, command.Err, goals.ErrInvalid)
 			return
 		case nil:
@@ -236,22 +185,22 @@ func TestRunOfADevice(t *testing.T) {
 		require.Equal(t, g.Goal, offer.Goal)
 		require.Equal(t, g.ScheduledFor.Unix(), offer.ScheduledFor.Unix())
 		require.NoError(t, h.Offer(t.Context()), "once")
-		c.says(goals.Acknowledge{RunID: offer.RunID})
+		c.says(devices.Acknowledge{RunID: offer.RunID})
 		b.clock.Advance(2 * time.Second)
-		c.says(goals.Progress{RunID: offer.RunID, Text: "half"})
+		c.says(devices.Progress{RunID: offer.RunID, Text: "half"})
 		c.settled(t)
 		v := b.is(g, goals.Running)
 		require.Equal(t, "half", v.Progress)
 		require.Equal(t, b.clock.Now().Unix(), v.HeardAt.Unix())
 
-		o.says(goals.Ended{RunID: offer.RunID, OK: false, Detail: "not mine"})
-		o.says(goals.Acknowledge{RunID: offer.RunID})
-		require.Equal(t, goals.StopRun{RunID: offer.RunID}, o.next(), "what is not open on a device is to stop there")
+		o.says(devices.Ended{RunID: offer.RunID, OK: false, Detail: "not mine"})
+		o.says(devices.Acknowledge{RunID: offer.RunID})
+		require.Equal(t, devices.StopRun{RunID: offer.RunID}, o.next(), "what is not open on a device is to stop there")
 		o.settled(t)
 		b.is(g, goals.Running)
 
 		for range 2 {
-			c.says(goals.Ended{RunID: offer.RunID, OK: true, Detail: "done"})
+			c.says(devices.Ended{RunID: offer.RunID, OK: true, Detail: "done"})
 		}
 		c.settled(t)
 		b.is(g, goals.Completed)
@@ -269,11 +218,11 @@ func TestRunOfADevice(t *testing.T) {
 		g := d.called()
 		require.NoError(t, h.Offer(t.Context()))
 		run := c.offered(t, g).RunID
-		c.says(goals.Progress{RunID: run, Text: "half"}) // and no acknowledgement
+		c.says(devices.Progress{RunID: run, Text: "half"}) // and no acknowledgement
 		c.settled(t)
 		c.closes()
 		c, _ = d.connects(h)
-		c.says(goals.Report{RunID: run, State: goals.RunNeverSaw})
+		c.says(devices.Report{RunID: run, State: devices.RunNeverSaw})
 		c.settled(t)
 		require.Equal(t, goals.ReasonLost, b.is(g, goals.Failed).Reason)
 	})
@@ -290,9 +239,9 @@ func TestRunOfADevice(t *testing.T) {
 		_, err := b.service.Stop(t.Context(), b.me(), g.ID)
 		require.NoError(t, err)
 		require.NoError(t, h.Offer(t.Context()))
-		require.Equal(t, goals.StopRun{RunID: offer.RunID}, c.next())
+		require.Equal(t, devices.StopRun{RunID: offer.RunID}, c.next())
 		require.NoError(t, h.Offer(t.Context()))
-		c.says(goals.Ended{RunID: offer.RunID, Detail: "stopped"})
+		c.says(devices.Ended{RunID: offer.RunID, Detail: "stopped"})
 		c.settled(t)
 		require.Equal(t, goals.ReasonDevice, b.is(g, goals.Failed).Reason)
 	})
@@ -300,18 +249,14 @@ func TestRunOfADevice(t *testing.T) {
 	t.Run("S3_07_FromRESTDeviceAndVoiceAlike", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.qstash.SetFaults(emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
 		h, d := b.hub(), b.gadget()
 		c, _ := d.connects(h)
 		const words = "open the door in 5 minutes"
-		n := b.said(words)
-		n.DeviceID = d.id
-		rest, _, err := b.service.Create(t.Context(), n)
-		require.NoError(t, err)
+		rest := b.creates(d.id, words, time.Time{})
 		accepted := map[goals.Source]goals.Goal{goals.SourceREST: rest}
 		for source, said := range map[goals.Source]string{goals.SourceDevice: "", goals.SourceVoice: "voice"} {
-			c.says(goals.Said{Key: string(source), Goal: words, Source: said})
-			answer, ok := c.next().(goals.Answer)
+			c.says(devices.Said{Key: string(source), Goal: words, Source: said})
+			answer, ok := c.next().(devices.Answer)
 			require.True(t, ok)
 			require.NoError(t, answer.Err)
 			accepted[source] = answer.Goal
@@ -323,7 +268,7 @@ func TestRunOfADevice(t *testing.T) {
 			require.Equal(t, []any{d.id, "open the door", 5 * time.Minute, goals.Scheduled}, []any{g.DeviceID, g.Goal, g.Delay, g.Status})
 			require.NoError(t, b.store.Call(t.Context(), g, b.clock.Now()))
 			require.NoError(t, h.Offer(t.Context()))
-			c.says(goals.Ended{RunID: c.offered(t, g).RunID, OK: true})
+			c.says(devices.Ended{RunID: c.offered(t, g).RunID, OK: true})
 			c.settled(t)
 			b.is(g, goals.Completed)
 		}
@@ -334,23 +279,23 @@ func TestRunOfADevice(t *testing.T) {
 		b := setup(t)
 		h, d := b.hub(), b.gadget()
 		c, _ := d.connects(h)
-		says := func(f goals.Said) goals.Answer {
+		says := func(f devices.Said) devices.Answer {
 			c.says(f)
 			command := c.next()
-			answer, ok := command.(goals.Answer)
+			answer, ok := command.(devices.Answer)
 			require.True(t, ok, "%#v", command)
 			require.Equal(t, f.Key, answer.Key)
 			return answer
 		}
-		first := says(goals.Said{Key: "k", Goal: "open the door in 5 minutes", Source: "voice"})
+		first := says(devices.Said{Key: "k", Goal: "open the door in 5 minutes", Source: "voice"})
 		require.NoError(t, first.Err)
 		require.Equal(t, d.id, first.Goal.DeviceID)
 		require.Equal(t, goals.SourceVoice, first.Goal.Source)
 		require.Equal(t, 5*time.Minute, first.Goal.Delay)
-		again := says(goals.Said{Key: "k", Goal: "open the door in 5 minutes", Source: "voice"})
+		again := says(devices.Said{Key: "k", Goal: "open the door in 5 minutes", Source: "voice"})
 		require.Equal(t, first.Goal.ID, again.Goal.ID)
-		require.ErrorIs(t, says(goals.Said{Key: "k", Goal: "close it"}).Err, goals.ErrKeyReused)
-		for _, f := range []goals.Said{
+		require.ErrorIs(t, says(devices.Said{Key: "k", Goal: "close it"}).Err, goals.ErrKeyReused)
+		for _, f := range []devices.Said{
 			{Key: "source", Goal: "open", Source: "text"},
 			{Key: "zone", Goal: "open", Zone: "Local"},
 			{Key: "empty"},
@@ -360,8 +305,8 @@ func TestRunOfADevice(t *testing.T) {
 			require.ErrorIs(t, says(f).Err, goals.ErrInvalid, f.Key)
 		}
 		b.mishap(0, false)
-		require.ErrorIs(t, says(goals.Said{Key: "later", Goal: "open the door"}).Err, errMishap, "the stream goes on")
-		require.NoError(t, says(goals.Said{Key: "later", Goal: "open the door"}).Err)
+		require.ErrorIs(t, says(devices.Said{Key: "later", Goal: "open the door"}).Err, errMishap, "the stream goes on")
+		require.NoError(t, says(devices.Said{Key: "later", Goal: "open the door"}).Err)
 	})
 }
 
@@ -371,19 +316,19 @@ func TestReports(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		acknowledged bool // before the stream was lost
-		report       goals.Report
+		report       devices.Report
 		again        bool // it is offered again
 		want         goals.Status
 		reason       string
 	}{
-		{name: "ARunThatItNeverSawIsOfferedAgain", report: goals.Report{State: goals.RunNeverSaw}, again: true, want: goals.Running},
-		{name: "ARunThatItHasBegunGoesOn", report: goals.Report{State: goals.RunStarted}, want: goals.Running},
-		{name: "ARunThatHasCompletedIsOver", report: goals.Report{State: goals.RunEnded, OK: true}, want: goals.Completed},
+		{name: "ARunThatItNeverSawIsOfferedAgain", report: devices.Report{State: devices.RunNeverSaw}, again: true, want: goals.Running},
+		{name: "ARunThatItHasBegunGoesOn", report: devices.Report{State: devices.RunStarted}, want: goals.Running},
+		{name: "ARunThatHasCompletedIsOver", report: devices.Report{State: devices.RunEnded, OK: true}, want: goals.Completed},
 		{
-			name: "ARunThatHasFailedIsOver", report: goals.Report{State: goals.RunEnded, Detail: "stuck"}, want: goals.Failed, reason: goals.ReasonDevice,
+			name: "ARunThatHasFailedIsOver", report: devices.Report{State: devices.RunEnded, Detail: "stuck"}, want: goals.Failed, reason: goals.ReasonDevice,
 		},
 		{
-			name: "ARunThatItHadNotedAndForgotIsNotOfferedAgain", acknowledged: true, report: goals.Report{State: goals.RunNeverSaw},
+			name: "ARunThatItHadNotedAndForgotIsNotOfferedAgain", acknowledged: true, report: devices.Report{State: devices.RunNeverSaw},
 			want: goals.Failed, reason: goals.ReasonLost,
 		},
 	} {
@@ -397,7 +342,7 @@ func TestReports(t *testing.T) {
 			require.NoError(t, died.Offer(t.Context()))
 			lost := c.offered(t, g) // or never arrived: the server cannot tell
 			if tt.acknowledged {
-				c.says(goals.Acknowledge{RunID: lost.RunID})
+				c.says(devices.Acknowledge{RunID: lost.RunID})
 				c.settled(t)
 			}
 			b.clock.Advance(time.Second)
@@ -463,7 +408,6 @@ func TestPresence(t *testing.T) {
 	t.Run("AnOldCallBeginsNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		b.mutes() // an alarm that rings while the device connects would call it anew
 		h, d := b.hub(), b.gadget()
 		g := d.called()
 		b.clock.Advance(goals.CallWindow + time.Second)
@@ -489,12 +433,12 @@ func TestPresence(t *testing.T) {
 		require.NoError(t, two.Offer(t.Context()))
 		newer.offered(t, g)
 		require.NoError(t, one.Keep(t.Context()))
-		require.Equal(t, goals.Refusal{Err: goals.ErrReplaced}, older.next())
+		require.Equal(t, devices.Refusal{Err: goals.ErrReplaced}, older.next())
 		require.Nil(t, older.next())
 		require.ErrorIs(t, older.err, goals.ErrReplaced)
 		require.True(t, online(b, d), "its end takes nothing from the newer one")
 		third, _ := d.connects(two)
-		require.Equal(t, goals.Refusal{Err: goals.ErrReplaced}, newer.next(), "on one node the older one ends at once")
+		require.Equal(t, devices.Refusal{Err: goals.ErrReplaced}, newer.next(), "on one node the older one ends at once")
 		third.closes()
 	})
 
@@ -503,7 +447,7 @@ func TestPresence(t *testing.T) {
 		b := setup(t)
 		d, one, two := b.gadget(), b.hub(), b.hub()
 		var newer *connection
-		var welcome goals.Welcome
+		var welcome devices.Welcome
 		older := b.opens(one)
 		b.beforeConnect = func() {
 			close(older.in) // the device has gone, and comes again
@@ -511,7 +455,7 @@ func TestPresence(t *testing.T) {
 			newer, welcome = d.connects(two)
 			newer.settled(t)
 		}
-		older.says(goals.Hello{DeviceID: d.id, Token: d.token})
+		older.says(devices.Hello{DeviceID: d.id, Token: d.token})
 		<-older.ended
 		require.ErrorIs(t, older.err, goals.ErrOvertaken)
 		require.NoError(t, two.Keep(t.Context()))
@@ -526,7 +470,7 @@ func TestPresence(t *testing.T) {
 	t.Run("ADeviceThatWasTakenAwayLosesItsStream", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		registry := &goals.Devices{Store: b.store, Now: b.clock.Now}
+		registry := b.registry()
 		h := b.hub()
 		for _, take := range []func(d *gadget) error{
 			func(d *gadget) error { _, _, err := registry.Rotate(t.Context(), b.me(), d.id); return err },
@@ -538,11 +482,11 @@ func TestPresence(t *testing.T) {
 			g := d.bundle.says(d.id, time.Hour)
 			require.NoError(t, take(d)) // by another process
 			require.NoError(t, h.Keep(t.Context()))
-			require.Equal(t, goals.Refusal{Err: goals.ErrReplaced}, c.next())
+			require.Equal(t, devices.Refusal{Err: goals.ErrReplaced}, c.next())
 			require.Nil(t, c.next())
 			c = b.opens(h)
-			c.says(goals.Hello{DeviceID: d.id, Token: d.token})
-			require.Equal(t, goals.Refusal{Err: goals.ErrToken}, c.next(), "and does not come back")
+			c.says(devices.Hello{DeviceID: d.id, Token: d.token})
+			require.Equal(t, devices.Refusal{Err: goals.ErrToken}, c.next(), "and does not come back")
 			if err := take(d); errors.Is(err, goals.ErrNoDevice) {
 				require.Fail(t, "a repeat has to be answered")
 			}
@@ -564,7 +508,7 @@ func TestPresence(t *testing.T) {
 		require.NoError(t, h.Offer(t.Context()))
 		offer := c.offered(t, g)
 		waits := d.bundle.says(d.id, time.Hour)
-		registry := &goals.Devices{Store: b.store, Now: b.clock.Now}
+		registry := b.registry()
 		for range 2 {
 			require.NoError(t, registry.Remove(t.Context(), b.me(), d.id))
 			for _, open := range []goals.Goal{g, waits} {
@@ -573,9 +517,9 @@ func TestPresence(t *testing.T) {
 			require.Equal(t, "scheduled started failed", b.told(g))
 			require.Equal(t, "scheduled failed", b.told(waits))
 		}
-		c.says(goals.Ended{RunID: offer.RunID, OK: true}) // before the stream is closed
+		c.says(devices.Ended{RunID: offer.RunID, OK: true}) // before the stream is closed
 		require.NoError(t, h.Keep(t.Context()))
-		require.Equal(t, goals.Refusal{Err: goals.ErrReplaced}, c.next())
+		require.Equal(t, devices.Refusal{Err: goals.ErrReplaced}, c.next())
 		b.is(g, goals.Failed)
 	})
 
@@ -600,26 +544,17 @@ func TestPresence(t *testing.T) {
 		c.settled(t)
 		drained := make(chan error, 1)
 		go func() { drained <- h.Drain(context.WithoutCancel(t.Context())) }()
-		_, ok := c.next().(goals.Reconnect)
+		_, ok := c.next().(devices.Reconnect)
 		require.True(t, ok)
 		require.Nil(t, c.next())
 		require.NoError(t, c.err)
 		require.NoError(t, <-drained)
 		refused := b.opens(h)
 		<-refused.ended
-		require.ErrorIs(t, refused.err, goals.ErrDraining)
+		require.ErrorIs(t, refused.err, devices.ErrDraining)
 		require.Zero(t, b.count(`select count(*) from device_nodes`))
 		require.Zero(t, b.count(`select count(*) from devices where node_id is not null`))
 		require.NoError(t, h.Keep(t.Context()))
 		require.Zero(t, b.count(`select count(*) from device_nodes`), "it does not come back")
-	})
-
-	t.Run("NodesThatAreLongGoneAreForgotten", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		b.hub()
-		b.clock.Advance(2 * time.Hour)
-		b.hub()
-		require.Equal(t, 1, b.count(`select count(*) from device_nodes`))
 	})
 }

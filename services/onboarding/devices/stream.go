@@ -1,4 +1,4 @@
-package goals
+package devices
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"paceline.internal/services/onboarding/goals"
 )
 
 // streamLife bounds a stream when its context has no end.
@@ -24,16 +26,9 @@ type wire interface {
 	Send(c Command) error
 }
 
-// Connection is a stream of a device that has the device by its row.
-type Connection struct {
-	OrgID, ProfileID, DeviceID string
-	Epoch                      int64
-	Runs                       []string // open by their rows
-}
-
 // stream is one that is open in this process.
 type stream struct {
-	Connection
+	goals.Connection
 	protocol
 
 	ctx context.Context //nolint:containedctx // it ends the stream, from whichever side

@@ -1,4 +1,4 @@
-package goals_test
+package devices_test
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/goals"
 )
 
@@ -29,7 +30,7 @@ import (
 type node struct {
 	*bundle
 
-	hub    *goals.Hub
+	hub    *devices.Hub
 	client onboardingv1.GoalServiceClient
 	person string
 }
@@ -37,24 +38,19 @@ type node struct {
 func listen(t *testing.T) *node {
 	t.Helper()
 	b := setup(t)
-	n := &node{bundle: b, person: uuid.NewString()}
-	_, err := b.pool.Exec(t.Context(), `insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
-values ($1, $2, '+15005550001', 'Ada', 'en', 'UTC', $3, $3)`, n.person, orgID, b.clock.Now())
-	require.NoError(t, err)
-	rows, log := b.store, slog.New(slog.DiscardHandler)
-	service := goals.NewService(goals.Config{
-		Store: rows, Outbox: rows.Alarms(), Reach: time.Hour, RunLease: time.Minute, RunLimit: time.Hour, Disabled: true, Log: log, Now: b.clock.Now,
-	})
-	n.hub = goals.NewHub(goals.HubConfig{Store: rows, Goals: service, RunLease: time.Minute, MaxStreams: 3, Log: log, Now: b.clock.Now})
+	log := slog.New(slog.DiscardHandler)
+	n := &node{bundle: b, person: b.owner, hub: devices.NewHub(devices.HubConfig{
+		Store: b.store, Goals: b.service, RunLease: runLease, MaxStreams: 3, Log: log, Now: b.clock.Now,
+	})}
 	require.NoError(t, n.hub.Keep(t.Context()))
 	now := time.Now // tokens are on the machine's clock
 	tokens, err := rpc.NewTokens(rpc.Keys{Shared: config.NewSecret("0123456789abcdef0123456789abcdef")}, now)
 	require.NoError(t, err)
 	served, err := rpc.NewServer(rpc.ServerConfig{Tokens: tokens, Log: log, TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Keep: audit.New(b.pool, b.clock.Now).Keep, Answer: onboarding.Answer})
 	require.NoError(t, err)
-	onboardingv1.RegisterGoalServiceServer(served, &goals.RPC{
-		Goals: service, Devices: &goals.Devices{Store: rows, Now: b.clock.Now}, Hub: n.hub, Store: rows, Answer: onboarding.Answer, Now: b.clock.Now,
-	})
+	onboardingv1.RegisterGoalServiceServer(served, &devices.RPC{Hub: n.hub, Answer: onboarding.Answer, RPC: &goals.RPC{
+		Goals: b.service, Devices: b.registry(), Store: b.store, Now: b.clock.Now,
+	}})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = served.Serve(listener) }()

@@ -1,4 +1,4 @@
-package goals
+package devices
 
 import (
 	"context"
@@ -6,9 +6,11 @@ import (
 	"maps"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/platform/process"
+	"paceline.internal/services/onboarding/goals"
 )
 
 // KeepLoop keeps the node's lease, and its streams and their rows alike.
@@ -49,7 +51,7 @@ func (h *Hub) Keep(ctx context.Context) error {
 	}
 	for deviceID, s := range before {
 		if held[deviceID] != s.Epoch {
-			s.end(ErrReplaced)
+			s.end(goals.ErrReplaced)
 		}
 	}
 	var problems []error
@@ -119,22 +121,22 @@ func (h *Hub) Offer(ctx context.Context) error {
 }
 
 // begin begins a goal and offers it. After an error it is not known whether it has begun: the device is asked at its next hello.
-func (h *Hub) begin(ctx context.Context, s *stream, c Call) error {
+func (h *Hub) begin(ctx context.Context, s *stream, c goals.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	offer, err := h.Store.Begin(ctx, h.node, c, newID(), h.Now())
+	offer, err := h.Store.Begin(ctx, h.node, c, uuid.Must(uuid.NewV7()).String(), h.Now())
 	switch {
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, goals.ErrConflict):
 		return nil
-	case errors.Is(err, ErrReplaced):
-		s.end(ErrReplaced)
+	case errors.Is(err, goals.ErrReplaced):
+		s.end(goals.ErrReplaced)
 		return nil
 	case err != nil:
 		s.end(&leaving{after: s.spread(time.Second)})
 		return err
 	}
-	if h.offer(ctx, s, offer, offerSent) {
-		h.Metrics.began(ctx, Stream, offer.Waited, offer.ScheduledFor, offer.CalledAt, h.Now())
+	if h.offer(ctx, s, Offer(offer), offerSent) {
+		h.Goals.Offered(ctx, offer)
 	}
 	return nil
 }
@@ -145,7 +147,7 @@ func (h *Hub) offer(ctx context.Context, s *stream, offer Offer, outcome string)
 	if !sent {
 		outcome = offerUnsent
 	}
-	h.Metrics.offer(ctx, outcome)
+	h.count(ctx, outcome)
 	return sent
 }
 

@@ -1,4 +1,4 @@
-package goals_test
+package devices_test
 
 import (
 	"strings"
