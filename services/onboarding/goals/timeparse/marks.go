@@ -6,73 +6,46 @@ import (
 	"strings"
 )
 
-// The first pattern finds what may be a time, whatever else the text has; the other what changes a time next to it. B is a possible time, g
-// a number that is no hour, r an item of a day, C of another element, K a capitalised word.
-var (
-	alone = regexp.MustCompile(strings.Join([]string{
-		`[RB]?W[dxa#g_K]{0,2}[uHDTwyYMXFBzr]`, `[gBaqkNtLbW][uHh]`, `gs(?:[^v]|$)`, `[uHhs][VL]`, `[fi@otNxLRB][d_]?[uHhs]`, // every day
-		`[fi@otNxLRBU]d?[MJz]`, `^'*z`, `(?:^|[^v])z$`, `(?:^|[^da])I(?:[^_K]|$)`, // on Christmas, at lunch, daily
-		`[yY][gB@MXV]`, `o[yY]$`, `oy`, `^'*y`, `(?:^|[^d])y(?:[^_K]|$)`, `[gBiN]j`, `j[gB]`, // Sun 9, na segunda
-		`#v?[dxa#g_K]{0,2}[uHwyYM]`, `[gB]A`, `@[qk]`, `[gB]&q`, `rM`, `M(?:[^_K]|$)`, `[BDTwmXPZF]`, `f.`, // first of the month
-	}, "|"))
-	beside = regexp.MustCompile(strings.NewReplacer("~", `[dxaov@,(\-]{0,3}`, "T", "[Cr]").Replace(strings.Join([]string{
-		`[Qz]`, `[SI0qk]~T`, `T~[SI0qk]`, `[RW]~(?:T|g)`, `b(?:T|g)`, `[<>NLtV#Gc]~T`, `[uHhs]`,
-		`T\(`, `T[+\-]g`, `T[iv][KS]`, `ToS`, `T.{0,2}E`, `E~T`, // at 9am in Boston, 9am her time
-	}, "|")))
-)
+// markNames has what the patterns of marks have in common: a time, an item of one, and small words between two items.
+var markNames = strings.NewReplacer("TIME", "[Cr]", "~", `[dxaov@,(\-]{0,3}`)
 
-// mark finds what may belong to a time and no form has used.
+// mark finds what may belong to a time and no form has used. The patterns of words/common.tsv are over letters: those of the classes, and B
+// a possible time, g a number that is no hour, r an item of a day, C of another element, K a capitalised word.
 func (p *parser) mark() {
-	p.time = make([]bool, len(p.items)+1)
-	var letters []byte
-	var at []int // the item of each letter
+	letters := make([]byte, len(p.items))
 	for i := range p.items {
-		p.time[i] = p.inside(i) != nil
-		if p.codes[i] != ' ' {
-			letters, at = append(letters, p.letter(i)), append(at, i)
-		}
+		p.items[i].time, letters[i] = p.items[i].in != nil, p.letter(i)
 	}
 	found := func(pattern *regexp.Regexp) bool {
 		all := pattern.FindAllIndex(letters, -1)
 		for _, span := range all {
-			for k := span[0]; k < span[1]; k++ {
-				if !p.time[at[k]] && !among(letters[k], "dxaov@,(-'K_&") {
-					p.time[at[k]], letters[k] = true, 'C'
+			for i := span[0]; i < span[1]; i++ {
+				if !p.items[i].time && !among(letters[i], "dxaov@,(-'K_&") {
+					p.items[i].time, letters[i] = true, 'C'
 				}
 			}
 		}
 		return len(all) > 0
 	}
-	p.marked = found(alone)
-	p.doubtful = (p.marked || len(p.elements) > 0) && found(beside) || p.marked
+	p.marked = found(p.lang.alone)
+	p.doubtful = (p.marked || len(p.elements) > 0) && found(p.lang.beside) || p.marked
 }
 
 // letter returns the letter that stands for an item in the patterns.
 func (p *parser) letter(i int) byte {
-	it, e := &p.items[i], p.inside(i)
+	it := &p.items[i]
 	number := it.digits > 0 || it.code == 'n'
 	switch {
-	case e != nil && e.kind == aDay:
+	case it.in != nil && it.in.kind == aDay:
 		return 'r'
-	case e != nil:
+	case it.in != nil:
 		return 'C'
-	case number && p.mayBeHour(i), it.classes == 0 && it.code == '_' && p.misspelt(it), it.code == 'M' && !p.lang.english:
+	case number && p.mayBeHour(i), it.unknown() && p.misspelt(it):
 		return 'B'
-	case it.code == 'y' && !p.lang.english && len(it.text) <= 3:
-		return 'Y'
-	case it.is(often) && !p.lang.english:
-		return 'S'
 	case number:
 		return 'g'
-	}
-	for n := 2; n < len(letters); n++ {
-		if it.is(1 << n) {
-			return letters[n]
-		}
-	}
-	switch {
-	case it.code == '_' && it.is(polite|remind):
-		return '\''
+	case it.sign != 0 && (it.sign != '\'' || it.code == '_'):
+		return it.sign
 	case it.code == '_' && it.capital && p.text != strings.ToUpper(p.text):
 		return 'K'
 	}
@@ -81,45 +54,44 @@ func (p *parser) letter(i int) byte {
 
 // mayBeHour reports whether a number that no form has used may be an hour.
 func (p *parser) mayBeHour(i int) bool {
-	it, k, n := &p.items[i], p.before(i), p.next(i)
-	before, next := p.item(k), p.item(n)
-	joined := next.glued && next.kind != 'a' && p.item(n+1).glued && p.item(n+1).digits > 0
-	led := among(before.code, "@ifb") || before.is(limit|soft) || !p.lang.english && before.code == 'x'
-	behind := p.inside(k) != nil || (before.kind != 'a' || before.code == '&') && before.digits == 0 && p.inside(p.before(k)) != nil
+	it, before, next := &p.items[i], p.item(i-1), p.item(i+1)
+	joined := next.glued && next.kind != 'a' && p.item(i+2).glued && p.item(i+2).digits > 0
+	led := among(before.code, "@xi=fb") || before.is("limit", "soft")
+	behind := before.in != nil || (before.kind != 'a' || before.code == '&') && before.digits == 0 && p.item(i-2).in != nil
 	switch {
 	case p.continues(i) && before.code == ':', joined && next.code == ':':
 		return true
-	case it.digits > 4, p.phone(i), before.is(money | numbered), before.is(measure) && before.kind == 'a':
+	case it.digits > 4, p.phone(i), before.is("money", "numbered"), before.is("measure") && before.kind == 'a':
 		return false
-	case it.digits > 0 && it.glued && (before.code == '_' || before.kind == '-' && p.item(k-1).kind == 'a'): // "b12", "Catch-22"
+	case it.digits > 0 && it.glued && (before.code == '_' || before.kind == '-' && p.item(i-2).kind == 'a'): // "b12", "Catch-22"
 		return false
 	case p.continues(i): // "9,30", "9.30", "9/10"
 		return p.pair(i - 2)
 	case joined:
 		return p.pair(i)
 	case next.code == 'e': // "the 32nd"
-		return p.inside(p.next(n)) != nil
-	case it.digits > 0 && next.glued && next.code == '_' && !next.is(measure): // "9hras"
+		return p.item(i+2).in != nil
+	case it.digits > 0 && next.glued && next.code == '_' && !next.is("measure"): // "9hras"
 		return led || it.value <= 24
 	case p.counts(i), it.value == 1 && next.code == '_' && !led, it.digits == 4 && next.code == '.' && next.glued: // "2026.pdf"
 		return false
 	case it.digits == 0:
-		past := among(next.code, "pc") && p.code(p.next(n)) == 'n' // "quinze pras seis"
-		return led && (before.code != 'i' || next.code != '_' || next.is(verb)) || behind || past
+		past := among(next.code, "pc") && p.code(i+2) == 'n' // "quinze pras seis"
+		return led && (!among(before.code, "i=") || next.code != '_' || next.is("verb")) || behind || past
 	case led || behind:
 		return true
 	case it.value > 24:
 		return it.digits == 4 && it.value < 2400 && it.value%100 < 60 && next.code != '_' && !before.capital
 	case among(before.code, "pc"):
-		return !p.has(settable)
+		return !p.has("settable")
 	}
-	return !(next.code == '_' && next.capital && before.is(verb)) // "order 7 Up"
+	return !(next.code == '_' && next.capital && before.is("verb")) // "order 7 Up"
 }
 
 // pair reports whether two numbers that a mark joins may be a time or a date.
 func (p *parser) pair(i int) bool {
 	mark, second := p.code(i+1), p.item(i+2)
-	money := p.item(p.before(i)).is(money) || p.counts(i+2)
+	money := p.item(i-1).is("money") || p.counts(i+2)
 	first := p.item(i).value <= 31 || p.item(i).digits == 4
 	return (!money || mark == '/') && first && second.value < 60 && (second.digits == 2 || among(mark, "/-"))
 }
@@ -127,7 +99,7 @@ func (p *parser) pair(i int) bool {
 // phone reports whether a number is a part of a long one: "555-1234", "+1 415 555 0100".
 func (p *parser) phone(i int) bool {
 	for _, step := range []int{1, -1} {
-		for k := i + step; among(p.code(k), " -.()+12349"); k += step {
+		for k := i + step; among(p.code(k), "-.()+12349"); k += step {
 			if p.item(k).digits >= 3 && p.items[i].digits > 0 {
 				return true
 			}
@@ -155,4 +127,73 @@ func near(a, b string) bool {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	return len(a) <= 1 && len(b) <= 1 || len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
+}
+
+// names reports whether an element only names something: "the 9am meeting", "show de sexta", "prepare for 3pm review".
+func (p *parser) names(e *element) bool {
+	first, before, next := p.code(e.from), p.item(e.from-1), p.item(e.to)
+	switch {
+	case e.kind != aDay && e.kind != aClock:
+		return false
+	case first == 'v' && e.kind == aDay:
+		return e.from > 0 && p.beforeElement(e.from) == nil
+	case before.code == 'v' && before.in == nil:
+		return p.code(e.from-2) == '_'
+	case (before.code == 'd' || first == 'd') && before.in == nil:
+		return true
+	}
+	return !e.led && !p.starts(e.from) && next.code == '_' && !next.is("word")
+}
+
+// content reports whether an element may belong to what the goal is about and not say when it is meant: "tell Ana that I arrive at 9".
+func (p *parser) content(e *element) bool {
+	before, text := p.item(e.from-1), p.text[:p.items[e.from].start]
+	switch {
+	case p.starts(e.from):
+		return p.code(e.from) == 'p' && p.item(e.to).is("meeting") // "wake me up for 6am flight"
+	case before.is("meeting", "soft", "limit"), e.kind == aDay && before.is("numbered"), among(before.code, "cvpflb<"),
+		e.kind == aClock && !e.led && among(before.code, "i="), e != p.elements[0] && before.code == '&',
+		strings.Count(text, `"`)%2 == 1, strings.Count(text, "“") > strings.Count(text, "”"), strings.Count(text, "«") > strings.Count(text, "»"):
+		return true
+	}
+	told := false
+	for i := range e.from {
+		it := &p.items[i]
+		switch {
+		case it.in != nil:
+		case it.is("clause"), it.is("verse") && !e.led, it.code == ':' && !p.starts(i), it.is("meeting") && p.governed(i),
+			it.is("book") && (!p.has("remind") || p.code(e.from) == 'p'), told && among(it.code, "cp") && p.asked(i):
+			return true
+		}
+		told = told || it.is("report") && !it.is("remind")
+	}
+	return false
+}
+
+// governed reports whether the goal is about the thing that happens at a time: "lembra da aula de inglês às 9h".
+func (p *parser) governed(i int) bool {
+	if among(p.code(i-1), "dx") {
+		i--
+	}
+	return among(p.code(i-1), "bvp")
+}
+
+// asked reports whether what stands behind "to" or "para" is done by somebody else: "ask Ana to come", "pede pra Ana vir".
+func (p *parser) asked(i int) bool {
+	if p.code(i) == 'c' {
+		return p.code(i+1) == '_' && !p.items[i+1].capital
+	}
+	return p.item(i+1).is("verb") || p.item(i+2).is("verb") || p.item(i+3).is("verb")
+}
+
+// past reports whether the only thing that the text says of a time is that it has passed.
+func (p *parser) past() bool {
+	passed := false
+	for _, e := range p.elements {
+		if e.kind != aPassed && e.kind != aClock && e.kind != aPart || e.named {
+			return false
+		}
+		passed = passed || e.kind == aPassed && p.code(e.from-1) != 'v'
+	}
+	return passed && !p.doubtful
 }

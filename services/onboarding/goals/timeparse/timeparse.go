@@ -1,7 +1,7 @@
 // Package timeparse reads when a goal is meant: "call John tomorrow at nine" is the goal "call John" and an instant.
 //
-// A text is cut into words, and a vocabulary for each language (words/*.tsv) gives each its class. A few closed forms (forms.go) find the
-// times in the row of classes. A text has an instant only if every word that may belong to a time was used by a form (marks.go): whatever
+// A text is cut into words, and a vocabulary for each language (words/*.tsv) gives each its class. A few closed forms find the times in
+// the row of classes. A text has an instant only if every word that may belong to a time was used by a form (marks.go): whatever
 // is left over makes it Unclear, because a goal that runs at once or at the wrong hour is the worst error.
 package timeparse
 
@@ -36,98 +36,117 @@ type Reading struct {
 	Past bool `json:"past"`
 }
 
-// Read reads a text that reached us at now from a person in this zone. A locale that begins with "pt" is Portuguese, every other one
-// English; a text that has words of time of the other language and none of its language is read as the other.
+// Read reads a text that reached us at now from a person in this zone. A text that has words of time of another language than that of the
+// locale is read in both, and where both are sure they have to agree.
 func Read(text, locale string, zone *time.Location, now time.Time) Reading {
-	if zone == nil {
-		zone = time.UTC
+	writer := personOf(locale, zone, now)
+	own, foreign := parse(text, locale)
+	reading := own.reading(writer)
+	if foreign == nil {
+		return reading
 	}
-	now = now.Truncate(time.Second)
-	words := cut(text)
-	own, other := languages(locale)
-	reading, sure := own.read(text, words, other, own.say, zone, now)
-	foreign, otherSure := other.read(text, words, own, own.say, zone, now)
+	_, sure := own.proper(foreign.lang)
+	some, foreignSure := foreign.proper(own.lang)
+	other := foreign.reading(writer)
 	switch {
-	case !otherSure, sure && reading.Kind == At && foreign.Kind == At && reading.At.Equal(foreign.At):
+	case some && !foreignSure && (reading.Kind == None || reading.Kind == At && !sure):
+		return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: foreign.found()}
+	case !foreignSure, sure && reading.Kind == At && other.Kind == At && reading.At.Equal(other.At):
 		return reading
 	case !sure:
-		return foreign
+		return other
 	}
 	return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: reading.Understood}
+}
+
+// parse parses a text in the language of the locale, and in the other one that has most of its words of time, if there is one.
+func parse(text, locale string) (own, foreign *parser) {
+	words, lang := cut(text), languageOf(locale)
+	own = lang.parse(text, words)
+	var most int
+	var other *language
+	for _, l := range all {
+		n := 0
+		for _, it := range l.items(words) {
+			if it.proper(lang) {
+				n++
+			}
+		}
+		if l != lang && n > most {
+			most, other = n, l
+		}
+	}
+	if other != nil {
+		foreign = other.parse(text, words)
+	}
+	return own, foreign
+}
+
+// reading returns what a text says of a time.
+func (p *parser) reading(writer person) Reading {
+	whole := Reading{Goal: strings.TrimSpace(p.text)}
+	if len(p.elements) == 0 && !p.marked {
+		return whole
+	}
+	whole.Kind, whole.Understood = Unclear, p.found()
+	meant, certain := p.meant()
+	if !certain {
+		whole.Past = p.past()
+		return whole
+	}
+	resolved := meant.resolve(writer)
+	if resolved.Kind != At {
+		whole.Past = resolved.Past
+		return whole
+	}
+	resolved.Goal = p.goal()
+	return resolved
+}
+
+// proper reports whether the text has words of time that only this one of two languages has: some, and some that no other word looks like.
+func (p *parser) proper(other *language) (some, sure bool) {
+	for i := range p.items {
+		if it := &p.items[i]; it.time && it.proper(other) {
+			some = some || !among(it.code, "jy") || it.in != nil
+			sure = sure || it.core || it.code == '@'
+		}
+	}
+	return some, sure
 }
 
 // Day reads the day that a text names, with a time of day or without one: midnight of that day in UTC. It reports false where the text
 // names no day, or may name two.
 func Day(text, locale string, zone *time.Location, now time.Time) (time.Time, bool) {
-	words := cut(text)
-	own, other := languages(locale)
-	for _, l := range []*language{own, other} {
-		p := &parser{lang: l, text: text, items: l.items(words)}
-		p.scan()
-		p.mark()
-		var m meaning
-		fits := !p.doubtful
-		for i := range p.elements {
-			fits = fits && m.add(&p.elements[i])
-		}
-		days := len(m.days) > 0 && m.amount == nil || len(m.days) == 0 && m.amount != nil && m.amount.Exact == 0
-		if !fits || !days || len(m.days) > 2 {
+	writer := personOf(locale, zone, now)
+	own, foreign := parse(text, locale)
+	for _, p := range []*parser{own, foreign} {
+		if p == nil {
 			continue
 		}
-		if m.amount != nil {
-			m.amount.Days += monthsIn(m.amount.Months, now.In(zone))
+		m, fits := p.sum()
+		named := len(m.days) > 0 && m.amount == nil || len(m.days) == 0 && m.amount != nil && m.amount.Exact == 0
+		if !fits || !named {
+			continue
 		}
-		if dates := m.dates(now.In(zone)); len(dates) == 1 {
+		if dates := m.dates(writer.today()); len(dates) == 1 {
 			return dates[0], true
 		}
 	}
 	return time.Time{}, false
 }
 
-// monthsIn returns how many days a number of months from a day has.
-func monthsIn(months int, from time.Time) int {
-	day := time.Date(from.Year(), from.Month(), from.Day(), 0, 0, 0, 0, time.UTC)
-	return int(day.AddDate(0, months, 0).Sub(day) / (24 * time.Hour))
-}
-
-// read reads a text in one language, and reports whether it has words of time that only this language has.
-func (l *language) read(
-	text string, words []word, other *language, say map[string]string, zone *time.Location, now time.Time,
-) (reading Reading, sure bool) {
-	p := &parser{lang: l, text: text, items: l.items(words)}
-	p.scan()
-	p.mark()
-	whole := Reading{Goal: strings.TrimSpace(text)}
-	if len(p.elements) == 0 && !p.marked {
-		return whole, false
-	}
-	whole.Kind, whole.Understood, sure = Unclear, p.found(), p.sure(other)
-	meant, certain := p.meant()
-	if !certain {
-		whole.Past = p.past()
-		return whole, sure
-	}
-	resolved := meant.resolve(l, say, zone, now)
-	if resolved.Kind != At {
-		whole.Past = resolved.Past
-		return whole, sure
-	}
-	resolved.Goal = p.goal()
-	return resolved, sure
-}
-
-// OnClock is the reading of a wall-clock time, given as if in UTC: Unclear and Past where it has passed.
+// OnClock returns the reading of a wall-clock time, given as if in UTC: Unclear and Past where it has passed.
 func OnClock(wall time.Time, goal, locale string, zone *time.Location, now time.Time) Reading {
-	own, _ := languages(locale)
-	reading := onClock(own.say, wall, zone, now.Truncate(time.Second))
+	writer := personOf(locale, zone, now)
+	reading := writer.onClock(wall)
 	reading.Goal = goal
 	return reading
 }
 
-// FromNow is the reading of an amount from now.
+// FromNow returns the reading of an amount from now.
 func FromNow(amount Amount, goal, locale string, zone *time.Location, now time.Time) Reading {
-	own, _ := languages(locale)
-	reading := inAmount(own.say, amount, zone, now.Truncate(time.Second))
+	writer := personOf(locale, zone, now)
+	reading := writer.inAmount(amount)
 	reading.Goal = goal
 	return reading
 }
