@@ -19,13 +19,6 @@ var units = []Amount{
 	{}, {Exact: time.Second}, {Exact: time.Minute}, {Exact: time.Hour}, {Days: 1}, {Days: 7}, {Days: 14}, {Months: 1}, {Months: 12},
 }
 
-// The units that forms ask for.
-const (
-	oneDay = 4
-	week   = 5
-	month  = 7
-)
-
 func (a *Amount) add(n float64, u Amount) bool {
 	a.Months += int(n) * u.Months
 	a.Days += int(n) * u.Days
@@ -213,7 +206,7 @@ func readWeekday(p *parser, g groups) (element, bool) {
 	on := func(today time.Time) []time.Time { return weekdays(time.Weekday(it.value), today, next, nextWeek) }
 	e := element{kind: aDay, led: p.firm(g), on: on, weekday: it.value + 1, next: next || nextWeek}
 	if nextWeek {
-		return e, p.unitIn(g["week"], week) && p.leads(g) && (it.code == 'w' || len(it.text) > 3)
+		return e, p.unitIn(g["week"], Amount{Days: 7}) && p.leads(g) && (it.code == 'w' || len(it.text) > 3)
 	}
 	return e, p.leads(g) && (it.code == 'w' || next || p.weekdayStands(it, g))
 }
@@ -241,7 +234,7 @@ func weekdays(weekday time.Weekday, today time.Time, next, nextWeek bool) []time
 func (p *parser) weekdayStands(it *item, g groups) bool {
 	next, behind := p.item(g.to()), p.item(g.to()+1)
 	switch {
-	case next.digits > 0 && !p.counts(g.to()), among(next.code, "@MX"), next.code == 'u' && next.value == oneDay,
+	case next.digits > 0 && !p.counts(g.to()), among(next.code, "@MX"), next.isUnit(Amount{Days: 1}),
 		among(next.code, "x,") && (behind.digits > 0 || among(behind.code, "nX")), p.beforeElement(g.from()) != nil:
 		return true
 	}
@@ -249,9 +242,11 @@ func (p *parser) weekdayStands(it *item, g groups) bool {
 }
 
 // unitIn reports whether some items have a unit.
-func (p *parser) unitIn(s span, unit int) bool {
-	return slices.ContainsFunc(p.items[s.from:s.to], func(it item) bool { return it.code == 'u' && it.value == unit })
+func (p *parser) unitIn(s span, unit Amount) bool {
+	return slices.ContainsFunc(p.items[s.from:s.to], func(it item) bool { return it.isUnit(unit) })
 }
+
+func (it *item) isUnit(unit Amount) bool { return it.code == 'u' && units[it.value] == unit }
 
 // readDate reads a date by its numbers and its month, wherever they stand.
 func readDate(p *parser, g groups) (element, bool) {
@@ -267,7 +262,7 @@ func readDate(p *parser, g groups) (element, bool) {
 			n = append(n, it.value)
 		case among(it.code, "mj"):
 			month = it.value
-		case it.code == 'u' && it.value != oneDay:
+		case it.code == 'u' && !it.isUnit(Amount{Days: 1}):
 			return element{}, false
 		}
 	}
@@ -313,7 +308,7 @@ func readTheDay(p *parser, g groups) (element, bool) {
 // readDayOfMonth reads a day with the word for it, and perhaps which month: "dia 5 do mês que vem".
 func readDayOfMonth(p *parser, g groups) (element, bool) {
 	e, ok := p.dayOfMonth(g, g.has("month") && p.code(g["month"].from) == 'N' || p.code(g.to()-1) == 'V')
-	return e, ok && p.unitIn(g[""], oneDay) && (!g.has("month") || p.unitIn(g["month"], month))
+	return e, ok && p.unitIn(g[""], Amount{Days: 1}) && (!g.has("month") || p.unitIn(g["month"], Amount{Months: 1}))
 }
 
 func (p *parser) dayOfMonth(g groups, nextMonth bool) (element, bool) {

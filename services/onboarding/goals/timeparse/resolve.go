@@ -196,12 +196,12 @@ func (p *person) inAmount(amount Amount) Reading {
 	reading := Reading{Kind: At, At: p.now.UTC()}
 	if amount.Days != 0 || amount.Months != 0 {
 		local := p.now.In(p.zone)
-		wall := time.Date(local.Year(), local.Month()+time.Month(amount.Months), 1, local.Hour(), local.Minute(), local.Second(), 0, time.UTC)
-		day := wall.AddDate(0, 0, local.Day()-1)
-		if day.Month() != wall.Month() { // a month without that day
+		wall := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC)
+		month := wall.AddDate(0, amount.Months, 0)
+		if month.Day() != wall.Day() { // it does not have that day
 			return Reading{Kind: Unclear}
 		}
-		reading = p.onClock(day.AddDate(0, 0, amount.Days))
+		reading = p.onClock(month.AddDate(0, 0, amount.Days))
 	}
 	reading.At = reading.At.Add(amount.Exact)
 	if reading.Kind != At || !reading.At.After(p.now) {

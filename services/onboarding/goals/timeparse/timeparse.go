@@ -45,73 +45,63 @@ func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	if foreign == nil {
 		return reading
 	}
-	_, sure := own.proper(foreign.lang)
-	some, foreignSure := foreign.proper(own.lang)
 	other := foreign.reading(writer)
+	_, sure := own.proper(foreign.lang)
+	_, foreignSure := foreign.proper(own.lang)
 	switch {
-	case some && !foreignSure && (reading.Kind == None || reading.Kind == At && !sure):
-		return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: foreign.found()}
-	case !foreignSure, sure && reading.Kind == At && other.Kind == At && reading.At.Equal(other.At):
-		return reading
-	case !sure:
+	case foreignSure && !sure:
 		return other
+	case foreignSure && (reading.Kind != At || other.Kind != At || !reading.At.Equal(other.At)):
+		return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: reading.Understood}
+	case !foreignSure && (reading.Kind == None || reading.Kind == At && !sure):
+		return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: foreign.found()}
 	}
-	return Reading{Kind: Unclear, Goal: strings.TrimSpace(text), Understood: reading.Understood}
+	return reading
 }
 
-// parse parses a text in the language of the locale, and in the other one that has most of its words of time, if there is one.
+// parse parses a text in the language of the locale, and in the other one that has most words of time that this one has not, if there is one.
 func parse(text, locale string) (own, foreign *parser) {
-	words, lang := cut(text), languageOf(locale)
-	own = lang.parse(text, words)
-	var most int
-	var other *language
+	words, lang, most := cut(text), languageOf(locale), 0
 	for _, l := range all {
-		n := 0
-		for _, it := range l.items(words) {
-			if it.proper(lang) {
-				n++
-			}
+		p := l.parse(text, words)
+		if n, _ := p.proper(lang); n > most {
+			most, foreign = n, p
 		}
-		if l != lang && n > most {
-			most, other = n, l
+		if l == lang {
+			own = p
 		}
-	}
-	if other != nil {
-		foreign = other.parse(text, words)
 	}
 	return own, foreign
 }
 
-// reading returns what a text says of a time.
-func (p *parser) reading(writer person) Reading {
-	whole := Reading{Goal: strings.TrimSpace(p.text)}
-	if len(p.elements) == 0 && !p.marked {
-		return whole
-	}
-	whole.Kind, whole.Understood = Unclear, p.found()
-	meant, certain := p.meant()
-	if !certain {
-		whole.Past = p.past()
-		return whole
-	}
-	resolved := meant.resolve(writer)
-	if resolved.Kind != At {
-		whole.Past = resolved.Past
-		return whole
-	}
-	resolved.Goal = p.goal()
-	return resolved
-}
-
-// proper reports whether the text has words of time that only this one of two languages has: some, and some that no other word looks like.
-func (p *parser) proper(other *language) (some, sure bool) {
+// proper counts the words of time in a text that another language does not have, and reports whether one of them looks like no other word.
+func (p *parser) proper(other *language) (n int, sure bool) {
 	for i := range p.items {
-		if it := &p.items[i]; it.time && it.proper(other) {
-			some = some || !among(it.code, "jy") || it.in != nil
+		it := &p.items[i]
+		there := other.words[it.text].code
+		time := among(it.code, "uHDTwmMX") || among(it.code, "jy") && (it.in != nil || it.core) || it.code == '@' && it.kind == 'a'
+		if it.time && time && (there == 0 || there == '_') {
+			n++
 			sure = sure || it.core || it.code == '@'
 		}
 	}
-	return some, sure
+	return n, sure
+}
+
+// reading returns what a text says of a time.
+func (p *parser) reading(writer person) Reading {
+	if len(p.elements) == 0 && !p.marked {
+		return Reading{Goal: strings.TrimSpace(p.text)}
+	}
+	meant, certain := p.meant()
+	if !certain {
+		return Reading{Kind: Unclear, Goal: strings.TrimSpace(p.text), Understood: p.found(), Past: p.past()}
+	}
+	reading := meant.resolve(writer)
+	if reading.Goal = p.goal(); reading.Kind != At {
+		reading.Goal, reading.Understood = strings.TrimSpace(p.text), p.found()
+	}
+	return reading
 }
 
 // Day reads the day that a text names, with a time of day or without one: midnight of that day in UTC. It reports false where the text
@@ -124,12 +114,10 @@ func Day(text, locale string, zone *time.Location, now time.Time) (time.Time, bo
 			continue
 		}
 		m, fits := p.sum()
-		named := len(m.days) > 0 && m.amount == nil || len(m.days) == 0 && m.amount != nil && m.amount.Exact == 0
-		if !fits || !named {
-			continue
-		}
-		if dates := m.dates(writer.today()); len(dates) == 1 {
-			return dates[0], true
+		if amount := m.amount; fits && (amount == nil && len(m.days) > 0 || amount != nil && amount.Exact == 0 && len(m.days) == 0) {
+			if dates := m.dates(writer.today()); len(dates) == 1 {
+				return dates[0], true
+			}
 		}
 	}
 	return time.Time{}, false
@@ -138,15 +126,16 @@ func Day(text, locale string, zone *time.Location, now time.Time) (time.Time, bo
 // OnClock returns the reading of a wall-clock time, given as if in UTC: Unclear and Past where it has passed.
 func OnClock(wall time.Time, goal, locale string, zone *time.Location, now time.Time) Reading {
 	writer := personOf(locale, zone, now)
-	reading := writer.onClock(wall)
-	reading.Goal = goal
-	return reading
+	return writer.onClock(wall).of(goal)
 }
 
 // FromNow returns the reading of an amount from now.
 func FromNow(amount Amount, goal, locale string, zone *time.Location, now time.Time) Reading {
 	writer := personOf(locale, zone, now)
-	reading := writer.inAmount(amount)
-	reading.Goal = goal
-	return reading
+	return writer.inAmount(amount).of(goal)
+}
+
+func (r Reading) of(goal string) Reading {
+	r.Goal = goal
+	return r
 }

@@ -240,9 +240,3 @@ func (it *item) complete(l *language) {
 func (it *item) unknown() bool      { return it.code == '_' && len(it.classes) == 0 }
 func (w *word) alphanumeric() bool  { return w.kind == 'a' || w.kind == '0' }
 func among(c byte, set string) bool { return c != 0 && strings.IndexByte(set, c) >= 0 }
-
-// proper reports whether another language does not have a word of time.
-func (it *item) proper(other *language) bool {
-	there := other.words[it.text].code
-	return (among(it.code, "uHDTwymjMX") || it.code == '@' && it.kind == 'a') && (there == 0 || there == '_')
-}
