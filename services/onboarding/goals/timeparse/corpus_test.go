@@ -102,14 +102,14 @@ func (s *sentence) is(got string) bool {
 
 func TestEveryGoalOfTheCorpusIsReadAsItWasMeant(t *testing.T) {
 	t.Parallel()
-	for _, locale := range []string{"en", "pt-BR"} {
+	for locale, least := range map[string]int{"en": 400, "pt-BR": 400, "es": 40, "fr": 40} {
 		sentences := corpus(t, "testdata/"+locale+".tsv")
 		for _, s := range sentences {
 			if got, read := s.got(); !s.is(got) || s.goal != read.Goal {
 				t.Errorf("%s at %s\n  want %-26s %q\n  got  %-26s %q", s.text, s.now.Format(time.RFC3339), s.want, s.goal, got, read.Goal)
 			}
 		}
-		require.GreaterOrEqual(t, len(sentences), 400, locale)
+		require.GreaterOrEqual(t, len(sentences), least, locale)
 	}
 }
 

@@ -182,7 +182,7 @@ func readPart(p *parser, g groups) (element, bool) {
 		return element{kind: aDay, on: ahead(0), today: true, part: part, led: true}, true
 	}
 	last := p.beforeElement(g.from())
-	e := element{kind: aPart, part: part, led: g["part"].from > g.from()}
+	e := element{kind: aPart, part: part, led: g["part"].from > g.from() || strings.Contains(p.items[g.from()].text, " ")}
 	return e, last != nil && (last.kind == aDay || last.kind == aClock && e.led)
 }
 

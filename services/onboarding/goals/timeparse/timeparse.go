@@ -59,10 +59,14 @@ func Read(text, locale string, zone *time.Location, now time.Time) Reading {
 	return reading
 }
 
-// parse parses a text in the language of the locale, and in the other one that has most words of time that this one has not, if there is one.
+// parse parses a text in the language of the locale, and in the other one of those we write in that has most words of time that this one
+// has not, if there is one.
 func parse(text, locale string) (own, foreign *parser) {
 	words, lang, most := cut(text), languageOf(locale), 0
 	for _, l := range all {
+		if l != lang && !l.written {
+			continue
+		}
 		p := l.parse(text, words)
 		if n, _ := p.proper(lang); n > most {
 			most, foreign = n, p

@@ -40,6 +40,7 @@ func (e *entry) is(classes ...string) bool {
 // language is a vocabulary, the forms of its times, and its habits.
 type language struct {
 	name          string
+	written       bool            // we write in it
 	codes         map[string]byte // of the classes that forms are made of, and '_' for others
 	signs         []string        // the classes that marks are made of, each with its letter before it
 	words         map[string]entry
@@ -70,6 +71,7 @@ func load() (all []*language) {
 			name: strings.TrimSuffix(path.Base(name), ".tsv"), codes: map[string]byte{}, words: map[string]entry{}, begins: map[string]bool{},
 			core: map[byte][]string{}, marks: map[string][]string{}, say: map[string]string{},
 		}
+		l.written = slices.ContainsFunc(languages.Written(), func(locale string) bool { return languages.Base(locale) == l.name })
 		l.read("words/common.tsv")
 		l.read(name)
 		l.alone, l.beside = regexp.MustCompile(strings.Join(l.marks["alone"], "|")), regexp.MustCompile(strings.Join(l.marks["beside"], "|"))
