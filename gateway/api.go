@@ -75,7 +75,20 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 	return strictRequest(mux), nil
 }
 
-// strictRequest passes on what the generated handlers may see: a body of at most 64 KiB that says it is JSON, and no
+// pathFlows takes the files of a flow, in every language of it; so does its :check.
+const pathFlows = "/v1/flows"
+
+// maxFlows bounds a body with the files of a flow. A service takes half of it, and JSON writes some signs in two.
+const maxFlows = 512 << 10
+
+func maxBody(path string) int64 {
+	if strings.TrimSuffix(path, ":check") == pathFlows {
+		return maxFlows
+	}
+	return route.MaxBody
+}
+
+// strictRequest passes on what the generated handlers may see: a body of bounded size that says it is JSON, and no
 // header but that, for they heed more of the headers (Grpc-Timeout, Grpc-Metadata-*, X-HTTP-Method-Override, TE) than a
 // caller should steer. Idempotency-Key goes by the context.
 func strictRequest(next http.Handler) http.Handler {
@@ -87,7 +100,7 @@ func strictRequest(next http.Handler) http.Handler {
 			answerNoRoute(ctx, w, http.StatusNotFound)
 			return
 		}
-		body, err := route.ReadUpTo(w, r, route.MaxBody)
+		body, err := route.ReadUpTo(w, r, maxBody(r.URL.Path))
 		if err != nil {
 			httpStatus, why := route.Unreadable(err)
 			route.WriteError(ctx, w, httpStatus, why)

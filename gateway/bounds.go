@@ -14,20 +14,21 @@ import (
 // they come. A test holds deploy/proxy to them.
 type Bounds struct {
 	Body, ShopifyBody int64         // the most bytes of a body, and of one of Shopify's
+	FlowBody          int64         // the most bytes of a body with the files of a flow
 	Header            int           // the most bytes of a header
 	Answer            time.Duration // the longest that an answer takes
 	Idle              time.Duration // a connection that is not used so long is closed
 	Silent            time.Duration // the longest that nothing comes on a stream
 
-	Shopify, Events, Connect string // paths: where a body may be larger; the stream of events; the WebSockets of devices
+	Shopify, Flows, Events, Connect string // paths: where a body may be larger; the stream of events; the WebSockets of devices
 }
 
 // ProxyBounds are the gateway's.
 func ProxyBounds() Bounds {
 	return Bounds{
-		Body: route.MaxBody, ShopifyBody: shopify.MaxBody, Header: maxHeader,
+		Body: route.MaxBody, ShopifyBody: shopify.MaxBody, FlowBody: maxFlows, Header: maxHeader,
 		Answer: max(apiTimeout, qstash.Timeout, twilio.Timeout, route.WebhookTimeout) + answerTime,
 		Idle:   idleTimeout, Silent: max(stream.SilentFor, stream.PingEvery),
-		Shopify: route.PathWebhooks + "shopify", Events: stream.PathEvents, Connect: stream.PathConnect,
+		Shopify: route.PathWebhooks + "shopify", Flows: pathFlows, Events: stream.PathEvents, Connect: stream.PathConnect,
 	}
 }

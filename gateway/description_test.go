@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
-	"paceline.internal/gateway/route"
 	"paceline.internal/platform/rpc"
 )
 
@@ -208,7 +207,7 @@ func (b *bench) refusals(t *testing.T, o *routers.Route) {
 		case "401":
 			as = ""
 		case "413":
-			body = strings.Repeat(" ", route.MaxBody+1)
+			body = strings.Repeat(" ", int(maxBody(o.Path))+1)
 		case "415":
 			body, contentType = "{}", "text/plain"
 		default:

@@ -84,7 +84,10 @@ func (f apiFlags) call(ctx context.Context, t terminal, method, path string, in,
 	}
 	var said struct {
 		Details []struct {
-			Violations []struct{ Field, Description string } `json:"field_violations"`
+			Violations []struct {
+				Field       string `json:"field"`
+				Description string `json:"description"`
+			} `json:"field_violations"`
 		} `json:"details"`
 	}
 	if json.Unmarshal([]byte(answered.Answer), &said) != nil {

@@ -13,7 +13,7 @@ import (
 	"paceline.internal/platform/rpc"
 )
 
-// MaxBody bounds the body of every request but Shopify's, which has a limit for itself.
+// MaxBody bounds the body of every request but Shopify's and those with the files of a flow, which have their limits.
 const MaxBody = 64 << 10
 
 // ReadUpTo reads the whole body, or fails with *http.MaxBytesError, without reading anything when the length is given. A

@@ -50,6 +50,7 @@ func TestProxies(t *testing.T) {
 		for _, size := range []string{"client_max_body_size", "client_body_buffer_size"} {
 			require.Equal(t, bounds.Body, nginxSize(t, common, size))
 			require.Equal(t, bounds.ShopifyBody, nginxSize(t, shopify, size))
+			require.Equal(t, bounds.FlowBody, nginxSize(t, locations["~ ^"+bounds.Flows+"(:check)?$"], size))
 		}
 		headers := nginxWords(t, common, "large_client_header_buffers")
 		count, err := strconv.ParseInt(headers[0], 10, 64)
@@ -85,6 +86,9 @@ func TestProxies(t *testing.T) {
 		require.Greater(t, routes["/"].GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Greater(t, routes[bounds.Shopify].GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Equal(t, bounds.ShopifyBody, int64(m.perRoute(t, routes[bounds.Shopify]).GetBuffer().GetMaxRequestBytes().GetValue()))
+		flows := routes[bounds.Flows+"(:check)?"]
+		require.Greater(t, flows.GetRoute().GetTimeout().AsDuration(), bounds.Answer)
+		require.Equal(t, bounds.FlowBody, int64(m.perRoute(t, flows).GetBuffer().GetMaxRequestBytes().GetValue()))
 		connect := routes["/v1/devices/[^/]+/connect"]
 		for _, stream := range []*route.Route{routes[bounds.Events], connect} {
 			require.NotNil(t, stream.GetRoute().GetTimeout(), "without one it is 15 s")
@@ -116,7 +120,7 @@ func nginxLocations(t *testing.T, conf string) (common string, locations map[str
 	for _, block := range blocks.FindAllStringSubmatch(conf, -1) {
 		locations[block[1]] = block[2]
 	}
-	require.Len(t, locations, 7)
+	require.Len(t, locations, 8)
 	return blocks.ReplaceAllString(conf, ""), locations
 }
 

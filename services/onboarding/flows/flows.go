@@ -80,8 +80,8 @@ func (s *Store) Version(ctx context.Context, orgID, name, version string) (flow.
 		return flow.Flow{}, err
 	}
 	parsed, err := flow.Parse(folder(files))
-	if err != nil { // it was in order for the release that published it; this is no problem of a caller's files
-		return flow.Flow{}, fmt.Errorf("version %s of flow %s cannot be read by this release: %s", version, name, err) //nolint:errorlint // see above
+	if err != nil { // not wrapped: Problems are about the files of a caller
+		return flow.Flow{}, fmt.Errorf("this release cannot read version %s of flow %s: %s", version, name, err.Error())
 	}
 	parsed.Version = version
 	s.parsed.put(of, parsed)
@@ -136,7 +136,8 @@ func parse(files map[string]string) (flow.Flow, error) {
 	}
 	var found flow.Problems
 	if size > MaxBytes {
-		found = append(found, flow.Problem{File: flow.File, Text: fmt.Sprintf("the files are too long: %d bytes; at most %d are kept", size, MaxBytes)})
+		text := fmt.Sprintf("the files are too long: %d bytes; at most %d are kept", size, MaxBytes)
+		found = append(found, flow.Problem{File: flow.File, Text: text})
 	}
 	if len(files) > maxFiles {
 		found = append(found, flow.Problem{File: flow.File, Text: fmt.Sprintf("these are %d files; a flow has at most %d", len(files), maxFiles)})

@@ -231,8 +231,8 @@ func (b *bundle) fill(name string, versions int) {
 		insert into flow_versions (org_id, flow, version, files, keywords, published_at)
 		select $1, $2, lpad(to_hex(i), 16, '0'), '{}', '{}', now() from generate_series(1, $3) i returning *
 	) insert into flow_publications (org_id, flow, number, version, published_at)
-	select org_id, flow, row_number() over () + (select count(*) from flow_publications where org_id = $1 and flow = $2), version, published_at from v`,
-		b.org, name, versions)
+	select org_id, flow, row_number() over () + (select count(*) from flow_publications where org_id = $1 and flow = $2), version,
+		published_at from v`, b.org, name, versions)
 	require.NoError(b.t, err)
 }
 

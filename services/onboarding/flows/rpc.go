@@ -31,7 +31,8 @@ func (s *RPC) CheckFlow(ctx context.Context, in *onboardingv1.CheckFlowRequest) 
 	if problems, wrong := errors.AsType[flow.Problems](err); wrong {
 		out = &onboardingv1.CheckFlowResponse{}
 		for _, p := range problems {
-			out.Problems = append(out.Problems, &onboardingv1.FlowProblem{File: p.File, Line: int32(p.Line), Problem: p.Text}) //nolint:gosec // of a file of at most MaxBytes
+			line := int32(min(p.Line, MaxBytes)) //nolint:gosec // it is in range
+			out.Problems = append(out.Problems, &onboardingv1.FlowProblem{File: p.File, Line: line, Problem: p.Text})
 		}
 		return out, nil
 	}
@@ -69,7 +70,8 @@ func refused(problems flow.Problems) error {
 		fields = append(fields, rpc.Violation{Field: where, Description: fmt.Sprintf("%.*s", maxDescription, p.Text)})
 	}
 	if more := len(problems) - maxViolations; more > 0 {
-		fields = append(fields, rpc.Violation{Field: "files", Description: fmt.Sprintf("there are %d more problems; POST /v1/flows:check lists all", more)})
+		said := fmt.Sprintf("there are %d more problems; POST /v1/flows:check lists all", more)
+		fields = append(fields, rpc.Violation{Field: "files", Description: said})
 	}
 	return &rpc.Error{
 		Code: codes.InvalidArgument, Reason: onboardingv1.Reason_REASON_INVALID.String(), Domain: request.Domain,

@@ -12,10 +12,12 @@ import (
 	"paceline.internal/services/onboarding/flow"
 )
 
+// sqlIsCurrent is true for the newest publication of a flow.
+const sqlIsCurrent = `p.number = (select max(m.number) from flow_publications m where m.org_id = p.org_id and m.flow = p.flow)`
+
 // sqlVersions selects publications with the columns of Version.
 const sqlVersions = `
-select p.flow, p.version, p.number, p.published_at, p.published_by::text as published_by,
-    p.number = (select max(m.number) from flow_publications m where m.org_id = p.org_id and m.flow = p.flow) as current
+select p.flow, p.version, p.number, p.published_at, p.published_by::text as published_by, ` + sqlIsCurrent + ` as current
 from flow_publications p where p.org_id = @org`
 
 func collect(rows pgx.Rows, err error) ([]Version, error) {
@@ -46,16 +48,17 @@ func describe(ctx context.Context, db postgres.DB, orgID, name, version string) 
 	return found[0], nil
 }
 
-const sqlList = `select distinct on (flow) * from (` + sqlVersions + `) v order by flow, number desc`
+const sqlList = sqlVersions + ` and ` + sqlIsCurrent + ` order by p.flow`
 
 // List returns the current version of each flow, by name.
 func (s *Store) List(ctx context.Context, orgID string) ([]Version, error) {
 	return collect(s.pool.Query(ctx, sqlList, postgres.Args{"org": orgID}))
 }
 
-const sqlHistory = `
-select * from (select distinct on (version) * from (` + sqlVersions + ` and p.flow = @flow) p order by version, number desc) v
-where @before = 0 or number < @before order by number desc limit @limit`
+// sqlHistory shows each version once, by its last publication.
+const sqlHistory = sqlVersions + ` and p.flow = @flow and (@before = 0 or p.number < @before) and p.number in (
+    select max(l.number) from flow_publications l where l.org_id = @org and l.flow = @flow group by l.version)
+order by p.number desc limit @limit`
 
 // Versions returns versions of a flow by their last publications, newest first. before is the number of the one before the page, or 0.
 func (s *Store) Versions(ctx context.Context, orgID, name string, before, limit int) ([]Version, error) {
@@ -80,10 +83,10 @@ func (s *Store) Files(ctx context.Context, orgID, name, version string) (files m
 type owner struct{ Flow, Version, Keyword string }
 
 const sqlOwners = `
-with current as (select distinct on (flow) flow, version from flow_publications where org_id = @org order by flow, number desc)
-select v.flow, v.version, w.keyword from current c join flow_versions v on v.org_id = @org and v.flow = c.flow and v.version = c.version,
-    unnest(v.keywords) w (keyword)
-where v.flow <> @but and w.keyword = any(@keywords::text[]) order by w.keyword`
+select p.flow, p.version, w.keyword
+from flow_publications p join flow_versions v on v.org_id = p.org_id and v.flow = p.flow and v.version = p.version
+    cross join unnest(v.keywords) w (keyword)
+where p.org_id = @org and p.flow <> @but and ` + sqlIsCurrent + ` and w.keyword = any(@keywords::text[]) order by w.keyword`
 
 // owners lists the current flows, but for one, that have any of the keywords.
 func (s *Store) owners(ctx context.Context, db postgres.DB, orgID, but string, words []string) (found []owner, err error) {
@@ -105,7 +108,7 @@ const (
 insert into flow_versions (org_id, flow, version, files, keywords, published_at)
 values (@org, @flow, @version, @files, @keywords, @at) on conflict do nothing`
 
-	// sqlRoom tells whether there may be one more version.
+	// sqlRoom is true where there may be this version.
 	sqlRoom = `
 select exists (select from flow_versions where org_id = @org and flow = @flow and version = @version)
     or (select count(*) from flow_versions where org_id = @org and flow = @flow) < @most_versions
