@@ -37,6 +37,7 @@ func Rules(kept Kept) []retention.Rule {
 	const person = "the person is erased"
 	rules := []retention.Rule{
 		{Table: "profiles", Holds: "who a person is: phone, name, language, hold, preferences", Kept: person},
+		{Table: "profile_fields", Holds: "what flows have learnt of a person: their answers, and what the host application said", Kept: person},
 		{Table: "household_members", Holds: "who lives together", Kept: person},
 		{Table: "user_engagement_states", Holds: "where a person stands in engagement", Kept: person},
 		{Table: "conversation_sessions", Holds: "where a conversation stands, and how it ended; no words", Kept: person},

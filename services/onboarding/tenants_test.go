@@ -44,6 +44,8 @@ with p as (
     insert into inbound_audits (org_id, sender, swept_until, due_at) values (@org, '+15005550006', @at, @at) on conflict do nothing
 ), m as (
     insert into household_members (profile_id, org_id, household_id, created_at) select id, @org, @org, @at from p
+), l as (
+    insert into profile_fields (profile_id, org_id, name, value, private, updated_at) select id, @org, 'budget', '1', false, @at from p
 ), e as (
     insert into engagement_state_transitions (id, org_id, profile_id, to_state, trigger, cause, created_at)
     select gen_random_uuid(), @org, id, 'active', 'user_message', 'SM1', @at from p returning id, profile_id
@@ -137,12 +139,12 @@ func TestTenants(t *testing.T) {
 		People: people,
 		Person: map[string]string{
 			"profiles": "id = $1", "conversation_sessions": ofPerson, "session_transitions": ofTheirSession, "held_replies": ofTheirSession,
-			"step_alarms": ofPerson, "household_members": ofPerson, "user_engagement_states": ofPerson, "engagement_state_transitions": ofPerson,
+			"step_alarms": ofPerson, "household_members": ofPerson, "profile_fields": ofPerson, "user_engagement_states": ofPerson, "engagement_state_transitions": ofPerson,
 			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
 		AppendOnly: []string{"session_transitions", "engagement_state_transitions", "flow_versions", "flow_publications"},
 		Kept:       []string{"erasures", "flow_versions", "flow_publications"},
-		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "user_engagement_states", "engagement_state_transitions"},
+		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "profile_fields", "user_engagement_states", "engagement_state_transitions"},
 		Open:       []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
 	})
 }

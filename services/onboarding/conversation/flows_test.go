@@ -171,6 +171,21 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
 	})
 
+	onboardingtest.Subtest(t, "IsEnteredByAKeyword", setup, func(t *testing.T, b *bundle) {
+		files := map[string]string{"en.yaml": visit["en.yaml"], "flow.yaml": visit["flow.yaml"] + "entry: {keywords: [Meter]}\n"}
+		_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, files, b.Clock.Now())
+		require.NoError(t, err)
+		p := b.Person()
+		b.Reply(p, "hello?")
+		b.Reply(p, "meter!")
+		b.Pass(time.Second)
+		require.Equal(t, []string{hello}, said(b, p))
+		b.Reply(p, "meter") // an answer by now
+		b.Pass(time.Minute)
+		require.Equal(t, []string{hello, ask}, said(b, p))
+		require.Equal(t, 1, b.Sessions())
+	})
+
 	onboardingtest.Subtest(t, "StaysOnItsVersion", setup, func(t *testing.T, b *bundle) {
 		p, r := visited(b)
 		changed := map[string]string{"flow.yaml": visit["flow.yaml"], "en.yaml": visit["en.yaml"] + "\n"}

@@ -162,11 +162,12 @@ func (c *Service) beforeDue(ctx context.Context, r session.Record, left time.Dur
 
 // conclude answers for a session that was moved.
 func (c *Service) conclude(ctx context.Context, p session.StepPayload, sent Sent, move session.Move) (StepResult, error) {
-	switch move.Status {
-	case session.Active:
-	case session.Stopped:
+	taken := sent.Outcome == Accepted || sent.Outcome == AlreadyAccepted
+	switch {
+	case taken: // also where the flow ends then, or hands the person over
+	case move.Status == session.Stopped:
 		return c.skip(ctx, p, session.SkipOptedOut, sent.MessageID), nil
-	case session.Stuck, session.Undeliverable, session.Closed:
+	default:
 		return StepResult{}, &StepParked{Status: move.Status, Reason: move.Reason, KeyReused: sent.Outcome == KeyReused}
 	}
 	result := StepResult{MessageID: sent.MessageID}

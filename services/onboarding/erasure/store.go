@@ -238,6 +238,7 @@ with p as (
     ('dead_letters', array(select to_jsonb(d)
             || jsonb_build_object('payload', encode(d.payload, 'escape'), 'response', encode(d.response, 'escape'))
         from dead_letters d join s on s.id = d.session_id order by d.id limit @most + 1)),
+    ('fields', array(select to_jsonb(f) from profile_fields f where f.profile_id = @profile order by f.name limit @most + 1)),
     ('household', array(select to_jsonb(h) from household_members h where h.profile_id = @profile limit @most + 1)),
     ('goals', array(select to_jsonb(g) from goals g where g.profile_id = @profile order by g.id limit @most + 1)),
     ('goal_transitions', array(select to_jsonb(t) from goal_transitions t join goals g on g.id = t.goal_id where g.profile_id = @profile

@@ -20,6 +20,7 @@ type Config struct {
 	Engagement    *engagement.Service
 	Goals         *goals.Texts
 	Conversations *conversation.Service
+	Flows         published
 	Erasures      *erasure.Service // asked by one of our webhooks
 	Metrics       *Metrics         // nil measures nothing
 	Log           *slog.Logger

@@ -16,6 +16,7 @@ import (
 func (in *Service) readers() []reader {
 	return []reader{
 		in.readConsent,          // STOP, START, HELP, what may be an opt-out, and the answer to our question about it
+		in.readKeyword,          // a word that enters a published flow, where no conversation is open
 		by(in.Engagement.Taken), // a preference, or a choice that a goodbye asks for; every text is activity
 		by(in.Goals.Taken),      // a reminder that is said, moved or taken back
 		in.readReply,            // whatever else is said: an answer to the flow, or to nobody

@@ -183,16 +183,16 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Flows: b.Store.Flows(), Host: b.Host,
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
+	persons := people.New(people.Config{
+		Store: p, Carrier: p, Words: service, Catalog: catalog.Default(), Log: logger, Now: now,
+	})
 	comes := inbound.New(inbound.Config{
-		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Log: logger, Now: now,
+		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Flows: b.Store.Flows(), Log: logger, Now: now,
 	})
 	service.Jobs = queue.NewRunner(queue.Config{
 		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: comes.GiveUp, Handlers: comes.Handlers(),
 	})
 	comes.Jobs = service.Jobs
-	persons := people.New(people.Config{
-		Store: p, Carrier: p, Words: service, Catalog: catalog.Default(), Log: logger, Now: now,
-	})
 	outreach := queue.NewRunner(queue.Config{
 		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Stores.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
 		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,

@@ -1,0 +1,51 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// published finds the flow that a word enters; flows.Store implements it.
+type published interface {
+	ByKeyword(ctx context.Context, orgID, text string) (flow.Flow, bool, error)
+}
+
+// EntrySource is how the ledger names the consent of a person who has written a keyword of a flow.
+const EntrySource = "keyword"
+
+// readKeyword begins a published flow for a person who writes one of its keywords while no conversation of theirs is open. The text is the
+// evidence of consent. A phone without a profile enters nothing.
+func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
+	if !t.own || t.Phone == "" {
+		return false, nil
+	}
+	f, found, err := in.Flows.ByKeyword(ctx, t.OrgID, t.Body)
+	if err != nil || !found {
+		return false, err
+	}
+	view, err := in.Store.Conversation(ctx, t.OrgID, t.Phone)
+	if err != nil {
+		return false, err
+	}
+	s := view.Session
+	if s.ProfileID == "" || s.Status == session.Active && s.Mode == session.Onboarding || s.Status.Parked() || !s.CreatedAt.Before(t.message.until()) {
+		return false, nil // it is a stranger's, a word in a conversation, or has begun one already
+	}
+	_, err = in.Conversations.Begin(ctx, t.OrgID, conversation.Start{
+		ProfileID: s.ProfileID, Flow: f.Name, Consent: &conversation.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
+	})
+	switch {
+	case err == nil:
+		return true, conversation.ErrNothingToDo
+	case errors.Is(err, people.ErrUnavailable), errors.Is(err, people.ErrConflict):
+		return false, err
+	}
+	in.Log.WarnContext(ctx, "onboarding.keyword_refused", "flow", f.Name, "error", err) // by an opt-out, a hold, a cap: it stays a text
+	return false, nil
+}
