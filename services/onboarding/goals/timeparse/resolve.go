@@ -91,7 +91,7 @@ func (m *meaning) dates(today time.Time) (dates []time.Time) {
 	return dates
 }
 
-// person is who wrote a text, now: an instant is said in their language, and in their zone.
+// person has the language and the zone in which an instant is said to the writer of a text, and the time of the text.
 type person struct {
 	say  map[string]string
 	zone *time.Location
