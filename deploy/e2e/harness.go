@@ -99,7 +99,8 @@ func placesOf(own session.Flow) []place {
 	script := own.Script()
 	all := []place{{token: session.AwaitingBurst, next: own.First().ID}}
 	for _, s := range own.Steps() {
-		move := session.AfterStep(script, session.Record{}, flow.Person{}, flow.State{Step: string(s.ID), Phase: flow.Due}, time.Time{}, time.Time{}, time.Time{})
+		at := flow.State{Step: string(s.ID), Phase: flow.Due}
+		move := session.AfterStep(script, session.Record{}, flow.Person{}, at, time.Time{}, time.Time{}, time.Time{})
 		all = append(all, place{token: move.Token, next: move.NextStep})
 	}
 	return all

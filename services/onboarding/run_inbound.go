@@ -21,7 +21,7 @@ func (w *wiring) receiving(
 	}
 	w.inbound = inbound.New(inbound.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people, Goals: texts, Conversations: c,
-		Flows: w.store.Flows(),
+		Flows:    w.store.Flows(),
 		Erasures: w.erasing, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.inbound.Jobs = queue.NewRunner(queue.Config{

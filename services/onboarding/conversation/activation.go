@@ -48,7 +48,7 @@ type Opening struct {
 	PerDay   int // how many may be begun within 24 hours; 0 for any number
 }
 
-// Start says who is to be written to, in which published flow (empty for the deployment's own conversation), and how they agreed; nil when
+// Start names the person to write to, the published flow (empty for the deployment's own conversation), and their consent, which is nil when
 // the caller does not say.
 type Start struct {
 	ProfileID string

@@ -35,8 +35,9 @@ func (c *Service) newOutbox() *outbox.Outbox[session.Alarm] {
 func (c *Service) scheduled(ctx context.Context, a session.Alarm) {
 	f := c.Flow.Script()
 	if before := f.Before(string(a.StepID)); before != "" && a.Generation == 1 {
-		c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_next_scheduled", slog.String("step_id", before), slog.String("session_id", a.SessionID),
-			slog.String("next_step_id", string(a.StepID)), slog.Int64("delay_ms", f.Steps[string(a.StepID)].After.Milliseconds()))
+		c.Log.LogAttrs(ctx, slog.LevelInfo, "onboarding.step_next_scheduled", slog.String("step_id", before),
+			slog.String("session_id", a.SessionID), slog.String("next_step_id", string(a.StepID)),
+			slog.Int64("delay_ms", f.Steps[string(a.StepID)].After.Milliseconds()))
 	}
 }
 

@@ -41,7 +41,8 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 	}
 	s, now := view.Session, c.Now()
 	switch {
-	case opened != "" && s.Place() > 0, followed.SessionID != "" && s.Place() != followed.Place: // it was sent, or the conversation has gone on without it
+	case opened != "" && s.Place() > 0, followed.SessionID != "" && s.Place() != followed.Place:
+		// It was sent, or the conversation has gone on without it.
 		return false, nil
 	case s.Status.Parked() && s.Mode == session.Onboarding && IsReply(j) && !cause.Cancelled: // considered when the session is resumed
 		return true, c.Store.HoldReply(ctx, s, cause, session.Entry{

@@ -257,7 +257,8 @@ func (c *Service) explainSend(ctx context.Context, v View, text session.TextKey,
 		return Explanation{}, err
 	}
 	e, err := c.Carrier.Explain(ctx, Message{
-		OrgID: r.OrgID, ProfileID: r.ProfileID, To: v.Phone, Body: body, Key: key, Unknown: session.UnknownSends(f.UnknownSends), HoldVersion: v.HoldVersion,
+		OrgID: r.OrgID, ProfileID: r.ProfileID, To: v.Phone, Body: body, Key: key,
+		Unknown: session.UnknownSends(f.UnknownSends), HoldVersion: v.HoldVersion,
 	})
 	if err != nil {
 		return Explanation{}, fmt.Errorf("explain a send: %w", err)

@@ -122,7 +122,8 @@ func (c *Service) sendStep(
 		}
 	}
 	sent, move, err := c.deliver(ctx, order{
-		View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(r, at.Key), CorrelationID: correlationID, Trigger: session.TriggerStep,
+		View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(r, at.Key),
+		CorrelationID: correlationID, Trigger: session.TriggerStep,
 		Then: func(ctx context.Context, s Sent) (session.Move, error) {
 			move := session.AfterStep(f, r, view.person(f), at, s.AcceptedAt, s.AskedAt, c.Now())
 			return move, c.armed(ctx, &move)
@@ -235,7 +236,7 @@ func stepKey(r session.Record, key string) string {
 	return session.Key(r.ProfileID, r.ID, session.StepID(key))
 }
 
-// armed gives the alarm of a move its id and its lease, and a generation of its own where the session was at the step before.
+// armed gives the alarm of a move its id and its lease, and a new generation where the session was at the step before.
 func (c *Service) armed(ctx context.Context, move *session.Move) error {
 	if move.Alarm == nil {
 		return nil

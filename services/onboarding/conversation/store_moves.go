@@ -40,12 +40,13 @@ const sqlMoved = `
     update conversation_sessions s
     set state_token = u.becomes, next_step_id = nullif(u.next, ''), mode = u.mode, status = u.status, status_reason = u.reason,
         paused_at = case when u.paused then coalesce(s.paused_at, u.at) end, turn = s.turn + 1, detours = s.detours + u.detour,
-        parked_job_id = case when u.parked then nullif(u.job, '')::uuid end, updated_at = u.at, step_due_at = coalesce(u.due, s.step_due_at),
-        flow_state = coalesce(u.position, s.flow_state)
+        parked_job_id = case when u.parked then nullif(u.job, '')::uuid end, updated_at = u.at,
+        step_due_at = coalesce(u.due, s.step_due_at), flow_state = coalesce(u.position, s.flow_state)
     from unnest(@id::uuid[], @was::text[], @turn::int[], @from::text[], @step::text[], @to::text[], @next::text[], @mode::text[],
         @status::text[], @reason::text[], @paused::boolean[], @detour::int[], @parked::boolean[], @job::text[], @at::timestamptz[],
         @due::timestamptz[], @entries::jsonb[], @position::jsonb[], @learnt::jsonb[]) with ordinality
-        as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries, position, learnt, n)
+        as u (id, was, turn, came, step, becomes, next, mode, status, reason, paused, detour, parked, job, at, due, entries,
+            position, learnt, n)
     where s.id = u.id and s.id = any(@id::uuid[]) and s.status = u.was and s.turn = u.turn and s.state_token = u.came
       and s.next_step_id is not distinct from nullif(u.step, '')`
 
@@ -70,7 +71,8 @@ const sqlFollows = `noted as (
     from moved m cross join jsonb_to_recordset(m.learnt) as f (name text, value jsonb, private boolean)
     on conflict (profile_id, name) do update set value = excluded.value, private = excluded.private, updated_at = excluded.updated_at
 ), queued as (
-    insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+    insert into webhook_jobs
+        (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
     select u.id, m.org_id, u.key, '` + SourceInternal + `', '` + EventFlow + `', u.key, u.payload, 'pending', u.due, m.at, m.at
     from moved m join unnest(@follow::uuid[], @follow_key::text[], @follow_payload::jsonb[], @follow_due::timestamptz[]) with ordinality
         as u (id, key, payload, due, n) on u.n = m.n and u.id is not null

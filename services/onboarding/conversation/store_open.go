@@ -35,8 +35,8 @@ with agreed as (
     update profiles set opted_out_at = null, updated_at = @at
     where id = @profile and opted_out_at is not null and consent_changed_at is null
 )
-insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at, flow, flow_version,
-    flow_state)
+insert into conversation_sessions (id, org_id, profile_id, mode, state_token, status, copy_version, created_at, updated_at,
+    flow, flow_version, flow_state)
 values (@id, @org_id, @profile, @mode, @token, 'active', @copy, @at, @at, nullif(@flow, ''), nullif(@flow_version, ''), @flow_state)
 on conflict (profile_id) where status = 'active' do nothing`
 

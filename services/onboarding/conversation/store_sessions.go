@@ -20,8 +20,10 @@ select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step
        p.phone, p.first_name, p.locale, p.hold, p.hold_version, p.time_zone, coalesce(o.time_zone, 'UTC') as usual_zone,
        o.org_id is not null as decided,
        case when o.quiet_hours then o.quiet_until end as quiet_until, case when o.quiet_hours then o.quiet_from end as quiet_from,
-       ` + people.SQLPaused + `s.org_id) as scheduling_paused, coalesce(s.flow, '') as flow, coalesce(s.flow_version, '') as flow_version, s.flow_state,
-       case when s.flow is not null then (select jsonb_object_agg(f.name, f.value) from profile_fields f where f.profile_id = s.profile_id) end as fields`
+       ` + people.SQLPaused + `s.org_id) as scheduling_paused,
+       coalesce(s.flow, '') as flow, coalesce(s.flow_version, '') as flow_version, s.flow_state,
+       case when s.flow is not null then
+           (select jsonb_object_agg(f.name, f.value) from profile_fields f where f.profile_id = s.profile_id) end as fields`
 
 const sqlSessionTables = `
 from conversation_sessions s join profiles p on p.id = s.profile_id left join organisation_settings o on o.org_id = s.org_id

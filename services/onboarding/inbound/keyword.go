@@ -16,10 +16,10 @@ type published interface {
 	ByKeyword(ctx context.Context, orgID, text string) (flow.Flow, bool, error)
 }
 
-// EntrySource is how the ledger names the consent of a person who has written a keyword of a flow.
+// EntrySource names in the ledger the consent of a person who has written a keyword of a flow.
 const EntrySource = "keyword"
 
-// readKeyword begins a published flow for a person who writes one of its keywords while no conversation of theirs is open. The text is the
+// readKeyword begins a published flow for a person who writes one of its keywords while they have no open conversation. The text is the
 // evidence of consent. A phone without a profile enters nothing.
 func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	if !t.own || t.Phone == "" {
@@ -34,11 +34,13 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 		return false, err
 	}
 	s := view.Session
-	if s.ProfileID == "" || s.Status == session.Active && s.Mode == session.Onboarding || s.Status.Parked() || !s.CreatedAt.Before(t.message.until()) {
+	inOne := s.Status == session.Active && s.Mode == session.Onboarding || s.Status.Parked()
+	if s.ProfileID == "" || inOne || !s.CreatedAt.Before(t.message.until()) {
 		return false, nil // it is a stranger's, a word in a conversation, or has begun one already
 	}
 	_, err = in.Conversations.Begin(ctx, t.OrgID, conversation.Start{
-		ProfileID: s.ProfileID, Flow: f.Name, Consent: &conversation.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
+		ProfileID: s.ProfileID, Flow: f.Name,
+		Consent: &conversation.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
 	})
 	switch {
 	case err == nil:

@@ -60,8 +60,8 @@ type Step struct {
 	AfterDelivery time.Duration
 }
 
-// Flow is the conversation of a deployment, with the scheduled messages of its flow file in their order. It holds at least one step. The zero
-// value is no flow; ParseFlow and DefaultFlow make one, and it never changes.
+// Flow is the conversation of a deployment, with the scheduled messages of its flow file in their order, at least one. ParseFlow and
+// DefaultFlow make one, and it never changes.
 type Flow struct {
 	version string
 	unknown UnknownSends
@@ -75,7 +75,7 @@ var welcome string
 var welcomeTemplate = template.Must(template.New("welcome").Parse(welcome))
 
 // scripted puts the scheduled messages into the conversation around them.
-func (f *Flow) scripted() error {
+func (f Flow) scripted() (flow.Flow, error) {
 	type message struct {
 		Step
 
@@ -90,13 +90,14 @@ func (f *Flow) scripted() error {
 	}
 	var source bytes.Buffer
 	err := welcomeTemplate.Execute(&source, map[string]any{"UnknownSends": f.unknown, "First": f.steps[0], "Messages": messages})
-	if err == nil {
-		f.script, err = flow.ParseSteps(source.Bytes())
-	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFlow, err)
+		return flow.Flow{}, fmt.Errorf("%w: %w", ErrFlow, err)
 	}
-	return nil
+	script, err := flow.ParseSteps(source.Bytes())
+	if err != nil {
+		return flow.Flow{}, fmt.Errorf("%w: %w", ErrFlow, err)
+	}
+	return script, nil
 }
 
 // Script returns the conversation as a flow. Its texts are those of the catalog.
@@ -155,7 +156,9 @@ func ParseFlow(file []byte) (Flow, error) {
 	if err := errors.Join(problems...); err != nil {
 		return Flow{}, err
 	}
-	return parsed, parsed.scripted()
+	var err error
+	parsed.script, err = parsed.scripted()
+	return parsed, err
 }
 
 // Version names the flow in logs and timelines.

@@ -25,7 +25,7 @@ func DirectKey(profileID, sessionID string, text TextKey, place int) string {
 	return Key(profileID, sessionID, StepID(name+":"+strconv.Itoa(place)))
 }
 
-// ReplyKey is the idempotency key of a text that answers a reply. A published flow has keys of its own steps and visits.
+// ReplyKey is the idempotency key of a text that answers a reply. In a published flow it names the step and the visit.
 func ReplyKey(r Record, text flow.SendText) string {
 	if r.Flow == "" {
 		return DirectKey(r.ProfileID, r.ID, TextKey(text.Text), r.Place())

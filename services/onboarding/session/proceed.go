@@ -8,8 +8,8 @@ import (
 	"paceline.internal/services/onboarding/flow"
 )
 
-// Proceed returns the move by which a session follows a decision of its flow that sends nothing now. Delays count from an instant; now is
-// when the move is made. An alarm has no id yet.
+// Proceed returns the move by which a session follows a decision of its flow that sends nothing now. Delays count from an instant; now
+// is the time of the move. An alarm has no id yet.
 func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move {
 	m := Stay(r, now)
 	m.Position, m.Paused, m.NextStep = d.State, d.State.Paused, ""

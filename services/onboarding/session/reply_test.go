@@ -11,7 +11,7 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// onReply returns a decision, or of one that follows the flow what comes of it once its text was taken.
+// onReply returns a decision, or in words the move that follows one of the flow once its text was taken.
 func onReply(flow session.Flow, s session.Snapshot, intent session.Intent) (any, error) {
 	r := session.Record{Status: s.Status, Mode: s.Mode, Token: s.Token, NextStep: s.NextStep, Paused: s.Paused}
 	decision, err := session.OnReply(flow.Script(), r, s.Held, script.Person{}, script.Said{}, intent)
