@@ -332,6 +332,9 @@ func readableWords(raw string, limit int) string {
 	return wholeWords(text, limit-len(cut)) + cut
 }
 
+// Segments returns the most segments that a text of engagement takes, whatever fills it.
+func Segments(key string) int { return shapes()[key].most() }
+
 // Widest are the parameters of a key that make its text longest, and a name that does: lint and docs/flows.md count segments with
 // them.
 func Widest(key string) (firstName string, params Params) {
