@@ -48,8 +48,8 @@ type Opening struct {
 	PerDay   int // how many may be begun within 24 hours; 0 for any number
 }
 
-// Start names the person to write to, the published flow (empty for the deployment's own conversation), and their consent, which is nil when
-// the caller does not say.
+// Start names the person to write to, the published flow (empty for the deployment's own conversation), and their consent, which is nil
+// when the caller does not say.
 type Start struct {
 	ProfileID string
 	Flow      string
