@@ -151,7 +151,7 @@ func (c Catalog) Render(version, locale, key, firstName string) (string, error) 
 	if !strings.Contains(text, placeholder) {
 		return text, nil
 	}
-	name := readableName(firstName)
+	name := ReadableName(firstName)
 	if name == "" {
 		return "", fmt.Errorf("%w (%s)", ErrBlankName, key)
 	}
@@ -177,10 +177,10 @@ func (e edition) closest(wanted string) string {
 // maxName is the most UTF-16 code units of a name that are used. Every text is checked with a name of this length.
 const maxName = 20
 
-// readableName returns the name for a greeting: letters, marks, digits, hyphens and apostrophes, single spaces. Everything else,
+// ReadableName returns the name for a greeting: letters, marks, digits, hyphens and apostrophes, single spaces. Everything else,
 // such as line breaks, braces, emoji, and what would make a link, is left out, and whole words are left out at the end
 // of a long name. It is empty when nothing is left.
-func readableName(raw string) string {
+func ReadableName(raw string) string {
 	name := wholeWords(strings.Map(readableRune, raw), maxName)
 	if strings.ContainsFunc(name, unicode.IsLetter) {
 		return name

@@ -250,7 +250,7 @@ func (e Engagement) Render(locale, key, firstName string, params Params) (string
 	if !found {
 		return "", fmt.Errorf("%w %.60q in these texts", ErrUnknownText, key)
 	}
-	return fill(text, readableName(firstName), params), nil
+	return fill(text, ReadableName(firstName), params), nil
 }
 
 // fill puts the values in. A name that is missing takes the space and the comma before it along.
@@ -272,7 +272,7 @@ func (p Params) values() map[string]string {
 		count = strconv.Itoa(p.Count)
 	}
 	return map[string]string{
-		"count": count, "category": readableName(p.Category), "expense": readableExpense(p.Expense),
+		"count": count, "category": ReadableName(p.Category), "expense": readableExpense(p.Expense),
 		"goal": readableWords(p.Goal, maxGoal), "whole_goal": readableWords(p.WholeGoal, maxWholeGoal),
 		"when": readableWords(p.When, maxWhen), "note": readableWords(p.Note, maxNote),
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"paceline.internal/platform/hours"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
@@ -54,6 +53,7 @@ type Start struct {
 	ProfileID string
 	Flow      string
 	Consent   *ConsentRecord
+	Follows   bool // another flow, in which the person agreed
 }
 
 // Activated is the session of an activation.
@@ -101,6 +101,9 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 	if err != nil {
 		return Activated{}, err
 	}
+	if opened.Flow != opening.Session.Flow {
+		return Activated{}, ErrOtherOpen
+	}
 	recorded := ""
 	if opened.ID == opening.Session.ID {
 		recorded = consentRecorded(start.Consent != nil, unrecorded)
@@ -139,7 +142,7 @@ func (c *Service) opening(ctx context.Context, p people.Profile, start Start) (O
 	job := NewJob(p.OrgID, SourceInternal, EventOpening, OpeningJob(id), p.Phone, payload, now)
 	job.DueAt = now.Add(openingBudget)
 	opened := Opening{
-		Phone: p.Phone, Agreed: start.Consent != nil, PerDay: c.ActivationsPerDay, Job: job,
+		Phone: p.Phone, Agreed: start.Consent != nil || start.Follows, PerDay: c.ActivationsPerDay, Job: job,
 		Session: session.Record{
 			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
 			Status: session.Active, CopyVersion: c.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
@@ -161,8 +164,7 @@ func (c *Service) enter(ctx context.Context, p people.Profile, r *session.Record
 	if err != nil {
 		return err
 	}
-	zone := people.Zones(p.TimeZone, p.Phone, "UTC")[0]
-	view := View{Session: session.Record{Quiet: hours.Quiet{Zone: zone}}, FirstName: p.FirstName, Locale: p.Locale, Fields: fields}
+	view := View{FirstName: p.FirstName, Locale: p.Locale, Zone: people.Zones(p.TimeZone, p.Phone, "UTC")[0], Fields: fields}
 	d := f.Next(flow.State{}, view.person(&f), flow.Began{})
 	if _, sends := d.Do.(flow.SendText); !sends {
 		return fmt.Errorf("%w: %s", ErrFlowSendsNothing, name)

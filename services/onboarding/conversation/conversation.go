@@ -67,6 +67,7 @@ type View struct {
 	Phone     string // E.164
 	FirstName string
 	Locale    string
+	Zone      *time.Location // where the person is, as far as it is known
 	Hold      bool
 
 	Fields map[string]any // that flows have learnt, as JSON has them; read for a published flow only

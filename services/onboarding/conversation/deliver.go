@@ -93,6 +93,7 @@ func (p *Pending) Error() string {
 type order struct {
 	View          View
 	Flow          *flow.Flow
+	Learnt        map[string]flow.Value // by the decision that the text belongs to
 	Text          session.TextKey
 	Key           string
 	CorrelationID string
@@ -111,7 +112,7 @@ type order struct {
 // again), ErrMessageMissing, queue.ErrFenced, and what the ports return.
 func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, error) {
 	r := o.View.Session
-	body, err := c.render(o.Flow, o.View, o.Text)
+	body, err := c.render(o.Flow, o.View, o.Learnt, o.Text)
 	if err != nil {
 		return Sent{}, session.Move{}, err
 	}

@@ -97,7 +97,7 @@ func (c *Service) ExplainStep(ctx context.Context, orgID, sessionID string) (Exp
 	if err != nil {
 		return Explanation{}, err
 	}
-	if view.Session.NextStep == "" {
+	if f.Steps[string(view.Session.NextStep)].Text == "" { // none is due, or the flow file has it no more
 		return c.explainWait(ctx, view, gates, circumstances)
 	}
 	at, err := session.Position(f, view.Session)
@@ -252,7 +252,7 @@ func (c *Service) explainSend(ctx context.Context, v View, text session.TextKey,
 	if err != nil {
 		return Explanation{}, err
 	}
-	body, err := c.render(f, v, text)
+	body, err := c.render(f, v, nil, text)
 	if err != nil {
 		return Explanation{}, err
 	}

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
+	"maps"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -32,11 +33,12 @@ func (c *Service) begins(ctx context.Context, v View) (*flow.Flow, flow.State, e
 }
 
 // render returns a text as a person gets it. The texts of the deployment's own conversation stand in the catalog.
-func (c *Service) render(f *flow.Flow, v View, text session.TextKey) (body string, err error) {
+func (c *Service) render(f *flow.Flow, v View, learnt map[string]flow.Value, text session.TextKey) (body string, err error) {
 	if v.Session.Flow == "" {
 		body, err = c.Catalog.Render(v.Session.CopyVersion, v.Locale, string(text), v.FirstName)
 	} else {
 		p := v.person(f)
+		maps.Copy(p.Fields, learnt)
 		body, err = f.Render(string(text), p.Locale, p.FirstName, p.Fields)
 	}
 	if err != nil {
@@ -47,21 +49,13 @@ func (c *Service) render(f *flow.Flow, v View, text session.TextKey) (body strin
 
 // person returns the facts that the conditions and the texts of a flow may use.
 func (v View) person(f *flow.Flow) flow.Person {
-	p := flow.Person{FirstName: v.FirstName, Locale: v.Locale, TimeZone: v.zone().String(), Fields: map[string]flow.Value{}}
+	p := flow.Person{FirstName: catalog.ReadableName(v.FirstName), Locale: v.Locale, TimeZone: v.Zone.String(), Fields: map[string]flow.Value{}}
 	for name, field := range f.Fields {
 		if value, ok := field.ValueOf(v.Fields[name]); ok { // another flow may have kept another type under the name
 			p.Fields[name] = value
 		}
 	}
 	return p
-}
-
-// zone is the person's time zone.
-func (v View) zone() *time.Location {
-	if v.Session.Quiet.Zone == nil {
-		return time.UTC
-	}
-	return v.Session.Quiet.Zone
 }
 
 // flowPayload names the place of a session at which the job has something to do, and the flow that is to follow it, if one is.
@@ -89,6 +83,9 @@ func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
 	ctx, end := c.Spans.Begin(ctx, "onboarding.flow", p.SessionID)
 	defer end()
 	view, err := c.Store.LoadSession(ctx, p.SessionID)
+	if errors.Is(err, ErrNoSession) { // erased
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -98,9 +95,7 @@ func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
 		return c.startNext(ctx, view, p.Flow)
 	case s.Place() != p.Place:
 		return nil
-	case s.Status.Parked():
-		return &queue.Snooze{After: holdPause, Cause: errParked}
-	case s.Status != session.Active:
+	case s.Status != session.Active: // one that is parked is followed again once it is resumed
 		return nil
 	case view.Hold:
 		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
@@ -116,6 +111,12 @@ func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
 		return c.moveBy(ctx, view, j, f, f.Next(s.At, view.person(f), flow.Closed{How: flow.Resume}), session.TriggerOperator)
 	case quiet:
 		return &queue.Snooze{After: until.Sub(c.Now()), Cause: ErrQuietHours}
+	case j.Subject != view.Phone: // in its turn behind what the person wrote last
+		job := NewJob(j.OrgID, SourceInternal, EventFlow, "turn:"+j.ID, view.Phone, j.Payload, c.Now())
+		if _, err := c.Store.Enqueue(ctx, job); err != nil {
+			return fmt.Errorf("have a silence wait for its turn: %w", err)
+		}
+		return nil
 	}
 	return c.silent(ctx, view, j)
 }
@@ -214,6 +215,9 @@ func (c *Service) callHost(ctx context.Context, view View, j queue.Job) error {
 		Branch string `json:"branch"`
 	}
 	replied, err := c.Host.Call(ctx, s.OrgID, step.URL, s.ID+":"+f.CallKey(s.At), step.Timeout, body)
+	if later, ours := errors.AsType[*queue.Snooze](err); ours { // it was not called
+		return later
+	}
 	if err == nil && len(replied) > 0 {
 		err = json.Unmarshal(replied, &answer)
 	}
@@ -226,12 +230,21 @@ func (c *Service) callHost(ctx context.Context, view View, j queue.Job) error {
 
 // startNext opens a session of the flow that follows one that has ended.
 func (c *Service) startNext(ctx context.Context, view View, name string) error {
-	_, err := c.Begin(ctx, view.Session.OrgID, Start{ProfileID: view.Session.ProfileID, Flow: name})
+	s := view.Session
+	newest, err := c.Store.Conversation(ctx, s.OrgID, view.Phone)
+	if err != nil || newest.Session.ID > s.ID { // it was begun before, and only its answer was lost; or another was
+		return err
+	}
+	_, err = c.Begin(ctx, s.OrgID, Start{ProfileID: s.ProfileID, Flow: name, Follows: true})
+	many, limited := errors.AsType[*TooManyActivations](err)
 	switch {
-	case errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile):
+	case err == nil, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile), errors.Is(err, ErrFlowSendsNothing):
 		return nil
-	case errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrUnavailable), errors.Is(err, people.ErrConflict):
+	case limited:
+		return &queue.Snooze{After: many.RetryAfter, Cause: err}
+	case errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrUnavailable), errors.Is(err, people.ErrConflict),
+		errors.Is(err, people.ErrAwaitsOperator):
 		return &queue.Snooze{After: holdPause, Cause: err}
 	}
-	return err
+	return fmt.Errorf("the flow %s was to follow session %s; start it with POST /v1/profiles/%s:activate: %w", name, s.ID, s.ProfileID, err)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/emulators/messagingtest"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
@@ -74,6 +76,19 @@ func said(b *bundle, p people.Profile) (bodies []string) {
 
 func free(answer string) func(string, []byte) ([]byte, error) {
 	return func(string, []byte) ([]byte, error) { return []byte(answer), nil }
+}
+
+// publish publishes a flow that begins at its step first.
+func publish(b *bundle, name, steps, texts string) {
+	b.T.Helper()
+	files := map[string]string{"flow.yaml": "flow: " + name + "\nlanguages: [en]\nstart: first\nsteps:\n" + steps, "en.yaml": "texts:\n" + texts}
+	_, err := b.Store.Flows().Publish(b.T.Context(), onboardingtest.OrgID, files, b.Clock.Now())
+	require.NoError(b.T, err)
+}
+
+func begin(b *bundle, p people.Profile, name string) error {
+	_, err := b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID, Flow: name})
+	return err
 }
 
 func TestPublishedFlow(t *testing.T) {
@@ -186,6 +201,98 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, 1, b.Sessions())
 	})
 
+	onboardingtest.Subtest(t, "StartsTheFlowThatFollows", setup, func(t *testing.T, b *bundle) {
+		before := map[string]string{
+			"flow.yaml": "flow: before\nlanguages: [en]\nstart: ready\nsteps:\n  ready: {send: READY, wait: reply, then: visit}\n  visit: {start: visit}\n",
+			"en.yaml":   "texts:\n  READY: Ready?\n",
+		}
+		for _, files := range []map[string]string{before, visit} {
+			_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, files, b.Clock.Now())
+			require.NoError(t, err)
+		}
+		p := b.Person()
+		_, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID, Flow: "before"})
+		require.NoError(t, err)
+		b.Reply(p, "yes")
+		b.Pass(time.Minute)
+		require.Equal(t, []string{"Ready?", hello}, said(b, p))
+		require.Equal(t, "visit", b.Newest(p).Flow)
+		require.Equal(t, 1, b.Count(`select count(*) from conversation_sessions where flow = 'before' and status = 'closed'`))
+	})
+
+	onboardingtest.Subtest(t, "RepeatsWhatWasJustSaid", setup, func(t *testing.T, b *bundle) {
+		publish(b, "party", "  first: {ask: HOW_MANY, expect: {number: {min: 1, max: 9}}, save: guests, unclear: {send: HOW_MANY, then: done}, then: thanks}\n"+
+			"  thanks: {send: THANKS, then: done}\n  done: {end: booked}\n", "  HOW_MANY: How many?\n  THANKS: \"A table for {guests|you}.\"\n")
+		p := b.Person()
+		require.NoError(t, begin(b, p, "party"))
+		b.Reply(p, "4")
+		require.Equal(t, []string{"How many?", "A table for 4."}, said(b, p))
+	})
+
+	onboardingtest.Subtest(t, "KeepsWhatIsWrittenBeforeItsFirstText", setup, func(t *testing.T, b *bundle) {
+		b.SleepsAtNight()
+		publish(b, "news", "  first: {send: NEWS, then: more}\n  more: {send: MORE, after: 8s, wait: reply, then: done}\n  done: {end: told}\n",
+			"  NEWS: Some news.\n  MORE: Want more?\n")
+		b.Turns(22, 30)
+		p := b.Person()
+		require.NoError(t, begin(b, p, "news"))
+		b.Reply(p, "hello?")
+		b.Pass(time.Minute)
+		require.Empty(t, said(b, p))
+		b.Clock.Advance(onboardingtest.Morning.Sub(b.Clock.Now()))
+		b.Pass(time.Minute)
+		require.Equal(t, []string{"Some news.", "Want more?"}, said(b, p))
+		b.Reply(p, "yes")
+		require.Equal(t, session.Closed, b.Newest(p).Status)
+	})
+
+	onboardingtest.Subtest(t, "BeginsForAPersonWhoIsInterviewed", setup, func(t *testing.T, b *bundle) {
+		_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, visit, b.Clock.Now())
+		require.NoError(t, err)
+		p, r := b.Finished()
+		b.Reply(p, "yes")
+		require.Equal(t, session.Interviewing, b.Session(r.ID).Mode)
+		require.NoError(t, begin(b, p, "visit"))
+		require.Equal(t, "visit", b.Newest(p).Flow)
+		require.Equal(t, session.Closed, b.Session(r.ID).Status)
+		require.ErrorIs(t, begin(b, p, ""), conversation.ErrOtherOpen)
+	})
+
+	onboardingtest.Subtest(t, "AnswersWhatWasHeldRatherThanNudging", setup, func(t *testing.T, b *bundle) {
+		b.Host.Answer = free(`{"field": 3}`)
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		b.Messaging.Script(messagingtest.First(messagingtest.Reject))
+		b.Clock.Advance(24 * time.Hour)
+		b.Pass(time.Minute)
+		require.Equal(t, session.Undeliverable, b.Session(r.ID).Status)
+		b.Reply(p, "Monday")
+		b.Resumed(b.Session(r.ID))
+		b.Pass(time.Minute)
+		require.NotContains(t, said(b, p), nudge)
+		require.Contains(t, said(b, p), "We come on Monday.")
+	})
+
+	onboardingtest.Subtest(t, "ReadsADayByThePersonsClock", setup, func(t *testing.T, b *bundle) {
+		files := map[string]string{
+			"flow.yaml": "flow: when\nlanguages: [en]\nstart: day\nsteps:\n  day: {ask: DAY, expect: date, save: day, unclear: {send: AGAIN, then: done}, then: done}\n  done: {end: known}\n",
+			"en.yaml":   "texts:\n  DAY: Which day?\n  AGAIN: Which day?\n",
+		}
+		_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, files, b.Clock.Now())
+		require.NoError(t, err)
+		_, err = b.Settle(onboardingtest.OrgID, &onboardingv1.QuietHours{}) // at no time
+		require.NoError(t, err)
+		p := b.Person()
+		b.Exec(`update profiles set time_zone = 'Pacific/Auckland' where id = $1`, p.ID)
+		b.Turns(20, 0) // it is tomorrow there
+		_, err = b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID, Flow: "when"})
+		require.NoError(t, err)
+		b.Reply(p, "tomorrow")
+		fields, err := b.Store.Fields(t.Context(), onboardingtest.OrgID, p.ID)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"day": b.Clock.Now().UTC().AddDate(0, 0, 2).Format(time.DateOnly)}, fields)
+	})
+
 	onboardingtest.Subtest(t, "StaysOnItsVersion", setup, func(t *testing.T, b *bundle) {
 		p, r := visited(b)
 		changed := map[string]string{"flow.yaml": visit["flow.yaml"], "en.yaml": visit["en.yaml"] + "\n"}
@@ -215,13 +322,20 @@ func TestCrashOfFlows(t *testing.T) {
 		begin func(b *bundle) (people.Profile, session.Record)
 		cause func(b *bundle, p people.Profile) func() error
 		want  int // texts
-		ends  func(r session.Record) bool
+		ends  func(newest session.Record) bool
 	}{
 		{name: "Reply", begin: visited, cause: writes("sure"), want: 2, ends: func(r session.Record) bool { return r.Token == "visit:day" }},
 		{name: "Silence", begin: asked, cause: func(b *bundle, _ people.Profile) func() error {
 			b.Clock.Advance(24 * time.Hour)
 			return func() error { return nil }
 		}, want: 3, ends: func(r session.Record) bool { return r.At.Silent == 1 && r.Token == "visit:day" }},
+		{name: "Start", begin: func(b *bundle) (people.Profile, session.Record) {
+			publish(b, "before", "  first: {send: READY, wait: reply, then: next}\n  next: {start: short}\n", "  READY: Ready?\n")
+			publish(b, "short", "  first: {send: BYE, then: done}\n  done: {end: over}\n", "  BYE: Bye.\n")
+			p := b.Person()
+			require.NoError(b.T, begin(b, p, "before"))
+			return p, b.Newest(p)
+		}, cause: writes("yes"), want: 2, ends: func(r session.Record) bool { return r.Flow == "short" && r.Status == session.Closed }},
 		{name: "Call", begin: asked, cause: writes("Monday"), want: 4, ends: func(r session.Record) bool { return r.Status == session.Closed }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -230,13 +344,13 @@ func TestCrashOfFlows(t *testing.T) {
 			b.Host.Answer = free(`{"field": 3}`)
 			play := func(p *onboardingtest.Ports) []session.Kind {
 				b.Serve(b.Start(b.Healthy()))
-				person, r := tt.begin(b)
+				person, _ := tt.begin(b)
 				b.Serve(b.Start(p))
 				cause := tt.cause(b, person)
 				for try := 1; cause() != nil; try++ {
 					require.Less(t, try, 5)
 				}
-				b.Until(func() bool { return tt.ends(b.Session(r.ID)) })
+				b.Until(func() bool { return tt.ends(b.Newest(person)) })
 				b.Serve(b.Start(b.Healthy()))
 				_ = cause()
 				require.Len(t, said(b, person), tt.want, "%s call %d of %v", p.Mishap, p.At, p.Calls)

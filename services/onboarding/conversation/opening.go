@@ -61,6 +61,9 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
 			move := session.AfterText(f, s, view.person(f), flow.Decision{State: at}, sent.AcceptedAt, c.Now())
 			move.AnswerHeldSince = sent.AskedAt // replies that came while the session was parked
+			if s.Flow != "" {
+				move.Entries = []session.Entry{move.Advanced(session.TriggerActivation)}
+			}
 			return move, c.armed(ctx, &move)
 		},
 	})

@@ -80,7 +80,7 @@ func (c *Service) isEarly(ctx context.Context, s session.Record, m Reply) (bool,
 		asked, err := c.Store.LastMessageAt(ctx, s.ID)
 		return m.before(asked), err
 	}
-	if !isFirstHand(m.Job) || s.Token != session.AwaitingInterviewStart || !m.before(s.UpdatedAt) {
+	if !isFirstHand(m.Job) || s.Flow == "" && s.Token != session.AwaitingInterviewStart || !m.before(s.UpdatedAt) {
 		return false, nil
 	}
 	asked, err := c.Store.LastStepAt(ctx, s.ID)
@@ -198,7 +198,7 @@ func (c *Service) onReply(ctx context.Context, view View, m Reply) (session.Deci
 		return nil, 0, err
 	}
 	intent := session.IntentOf(m.Body)
-	said := flow.Said{Text: m.Body, Locale: view.Locale, Zone: view.zone(), At: m.At}
+	said := flow.Said{Text: m.Body, Locale: view.Locale, Zone: view.Zone, At: m.At}
 	decision, err := session.OnReply(f, view.Session, view.Hold, view.person(f), said, intent)
 	return decision, intent, err
 }
@@ -220,7 +220,7 @@ func (c *Service) sendAnswer(
 		return err
 	}
 	_, move, err := c.deliver(ctx, order{
-		View: view, Flow: f, Text: session.TextKey(text.Text), Key: session.ReplyKey(s, text),
+		View: view, Flow: f, Learnt: d.Save, Text: session.TextKey(text.Text), Key: session.ReplyKey(s, text),
 		CorrelationID: m.Job.ID, Trigger: session.TriggerOf(intent), Cause: m.cause(), Before: []session.Entry{replied},
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
 			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())

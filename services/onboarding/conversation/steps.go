@@ -73,7 +73,7 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	switch {
 	case unread != nil:
 		return StepResult{}, unread
-	case f.Steps[string(p.StepID)].Text == "":
+	case !c.schedules(f, view.Session, p.StepID):
 		return StepResult{}, fmt.Errorf("%w: %s", session.ErrUnknownStep, p.StepID)
 	case none && early == EarlyRuns:
 		return c.skip(ctx, p, session.SkipSessionNotFound, ""), nil
@@ -83,6 +83,9 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	if ok, reason := session.MayExecute(view.Session.ProfileID, view.Snapshot(), p); !ok {
 		return c.skip(ctx, p, reason, ""), nil
 	}
+	if view.Session.Flow != "" && early == EarlyRuns && due.First.After(c.Now().Add(alarmSkew)) { // of an earlier visit of the step
+		return c.skip(ctx, p, session.SkipStale, ""), nil
+	}
 	result, err := c.sendStep(ctx, p, f, view, due, correlationID, early)
 	switch {
 	case errors.Is(err, people.ErrConflict):
@@ -91,6 +94,18 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 		c.unavailable(ctx, p)
 	}
 	return result, err
+}
+
+// alarmSkew bounds how far the clock that rings may be ahead of ours.
+const alarmSkew = 5 * time.Second
+
+// schedules reports whether the flow of a session has a step that an alarm may be for.
+func (c *Service) schedules(f *flow.Flow, r session.Record, step session.StepID) bool {
+	if r.Flow == "" {
+		_, known := c.Flow.Step(step)
+		return known
+	}
+	return f.Steps[string(step)].Text != ""
 }
 
 // sendStep sends the step of a session that waits for it, unless it has to wait itself.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -40,11 +41,17 @@ select j.id, @session, @turn, coalesce((j.payload ->> 'received_at')::timestampt
 from webhook_jobs j where j.id = @job
 on conflict (job_id) do nothing`
 
+// keeps reports whether a session of a published flow keeps replies in a phase: until its first text was sent, the host application has
+// answered, or the person who has them is done.
+func keeps(phase flow.Phase) bool {
+	return phase == flow.Due || phase == flow.Calling || phase == flow.Handed
+}
+
 // HoldReply keeps a reply that may not be answered now, and ends its job. people.ErrConflict when the session has moved on
 // since the decision to hold, or an active one outside the burst is not held any more: nothing would take up the reply again.
 func (s *Store) HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if at.Status == session.Active && at.NextStep == "" {
+		if at.Status == session.Active && at.NextStep == "" && !keeps(at.At.Phase) {
 			tag, err := tx.Exec(ctx, sqlHeldProfile, at.ProfileID)
 			if err != nil {
 				return fmt.Errorf("lock profile: %w", err)

@@ -106,6 +106,10 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o Opening) (existing ses
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
 	view, err := s.collectView(rows, err)
 	switch {
+	case err == nil && view.Session.Status == session.Active && view.Session.Mode == session.Interviewing && o.Session.Flow != "":
+		if err := closeFor(ctx, tx, view.Session, o.Session); err != nil {
+			return existing, false, err
+		}
 	case err == nil && view.Session.Status == session.Active:
 		return view.Session, true, nil
 	case err == nil:
@@ -124,6 +128,16 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o Opening) (existing ses
 		return existing, false, ErrConsentRequired
 	}
 	return existing, false, mayOpenToday(ctx, tx, o)
+}
+
+// closeFor closes a session that the host application holds, for one of a flow.
+func closeFor(ctx context.Context, tx pgx.Tx, r, next session.Record) error {
+	m := session.Stay(r, next.CreatedAt)
+	m.Status, m.Reason = session.Closed, "the flow "+next.Flow+" begins"
+	m.Entries = []session.Entry{{
+		At: m.At, Kind: session.KindClosed, From: r.Token, To: r.Token, Trigger: session.TriggerActivation, Detail: m.Reason,
+	}}
+	return move(ctx, tx, m, nil)
 }
 
 // sqlEarlierSession selects when the session began after which so many more may begin: ids are UUIDv7.

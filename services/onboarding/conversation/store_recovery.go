@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -102,24 +101,36 @@ func resume(
 	r.Status, r.Reason, r.Turn, r.Detours, r.UpdatedAt = m.Status, m.Reason, r.Turn+1, r.Detours+1, at
 	switch {
 	case r.At.Phase == flow.Handed: // what the person wrote meanwhile was answered by the person who had them
-		return r, goOnAfter(ctx, tx, r, at)
+		return r, goOn(ctx, tx, r, at)
 	case r.NextStep != "":
 		return r, setAgain(ctx, tx, r, cause, at)
-	case !found:
-		return r, answerHeld(ctx, tx, r, r.Place(), time.Time{}, at)
+	case found:
+		return r, nil
 	}
-	return r, nil
+	if err := answerHeld(ctx, tx, r, r.Place(), time.Time{}, at); err != nil || r.Flow == "" {
+		return r, err
+	}
+	return r, goOn(ctx, tx, r, at) // behind the reply that was held, if one was
 }
 
-// goOnAfter enqueues the work of a session whose flow goes on after it was handed over.
-func goOnAfter(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
-	payload, err := json.Marshal(flowPayload{SessionID: r.ID, Place: r.Place()})
-	if err != nil {
-		return fmt.Errorf("encode a job: %w", err)
-	}
-	key := fmt.Sprintf("flow:%s:resumed:%d", r.ID, r.Turn)
-	if _, err := enqueue(ctx, tx, NewJob(r.OrgID, SourceInternal, EventFlow, key, key, payload, at)); err != nil {
-		return fmt.Errorf("go on after a ticket: %w", err)
+// sqlGoOn enqueues what the flow of a session does by itself where it stands, unless that is waited for already.
+const sqlGoOn = `
+insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select @id, s.org_id, 'flow:' || s.id || ':resumed:' || s.turn, 'internal', @flow, 'flow:' || s.id || ':' || @place::int, @payload::jsonb,
+       'pending', @at, @at, @at
+from conversation_sessions s join profiles p on p.id = s.profile_id
+where s.id = @session and not exists (
+    select from webhook_jobs j
+    where j.org_id = s.org_id and j.subject in (p.phone, 'flow:' || s.id || ':' || @place::int) and j.status in ('pending', 'processing')
+      and j.event_type = @flow and j.payload ->> 'session_id' = s.id::text and (j.payload ->> 'place')::int = @place::int)
+on conflict (org_id, idempotency_key) do nothing`
+
+func goOn(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
+	if _, err := tx.Exec(ctx, sqlGoOn, postgres.Args{
+		"id": uuid.Must(uuid.NewV7()).String(), "session": r.ID, "flow": EventFlow, "place": r.Place(), "at": at,
+		"payload": flowPayload{SessionID: r.ID, Place: r.Place()},
+	}); err != nil {
+		return fmt.Errorf("go on with a flow: %w", err)
 	}
 	return postgres.Notify(ctx, tx, ChannelJobs)
 }
@@ -168,16 +179,15 @@ func openAgain(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) e
 const sqlTakeUp = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
 select @id, j.org_id, 'resumed:' || s.id || ':' || s.turn, 'internal',
-       case when j.event_type in (@opening, @flow, @again) then j.event_type else @again end, j.subject,
+       case when j.event_type in (@opening, @again) then j.event_type else @again end, j.subject,
        case j.event_type
             when @opening then j.payload
-            when @flow then j.payload
             when @again then jsonb_build_object('received_at', j.created_at) || j.payload
             else jsonb_build_object('place', @place::int, 'message', j.payload,
                                     'received_at', coalesce((j.payload ->> 'received_at')::timestamptz, j.created_at)) end,
        'pending', @at, @at, @at
 from conversation_sessions s join webhook_jobs j on j.id = s.parked_job_id
-where s.id = @session`
+where s.id = @session and j.event_type <> @flow`
 
 func takeUp(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) (found bool, err error) {
 	id, err := uuid.NewV7()

@@ -48,7 +48,8 @@ func (s *Store) scanView(r pgx.CollectableRow, further ...any) (View, error) {
 	if position != nil {
 		at.At = *position
 	}
-	at.Quiet = s.people.Window(decided, opens, closes, people.Zones(zone, v.Phone, usual))
+	zones := people.Zones(zone, v.Phone, usual)
+	v.Zone, at.Quiet = zones[0], s.people.Window(decided, opens, closes, zones)
 	return v, err
 }
 

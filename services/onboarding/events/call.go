@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"paceline.internal/platform/queue"
 )
 
 // maxReply bounds the answer of a call.
@@ -18,7 +20,8 @@ const maxReply = 64 << 10
 var ErrNoSecret = errors.New("no active subscription of the organisation has this host: its secret would sign the call")
 
 // Call posts a body to the host application in the form of a webhook, and returns the body of its answer. It is signed with the secret of
-// the organisation's newest active subscription of the same scheme, host and port: a host without one gets nothing (ErrNoSecret). The key
+// the organisation's newest active subscription of the same scheme, host and port: a host without one gets nothing (ErrNoSecret); a *queue.Snooze where
+// it is not known. The key
 // is the webhook's id, the same for each try. An answer that is not 2xx or is longer than 64 KiB is an error; errors name no URL.
 func (c *Courier) Call(ctx context.Context, orgID, address, key string, timeout time.Duration, body []byte) ([]byte, error) {
 	if err := c.CheckURL(address); err != nil {
@@ -27,8 +30,11 @@ func (c *Courier) Call(ctx context.Context, orgID, address, key string, timeout 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	s, err := c.subscriptionOf(ctx, orgID, address)
-	if err != nil {
+	if errors.Is(err, ErrNoSecret) {
 		return nil, err
+	}
+	if err != nil { // no fault of the host application: it was not called
+		return nil, &queue.Snooze{After: textWait, Cause: err}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

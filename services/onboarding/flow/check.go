@@ -32,6 +32,20 @@ func (f *Flow) check(found *Problems) {
 	f.checkEntry(found)
 }
 
+// taken are the state tokens of the deployment's own conversation, by which its sessions are known.
+func taken(state string) bool {
+	return strings.HasPrefix(state, "onboarding:awaiting_")
+}
+
+// checkStates refuses state tokens that stand for something else.
+func (f *Flow) checkStates(found *Problems) {
+	for _, id := range f.Order {
+		if s := f.Steps[id]; taken(s.State) {
+			found.addf(File, s.Line, "step %s: the state %s is one of the deployment's own conversation; choose another", id, s.State)
+		}
+	}
+}
+
 // checkEntry refuses keywords that no flow gets, and one that stands twice.
 func (f *Flow) checkEntry(found *Problems) {
 	seen := map[string]bool{}

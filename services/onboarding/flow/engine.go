@@ -74,7 +74,7 @@ const (
 	Finish  Resumption = "end"     // it ends
 )
 
-// Action is the work that a decision asks for: one of SendText, Await, CallHost, OpenTicket, StartFlow, Finished and Ignore.
+// Action is the work that a decision asks for: one of SendText, Await, CallHost, OpenTicket, StartFlow, Finished, Hold and Ignore.
 type Action interface{ action() }
 
 // The actions.
@@ -104,7 +104,7 @@ type (
 		Outcome string
 		Host    bool
 	}
-	// Hold keeps an answer until the texts that are due have been sent, or the host application has answered.
+	// Hold keeps a text of the person that answers nothing: one is due to them, or another has them.
 	Hold struct{}
 	// Ignore changes nothing: what happened is late, or is no concern of the step.
 	Ignore struct{}
@@ -145,7 +145,7 @@ func (f *Flow) Next(state State, person Person, happened Event) Decision {
 		}
 	case Said:
 		switch {
-		case here && (state.Phase == Due || state.Phase == Calling):
+		case here && state.Phase != Waiting && state.Phase != Ended:
 			return Decision{State: state, Do: Hold{}}
 		case here && state.Phase == Waiting:
 			t.state.Key = ""
@@ -158,6 +158,7 @@ func (f *Flow) Next(state State, person Person, happened Event) Decision {
 		}
 	case Called:
 		if here && state.Phase == Calling {
+			t.state.Key = ""
 			return t.called(step, e)
 		}
 	case Closed:
@@ -250,6 +251,10 @@ func (t *turn) await(s Step) Await {
 
 // reply sends a text that is not the step's own. The flow waits at the step then, or goes on with another.
 func (t *turn) reply(at, text, kind string, count int, direct bool) Decision {
+	if at != t.state.Step { // another visit of that step, although its text is not sent again
+		t.state.Visits[at]++
+		t.state.Unclear, t.state.Silent = 0, 0
+	}
 	t.state.Step, t.state.Phase, t.state.Reply, t.state.Before = at, Due, text, t.state.Key
 	t.state.Key = replyKey(t.key(at), kind, count)
 	return t.decide(t.flow.due(t.state, direct))

@@ -16,8 +16,8 @@ const MaxAfter = 7 * 24 * time.Hour
 // MaxAfterDelivery is the longest that a text may wait for the receipt of the one before it.
 const MaxAfterDelivery = 10 * time.Minute
 
-// MaxTimeout bounds one call to the host application.
-const MaxTimeout = 30 * time.Second
+// MaxTimeout bounds one call to the host application. The job that makes it has 20 seconds.
+const MaxTimeout = 15 * time.Second
 
 // Kind is the kind of a step.
 type Kind string

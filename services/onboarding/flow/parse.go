@@ -38,6 +38,7 @@ func Parse(folder fs.FS) (Flow, error) {
 	flow.readTexts(folder, files, &found)
 	if len(found) == 0 { // the checks below would only repeat what is wrong with the form
 		flow.check(&found)
+		flow.checkStates(&found)
 		flow.checkTexts(&found)
 	}
 	if err := found.err(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
@@ -42,12 +43,15 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 		ProfileID: s.ProfileID, Flow: f.Name,
 		Consent: &conversation.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
 	})
+	_, limited := errors.AsType[*conversation.TooManyActivations](err)
 	switch {
 	case err == nil:
 		return true, conversation.ErrNothingToDo
-	case errors.Is(err, people.ErrUnavailable), errors.Is(err, people.ErrConflict):
-		return false, err
+	case limited, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrNoSender),
+		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen),
+		errors.Is(err, conversation.ErrFlowSendsNothing), errors.Is(err, conversation.ErrConsent):
+		in.Log.WarnContext(ctx, "onboarding.keyword_refused", "flow", f.Name, "error", err) // it stays a text
+		return false, nil
 	}
-	in.Log.WarnContext(ctx, "onboarding.keyword_refused", "flow", f.Name, "error", err) // by an opt-out, a hold, a cap: it stays a text
-	return false, nil
+	return false, err
 }

@@ -41,7 +41,7 @@ func OnReply(f *flow.Flow, r Record, held bool, person flow.Person, said flow.Sa
 		return Ignore{Reason: SkipInterviewing}, nil
 	case intent == Remark:
 		return Ignore{Reason: SkipNoAnswer}, nil
-	case r.Token == AwaitingBurst:
+	case r.Token == AwaitingBurst, r.NextStep != "":
 		return Hold{}, nil
 	}
 	at, err := Position(f, r)
@@ -64,8 +64,8 @@ func OnReply(f *flow.Flow, r Record, held bool, person flow.Person, said flow.Sa
 func Position(f *flow.Flow, r Record) (flow.State, error) {
 	if r.Flow != "" {
 		at := r.At
-		if r.Place() == 0 && at.Phase == flow.Due && f.Steps[at.Step].Waits { // the opening waits for the morning, and a reply does not
-			at.Phase = flow.Waiting
+		if s := f.Steps[at.Step]; r.Place() == 0 && at.Phase == flow.Due && s.Waits && s.Kind == flow.Send {
+			at.Phase = flow.Waiting // the opening waits for the morning, and a reply to it does not; a question is asked before it is answered
 		}
 		return at, nil
 	}
