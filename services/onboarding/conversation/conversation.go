@@ -95,7 +95,7 @@ var (
 	ErrNoDeadLetter    = errors.New("there is no such dead letter in this organisation")
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
 		"give consent {source, words_shown, collected_at}")
-	ErrFlowSendsNothing = errors.New("the flow sends this person nothing: its conditions lead to an end before a text")
+	ErrFlowSendsNothing = errors.New("the flow sends this person nothing: its conditions lead to no text")
 	ErrEnded            = errors.New("the session has ended; activate the profile to begin a new one " +
 		"(after STOP the person texts START first)")
 	ErrOtherOpen = errors.New("the person has another open session; reset that one first, or leave this one parked")

@@ -49,7 +49,7 @@ func sessionFilter(ctx context.Context, in *onboardingv1.ListSessionsRequest) (S
 		}
 	}
 	if filter.StateToken != "" {
-		if _, err := session.ParseToken(filter.StateToken); err != nil {
+		if _, err := session.ReadToken(filter.StateToken); err != nil {
 			return filter, err
 		}
 	}

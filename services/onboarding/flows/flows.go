@@ -111,7 +111,7 @@ func (s *Store) Check(ctx context.Context, orgID string, files map[string]string
 	return parsed, s.checkKeywords(ctx, s.pool, orgID, parsed)
 }
 
-// checkKeywords refuses a keyword of another current flow: an unknown phone that writes it can enter only one.
+// checkKeywords refuses a keyword of another current flow: a text can enter only one.
 func (s *Store) checkKeywords(ctx context.Context, db postgres.DB, orgID string, f flow.Flow) error {
 	owners, err := s.owners(ctx, db, orgID, f.Name, keywords(f))
 	if err != nil {

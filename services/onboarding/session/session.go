@@ -8,7 +8,9 @@ package session
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // ErrUnknownToken is a state token that is not one of the registered ones.
@@ -44,6 +46,17 @@ func ParseToken(s string) (Token, error) {
 	return "", fmt.Errorf("%w %.60q", ErrUnknownToken, s)
 }
 
+// flowToken is the form of the tokens of published flows.
+var flowToken = regexp.MustCompile(`^[a-z0-9_]{1,40}:[a-z0-9_]{1,64}$`)
+
+// ReadToken reads a token of the deployment's own conversation or of a published flow; ErrUnknownToken.
+func ReadToken(s string) (Token, error) {
+	if flowToken.MatchString(s) && !strings.HasPrefix(s, "onboarding:awaiting_") {
+		return Token(s), nil
+	}
+	return ParseToken(s)
+}
+
 // Mode is which part of the product talks to the person.
 type Mode string
 
@@ -63,7 +76,7 @@ const (
 	Active Status = "active"
 	// Stopped means that the person texted STOP, and nothing else.
 	Stopped Status = "stopped"
-	// Closed means that a reset ended the episode.
+	// Closed means that a reset ended the episode, or its flow has come to its end.
 	Closed Status = "closed"
 	// Stuck means that nothing more will happen until an operator has looked; the reason says why.
 	Stuck Status = "stuck"
