@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -95,6 +96,7 @@ func opens(t *testing.T, change func(*Config)) *site {
 // post sends a form as a page of the console does, and asks for whoami afterwards.
 func (s *site) post(path string, form url.Values) *http.Response {
 	s.t.Helper()
+	form = maps.Clone(form) // tests that run at once share it
 	form.Set(fieldTo, root+"/whoami")
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.URL+path, strings.NewReader(form.Encode()))
 	require.NoError(s.t, err)

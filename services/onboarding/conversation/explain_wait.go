@@ -120,7 +120,7 @@ func nameOf(text session.TextKey) string {
 	case session.TextLater:
 		return "the answer to the person's wish for later"
 	}
-	return "the text " + string(text)
+	return string(text)
 }
 
 // lostText returns the text that the session awaits a reply to, if Twilio took it and it did not reach the person; else empty. The last of
