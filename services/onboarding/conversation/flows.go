@@ -49,7 +49,8 @@ func (c *Service) render(f *flow.Flow, v View, learnt map[string]flow.Value, tex
 
 // person returns the facts that the conditions and the texts of a flow may use.
 func (v View) person(f *flow.Flow) flow.Person {
-	p := flow.Person{FirstName: catalog.ReadableName(v.FirstName), Locale: v.Locale, TimeZone: v.Zone.String(), Fields: map[string]flow.Value{}}
+	name, fields := catalog.ReadableName(v.FirstName), map[string]flow.Value{}
+	p := flow.Person{FirstName: name, Locale: v.Locale, TimeZone: v.Zone.String(), Fields: fields}
 	for name, field := range f.Fields {
 		if value, ok := field.ValueOf(v.Fields[name]); ok { // another flow may have kept another type under the name
 			p.Fields[name] = value

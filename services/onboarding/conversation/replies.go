@@ -209,8 +209,8 @@ func direct(d flow.Decision) (flow.SendText, bool) {
 	return text, is && text.Direct
 }
 
-// sendAnswer answers with a text at once. Its key names the place or the visit of the session, so that two replies handled at the same moment are
-// answered by one message, and so is one that is taken up again after the session was parked.
+// sendAnswer answers with a text at once. Its key names the place or the visit of the session, so that two replies handled at the same
+// moment are answered by one message, and so is one that is taken up again after the session was parked.
 func (c *Service) sendAnswer(
 	ctx context.Context, view View, m Reply, d flow.Decision, text flow.SendText, replied session.Entry, intent session.Intent,
 ) error {

@@ -20,9 +20,9 @@ const maxReply = 64 << 10
 var ErrNoSecret = errors.New("no active subscription of the organisation has this host: its secret would sign the call")
 
 // Call posts a body to the host application in the form of a webhook, and returns the body of its answer. It is signed with the secret of
-// the organisation's newest active subscription of the same scheme, host and port: a host without one gets nothing (ErrNoSecret); a *queue.Snooze where
-// it is not known. The key
-// is the webhook's id, the same for each try. An answer that is not 2xx or is longer than 64 KiB is an error; errors name no URL.
+// the organisation's newest active subscription of the same scheme, host and port: a host without one gets nothing (ErrNoSecret), and a
+// *queue.Snooze says that this is not known now. The key is the webhook's id, the same for each try. An answer that is not 2xx or is longer
+// than 64 KiB is an error; errors name no URL.
 func (c *Courier) Call(ctx context.Context, orgID, address, key string, timeout time.Duration, body []byte) ([]byte, error) {
 	if err := c.CheckURL(address); err != nil {
 		return nil, err
