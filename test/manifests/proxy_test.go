@@ -188,7 +188,7 @@ func envoy(t *testing.T, text string) (file envoyFile, routes map[string]*route.
 	for _, r := range file.hcm.GetRouteConfig().GetVirtualHosts()[0].GetRoutes() {
 		routes[r.GetMatch().GetPath()+r.GetMatch().GetPrefix()+r.GetMatch().GetSafeRegex().GetRegex()] = r
 	}
-	require.Len(t, routes, 4)
+	require.Len(t, routes, 5)
 	return file, routes
 }
 

@@ -96,7 +96,7 @@ func (c *Service) ExecuteStep(ctx context.Context, p session.StepPayload, correl
 	return result, err
 }
 
-// alarmSkew bounds how far the clock that rings may be ahead of ours.
+// alarmSkew bounds the lead of the clock that rings over our clock.
 const alarmSkew = 5 * time.Second
 
 // schedules reports whether the flow of a session has a step that an alarm may be for.
