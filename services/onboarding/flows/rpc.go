@@ -26,6 +26,9 @@ type RPC struct {
 
 // CheckFlow reports what is wrong with files.
 func (s *RPC) CheckFlow(ctx context.Context, in *onboardingv1.CheckFlowRequest) (*onboardingv1.CheckFlowResponse, error) {
+	if len(in.GetFiles()) == 0 {
+		return nil, request.Invalid("files must have flow.yaml and the texts, such as en.yaml")
+	}
 	parsed, err := s.Store.Check(ctx, request.Org(ctx), in.GetFiles())
 	out := &onboardingv1.CheckFlowResponse{Flow: parsed.Name, Version: parsed.Version}
 	if problems, wrong := errors.AsType[flow.Problems](err); wrong {
