@@ -26,9 +26,9 @@ type Config struct {
 	Carrier carrier
 	Outbox  outbox.Rows[session.Alarm]
 	QStash  outbox.Publisher
-	Flow    session.Flow // the deployment's own conversation
-	Flows   published
-	Host    host            // is called by flows
+	Flow    session.Flow    // the deployment's own conversation
+	Flows   published       // of organisations
+	Host    host            // the application that flows call
 	Catalog catalog.Catalog // new sessions pin its current version
 	Metrics *Metrics        // nil measures nothing
 	Spans   telemetry.Conversations

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/catalog"
@@ -66,7 +67,12 @@ type flowPayload struct {
 	Flow      string `json:"flow,omitempty"`
 }
 
-// followedBy returns what a job does for a session by itself; the zero value of every other job.
+// flowSubject is the subject of what a flow does by itself at a place of a session: the person's own jobs do not wait behind it.
+func flowSubject(sessionID string, place int) string {
+	return fmt.Sprintf("flow:%s:%d", sessionID, place)
+}
+
+// followedBy returns the work that a job does for a session by itself; the zero value for every other job.
 func followedBy(j queue.Job) (p flowPayload) {
 	if j.EventType != EventFlow || json.Unmarshal(j.Payload, &p) != nil {
 		return flowPayload{}
@@ -99,9 +105,9 @@ func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
 	case s.Status != session.Active: // one that is parked is followed again once it is resumed
 		return nil
 	case view.Hold:
-		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
+		return c.apart(ctx, view, j, holdPause, people.ErrOnHold)
 	case view.SchedulingPaused:
-		return &queue.Snooze{After: holdPause, Cause: errPaused}
+		return c.apart(ctx, view, j, holdPause, errPaused)
 	case s.At.Phase == flow.Calling:
 		return c.callHost(ctx, view, j)
 	case s.At.Phase == flow.Handed: // the session was resumed
@@ -111,15 +117,19 @@ func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
 		}
 		return c.moveBy(ctx, view, j, f, f.Next(s.At, view.person(f), flow.Closed{How: flow.Resume}), session.TriggerOperator)
 	case quiet:
-		return &queue.Snooze{After: until.Sub(c.Now()), Cause: ErrQuietHours}
+		return c.apart(ctx, view, j, until.Sub(c.Now()), ErrQuietHours)
 	case j.Subject != view.Phone: // in its turn behind what the person wrote last
-		job := NewJob(j.OrgID, SourceInternal, EventFlow, "turn:"+j.ID, view.Phone, j.Payload, c.Now())
-		if _, err := c.Store.Enqueue(ctx, job); err != nil {
-			return fmt.Errorf("have a silence wait for its turn: %w", err)
-		}
-		return nil
+		return c.continued(ctx, j, "turn:", view.Phone, c.Now())
 	}
 	return c.silent(ctx, view, j)
+}
+
+// apart has what a flow does by itself wait under its own subject, so that what the person writes meanwhile does not wait behind it.
+func (c *Service) apart(ctx context.Context, view View, j queue.Job, after time.Duration, cause error) error {
+	if j.Subject != view.Phone {
+		return &queue.Snooze{After: after, Cause: cause}
+	}
+	return c.continued(ctx, j, "waits:", flowSubject(view.Session.ID, view.Session.Place()), c.Now().Add(after))
 }
 
 // errPaused is a flow that waits for the end of the pause of its organisation.
@@ -154,7 +164,7 @@ func (c *Service) silent(ctx context.Context, view View, j queue.Job) error {
 		c.publish(ctx, view, move)
 	}
 	if wait := capped(err); wait != nil {
-		return &queue.Snooze{After: max(wait.RetryAfter, holdPause), Cause: err}
+		return c.apart(ctx, view, j, max(wait.RetryAfter, holdPause), err)
 	}
 	return Ended(err, c.Now().Sub(j.CreatedAt))
 }

@@ -2,12 +2,15 @@ package conversation_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/queue"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -244,6 +247,36 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, []string{"Some news.", "Want more?"}, said(b, p))
 		b.Reply(p, "yes")
 		require.Equal(t, session.Closed, b.Newest(p).Status)
+	})
+
+	onboardingtest.Subtest(t, "TakesNoAnswerToAQuestionThatWasNotAsked", setup, func(t *testing.T, b *bundle) {
+		b.SleepsAtNight()
+		publish(b, "agree", "  first: {ask: AGREE, expect: yes_no, save: agreed, unclear: {send: AGREE, then: done}, then: done}\n  done: {end: asked}\n",
+			"  AGREE: Do you agree?\n")
+		b.Turns(22, 30)
+		p := b.Person()
+		require.NoError(t, begin(b, p, "agree"))
+		b.Reply(p, "yes")
+		b.Clock.Advance(onboardingtest.Morning.Sub(b.Clock.Now()))
+		b.Pass(time.Minute)
+		fields, err := b.Store.Fields(t.Context(), onboardingtest.OrgID, p.ID)
+		require.NoError(t, err)
+		require.Empty(t, fields)
+		require.Equal(t, []string{"Do you agree?"}, said(b, p))
+		b.Reply(p, "yes")
+		require.Equal(t, session.Closed, b.Newest(p).Status)
+	})
+
+	onboardingtest.Subtest(t, "ASilenceThatHasToWaitLetsThePersonsTextsPass", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		b.Hold(p)
+		payload := fmt.Sprintf(`{"session_id": %q, "place": %d}`, r.ID, b.Session(r.ID).Place())
+		its := queue.Job{ID: uuid.NewString(), OrgID: onboardingtest.OrgID, EventType: conversation.EventFlow, Subject: p.Phone, Payload: []byte(payload)}
+		for range 2 {
+			require.NoError(t, b.Current().Service.FollowFlow(t.Context(), its))
+		}
+		require.Equal(t, 1, b.Count(`select count(*) from webhook_jobs where idempotency_key = 'waits:' || $1 and subject like 'flow:%' and status = 'pending'`, its.ID))
 	})
 
 	onboardingtest.Subtest(t, "BeginsForAPersonWhoIsInterviewed", setup, func(t *testing.T, b *bundle) {

@@ -82,7 +82,7 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 	return Ended(err, c.Now().Sub(j.CreatedAt))
 }
 
-// ErrQuietHours is an opening that waits for the end of quiet hours.
+// ErrQuietHours is the cause of an opening, or of what a flow does by itself, that waits for the end of quiet hours.
 var ErrQuietHours = errors.New("the organisation's quiet hours have not ended")
 
 // errParked is an opening that waits for its session to be resumed.
@@ -124,14 +124,13 @@ func (c *Service) bringBack(ctx context.Context, view View, j queue.Job) error {
 	return nil
 }
 
-// continued enqueues the work of an opening's job under another subject. Its key is made of that job, so that doing it again
-// enqueues nothing more.
+// continued enqueues the work of a job under another subject. Its key is made of that job, so that doing it again enqueues nothing more.
 func (c *Service) continued(ctx context.Context, j queue.Job, prefix, subject string, due time.Time) error {
-	job := NewJob(j.OrgID, SourceInternal, EventOpening, prefix+j.ID, subject, j.Payload, c.Now())
+	job := NewJob(j.OrgID, SourceInternal, j.EventType, prefix+j.ID, subject, j.Payload, c.Now())
 	job.DueAt = due
 	_, err := c.Store.Enqueue(ctx, job)
 	if err != nil {
-		return fmt.Errorf("have the opening wait: %w", err)
+		return fmt.Errorf("have %s wait: %w", j.EventType, err)
 	}
 	return nil
 }

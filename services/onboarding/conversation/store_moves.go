@@ -212,8 +212,7 @@ func flowArgs(args postgres.Args, m session.Move) {
 	}
 	if due := m.FollowAt(); !due.IsZero() {
 		place := m.From.Place() + 1
-		key := fmt.Sprintf("flow:%s:%d", m.From.ID, place)
-		args["follow"], args["follow_key"], args["follow_due"] = uuid.Must(uuid.NewV7()).String(), key, due
+		args["follow"], args["follow_key"], args["follow_due"] = uuid.Must(uuid.NewV7()).String(), flowSubject(m.From.ID, place), due
 		args["follow_payload"] = flowPayload{SessionID: m.From.ID, Place: place, Flow: m.Starts}
 	}
 }

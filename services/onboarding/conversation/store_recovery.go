@@ -116,18 +116,18 @@ func resume(
 // sqlGoOn enqueues what the flow of a session does by itself where it stands, unless that is waited for already.
 const sqlGoOn = `
 insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-select @id, s.org_id, 'flow:' || s.id || ':resumed:' || s.turn, 'internal', @flow, 'flow:' || s.id || ':' || @place::int, @payload::jsonb,
-       'pending', @at, @at, @at
+select @id, s.org_id, @subject || ':resumed:' || s.turn, 'internal', @flow, @subject, @payload::jsonb, 'pending', @at, @at, @at
 from conversation_sessions s join profiles p on p.id = s.profile_id
 where s.id = @session and not exists (
     select from webhook_jobs j
-    where j.org_id = s.org_id and j.subject in (p.phone, 'flow:' || s.id || ':' || @place::int) and j.status in ('pending', 'processing')
+    where j.org_id = s.org_id and j.subject in (p.phone, @subject) and j.status in ('pending', 'processing')
       and j.event_type = @flow and j.payload ->> 'session_id' = s.id::text and (j.payload ->> 'place')::int = @place::int)
 on conflict (org_id, idempotency_key) do nothing`
 
 func goOn(ctx context.Context, tx pgx.Tx, r session.Record, at time.Time) error {
 	if _, err := tx.Exec(ctx, sqlGoOn, postgres.Args{
 		"id": uuid.Must(uuid.NewV7()).String(), "session": r.ID, "flow": EventFlow, "place": r.Place(), "at": at,
+		"subject": flowSubject(r.ID, r.Place()),
 		"payload": flowPayload{SessionID: r.ID, Place: r.Place()},
 	}); err != nil {
 		return fmt.Errorf("go on with a flow: %w", err)

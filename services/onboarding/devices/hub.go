@@ -62,7 +62,7 @@ var (
 var errUnreported = fmt.Errorf("%w: a report of each run of the welcome did not come in time", ErrFrame)
 
 // rows keeps the presence of devices and their runs. Each method is one guarded statement, or one transaction. goals.Store implements it
-// and says what each does.
+// and documents each.
 type rows interface { //nolint:interfacebloat // each is one step of a stream that a crash may come after
 	Connect(ctx context.Context, nodeID string, hello goals.Hello, opened time.Time) (goals.Connection, error)
 	Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error

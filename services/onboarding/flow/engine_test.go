@@ -72,6 +72,51 @@ func TestNext(t *testing.T) {
 	require.Equal(t, map[string]flow.Value{"budget": {Type: flow.Choice, Text: "tight"}, "score": {Type: flow.Number, Number: 4}}, p.person.Fields)
 }
 
+// TestWaitAt: a wait at another step is another visit of it, so that nothing there has a key that was used.
+func TestWaitAt(t *testing.T) {
+	t.Parallel()
+	f, err := flow.Parse(fstest.MapFS{
+		"flow.yaml": {Data: []byte(`
+flow: back
+languages: [en]
+start: day
+steps:
+  day: {ask: DAY, expect: {choice: [monday, friday]}, unclear: {send: CHOOSE, times: 1, then: done}, then: sure}
+  sure: {send: SURE, wait: reply, negative: {send: WHICH, wait_at: day}, then: done}
+  done: {end: over}
+`)},
+		"en.yaml": {Data: []byte("texts:\n  DAY: Which day?\n  CHOOSE: Monday or Friday?\n  SURE: Sure?\n  WHICH: Which then?\n")},
+	})
+	require.NoError(t, err)
+	p := &play{flow: f, person: flow.Person{Locale: "en"}}
+	seen := map[string]bool{}
+	for _, happens := range []flow.Event{
+		flow.Began{},
+		flow.Taken{},
+		says("hm"),
+		flow.Taken{},
+		says("Monday"),
+		flow.Taken{},
+		says("no"),
+		flow.Taken{},
+		says("hm"),
+		flow.Taken{},
+		says("Friday"),
+		flow.Taken{},
+		says("no"),
+		flow.Taken{},
+		says("hm"),
+		flow.Taken{},
+	} {
+		if text, sends := p.happens(happens).(flow.SendText); sends {
+			require.False(t, seen[text.Key], text.Key)
+			seen[text.Key] = true
+		}
+	}
+	require.Len(t, seen, 8)
+	require.Equal(t, flow.Waiting, p.state.Phase)
+}
+
 // TestElsewhere begins at the question.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()

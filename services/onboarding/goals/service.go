@@ -41,7 +41,7 @@ const (
 	deleteTimeout = 2 * time.Second
 )
 
-// store keeps goals. Each method is one guarded statement, or one transaction. Store implements it and says what each does, and the crash
+// store keeps goals. Each method is one guarded statement, or one transaction. Store implements it and documents each, and the crash
 // matrix puts one in its place that fails at the k-th call.
 type store interface { //nolint:interfacebloat // each is one intention
 	Prepare(ctx context.Context, n New) (Prepared, error)

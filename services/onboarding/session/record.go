@@ -96,7 +96,7 @@ type Move struct {
 	Entries  []Entry
 	Alarm    *Alarm // the next alarm, if a step is due now
 	Settled  bool   // nothing is left to do of the job that causes it: a resume does not take it up again
-	// Position is where the session is in a published flow, and Learnt has the fields that it learnt there.
+	// Position is the new place in a published flow, and Learnt has the fields that the flow learnt.
 	Position flow.State
 	Learnt   []Field
 	SilentAt time.Time // a silence is acted on then; zero for never

@@ -152,7 +152,7 @@ func (c *clock) meridiem(plus int) bool {
 	return ok
 }
 
-// bareHour reports whether an hour that may be a number is one: "as 9" is where it has the object of a sentence before it.
+// bareHour reports whether a number without a sign of time is an hour. In "acordar as 9" it is none: 9 may count what "acordar" needs.
 func (p *parser) bareHour(g groups) bool {
 	before := p.item(g.from() - 1)
 	object := before.code == '_' && !before.is("verb", "report", "money", "book") && !p.starts(g.from()-1) // "liga pro João as 9"

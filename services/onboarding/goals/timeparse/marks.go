@@ -178,7 +178,7 @@ func (p *parser) governed(i int) bool {
 	return among(p.code(i-1), "bvp")
 }
 
-// asked reports whether what stands behind "to" or "para" is done by somebody else: "ask Ana to come", "pede pra Ana vir".
+// asked reports whether another person does the deed behind "to" or "para": "ask Ana to come", "pede pra Ana vir".
 func (p *parser) asked(i int) bool {
 	if p.code(i) == 'c' {
 		return p.code(i+1) == '_' && !p.items[i+1].capital

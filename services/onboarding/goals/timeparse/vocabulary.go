@@ -18,7 +18,7 @@ import (
 	"paceline.internal/platform/reading/languages"
 )
 
-// files has one file for each language, and common.tsv with what all of them share: it says what the rows mean.
+// files has one file for each language, and common.tsv with the rows that all of them share. Its head explains the rows.
 //
 //go:embed words/*.tsv
 var files embed.FS
