@@ -53,7 +53,7 @@ type Start struct {
 	ProfileID string
 	Flow      string
 	Consent   *ConsentRecord
-	Follows   bool // another flow, in which the person agreed
+	Follows   bool // it follows another flow, whose consent holds
 }
 
 // Activated is the session of an activation.
@@ -61,11 +61,6 @@ type Activated struct {
 	session.Record
 
 	ConsentRecorded string // the source in the ledger that the opening adds
-}
-
-// Activate is Begin with the deployment's own conversation.
-func (c *Service) Activate(ctx context.Context, orgID, profileID string, consent *ConsentRecord) (Activated, error) {
-	return c.Begin(ctx, orgID, Start{ProfileID: profileID, Consent: consent})
 }
 
 // Begin opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is

@@ -96,7 +96,7 @@ func TestActivationIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			answered := make(chan error, 1)
 			go func() {
-				_, err := b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil)
+				_, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
 				answered <- err
 			}()
 			require.Eventually(t, func() bool {
@@ -167,7 +167,7 @@ func TestActivation(t *testing.T) {
 		p := b.Person()
 		var opened sync.Map
 		require.NoError(t, onboardingtest.AtOnce(8, func() error {
-			r, err := b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil)
+			r, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
 			opened.Store(r.ID, true)
 			return err
 		}))
@@ -237,7 +237,7 @@ func TestActivation(t *testing.T) {
 		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "operator-2", Role: rpc.RoleOperator, OrgID: other})
 		_, err = b.Current().Server.ActivateProfile(operator, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})
 		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER)
-		_, err = b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil)
+		_, err = b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
 		require.ErrorIs(t, err, people.ErrNoProfile, "another organisation's")
 		require.Zero(t, b.Count(`select count(*) from conversation_sessions`))
 	})

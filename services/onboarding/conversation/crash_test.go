@@ -11,6 +11,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -36,7 +37,7 @@ func writes(body string) func(b *bundle, p people.Profile) func() error {
 
 func activates(b *bundle, p people.Profile) func() error {
 	return func() error {
-		_, err := b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, p.ID, nil)
+		_, err := b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
 		return err
 	}
 }

@@ -311,7 +311,7 @@ func nextOf(r session.Record, outcome string) string {
 }
 
 // ExplainPerson explains what would happen to a person now: to the step of the open session, by sessionID, or else to an
-// activation without a consent record, by the gates that Activate asks in its order. people.ErrNoProfile, people.ErrUnavailable.
+// activation without a consent record, by the gates that Begin asks in its order. people.ErrNoProfile, people.ErrUnavailable.
 func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e Explanation, sessionID string, err error) {
 	p, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
@@ -337,7 +337,7 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 	return explained(view, activationGates(view, also, sender), outcomeOpened), "", nil
 }
 
-// activationGates returns the questions that Activate and OpenSession ask.
+// activationGates returns the questions that Begin and OpenSession ask.
 func activationGates(v View, also Circumstances, sender error) []Gate {
 	r, noSender, optedOut := v.Session, errors.Is(sender, people.ErrNoSender), errors.Is(sender, people.ErrOptedOut)
 	unjudged := also.AwaitsOperator || errors.Is(sender, people.ErrAwaitsOperator)

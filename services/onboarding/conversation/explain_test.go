@@ -78,7 +78,7 @@ func TestExplain(t *testing.T) {
 			b.Exec(`delete from organisation_settings`)
 			b.Unpauses()
 			o := &history{b: b, p: b.Person()}
-			_, _ = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, o.p.ID, nil)
+			_, _ = b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: o.p.ID})
 			for range rapid.IntRange(1, 6).Draw(t, "steps") {
 				o.anything(t)
 				b.Idle()
@@ -259,7 +259,7 @@ func (o *history) explainsPerson(t require.TestingT) string {
 		return e.Outcome
 	}
 	require.Empty(t, sessionID)
-	_, err = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, o.p.ID, nil)
+	_, err = b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: o.p.ID})
 	var parked *conversation.SessionParked
 	switch e.Outcome {
 	case "opened":

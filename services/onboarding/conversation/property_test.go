@@ -10,6 +10,7 @@ import (
 	"paceline.internal/emulators/messagingtest"
 	emulator "paceline.internal/emulators/qstash"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -113,7 +114,7 @@ func TestAnyOrderOfEvents(t *testing.T) {
 		if rapid.Bool().Draw(t, "trouble at once") {
 			b.Messaging.Script(messagingtest.First(messagingtest.ParkMissed))
 		}
-		_, _ = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, o.p.ID, nil)
+		_, _ = b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: o.p.ID})
 		for range rapid.IntRange(2, 10).Draw(t, "steps") {
 			o.step(t)
 			if r := b.Newest(o.p); r.Status.Parked() {

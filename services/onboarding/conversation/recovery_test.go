@@ -230,7 +230,7 @@ func TestResumeOfADirectMessage(t *testing.T) {
 			name: "Opening", want: []string{onboardingtest.Opening}, token: session.AwaitingOpeningResponse,
 			begin: func(b *bundle) (people.Profile, func(r session.Record) string) {
 				p := b.Person()
-				_, _ = b.Current().Service.Activate(b.T.Context(), onboardingtest.OrgID, p.ID, nil)
+				_, _ = b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
 				return p, func(r session.Record) string { return session.OpeningKey(r.ProfileID, r.ID) }
 			},
 		},
@@ -441,7 +441,7 @@ func TestResume(t *testing.T) {
 		_, err := b.Resume(r)
 		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_SESSION_ENDED)
 		require.Empty(t, b.Shown(r.ID).GetReason())
-		_, err = b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil)
+		_, err = b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
 		require.ErrorIs(t, err, people.ErrOptedOut)
 		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation, onboardingtest.First}, b.Sequence(p))
 		b.Reply(p, "START")

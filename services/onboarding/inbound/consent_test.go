@@ -316,7 +316,7 @@ func TestConsentDuringTheBurst(t *testing.T) {
 	onboardingtest.Subtest(t, "S0_69_StartRestoresConsentAndStopOutlivesTheEpisode", setup, func(t *testing.T, b *bundle) {
 		p, r := b.InBurst(2)
 		b.Reply(p, "STOP")
-		_, err := b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil)
+		_, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
 		require.ErrorContains(t, err, "opted out")
 		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation, onboardingtest.First}, b.Sequence(p))
 		b.Reply(p, "START")

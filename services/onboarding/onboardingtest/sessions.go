@@ -12,6 +12,7 @@ import (
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -148,7 +149,7 @@ func Step(n int) session.StepID { return session.DefaultFlow().Steps()[n-1].ID }
 // Activate opens a session.
 func (b *Bundle) Activate(p people.Profile) session.Record {
 	b.T.Helper()
-	r, err := b.Current().Service.Activate(b.T.Context(), OrgID, p.ID, nil)
+	r, err := b.Current().Service.Begin(b.T.Context(), OrgID, conversation.Start{ProfileID: p.ID})
 	require.NoError(b.T, err)
 	return r.Record
 }

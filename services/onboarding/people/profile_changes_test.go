@@ -207,7 +207,9 @@ on conflict (org_id) do update set require_consent_record = true`, onboardingtes
 			var moved, activated error
 			var both sync.WaitGroup
 			both.Go(func() { _, moved = b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: &phone}) })
-			both.Go(func() { _, activated = b.Current().Service.Activate(t.Context(), onboardingtest.OrgID, p.ID, nil) })
+			both.Go(func() {
+				_, activated = b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
+			})
 			both.Wait()
 			before, after := len(b.Messaging.Taken(p.Phone)), len(b.Messaging.Taken(phone))
 			switch {
