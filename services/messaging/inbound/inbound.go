@@ -200,9 +200,8 @@ func (e Entry) Plain() bool {
 
 // RecordInbound stores a message and applies its effect on consent in one transaction, so that an opt-out holds before
 // the caller gets an answer. A SID that was recorded before gets the same message, with the same effect, and changes nothing.
-// An opt-out, a repeated one as well, is answered once nothing is on its way to the person any more: so Twilio accepts no message
-// after it has been acknowledged; and so is a wish for no reminders. It is sms.ErrUnavailable, with what was asked in force, when that
-// takes too long.
+// An opt-out, also a repeated one, and a wish for no reminders return only when no send to the person is in flight. So Twilio accepts no
+// message after we acknowledge it. If that takes too long, the error is sms.ErrUnavailable, and the wish is in force.
 func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, error) {
 	if in.SID == "" || in.From.IsZero() || in.To == "" || in.Segments < 0 {
 		return send.Message{}, fmt.Errorf("%w: an inbound text needs twilio_sid, from and to", sms.ErrInvalid)

@@ -31,7 +31,7 @@ func QuietAlarm(now, until time.Time) time.Time {
 }
 
 // BurstDue returns when the alarm of a burst's first step is to ring, for a reply of now: after its delay, and not in quiet hours.
-// Where the two together are more than an alarm can wait, it rings for the delay, and what is left is waited for then.
+// If delay and quiet hours together exceed MaxDelay, the alarm rings after the delay, and the step then waits again.
 func (r Record) BurstDue(after time.Duration, now time.Time) time.Time {
 	due := now.Add(after)
 	if until, quiet := r.QuietUntil(due); quiet && until.Sub(now) <= MaxDelay {

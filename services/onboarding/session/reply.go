@@ -14,8 +14,8 @@ type Decision interface{ decision() }
 // Follow does what the flow decided: it sends a text at once, or moves the session.
 type Follow struct{ flow.Decision }
 
-// Hold keeps the reply. The last one that came after the last scheduled text was sent is decided again once that was sent, and the last one
-// to a parked session once that is resumed; earlier ones stay in the timeline.
+// Hold keeps the reply. During a burst, the last reply that came after the last text was handed to Twilio is decided again once that text is
+// recorded as sent. To a parked session, the last reply is decided again when an operator resumes it. Earlier replies stay in the timeline.
 type Hold struct{}
 
 // Ignore keeps the reply in the timeline and does nothing about it.

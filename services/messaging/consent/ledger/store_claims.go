@@ -8,8 +8,8 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// SQLHeld is true where the recipient is held: by an operator, as far as the caller does not know better, for one that has read a later
-// version of the hold has read that it is lifted; or by their words that may be an opt-out.
+// SQLHeld is true where the recipient is held by their words that may be an opt-out, or by an operator. A caller that names a later version
+// of the operator's hold has read that it is lifted.
 const SQLHeld = `not u.despite_hold and exists (
 	select from holds h where h.org_id = u.org and h.phone = u.recipient
 		and (h.held and h.version > u.hold_version or h.unjudged_id is not null))`
@@ -18,7 +18,7 @@ const SQLHeld = `not u.despite_hold and exists (
 const SQLRemindersOff = `u.reminds and exists (
 	select from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient and r.off)`
 
-// sqlFirstConsent notes on what grounds a person is texted of whom nothing is recorded: also no STOP from before they were erased.
+// sqlFirstConsent opts in a number without a record and notes why it may be texted, unless a STOP from before an erasure still holds.
 const sqlFirstConsent = `
 with first as (
 	insert into consents (org_id, phone, state, updated_at)
@@ -56,6 +56,7 @@ func (s *Store) FirstConsent(ctx context.Context, args postgres.Args) error {
 	return err
 }
 
-// SQLLocks is the same of claims, which wait for changes and for other claims of the phone: each counts what the one before it has sent.
+// SQLLocks locks the phones of many claims. A claim waits for a change of consent and for other claims of its phone, so that each counts
+// what the one before it has sent.
 const SQLLocks = `
 select pg_advisory_xact_lock(hashtextextended(u.org::text || u.phone, 0)) from unnest(@org::uuid[], @phone::text[]) u (org, phone)`
