@@ -1,11 +1,13 @@
 package stack_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
@@ -71,4 +73,12 @@ func TestAccess(t *testing.T) {
 		}
 		require.Equal(t, "active", ada.session(t).Status)
 	})
+}
+
+// as returns a context with a token for a principal in its calls.
+func (b *bundle) as(t *testing.T, p rpc.Principal) context.Context {
+	t.Helper()
+	token, err := b.services.Secrets.ServiceToken(p, b.clock.Now, time.Hour)
+	require.NoError(t, err)
+	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 }

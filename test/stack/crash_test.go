@@ -2,12 +2,14 @@ package stack_test
 
 import (
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/twilio"
 )
 
@@ -37,14 +39,14 @@ func TestCrashMatrix(t *testing.T) {
 	t.Run("S0_65_OnboardingToQStash", func(t *testing.T) {
 		t.Parallel()
 		b := prepare(t)
-		d := newDetour(t, b.vendors.QStashURL, nil)
+		d := newDetour(t, b.vendors.QStashURL)
 		b.start(t, "QSTASH_URL", d.url)
 		matrix(t, b, &d.breaker, 1, before, after)
 	})
 	t.Run("S0_65_MessagingToTwilio", func(t *testing.T) {
 		t.Parallel()
 		b := prepare(t)
-		d := newDetour(t, b.vendors.TwilioURL, nil)
+		d := newDetour(t, b.vendors.TwilioURL)
 		b.start(t, "TWILIO_API_URL", d.url)
 		matrix(t, b, &d.breaker, 1, after)
 		lostForGood(t, b, &d.breaker)
@@ -52,7 +54,7 @@ func TestCrashMatrix(t *testing.T) {
 	t.Run("S0_65_VendorsToGateway", func(t *testing.T) {
 		t.Parallel()
 		b := prepare(t)
-		d := newDetour(t, "http://"+b.config.Addresses.Gateway, nil)
+		d := newDetour(t, "http://"+b.config.Addresses.Gateway)
 		b.start(t, "PUBLIC_BASE_URL", d.url)
 		b.vendors.Twilio.SetInboundURL(d.url + "/api/webhooks/twilio/inbound#rt=4000&rc=3&rp=all")
 		matrix(t, b, &d.breaker, 1, before, after)
@@ -123,6 +125,45 @@ func lostForGood(t *testing.T, b *bundle, lost *breaker) {
 		require.Equal(t, []string{p.text(t, texts[n])}, unknown)
 		require.Equal(t, "active", p.session(t).Status)
 	}
+}
+
+// insist plays the whole conversation with services that may be gone at any moment: a caller that gets no answer asks again. The
+// person must not notice.
+func (p *person) insist(t *testing.T) {
+	t.Helper()
+	p.b.until(t, "the activation is answered", func() bool {
+		status, _ := p.b.try(t, p.b.operator, http.MethodPost, "/v1/profiles/"+p.id+":activate", struct{}{})
+		return status == http.StatusOK
+	})
+	p.hears(t, 1)
+	p.repeats(t, p.greets)
+	p.hears(t, 2)
+	p.repeats(t, p.begins)
+	p.hears(t, 6)
+	p.waitsAt(t, atInterview)
+	p.repeats(t, p.ready)
+	p.waitsAt(t, interviewing)
+	p.requireHeard(t, opening, explanation, message1, message2, message3, message4)
+	p.requirePaced(t)
+}
+
+// repeats sends a text again and again until it arrives.
+func (p *person) repeats(t *testing.T, text string) {
+	t.Helper()
+	p.b.until(t, "the reply arrives", func() bool {
+		delivery, err := p.b.vendors.Twilio.Receive(t.Context(), p.phone, stack.FromNumber, text)
+		require.NoError(t, err)
+		return delivery.StatusCode == http.StatusOK
+	})
+}
+
+// waitsAt is reaches with services that may not answer.
+func (p *person) waitsAt(t *testing.T, token string) {
+	t.Helper()
+	p.b.until(t, "the session reaches "+token, func() bool {
+		status, answer := p.b.try(t, p.b.operator, http.MethodGet, "/v1/sessions?profile_id="+p.id, nil)
+		return status == http.StatusOK && strings.Contains(string(answer), token)
+	})
 }
 
 // postgresWire leads to the server of a database, and says by which URL.

@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,13 +29,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 )
 
-func TestMain(m *testing.M) {
-	if service := os.Getenv(asService); service != "" {
-		serveAs(service)
-		return
-	}
-	pgtest.Run(m)
-}
+func TestMain(m *testing.M) { pgtest.Run(m) }
 
 // noon is the time at which every test begins.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)

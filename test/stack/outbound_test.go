@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"paceline.internal/deploy/stack"
-	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
@@ -29,9 +28,6 @@ type textJSON struct {
 	ExpiresAt     time.Time  `json:"expires_at"`
 	EndedAt       *time.Time `json:"ended_at"`
 }
-
-// soon is as exact as a time can be here: until moves the clock much faster than the machine's.
-const soon = 15 * time.Second
 
 // unenrolled is a number that no profile has.
 const unenrolled = "+14155559901"
@@ -69,24 +65,12 @@ func (b *bundle) ends(t *testing.T, id, how string) (text textJSON) {
 	return text
 }
 
-// texted returns what a number got, and when.
-func (b *bundle) texted(number string) map[string]time.Time {
-	texts := map[string]time.Time{}
-	for _, m := range b.vendors.Twilio.Messages() {
-		if m.Direction == twilio.DirectionAPI && m.To == number {
-			texts[m.Body] = m.CreatedAt
-		}
-	}
-	return texts
-}
-
 // TestOutboundQueue checks what is sent next to a conversation.
 func TestOutboundQueue(t *testing.T) {
 	t.Parallel()
 	t.Run("S0_07_AConversationLeavesNoRowInItAndAnotherMessageDoesNotMoveTheBurst", burstBesideAReminder)
 	// Also: S0-16
 	t.Run("R_08_AHoldStopsTheBurstAndTheQueueUntilTheRelease", holdOverBothServices)
-	t.Run("SendsAtTheTimeThatAClientAsksForOverARestart", queueOfAClient)
 }
 
 func burstBesideAReminder(t *testing.T) {
@@ -143,50 +127,4 @@ func holdOverBothServices(t *testing.T) {
 	b.rest(t)
 	p.requirePaced(t)
 	require.Len(t, p.heard(), 7, "six of the conversation and the reminder")
-}
-
-// queueOfAClient is the queue as a client of the API sees it.
-func queueOfAClient(t *testing.T) {
-	t.Parallel()
-	b := setup(t, "OUTBOUND_POLL", "20ms")
-	at := noon.Add(time.Hour)
-	reminder := b.queue(t, map[string]any{"idempotency_key": "r", "purpose": "reminder", "body": "Quokka match at two", "send_at": at})
-	require.Equal(t, "pending", reminder.Status)
-	require.Equal(t, at, reminder.SendAt)
-	dropped := b.queue(t, map[string]any{"idempotency_key": "d", "purpose": "invite", "body": "Quokka party tonight", "send_at": at})
-	code := b.queue(t, map[string]any{"idempotency_key": "c", "purpose": "otp", "body": "Quokka code 991122"})
-	sent := b.ends(t, code.TextID, "completed")
-	require.NotEmpty(t, sent.MessageID)
-	texts := b.texted(unenrolled)
-	require.Len(t, texts, 1, "nothing else")
-	require.WithinDuration(t, noon, texts["Quokka code 991122"], soon)
-
-	again := b.queue(t, map[string]any{"idempotency_key": "c", "purpose": "otp", "body": "Quokka code 991122"})
-	require.Equal(t, code.TextID, again.TextID)
-	require.Equal(t, "REASON_IDEMPOTENCY_KEY_REUSED", b.refused(t, b.operator, http.MethodPost, "/v1/outbound",
-		map[string]any{"to": unenrolled, "idempotency_key": "c", "purpose": "otp", "body": "Quokka code 000000"}, http.StatusConflict))
-
-	b.restart(t)
-	b.call(t, http.MethodPost, "/v1/outbound/"+dropped.TextID+":cancel", struct{}{}, nil)
-	require.Equal(t, "cancelled", b.queued(t, dropped.TextID).Status)
-	b.advanceTo(t, at.Add(-time.Second))
-	b.ends(t, reminder.TextID, "completed")
-	texts = b.texted(unenrolled)
-	require.Len(t, texts, 2, "the cancelled one is never sent")
-	require.False(t, texts["Quokka match at two"].Before(at), "not before its time")
-	require.WithinDuration(t, at, texts["Quokka match at two"], soon)
-	b.until(t, "the reminder is delivered", func() bool { return b.queued(t, reminder.TextID).MessageStatus == "delivered" })
-	require.Equal(t, "REASON_NOT_CANCELLABLE",
-		b.refused(t, b.operator, http.MethodPost, "/v1/outbound/"+reminder.TextID+":cancel", struct{}{}, http.StatusBadRequest))
-
-	var page struct {
-		Texts []textJSON `json:"texts"`
-	}
-	b.call(t, http.MethodGet, "/v1/outbound?status=completed", nil, &page)
-	require.Len(t, page.Texts, 2)
-
-	require.Equal(t, http.StatusOK, func() int { s, _ := b.postText(t, "SM"+strings.Repeat("9", 32), unenrolled, "STOP"); return s }())
-	late := b.queue(t, map[string]any{"idempotency_key": "l", "purpose": "otp", "body": "Quokka code 334455"})
-	require.Equal(t, "opted_out", b.ends(t, late.TextID, "failed").Failure, "consent holds for the queue too")
-	require.Len(t, b.texted(unenrolled), 2)
 }

@@ -32,8 +32,6 @@ type breaker struct {
 	calls int
 	at    int
 	when  moment
-
-	struck func() // told of the cut before a service can notice it; may be nil, and set before the first call
 }
 
 // arm begins to count anew. The call with this number, from 0 on, will be cut.
@@ -62,13 +60,6 @@ func (b *breaker) cross() moment {
 	return never
 }
 
-// strike tells that a call is cut now.
-func (b *breaker) strike() {
-	if b.struck != nil {
-		b.struck()
-	}
-}
-
 // detour is an HTTP origin on the way to another one, which can lose calls.
 type detour struct {
 	breaker
@@ -76,8 +67,8 @@ type detour struct {
 	url string
 }
 
-// newDetour serves until the test ends. instead may answer a request in the other's place; it may be nil.
-func newDetour(t *testing.T, origin string, instead func(http.ResponseWriter, *http.Request) bool) *detour {
+// newDetour serves until the test ends.
+func newDetour(t *testing.T, origin string) *detour {
 	t.Helper()
 	target, err := url.Parse(origin)
 	require.NoError(t, err)
@@ -91,15 +82,11 @@ func newDetour(t *testing.T, origin string, instead func(http.ResponseWriter, *h
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch d.cross() {
 		case never:
-			if instead == nil || !instead(w, r) {
-				forward.ServeHTTP(w, r)
-			}
+			forward.ServeHTTP(w, r)
 			return
 		case after:
 			forward.ServeHTTP(httptest.NewRecorder(), r)
-			d.strike()
 		case before, during: // over HTTP/1 a server may or may not hear that its caller is gone; `after` is where it does not
-			d.strike()
 		}
 		panic(http.ErrAbortHandler)
 	}))
@@ -153,7 +140,7 @@ func (w *wire) carry(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	c := &carried{client: client, server: server, strike: w.strike}
+	c := &carried{client: client, server: server}
 	w.connections.Go(func() {
 		defer c.cut()
 		w.speak(c, &w.breaker)
@@ -167,7 +154,6 @@ func (w *wire) carry(client net.Conn) {
 // carried is a connection on the wire.
 type carried struct {
 	client, server net.Conn
-	strike         func()
 
 	mu     sync.Mutex
 	doomed uint32 // the call that loses its answer, 0 for none
@@ -217,7 +203,6 @@ func speakHTTP2(c *carried, lost *breaker) {
 			switch lost.cross() {
 			case never:
 			case before:
-				c.strike()
 				return
 			case during:
 				cutAfter = frame.stream
@@ -238,7 +223,6 @@ func answerHTTP2(c *carried) {
 			return
 		}
 		if frame.kind == headers && c.lost(frame.stream) {
-			c.strike()
 			return
 		}
 		if _, err := c.client.Write(frame.bytes); err != nil {
@@ -297,7 +281,6 @@ func speakSQL(c *carried, lost *breaker) {
 			switch lost.cross() {
 			case never:
 			case before:
-				c.strike()
 				return
 			case during:
 				_, _ = c.server.Write(message)
@@ -319,7 +302,6 @@ func answerSQL(c *carried) {
 			return
 		}
 		if message[0] == 'Z' && c.lost(wholeConnection) {
-			c.strike()
 			return
 		}
 		if _, err := c.client.Write(message); err != nil {

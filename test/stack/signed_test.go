@@ -3,14 +3,11 @@ package stack_test
 import (
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/deploy/stack"
-	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/services/onboarding/session"
 )
@@ -34,19 +31,6 @@ func (b *bundle) ring(t *testing.T, body, key string) (int, http.Header, string)
 		header.Set(qstash.HeaderSignature, signature)
 	}
 	return b.post(t, target, header, body)
-}
-
-// postText posts a text of a person as Twilio would.
-func (b *bundle) postText(t *testing.T, sid, from, text string) (int, string) {
-	t.Helper()
-	target := b.services.URL() + "/api/webhooks/twilio/inbound"
-	form := url.Values{
-		"MessageSid": {sid}, "From": {from}, "To": {stack.FromNumber}, "Body": {text}, "NumSegments": {"1"}, "NumMedia": {"0"},
-	}
-	status, _, answer := b.post(t, target, http.Header{
-		"Content-Type": {"application/x-www-form-urlencoded"}, "X-Twilio-Signature": {twilio.Sign(stack.AuthToken, target, form)},
-	}, form.Encode())
-	return status, answer
 }
 
 func (b *bundle) post(t *testing.T, target string, header http.Header, body string) (int, http.Header, string) {
