@@ -47,6 +47,14 @@ const (
 	commands = "../../services/onboarding/engagement/rules/testdata/commands.tsv"
 )
 
+// The files that each model is made from. What is there twice counts twice.
+var (
+	revocationTexts = []string{
+		"testdata/revocations.*.txt", ordinary, "testdata/answers.tsv", rules, rules, rules, rules, goals, commands, commands, commands,
+	}
+	answerTexts = []string{"testdata/answers.tsv", goals, commands, ordinary}
+)
+
 func main() {
 	if err := run(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "train:", err)
@@ -55,12 +63,11 @@ func main() {
 }
 
 func run(out io.Writer) error {
-	revocations, err := read("testdata/revocations.*.txt", ordinary, "testdata/answers.tsv",
-		rules, rules, rules, rules, goals, commands, commands, commands)
+	revocations, err := read(revocationTexts...)
 	if err != nil {
 		return err
 	}
-	answers, err := read("testdata/answers.tsv", goals, commands, ordinary)
+	answers, err := read(answerTexts...)
 	if err != nil {
 		return err
 	}
