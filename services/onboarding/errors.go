@@ -19,6 +19,7 @@ import (
 	"paceline.internal/services/onboarding/engagement/rules"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/events"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
@@ -95,6 +96,7 @@ var table = []struct {
 	{events.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_SUBSCRIPTIONS},
 	{events.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{events.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
+	{flow.ErrFields, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{flows.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_FLOW_NOT_FOUND},
 	{flows.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_FLOWS},
 	{erasure.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},

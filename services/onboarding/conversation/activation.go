@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
@@ -44,7 +45,9 @@ type Opening struct {
 	Agreed  bool // a consent record comes with it
 	// Unjudged says that messaging holds the person by words that may be an opt-out: no new session is opened.
 	Unjudged bool
-	PerDay   int // how many may be begun within 24 hours; 0 for any number
+	With     func(ctx context.Context, tx pgx.Tx, sessionID string) error
+	Fields   people.FieldChange // that come with it
+	PerDay   int                // how many may be begun within 24 hours; 0 for any number
 }
 
 // Start names the person to write to, the published flow (empty for the deployment's own conversation), and their consent, which is nil
@@ -53,7 +56,12 @@ type Start struct {
 	ProfileID string
 	Flow      string
 	Consent   *ConsentRecord
-	Follows   bool // it follows another flow, whose consent holds
+	Fields    map[string]any // values for fields of the flow, as JSON has them; they are kept with a new session only
+	Version   string // of the flow; empty for the current one
+	Reserved  bool   // messaging has given the opening a turn at the sender's rate
+	// With takes part in the transaction that opens the session, and an error of it refuses the session; nil for nothing.
+	With    func(ctx context.Context, tx pgx.Tx, sessionID string) error
+	Follows            // it follows another flow, whose consent holds
 }
 
 // Activated is the session of an activation.
@@ -64,7 +72,7 @@ type Activated struct {
 }
 
 // Begin opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
-// returned as it is. The opening goes out even if this process dies right after the session was stored. Errors: flows.ErrNotFound,
+// returned as it is, and fields that come then are not kept. The opening goes out even if this process dies right after the session was stored. Errors: flows.ErrNotFound,
 // ErrFlowSendsNothing, people.ErrNoProfile, ErrConsent, phone.ErrRefused, people.ErrNoSender,
 // people.ErrOptedOut, and those of
 // OpenSession.
@@ -130,29 +138,35 @@ func consentRecorded(stated, unrecorded bool) string {
 // opening is a new episode of a person.
 func (c *Service) opening(ctx context.Context, p people.Profile, start Start) (Opening, error) {
 	now, id := c.Now(), uuid.Must(uuid.NewV7()).String()
-	payload, err := json.Marshal(openingPayload{SessionID: id, Consent: start.Consent})
+	payload, err := json.Marshal(openingPayload{SessionID: id, Consent: start.Consent, Reserved: start.Reserved})
 	if err != nil {
 		return Opening{}, fmt.Errorf("encode opening: %w", err)
 	}
 	job := NewJob(p.OrgID, SourceInternal, EventOpening, OpeningJob(id), p.Phone, payload, now)
 	job.DueAt = now.Add(openingBudget)
 	opened := Opening{
-		Phone: p.Phone, Agreed: start.Consent != nil || start.Follows, PerDay: c.ActivationsPerDay, Job: job,
+		Phone: p.Phone, Agreed: start.Consent != nil || start.Follows, PerDay: c.ActivationsPerDay, Job: job, With: start.With,
 		Session: session.Record{
 			ID: id, OrgID: p.OrgID, ProfileID: p.ID, Mode: session.Onboarding, Token: session.AwaitingOpeningResponse,
 			Status: session.Active, CopyVersion: c.Catalog.Current(), CreatedAt: now, UpdatedAt: now,
 		},
 	}
 	if start.Flow == "" {
+		if len(start.Fields) > 0 {
+			return opened, fmt.Errorf("%w are those of a published flow; send flow, too", flow.ErrFields)
+		}
 		return opened, nil
 	}
-	return opened, c.enter(ctx, p, &opened.Session, start.Flow)
+	return opened, c.enter(ctx, p, &opened, start)
 }
 
 // enter puts a new session at the beginning of a published flow.
-func (c *Service) enter(ctx context.Context, p people.Profile, r *session.Record, name string) error {
-	f, err := c.Flows.Current(ctx, p.OrgID, name)
+func (c *Service) enter(ctx context.Context, p people.Profile, o *Opening, start Start) error {
+	f, err := c.startOf(ctx, p.OrgID, start)
 	if err != nil {
+		return err
+	}
+	if o.Fields.Set, err = people.GivenFields(f.Declared(), start.Fields); err != nil {
 		return err
 	}
 	fields, err := c.Store.Fields(ctx, p.OrgID, p.ID)
@@ -160,12 +174,25 @@ func (c *Service) enter(ctx context.Context, p people.Profile, r *session.Record
 		return err
 	}
 	view := View{FirstName: p.FirstName, Locale: p.Locale, Zone: people.Zones(p.TimeZone, p.Phone, "UTC")[0], Fields: fields}
-	d := f.Next(flow.State{}, view.person(&f), flow.Began{})
-	if _, sends := d.Do.(flow.SendText); !sends {
-		return fmt.Errorf("%w: %s", ErrFlowSendsNothing, name)
+	person := view.person(&f)
+	for _, given := range o.Fields.Set {
+		person.Fields[given.Name] = given.Value
 	}
+	d := f.Next(flow.State{}, person, flow.Began{})
+	if _, sends := d.Do.(flow.SendText); !sends {
+		return fmt.Errorf("%w: %s", ErrFlowSendsNothing, start.Flow)
+	}
+	r := &o.Session
 	r.Flow, r.FlowVersion, r.At, r.Token = f.Name, f.Version, d.State, session.Token(f.Steps[d.State.Step].State)
 	return nil
+}
+
+// startOf returns the version of the flow that a session is to begin with.
+func (c *Service) startOf(ctx context.Context, orgID string, start Start) (flow.Flow, error) {
+	if start.Version != "" {
+		return c.Flows.Version(ctx, orgID, start.Flow, start.Version)
+	}
+	return c.Flows.Current(ctx, orgID, start.Flow)
 }
 
 // openingBudget sets how long the activation has for the opening before the loop takes it over.
@@ -177,6 +204,7 @@ func OpeningJob(sessionID string) string { return "opening:" + sessionID }
 type openingPayload struct {
 	SessionID string         `json:"session_id"`
 	Consent   *ConsentRecord `json:"consent,omitempty"`
+	Reserved  bool           `json:"reserved,omitempty"`
 }
 
 // openedBy returns the session that a job sends the opening of; empty for every other job.

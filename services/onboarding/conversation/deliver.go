@@ -22,6 +22,7 @@ type Message struct {
 	HoldVersion   int64                // of the person's hold, which is lifted
 	Consent       ConsentRecord
 	Outreach      bool   // that the person did not ask for just now: it is paced, and yields to conversations
+	Reserved      bool   // messaging has given it a turn before
 	Purpose       string // of what may be switched off, such as goodbye; empty of an answer or a step
 }
 
@@ -100,6 +101,7 @@ type order struct {
 	Trigger       session.Trigger
 	Cause         *Cause
 	Consent       ConsentRecord // of an opening
+	Reserved      bool          // of one that a run begins
 	// Before are the timeline entries before those of the message, whatever its outcome: the reply that it answers.
 	Before []session.Entry
 	// Then is the move after the message was taken, with the entries that follow those of the message.
@@ -118,7 +120,7 @@ func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, err
 	}
 	sent, err := c.Carrier.Send(ctx, Message{
 		OrgID: r.OrgID, ProfileID: r.ProfileID, To: o.View.Phone, Body: body, Key: o.Key, CorrelationID: o.CorrelationID,
-		Unknown: session.UnknownSends(o.Flow.UnknownSends), HoldVersion: o.View.HoldVersion, Consent: o.Consent,
+		Unknown: session.UnknownSends(o.Flow.UnknownSends), HoldVersion: o.View.HoldVersion, Consent: o.Consent, Reserved: o.Reserved,
 	})
 	if err != nil {
 		return Sent{}, session.Move{}, fmt.Errorf("send: %w", err)

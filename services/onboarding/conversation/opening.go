@@ -56,7 +56,7 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 		return err
 	}
 	_, move, err := c.deliver(ctx, order{
-		Consent: consent, View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(s, at.Key),
+		Consent: consent, Reserved: p.Reserved, View: view, Flow: f, Text: session.TextKey(f.Due(at).Text), Key: stepKey(s, at.Key),
 		CorrelationID: j.ID, Trigger: session.TriggerActivation, Cause: &Cause{Job: j},
 		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
 			move := session.AfterText(f, s, view.person(f), flow.Decision{State: at}, sent.AcceptedAt, c.Now())

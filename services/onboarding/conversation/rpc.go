@@ -83,7 +83,9 @@ func (s *RPC) ActivateProfile(
 			consent.CollectedAt = at.AsTime()
 		}
 	}
-	r, err := s.Conversations.Begin(ctx, request.Org(ctx), Start{ProfileID: in.GetProfileId(), Flow: in.GetFlow(), Consent: consent})
+	r, err := s.Conversations.Begin(ctx, request.Org(ctx), Start{
+		ProfileID: in.GetProfileId(), Flow: in.GetFlow(), Consent: consent, Fields: in.GetFields().AsMap(),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,14 @@ func (s *Store) OpenSession(ctx context.Context, o Opening) (session.Record, err
 		}}); err != nil {
 			return err
 		}
+		if err := people.SetFields(ctx, tx, r.OrgID, r.ProfileID, o.Fields, r.CreatedAt); err != nil {
+			return err
+		}
+		if o.With != nil {
+			if err := o.With(ctx, tx, r.ID); err != nil {
+				return err
+			}
+		}
 		_, err = enqueue(ctx, tx, o.Job)
 		return err
 	})

@@ -52,13 +52,17 @@ func (s *Store) inActive(ctx context.Context, tx pgx.Tx, profileID string, do fu
 	return do(open.Session)
 }
 
+// sqlOpenOf counts a silence as work once it was acted on: its text may have been tried, and waits for a cap.
 const sqlOpenOf = `
 select coalesce(s.id::text, ''), coalesce(s.status, ''), coalesce(s.next_step_id, ''),
        exists (select from webhook_jobs j where j.org_id = @org_id and j.subject = @phone and j.status in ('pending', 'processing'))
            or exists (select from webhook_jobs j
                where j.org_id = @org_id and j.subject = 'opening:' || s.id and j.status in ('pending', 'processing'))
+           or exists (select from webhook_jobs j
+               where j.org_id = @org_id and j.subject = 'flow:' || s.id || ':' || (s.turn - s.detours) and j.status in ('pending', 'processing')
+                 and (j.status = 'processing' or j.idempotency_key like 'waits:%'))
 from (select) one left join lateral (
-    select s.id, s.status, s.next_step_id from conversation_sessions s
+    select s.id, s.status, s.next_step_id, s.turn, s.detours from conversation_sessions s
     where s.profile_id = @id and s.status not in ('stopped', 'closed') order by s.status = 'active' desc, s.id desc limit 1) s on true`
 
 // OpenOf adds what is open of a person who is locked: their session, and jobs.

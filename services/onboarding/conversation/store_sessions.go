@@ -73,16 +73,6 @@ func (s *Store) LoadSession(ctx context.Context, id string) (View, error) {
 	return s.collectView(rows, err)
 }
 
-// Fields returns what flows have learnt of a person, as JSON has it.
-func (s *Store) Fields(ctx context.Context, orgID, profileID string) (fields map[string]any, err error) {
-	err = s.pool.QueryRow(ctx, `select jsonb_object_agg(name, value) from profile_fields where org_id = $1 and profile_id = $2`,
-		orgID, profileID).Scan(&fields)
-	if err != nil {
-		return nil, fmt.Errorf("read fields: %w", err)
-	}
-	return fields, nil
-}
-
 // sqlDueNow selects when the due step of a session, s, comes, by its newest alarm. Alarms that only read a receipt again do not make it due
 // later.
 const sqlDueNow = `select a.due_at from step_alarms a where a.session_id = s.id and a.step_id = s.next_step_id and a.cause <> 'delivery'

@@ -195,7 +195,7 @@ func TestErasure(t *testing.T) {
 		})
 		require.ErrorIs(t, err, erasure.ErrBegun)
 		was := people.Profile{OrgID: b.request.OrgID, ID: b.request.ProfileID, Phone: phone}
-		_, err = b.store.ChangeProfile(t.Context(), was, was, people.Unfinished{}, b.now)
+		_, err = b.store.ChangeProfile(t.Context(), was, was, people.FieldChange{}, people.Unfinished{}, b.now)
 		require.ErrorIs(t, err, erasure.ErrBegun, "what was said under the number would stay")
 		_, err = b.store.CreateProfile(t.Context(), people.Profile{
 			ID: uuid.NewString(), OrgID: b.request.OrgID, Phone: phone, FirstName: "Zuleika", Locale: "en", TimeZone: "UTC", CreatedAt: b.now,

@@ -3,6 +3,7 @@ package flow
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // Value is the value of one field of a person.
@@ -54,6 +55,9 @@ func (f Field) ValueOf(decoded any) (Value, bool) {
 		}
 		return v, v.Type == YesNo
 	case string:
+		if strings.ContainsRune(typed, 0) { // Postgres keeps none
+			return Value{}, false
+		}
 		v.Text = typed
 		switch v.Type {
 		case Text, Choice:

@@ -28,6 +28,8 @@ const maxFiles = 41
 var (
 	// ErrNotFound refuses the name of a flow that is not published, or a version that it does not have.
 	ErrNotFound = errors.New("there is no such flow, or it has no such version")
+	// ErrUnreadable reports a version that this release cannot read: an earlier or a later one published it.
+	ErrUnreadable = errors.New("this release cannot read a version of the flow; publish the flow again")
 	// ErrTooMany refuses a new flow, or a new version, at the most of them.
 	ErrTooMany = fmt.Errorf("an organisation has at most %d flows, and a flow at most %d versions", MaxFlows, MaxVersions)
 )
@@ -81,11 +83,33 @@ func (s *Store) Version(ctx context.Context, orgID, name, version string) (flow.
 	}
 	parsed, err := flow.Parse(folder(files))
 	if err != nil { // not wrapped: Problems are about the files of a caller
-		return flow.Flow{}, fmt.Errorf("this release cannot read version %s of flow %s: %s", version, name, err.Error())
+		return flow.Flow{}, fmt.Errorf("%w: version %s of flow %s: %s", ErrUnreadable, version, name, err.Error())
 	}
 	parsed.Version = version
 	s.parsed.put(of, parsed)
 	return parsed, nil
+}
+
+// Declared returns the fields of the current flows. One that this release cannot read declares none.
+func (s *Store) Declared(ctx context.Context, orgID string) (flow.Declared, error) {
+	current, err := s.List(ctx, orgID)
+	if err != nil {
+		return nil, err
+	}
+	declared := flow.Declared{}
+	for _, v := range current {
+		f, err := s.Version(ctx, orgID, v.Flow, v.Version)
+		if errors.Is(err, ErrUnreadable) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for name, field := range f.Fields {
+			declared[name] = append(declared[name], field)
+		}
+	}
+	return declared, nil
 }
 
 // ByKeyword returns the current flow that a text enters, if there is one.

@@ -184,7 +184,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 		SchedulingDisabled: b.Disabled, Log: logger, Now: now,
 	})
 	persons := people.New(people.Config{
-		Store: p, Carrier: p, Words: service, Catalog: catalog.Default(), Log: logger, Now: now,
+		Store: p, Carrier: p, Words: service, Flows: b.Store.Flows(), Catalog: catalog.Default(), Log: logger, Now: now,
 	})
 	comes := inbound.New(inbound.Config{
 		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Flows: b.Store.Flows(), Log: logger, Now: now,

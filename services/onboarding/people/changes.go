@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"paceline.internal/platform/phone"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -25,7 +27,15 @@ func (b *ProfileBusy) Error() string {
 }
 
 // Change has the new values of a person's fields, as an operator typed them. A field that is nil stays as it is.
-type Change struct{ FirstName, Locale, TimeZone, Phone *string }
+type Change struct {
+	FirstName, Locale, TimeZone, Phone *string
+
+	Fields map[string]any // of flows, as JSON has them; nil removes one
+}
+
+func (ch Change) empty() bool {
+	return ch.FirstName == nil && ch.Locale == nil && ch.TimeZone == nil && ch.Phone == nil && len(ch.Fields) == 0
+}
 
 // Unfinished has what messaging has not brought to its end of a person; empty where there is nothing.
 type Unfinished struct {
@@ -46,11 +56,11 @@ type Open struct {
 	HoldUnforwarded bool
 }
 
-// ChangeProfile changes fields of a person. Errors: ErrInvalid, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator,
+// ChangeProfile changes a person. Errors: ErrInvalid, flow.ErrFields, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator,
 // ErrPhoneTaken, ErrUnavailable, and ErrConflict when another change was faster.
 func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
-	if change == (Change{}) {
-		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone or phone; a field that is left out stays as it is", ErrInvalid)
+	if change.empty() {
+		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone, phone or fields; a field that is left out stays as it is", ErrInvalid)
 	}
 	was, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
@@ -66,6 +76,10 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 	if _, err := c.Catalog.Render(c.Catalog.Current(), is.Locale, string(session.TextOpening), is.FirstName); err != nil {
 		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
 	}
+	fields, err := c.readFields(ctx, orgID, change.Fields)
+	if err != nil {
+		return Profile{}, err
+	}
 	var unfinished Unfinished
 	if is.Phone != was.Phone {
 		if _, err := c.Numbers.Check(is.Phone); err != nil {
@@ -75,7 +89,39 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 			return Profile{}, err
 		}
 	}
-	return c.Store.ChangeProfile(ctx, was, is, unfinished, c.Now())
+	return c.Store.ChangeProfile(ctx, was, is, fields, unfinished, c.Now())
+}
+
+// readFields holds values of fields to what the current flows of the organisation declare.
+func (c *Service) readFields(ctx context.Context, orgID string, given map[string]any) (change FieldChange, err error) {
+	if len(given) == 0 {
+		return change, nil
+	}
+	declared, err := c.Flows.Declared(ctx, orgID)
+	if err != nil {
+		return change, err
+	}
+	set := maps.Clone(given)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if given[name] == nil {
+			delete(set, name)
+			change.Remove = append(change.Remove, name)
+		}
+	}
+	change.Set, err = GivenFields(declared, set)
+	return change, err
+}
+
+// GivenFields holds values of fields to declarations; flow.ErrFields.
+func GivenFields(declared flow.Declared, given map[string]any) (fields []session.Field, err error) {
+	values, err := declared.Read(given)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fields = append(fields, session.Field{Name: name, Value: values[name], Private: declared.Private(name)})
+	}
+	return fields, nil
 }
 
 // apply is the person after the change. All problems are reported at once.
@@ -113,9 +159,9 @@ func said(field string, normalise func(string) (string, error)) func(string) (st
 	}
 }
 
-// MayChange decides whether a person may be changed into another while this is open. What they are called, and in which language, stands in
-// the text of a message: while it is tried again under its key it must stay the same. By the phone everything finds them.
-func MayChange(was, is Profile, o Open) error {
+// MayChange decides whether a person may be changed into another while this is open. What they are called, in which language, and their fields
+// stand in the text of a message: while it is tried again under its key it must stay the same. By the phone everything finds them.
+func MayChange(was, is Profile, fields bool, o Open) error {
 	switch phone := is.Phone != was.Phone; {
 	case phone && was.Hold:
 		return fmt.Errorf("phone cannot be changed now: %w", ErrOnHold)
@@ -125,8 +171,9 @@ func MayChange(was, is Profile, o Open) error {
 		return ErrConflict
 	case phone:
 		return busy("phone", slices.Concat(o.session("is active"), o.working(), o.further()))
-	case (is.FirstName != was.FirstName || is.Locale != was.Locale) && (o.Session.NextStep != "" || o.Session.Status.Parked() || o.Working):
-		return busy("first_name and locale", slices.Concat(o.session("is in its burst; wait until that is over"), o.working()))
+	case (is.FirstName != was.FirstName || is.Locale != was.Locale || fields) &&
+		(o.Session.NextStep != "" || o.Session.Status.Parked() || o.Working):
+		return busy("first_name, locale and fields", slices.Concat(o.session("is in its burst; wait until that is over"), o.working()))
 	}
 	return nil
 }

@@ -11,13 +11,14 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/flow"
 )
 
 // store keeps people. The crash matrix puts one in its place that fails at the k-th call.
 type store interface {
 	CreateProfile(ctx context.Context, p Profile) (Profile, error)
 	Profile(ctx context.Context, orgID, profileID string) (Profile, error)
-	ChangeProfile(ctx context.Context, was, is Profile, unfinished Unfinished, at time.Time) (Profile, error)
+	ChangeProfile(ctx context.Context, was, is Profile, fields FieldChange, unfinished Unfinished, at time.Time) (Profile, error)
 	SetHold(ctx context.Context, orgID, profileID, reason string, at time.Time) (Profile, error)
 	Release(ctx context.Context, orgID, profileID string, at time.Time) (Profile, error)
 	UnforwardedHolds(ctx context.Context, after string, limit int) ([]Profile, error)
@@ -42,11 +43,18 @@ type judge interface {
 	AwaitsJudgement(ctx context.Context, orgID, phone string) (bool, error)
 }
 
+// published has the flows that organisations have published; flows.Store implements it.
+type published interface {
+	// Declared returns the fields of the current flows.
+	Declared(ctx context.Context, orgID string) (flow.Declared, error)
+}
+
 // Config has what a Service works with.
 type Config struct {
 	Store   store
 	Carrier carrier
 	Words   judge
+	Flows   published
 	Catalog catalog.Catalog // renders the opening, to check a name
 	Numbers phone.Policy    // whom we text
 	Log     *slog.Logger

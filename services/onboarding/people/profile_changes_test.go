@@ -79,7 +79,7 @@ func TestUpdateProfile(t *testing.T) {
 			in   *onboardingv1.UpdateProfileRequest
 			want []string
 		}{
-			{name: "Nothing", in: &onboardingv1.UpdateProfileRequest{}, want: []string{"send first_name, locale, time_zone or phone"}},
+			{name: "Nothing", in: &onboardingv1.UpdateProfileRequest{}, want: []string{"send first_name, locale, time_zone, phone or fields"}},
 			{
 				name: "EverythingThatIsWrongAtOnce", want: []string{"phone", "first_name", "locale", "time_zone"},
 				in: &onboardingv1.UpdateProfileRequest{FirstName: new(""), Locale: new("fr"), TimeZone: new("Mars"), Phone: new("x")},

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/letters"
@@ -60,7 +61,9 @@ func (s *RPC) GetProfile(ctx context.Context, in *onboardingv1.GetProfileRequest
 	if err != nil {
 		return nil, err
 	}
-	return &onboardingv1.GetProfileResponse{Profile: standing(ctx, p)}, nil
+	out := standing(ctx, p)
+	out.Fields, err = s.fields(ctx, p.ID)
+	return &onboardingv1.GetProfileResponse{Profile: out}, err
 }
 
 // ListProfiles lists people of the caller's organisation.
@@ -151,13 +154,24 @@ func (s *RPC) UpdateProfile(ctx context.Context, in *onboardingv1.UpdateProfileR
 	if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	change := Change{FirstName: in.FirstName, Locale: in.Locale, TimeZone: in.TimeZone, Phone: in.Phone}
+	change := Change{FirstName: in.FirstName, Locale: in.Locale, TimeZone: in.TimeZone, Phone: in.Phone, Fields: in.GetFields().AsMap()}
 	p, err := s.People.ChangeProfile(ctx, request.Org(ctx), in.GetProfileId(), change)
 	if err != nil {
 		return nil, err
 	}
 	rpc.Annotate(ctx, slog.String("profile_id", p.ID), slog.Bool("phone_changed", in.Phone != nil))
-	return &onboardingv1.UpdateProfileResponse{Profile: profile(p)}, nil
+	out := profile(p)
+	out.Fields, err = s.fields(ctx, p.ID)
+	return &onboardingv1.UpdateProfileResponse{Profile: out}, err
+}
+
+// fields returns the fields of a person, each as JSON has it.
+func (s *RPC) fields(ctx context.Context, profileID string) (*structpb.Struct, error) {
+	kept, err := s.Store.Fields(ctx, request.Org(ctx), profileID)
+	if err != nil {
+		return nil, err
+	}
+	return structpb.NewStruct(kept)
 }
 
 // standing is a person with where they stand. Why they are held, and whether the law keeps their data, is for operators.

@@ -27,7 +27,7 @@ returning ` + profileColumns
 // messaging's part is given. Errors: ErrNoProfile, those of MayChange, ErrPhoneTaken,
 // ErrConflict.
 func (s *Store) ChangeProfile(
-	ctx context.Context, was, is Profile, unfinished Unfinished, at time.Time,
+	ctx context.Context, was, is Profile, fieldChange FieldChange, unfinished Unfinished, at time.Time,
 ) (Profile, error) {
 	var changed Profile
 	args := postgres.Args{"org_id": was.OrgID, "id": was.ID, "phone": was.Phone}
@@ -48,7 +48,18 @@ func (s *Store) ChangeProfile(
 				return err
 			}
 		}
-		if err := MayChange(now, is, open); err != nil {
+		kept, err := fields(ctx, tx, was.OrgID, was.ID)
+		if err != nil {
+			return err
+		}
+		differs, err := fieldChange.changes(kept)
+		if err != nil {
+			return err
+		}
+		if err := MayChange(now, is, differs, open); err != nil {
+			return err
+		}
+		if err := SetFields(ctx, tx, was.OrgID, was.ID, fieldChange, at); err != nil {
 			return err
 		}
 		changed, err = collectProfile(tx.Query(ctx, sqlChangeProfile, postgres.Args{

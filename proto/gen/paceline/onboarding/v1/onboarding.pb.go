@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v11 "paceline.internal/proto/gen/paceline/audit/v1"
 	v1 "paceline.internal/proto/gen/paceline/explain/v1"
@@ -955,7 +956,10 @@ type Profile struct {
 	// Whether time_zone is a guess: none was given, and it is the only one that the phone's number allows, or else the organisation's.
 	TimeZoneGuessed bool `protobuf:"varint,10,opt,name=time_zone_guessed,json=timeZoneGuessed,proto3" json:"time_zone_guessed,omitempty"`
 	// Since when a legal hold keeps their data from being erased; absent without one. Shown to operators alone.
-	LegalHoldAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=legal_hold_at,json=legalHoldAt,proto3" json:"legal_hold_at,omitempty"`
+	LegalHoldAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=legal_hold_at,json=legalHoldAt,proto3" json:"legal_hold_at,omitempty"`
+	// What flows have learnt of them, and your application has set, by the name of the field: texts, numbers, true or false; a date is a text
+	// such as 2027-03-12. Absent in lists, and in the answers of other calls than GetProfile and UpdateProfile.
+	Fields        *structpb.Struct `protobuf:"bytes,12,opt,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1067,13 @@ func (x *Profile) GetTimeZoneGuessed() bool {
 func (x *Profile) GetLegalHoldAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.LegalHoldAt
+	}
+	return nil
+}
+
+func (x *Profile) GetFields() *structpb.Struct {
+	if x != nil {
+		return x.Fields
 	}
 	return nil
 }
@@ -1484,7 +1495,10 @@ type UpdateProfileRequest struct {
 	// IANA name.
 	TimeZone *string `protobuf:"bytes,4,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	// Any international spelling; stored as E.164.
-	Phone         *string `protobuf:"bytes,5,opt,name=phone,proto3,oneof" json:"phone,omitempty"`
+	Phone *string `protobuf:"bytes,5,opt,name=phone,proto3,oneof" json:"phone,omitempty"`
+	// New values of fields by their names; null removes one, and others stay as they are. A current flow must declare the field, and the
+	// value must be of its type. While a message is being written to them it is refused (PROFILE_BUSY).
+	Fields        *structpb.Struct `protobuf:"bytes,6,opt,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1552,6 +1566,13 @@ func (x *UpdateProfileRequest) GetPhone() string {
 		return *x.Phone
 	}
 	return ""
+}
+
+func (x *UpdateProfileRequest) GetFields() *structpb.Struct {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
 }
 
 // UpdateProfileResponse holds the profile.
@@ -1866,7 +1887,10 @@ type ActivateProfileRequest struct {
 	// collected elsewhere.
 	Consent *ConsentRecord `protobuf:"bytes,2,opt,name=consent,proto3" json:"consent,omitempty"`
 	// The published flow that the session follows, such as appointment; empty for the deployment's own conversation.
-	Flow          string `protobuf:"bytes,3,opt,name=flow,proto3" json:"flow,omitempty"`
+	Flow string `protobuf:"bytes,3,opt,name=flow,proto3" json:"flow,omitempty"`
+	// Values for fields that the flow declares, such as {"amount": "$20"}, kept with the new session. Those that come while a session is open
+	// are not taken: it is returned as it is.
+	Fields        *structpb.Struct `protobuf:"bytes,4,opt,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1920,6 +1944,13 @@ func (x *ActivateProfileRequest) GetFlow() string {
 		return x.Flow
 	}
 	return ""
+}
+
+func (x *ActivateProfileRequest) GetFields() *structpb.Struct {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
 }
 
 // ActivateProfileResponse holds the open session.
@@ -4362,7 +4393,7 @@ var File_paceline_onboarding_v1_onboarding_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\n" +
-	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a$paceline/onboarding/v1/erasure.proto\x1a'paceline/onboarding/v1/scheduling.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
+	"'paceline/onboarding/v1/onboarding.proto\x12\x16paceline.onboarding.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a\x1fpaceline/method/v1/method.proto\x1a$paceline/onboarding/v1/erasure.proto\x1a'paceline/onboarding/v1/scheduling.proto\x1a%paceline/onboarding/v1/settings.proto\x1a#paceline/overview/v1/overview.proto\"\xe5\x01\n" +
 	"\x12ExecuteStepRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
@@ -4415,7 +4446,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\auser_id\x18\x05 \x01(\tR\x06userId\"M\n" +
 	"\x16ReceiveMessageResponse\x12\x1c\n" +
 	"\tduplicate\x18\x01 \x01(\bR\tduplicate\x12\x15\n" +
-	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xa0\x03\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xd1\x03\n" +
 	"\aProfile\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x15\n" +
@@ -4431,7 +4462,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x05state\x18\t \x01(\v2$.paceline.onboarding.v1.ProfileStateR\x05state\x12*\n" +
 	"\x11time_zone_guessed\x18\n" +
 	" \x01(\bR\x0ftimeZoneGuessed\x12>\n" +
-	"\rlegal_hold_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vlegalHoldAt\"\x98\x02\n" +
+	"\rlegal_hold_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\vlegalHoldAt\x12/\n" +
+	"\x06fields\x18\f \x01(\v2\x17.google.protobuf.StructR\x06fields\"\x98\x02\n" +
 	"\fProfileState\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
@@ -4468,7 +4500,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"profile_id\x18\t \x03(\tR\tprofileId\"{\n" +
 	"\x14ListProfilesResponse\x12;\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x1f.paceline.onboarding.v1.ProfileR\bprofiles\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe5\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x96\x02\n" +
 	"\x14UpdateProfileRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\"\n" +
@@ -4476,7 +4508,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"first_name\x18\x02 \x01(\tH\x00R\tfirstName\x88\x01\x01\x12\x1b\n" +
 	"\x06locale\x18\x03 \x01(\tH\x01R\x06locale\x88\x01\x01\x12 \n" +
 	"\ttime_zone\x18\x04 \x01(\tH\x02R\btimeZone\x88\x01\x01\x12\x19\n" +
-	"\x05phone\x18\x05 \x01(\tH\x03R\x05phone\x88\x01\x01B\r\n" +
+	"\x05phone\x18\x05 \x01(\tH\x03R\x05phone\x88\x01\x01\x12/\n" +
+	"\x06fields\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06fieldsB\r\n" +
 	"\v_first_nameB\t\n" +
 	"\a_localeB\f\n" +
 	"\n" +
@@ -4500,12 +4533,13 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1f\n" +
 	"\vwords_shown\x18\x02 \x01(\tR\n" +
 	"wordsShown\x12=\n" +
-	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"\x8c\x01\n" +
+	"\fcollected_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcollectedAt\"\xbd\x01\n" +
 	"\x16ActivateProfileRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12?\n" +
 	"\aconsent\x18\x02 \x01(\v2%.paceline.onboarding.v1.ConsentRecordR\aconsent\x12\x12\n" +
-	"\x04flow\x18\x03 \x01(\tR\x04flow\"\x7f\n" +
+	"\x04flow\x18\x03 \x01(\tR\x04flow\x12/\n" +
+	"\x06fields\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x06fields\"\x7f\n" +
 	"\x17ActivateProfileResponse\x129\n" +
 	"\asession\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.SessionR\asession\x12)\n" +
 	"\x10consent_recorded\x18\x02 \x01(\tR\x0fconsentRecorded\"K\n" +
@@ -4915,33 +4949,34 @@ var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
 	(*ListAuditRequest)(nil),          // 56: paceline.onboarding.v1.ListAuditRequest
 	(*ListAuditResponse)(nil),         // 57: paceline.onboarding.v1.ListAuditResponse
 	(*timestamppb.Timestamp)(nil),     // 58: google.protobuf.Timestamp
-	(*v1.Explanation)(nil),            // 59: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                 // 60: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                 // 61: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),           // 62: paceline.overview.v1.QueueGauges
-	(*SchedulingPause)(nil),           // 63: paceline.onboarding.v1.SchedulingPause
-	(*durationpb.Duration)(nil),       // 64: google.protobuf.Duration
-	(*v11.AuditEntry)(nil),            // 65: paceline.audit.v1.AuditEntry
-	(*ExportProfileRequest)(nil),      // 66: paceline.onboarding.v1.ExportProfileRequest
-	(*EraseProfileRequest)(nil),       // 67: paceline.onboarding.v1.EraseProfileRequest
-	(*GetErasureRequest)(nil),         // 68: paceline.onboarding.v1.GetErasureRequest
-	(*SetLegalHoldRequest)(nil),       // 69: paceline.onboarding.v1.SetLegalHoldRequest
-	(*LiftLegalHoldRequest)(nil),      // 70: paceline.onboarding.v1.LiftLegalHoldRequest
-	(*GetSettingsRequest)(nil),        // 71: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 72: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetQuietHoursRequest)(nil),      // 73: paceline.onboarding.v1.GetQuietHoursRequest
-	(*PauseSchedulingRequest)(nil),    // 74: paceline.onboarding.v1.PauseSchedulingRequest
-	(*ResumeSchedulingRequest)(nil),   // 75: paceline.onboarding.v1.ResumeSchedulingRequest
-	(*ExportProfileResponse)(nil),     // 76: paceline.onboarding.v1.ExportProfileResponse
-	(*EraseProfileResponse)(nil),      // 77: paceline.onboarding.v1.EraseProfileResponse
-	(*GetErasureResponse)(nil),        // 78: paceline.onboarding.v1.GetErasureResponse
-	(*SetLegalHoldResponse)(nil),      // 79: paceline.onboarding.v1.SetLegalHoldResponse
-	(*LiftLegalHoldResponse)(nil),     // 80: paceline.onboarding.v1.LiftLegalHoldResponse
-	(*GetSettingsResponse)(nil),       // 81: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 82: paceline.onboarding.v1.UpdateSettingsResponse
-	(*GetQuietHoursResponse)(nil),     // 83: paceline.onboarding.v1.GetQuietHoursResponse
-	(*PauseSchedulingResponse)(nil),   // 84: paceline.onboarding.v1.PauseSchedulingResponse
-	(*ResumeSchedulingResponse)(nil),  // 85: paceline.onboarding.v1.ResumeSchedulingResponse
+	(*structpb.Struct)(nil),           // 59: google.protobuf.Struct
+	(*v1.Explanation)(nil),            // 60: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                 // 61: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                 // 62: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),           // 63: paceline.overview.v1.QueueGauges
+	(*SchedulingPause)(nil),           // 64: paceline.onboarding.v1.SchedulingPause
+	(*durationpb.Duration)(nil),       // 65: google.protobuf.Duration
+	(*v11.AuditEntry)(nil),            // 66: paceline.audit.v1.AuditEntry
+	(*ExportProfileRequest)(nil),      // 67: paceline.onboarding.v1.ExportProfileRequest
+	(*EraseProfileRequest)(nil),       // 68: paceline.onboarding.v1.EraseProfileRequest
+	(*GetErasureRequest)(nil),         // 69: paceline.onboarding.v1.GetErasureRequest
+	(*SetLegalHoldRequest)(nil),       // 70: paceline.onboarding.v1.SetLegalHoldRequest
+	(*LiftLegalHoldRequest)(nil),      // 71: paceline.onboarding.v1.LiftLegalHoldRequest
+	(*GetSettingsRequest)(nil),        // 72: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),     // 73: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetQuietHoursRequest)(nil),      // 74: paceline.onboarding.v1.GetQuietHoursRequest
+	(*PauseSchedulingRequest)(nil),    // 75: paceline.onboarding.v1.PauseSchedulingRequest
+	(*ResumeSchedulingRequest)(nil),   // 76: paceline.onboarding.v1.ResumeSchedulingRequest
+	(*ExportProfileResponse)(nil),     // 77: paceline.onboarding.v1.ExportProfileResponse
+	(*EraseProfileResponse)(nil),      // 78: paceline.onboarding.v1.EraseProfileResponse
+	(*GetErasureResponse)(nil),        // 79: paceline.onboarding.v1.GetErasureResponse
+	(*SetLegalHoldResponse)(nil),      // 80: paceline.onboarding.v1.SetLegalHoldResponse
+	(*LiftLegalHoldResponse)(nil),     // 81: paceline.onboarding.v1.LiftLegalHoldResponse
+	(*GetSettingsResponse)(nil),       // 82: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),    // 83: paceline.onboarding.v1.UpdateSettingsResponse
+	(*GetQuietHoursResponse)(nil),     // 84: paceline.onboarding.v1.GetQuietHoursResponse
+	(*PauseSchedulingResponse)(nil),   // 85: paceline.onboarding.v1.PauseSchedulingResponse
+	(*ResumeSchedulingResponse)(nil),  // 86: paceline.onboarding.v1.ResumeSchedulingResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
@@ -4950,131 +4985,134 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	58, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
 	10, // 4: paceline.onboarding.v1.Profile.state:type_name -> paceline.onboarding.v1.ProfileState
 	58, // 5: paceline.onboarding.v1.Profile.legal_hold_at:type_name -> google.protobuf.Timestamp
-	58, // 6: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
-	58, // 7: paceline.onboarding.v1.ProfileState.held_since:type_name -> google.protobuf.Timestamp
-	9,  // 8: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 9: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
-	9,  // 10: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 11: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	59, // 12: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	58, // 13: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	21, // 14: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	28, // 15: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	9,  // 16: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 17: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	58, // 18: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	58, // 19: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	58, // 20: paceline.onboarding.v1.Session.next_due_at:type_name -> google.protobuf.Timestamp
-	58, // 21: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	60, // 22: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
-	28, // 23: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	28, // 24: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	29, // 25: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	59, // 26: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	28, // 27: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	28, // 28: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 29: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	58, // 30: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	58, // 31: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
-	40, // 32: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	28, // 33: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 34: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	58, // 35: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	47, // 36: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	58, // 37: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	50, // 38: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
-	61, // 39: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
-	61, // 40: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
-	58, // 41: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
-	61, // 42: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
-	58, // 43: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
-	61, // 44: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
-	62, // 45: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	51, // 46: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	63, // 47: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
-	61, // 48: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	61, // 49: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	61, // 50: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	61, // 51: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	61, // 52: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	61, // 53: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	61, // 54: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 55: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
-	55, // 56: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
-	64, // 57: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
-	64, // 58: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
-	58, // 59: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 60: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	65, // 61: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 62: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 63: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 64: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 65: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 66: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 67: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 68: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 69: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 70: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 71: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 72: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	66, // 73: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
-	67, // 74: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
-	68, // 75: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
-	69, // 76: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
-	70, // 77: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
-	30, // 78: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 79: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 80: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 81: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 82: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 83: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 84: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 85: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	71, // 86: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	72, // 87: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	73, // 88: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
-	74, // 89: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
-	75, // 90: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
-	48, // 91: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 92: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 93: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 94: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 95: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 96: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 97: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 98: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 99: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 100: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 101: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 102: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 103: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 104: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	76, // 105: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
-	77, // 106: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
-	78, // 107: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
-	79, // 108: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
-	80, // 109: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
-	31, // 110: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 111: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 112: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 113: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 114: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 115: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 116: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 117: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	81, // 118: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	82, // 119: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	83, // 120: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
-	84, // 121: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
-	85, // 122: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
-	49, // 123: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 124: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 125: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	94, // [94:126] is the sub-list for method output_type
-	62, // [62:94] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	59, // 6: paceline.onboarding.v1.Profile.fields:type_name -> google.protobuf.Struct
+	58, // 7: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
+	58, // 8: paceline.onboarding.v1.ProfileState.held_since:type_name -> google.protobuf.Timestamp
+	9,  // 9: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 10: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
+	59, // 11: paceline.onboarding.v1.UpdateProfileRequest.fields:type_name -> google.protobuf.Struct
+	9,  // 12: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 13: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	60, // 14: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	58, // 15: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	21, // 16: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	59, // 17: paceline.onboarding.v1.ActivateProfileRequest.fields:type_name -> google.protobuf.Struct
+	28, // 18: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,  // 19: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,  // 20: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	58, // 21: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	58, // 22: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	58, // 23: paceline.onboarding.v1.Session.next_due_at:type_name -> google.protobuf.Timestamp
+	58, // 24: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	61, // 25: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
+	28, // 26: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	28, // 27: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	29, // 28: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	60, // 29: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	28, // 30: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	28, // 31: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 32: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	58, // 33: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	58, // 34: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
+	40, // 35: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	28, // 36: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	58, // 37: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	58, // 38: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	47, // 39: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	58, // 40: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	50, // 41: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
+	62, // 42: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	62, // 43: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	58, // 44: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	62, // 45: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	58, // 46: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	62, // 47: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	63, // 48: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	51, // 49: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
+	64, // 50: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
+	62, // 51: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	62, // 52: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	62, // 53: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	62, // 54: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	62, // 55: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	62, // 56: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	62, // 57: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	54, // 58: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	55, // 59: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	65, // 60: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	65, // 61: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	58, // 62: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 63: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	66, // 64: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,  // 65: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,  // 66: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,  // 67: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13, // 68: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11, // 69: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17, // 70: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15, // 71: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19, // 72: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22, // 73: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24, // 74: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26, // 75: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	67, // 76: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
+	68, // 77: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
+	69, // 78: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
+	70, // 79: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
+	71, // 80: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
+	30, // 81: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32, // 82: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34, // 83: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38, // 84: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45, // 85: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41, // 86: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43, // 87: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36, // 88: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	72, // 89: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	73, // 90: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	74, // 91: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
+	75, // 92: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	76, // 93: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48, // 94: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	52, // 95: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	56, // 96: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,  // 97: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,  // 98: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,  // 99: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14, // 100: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12, // 101: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18, // 102: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16, // 103: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20, // 104: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23, // 105: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25, // 106: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27, // 107: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	77, // 108: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
+	78, // 109: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
+	79, // 110: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
+	80, // 111: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
+	81, // 112: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
+	31, // 113: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33, // 114: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35, // 115: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39, // 116: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46, // 117: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42, // 118: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44, // 119: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37, // 120: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	82, // 121: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	83, // 122: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	84, // 123: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
+	85, // 124: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	86, // 125: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49, // 126: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	53, // 127: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	57, // 128: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	97, // [97:129] is the sub-list for method output_type
+	65, // [65:97] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }

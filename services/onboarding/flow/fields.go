@@ -1,0 +1,98 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ErrFields is wrapped by every refusal of values for fields; the text says what to change.
+var ErrFields = errors.New("fields")
+
+// Declared has the declarations of each field, by its name: several flows may declare one.
+type Declared map[string][]Field
+
+// Declared returns the fields of one flow.
+func (f *Flow) Declared() Declared {
+	declared := Declared{}
+	for name, field := range f.Fields {
+		declared[name] = []Field{field}
+	}
+	return declared
+}
+
+// Read holds values, as JSON has them, to the declarations, and names everything that is wrong; ErrFields.
+func (d Declared) Read(given map[string]any) (map[string]Value, error) {
+	values := map[string]Value{}
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch value, ok := d.read(name, given[name]); {
+		case ok:
+			values[name] = value
+		case len(d[name]) == 0:
+			problems = append(problems, fmt.Sprintf("%.40q is declared by no current flow; there are: %s", name, d.names()))
+		default:
+			problems = append(problems, fmt.Sprintf("%s must be %s", name, d.form(name)))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrFields, strings.Join(problems, "; "))
+	}
+	return values, nil
+}
+
+// read returns a value as the first declaration reads it that can.
+func (d Declared) read(name string, given any) (Value, bool) {
+	for _, field := range d[name] {
+		if value, ok := field.ValueOf(given); ok {
+			return value, true
+		}
+	}
+	return Value{}, false
+}
+
+// Private reports whether a flow declares a field as private.
+func (d Declared) Private(name string) bool {
+	return slices.ContainsFunc(d[name], func(f Field) bool { return f.Private })
+}
+
+// Fields returns one declaration for each name: any value where the flows differ.
+func (d Declared) Fields() map[string]Field {
+	fields := map[string]Field{}
+	for name, all := range d {
+		field := all[0]
+		for _, other := range all[1:] {
+			if other.Type != field.Type {
+				field.Type = Any
+			}
+		}
+		fields[name] = field
+	}
+	return fields
+}
+
+func (d Declared) names() string {
+	if len(d) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(d)), ", ")
+}
+
+// valueForms has the form of a value of each type, in words.
+var valueForms = map[Type]string{
+	Number: "a number", YesNo: "true or false", Date: "a date such as 2027-03-12",
+	Text: fmt.Sprintf("a text of at most %d characters", maxText), Choice: "the name of a choice",
+	Any: "a text, a number, true or false",
+}
+
+func (d Declared) form(name string) string {
+	var forms []string
+	for _, field := range d[name] {
+		if form := valueForms[field.Type]; !slices.Contains(forms, form) {
+			forms = append(forms, form)
+		}
+	}
+	return strings.Join(forms, " or ")
+}
