@@ -231,13 +231,28 @@ func (c *conversation) interview(ctx context.Context) error {
 	if err := c.says(ctx); err != nil {
 		return err
 	}
-	mode := ""
+	mode, follows := "", false
 	err := c.until(ctx, func(s operator.Session) bool {
-		mode = s.Mode
+		mode, follows = s.Mode, s.Status == string(session.Closed)
 		return mode == string(session.Interviewing)
 	})
+	if err == nil && follows {
+		err = c.first(ctx)
+	}
 	c.check("the interview begins", err == nil, "the mode is "+mode)
 	return ctx.Err()
+}
+
+// first waits for the first question of the flow that is the interview: the next run is not to find it on its way.
+func (c *conversation) first(ctx context.Context) error {
+	return c.wait(ctx, func() (bool, error) {
+		sessions, err := c.api.Sessions(ctx, c.profileID)
+		if err != nil || len(sessions) == 0 || sessions[0].SessionID == c.run.SessionID {
+			return false, err
+		}
+		_, timeline, err := c.api.Session(ctx, sessions[0].SessionID)
+		return slices.ContainsFunc(timeline, func(e operator.Entry) bool { return e.Kind == "sent" }), err
+	})
 }
 
 // says has the person agree.

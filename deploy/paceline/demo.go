@@ -48,6 +48,11 @@ func (d *demoCommand) Run(ctx context.Context, t terminal) (err error) {
 	defer func() { err = errors.Join(err, stage.close(ctx)) }()
 	screen.heading(fmt.Sprintf("Up in %.1f s at %s.", time.Since(began).Seconds(), stage.services.URL()))
 
+	if err := publishStory(ctx, stage.api); err != nil {
+		return err
+	}
+	screen.heading(whatIsShown)
+
 	runs := []scenario{{title: "One conversation", phone: "+12025550143", late: d.Late}}
 	if d.Faults {
 		runs = append(runs, scenario{

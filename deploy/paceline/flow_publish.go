@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,33 +31,56 @@ func (c *flowPushCommand) Help() string {
 
 // Run publishes the folder.
 func (c *flowPushCommand) Run(ctx context.Context, t terminal) error {
-	paths, err := filepath.Glob(filepath.Join(c.Dir, "*.yaml"))
+	files, err := flowFiles(os.DirFS(c.Dir))
 	if err != nil {
 		return err
-	}
-	files := map[string]string{}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if !utf8.Valid(text) { // JSON would change it
-			return fmt.Errorf("%s: the file is not in UTF-8; save it as UTF-8", filepath.Base(path))
-		}
-		files[filepath.Base(path)] = string(text)
 	}
 	return c.publish(ctx, t, files)
 }
 
+// flowFiles reads what is sent of the folder of a flow.
+func flowFiles(folder fs.FS) (map[string]string, error) {
+	names, err := fs.Glob(folder, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, name := range names {
+		text, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return nil, err
+		}
+		if !utf8.Valid(text) { // JSON would change it
+			return nil, fmt.Errorf("%s: the file is not in UTF-8; save it as UTF-8", name)
+		}
+		files[name] = string(text)
+	}
+	return files, nil
+}
+
 // publish sends files, and prints which version is current then.
 func (f apiFlags) publish(ctx context.Context, t terminal, files map[string]string) error {
+	api, err := f.client(ctx, t)
+	if err != nil {
+		return err
+	}
+	said, err := pushFlow(ctx, api, files)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(t.out, said)
+	return err
+}
+
+// pushFlow publishes files, and returns a line about the version that is current then.
+func pushFlow(ctx context.Context, api *operator.Client, files map[string]string) (string, error) {
 	var done struct {
 		Version        flowVersion `json:"version"`
 		Created        bool        `json:"created"`
 		AlreadyCurrent bool        `json:"already_current"`
 	}
-	if err := f.call(ctx, t, http.MethodPost, "/v1/flows", map[string]any{"files": files}, &done); err != nil {
-		return err
+	if err := callFlows(ctx, api, http.MethodPost, "/v1/flows", map[string]any{"files": files}, &done); err != nil {
+		return "", err
 	}
 	said := "is current again"
 	switch {
@@ -66,18 +89,32 @@ func (f apiFlags) publish(ctx context.Context, t terminal, files map[string]stri
 	case done.Created:
 		said = "is published and current"
 	}
-	_, err := fmt.Fprintf(t.out, "%s: version %s %s\n", done.Version.Flow, done.Version.Version, said)
-	return err
+	return fmt.Sprintf("%s: version %s %s", done.Version.Flow, done.Version.Version, said), nil
 }
 
-// call makes one call of /v1. What is wrong with the files of a flow is an error with a line for each problem.
-func (f apiFlags) call(ctx context.Context, t terminal, method, path string, in, out any) error {
+// client speaks to the deployment of the flags.
+func (f apiFlags) client(ctx context.Context, t terminal) (*operator.Client, error) {
 	gateway, token, err := f.reach(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return &operator.Client{
+		BaseURL: strings.TrimSuffix(gateway.String(), "/"), Token: token, HTTP: &http.Client{Timeout: 30 * time.Second},
+	}, nil
+}
+
+// call makes one call of /v1.
+func (f apiFlags) call(ctx context.Context, t terminal, method, path string, in, out any) error {
+	api, err := f.client(ctx, t)
 	if err != nil {
 		return err
 	}
-	api := operator.Client{BaseURL: strings.TrimSuffix(gateway.String(), "/"), Token: token, HTTP: &http.Client{Timeout: 30 * time.Second}}
-	err = api.Call(ctx, method, path, in, out)
+	return callFlows(ctx, api, method, path, in, out)
+}
+
+// callFlows makes one call of /v1. What is wrong with the files of a flow is an error with a line for each problem.
+func callFlows(ctx context.Context, api *operator.Client, method, path string, in, out any) error {
+	err := api.Call(ctx, method, path, in, out)
 	answered, refused := errors.AsType[*operator.StatusError](err)
 	if !refused {
 		return err

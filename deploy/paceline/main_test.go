@@ -74,7 +74,7 @@ func TestDemo(t *testing.T) {
 		t.Parallel()
 		out, err := command(t, "demo", "--locale", "pt-BR", "--late", busy).Output()
 		require.NoError(t, err, "%s", out)
-		for _, want := range []string{"--> Oi", "<-- Sim", "[awaiting_burst]", "[interview:activity_01]", "kept    each text exactly once"} {
+		for _, want := range []string{"--> Oi", "<-- Sim", "[awaiting_burst]", "[interview:activity_01]", "[interview:done]", "kept    each text exactly once           10 texts, 0 duplicates"} {
 			require.Contains(t, string(out), want)
 		}
 		require.NotContains(t, string(out), "BROKEN")

@@ -11,7 +11,6 @@ import (
 	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/services/onboarding/words"
 )
 
 // scenario is one conversation to be played.
@@ -31,16 +30,6 @@ const (
 	longest = 90 * time.Second
 )
 
-// answers returns the person's answer at each gate.
-func answers(locale string) map[string]string {
-	say := words.All().Of(locale)
-	return map[string]string{
-		"onboarding:awaiting_opening_response":     say.Text("example-opening"),
-		"onboarding:awaiting_explanation_response": say.Text("example-explanation"),
-		"onboarding:awaiting_interview_start":      say.Text("example-interview"),
-	}
-}
-
 // play enrols a person, answers for them, shows what happens as it happens, and judges it by what reached the phone.
 func (s *stage) play(ctx context.Context, r scenario, locale string, screen *screen) (report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, longest, errors.New("the conversation did not come to its end"))
@@ -55,13 +44,18 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 	}
 	began := time.Now()
 	screen.begin(r.title, began)
-	session, err := s.api.Activate(ctx, profile.ProfileID)
+	opened, err := s.api.Activate(ctx, profile.ProfileID)
 	if err != nil {
 		return report{}, err
 	}
-	if err := s.converse(ctx, r.phone, session.SessionID, answers(locale), screen); err != nil {
+	if err := s.converse(ctx, r.phone, profile.ProfileID, opened.SessionID, questions(locale), screen); err != nil {
 		return report{}, err
 	}
+	state, err := s.engagement(ctx, profile.ProfileID)
+	if err != nil {
+		return report{}, err
+	}
+	screen.printf("%10s  [engagement: %s]\n", "", state)
 	took := time.Since(began)
 	if err := s.vendors.Idle(ctx); err != nil {
 		return report{}, err
@@ -70,12 +64,12 @@ func (s *stage) play(ctx context.Context, r scenario, locale string, screen *scr
 	if err != nil {
 		return report{}, err
 	}
-	return judge(r, session.SessionID, s.heard(r.phone), stored, took), nil
+	return judge(r, opened.SessionID, s.heard(r.phone), stored, state, took), nil
 }
 
-// converse follows the session until the interview begins, answering once at every gate.
-func (s *stage) converse(ctx context.Context, phone, sessionID string, says map[string]string, screen *screen) error {
-	shown, answered := 0, map[string]bool{}
+// converse follows the person through onboarding and the interview until the host application has them, answering once at every gate.
+func (s *stage) converse(ctx context.Context, phone, profileID, sessionID string, asks []question, screen *screen) error {
+	shown := 0
 	tick := time.NewTicker(polling)
 	defer tick.Stop()
 	for {
@@ -89,15 +83,23 @@ func (s *stage) converse(ctx context.Context, phone, sessionID string, says map[
 			}
 		}
 		switch {
-		case session.Status != "active":
-			return fmt.Errorf("the session ended as %s", session.Status)
-		case session.Mode == "interviewing":
+		case session.Mode == "interviewing" && session.Status == "active":
 			return nil
-		case atGate(session, timeline) && !answered[session.StateToken]:
-			answered[session.StateToken] = true
-			if err := s.answer(ctx, phone, says[session.StateToken]); err != nil {
+		case session.Mode == "interviewing": // onboarding is over, and the interview follows it
+			next, err := s.newest(ctx, profileID)
+			if err != nil {
 				return err
 			}
+			if next != sessionID {
+				sessionID, shown = next, 0
+			}
+		case session.Status != "active":
+			return fmt.Errorf("the session ended as %s: %s", session.Status, session.Reason)
+		case len(asks) > 0 && session.StateToken == asks[0].state && len(timeline) > 1: // the text that asks has been sent
+			if err := s.answer(ctx, phone, asks[0].answer); err != nil {
+				return err
+			}
+			asks = asks[1:]
 		}
 		select {
 		case <-ctx.Done():
@@ -107,9 +109,22 @@ func (s *stage) converse(ctx context.Context, phone, sessionID string, says map[
 	}
 }
 
-// atGate reports whether the person has been asked something: the opening at least has been sent.
-func atGate(session operator.Session, timeline []operator.Entry) bool {
-	return session.StateToken != "onboarding:awaiting_burst" && len(timeline) > 1
+// newest returns the session of a person that was opened last.
+func (s *stage) newest(ctx context.Context, profileID string) (string, error) {
+	sessions, err := s.api.Sessions(ctx, profileID)
+	if err != nil || len(sessions) == 0 {
+		return "", err
+	}
+	return sessions[0].SessionID, nil
+}
+
+// engagement returns the state of a person in engagement.
+func (s *stage) engagement(ctx context.Context, profileID string) (string, error) {
+	moved, err := s.transitions(ctx, profileID)
+	if err != nil || len(moved) == 0 {
+		return "", err
+	}
+	return moved[len(moved)-1].To, nil
 }
 
 // answer lets the person type for a moment and send it from their phone.

@@ -41,6 +41,7 @@ type promise struct {
 // steps is every message of the conversation in its order.
 var steps = []string{
 	"opening", "explanation", "onboarding_message_1", "onboarding_message_2", "onboarding_message_3", "onboarding_message_4",
+	"aim", "household", "saving_for", "thanks",
 }
 
 const (
@@ -54,7 +55,7 @@ const (
 )
 
 // judge compares what the phone got with what is promised.
-func judge(r scenario, sessionID string, texts []twilio.Message, stored []operator.Message, took time.Duration) report {
+func judge(r scenario, sessionID string, texts []twilio.Message, stored []operator.Message, engagement string, took time.Duration) report {
 	out := report{Title: r.title, SessionID: sessionID, TotalMS: took.Milliseconds()}
 	for _, text := range texts {
 		out.hear(text, texts[0].CreatedAt, stepOf(text, stored))
@@ -73,7 +74,7 @@ func judge(r scenario, sessionID string, texts []twilio.Message, stored []operat
 	out.spaced("messages 1 and 2 are 8 s apart", "onboarding_message_2", gap-early, gap+late)
 	out.spaced("messages 2 and 3 are 8 s apart", "onboarding_message_3", gap-early, gap+late)
 	out.spaced("message 4 follows at once", "onboarding_message_4", 0, atOnce+late)
-	out.promise("the conversation ends", true, "the interview has begun")
+	out.promise("the conversation ends", engagement == "active", "the interview is over, engagement: "+engagement)
 	return out
 }
 

@@ -1,11 +1,70 @@
 package main
 
 import (
+	"context"
+	"embed"
+	"io/fs"
+	"net/http"
+	"slices"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/reading/languages"
+	"paceline.internal/services/onboarding/session"
 	"paceline.internal/services/onboarding/words"
 )
+
+// whatIsShown says in one sentence what the story is about.
+const whatIsShown = "A person joins an imaginary service that keeps track of what they spend: onboarding welcomes them, an interview " +
+	"asks three questions, and engagement keeps in touch."
+
+// storyFiles holds the interview of the story.
+//
+//go:embed story/interview/*.yaml
+var storyFiles embed.FS
+
+// publishStory publishes the interview, which then follows onboarding, unless there is one.
+func publishStory(ctx context.Context, api *operator.Client) error {
+	var published struct {
+		Flows []flowVersion `json:"flows"`
+	}
+	if err := callFlows(ctx, api, http.MethodGet, "/v1/flows", nil, &published); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(published.Flows, func(v flowVersion) bool { return v.Flow == session.Interview }) {
+		return nil
+	}
+	folder, err := fs.Sub(storyFiles, "story/interview")
+	if err != nil {
+		return err
+	}
+	files, err := flowFiles(folder)
+	if err != nil {
+		return err
+	}
+	_, err = pushFlow(ctx, api, files)
+	return err
+}
+
+// question is a question of the story by its state token, and what the person answers.
+type question struct{ state, answer string }
+
+// questions lists the questions of the story in their order, with the answers of a person who writes in a language.
+func questions(locale string) []question {
+	say := words.All().Of(locale)
+	saving := "a trip to the coast"
+	if locale == "pt-BR" {
+		saving = "uma viagem pra praia"
+	}
+	return []question{
+		{"onboarding:awaiting_opening_response", say.Text("example-opening")},
+		{"onboarding:awaiting_explanation_response", say.Text("example-explanation")},
+		{"onboarding:awaiting_interview_start", say.Text("example-interview")},
+		{"interview:activity_01", "3"},
+		{"interview:household", "2"},
+		{"interview:saving_for", saving},
+	}
+}
 
 // storyPerson is the person of the story.
 type storyPerson struct {
@@ -47,16 +106,17 @@ func wall(zone *time.Location, day int, clock string) time.Time {
 // personOf returns the person who writes in a language.
 func personOf(locale string) storyPerson {
 	say := words.All().Of(locale)
-	return storyPerson{name: "Ana", phone: "+12025550143", timeZone: say.Text("example-zone"), story: story(say)}
+	return storyPerson{name: "Ana", phone: "+12025550143", timeZone: say.Text("example-zone"), story: story(say, questions(locale))}
 }
 
 // story is a person who begins well, is silent for two weeks, says that they are busy, lets the reminder pass, and returns.
-func story(say languages.Language) []storyEvent {
+func story(say languages.Language, asks []question) []storyEvent {
 	category := say.Text("example-category")
-	return []storyEvent{
-		{day: 0, clock: "10:20", text: say.Text("example-opening")},
-		{day: 0, clock: "10:22", text: say.Text("example-explanation")},
-		{day: 0, clock: "10:30", text: say.Text("example-interview")},
+	var events []storyEvent
+	for i, clock := range []string{"10:20", "10:22", "10:30", "10:31", "10:32", "10:33"} {
+		events = append(events, storyEvent{day: 0, clock: clock, text: asks[i].answer})
+	}
+	return append(events, []storyEvent{
 		{day: 0, clock: "12:40", action: "add_expense", category: category},
 		{day: 1, clock: "09:15", action: "edit_category", category: category},
 		{day: 1, clock: "19:05", action: "add_expense", category: category},
@@ -67,5 +127,5 @@ func story(say languages.Language) []storyEvent {
 		{day: 19, clock: "19:40", text: say.Text("example-busy")},
 		{day: 37, clock: "12:25", text: say.Text("example-back")},
 		{day: 37, clock: "12:26", action: "add_expense", category: category},
-	}
+	}...)
 }

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"paceline.internal/deploy/operator"
 	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
@@ -103,6 +105,10 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w\n(if a port is taken, try --free-ports)", err)
 	}
+	s.api = &operator.Client{BaseURL: s.services.URL(), HTTP: &http.Client{Timeout: 10 * time.Second}}
+	if err := u.publish(ctx, s, secrets); err != nil {
+		return err
+	}
 	environ, err := writeEnviron(dir, s.services.Environ())
 	if err != nil {
 		return err
@@ -124,6 +130,17 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	case <-s.databases.Lost:
 		return errors.New("postgres ended")
 	}
+}
+
+// publish publishes the interview of the story, which makes no sense in the databases of a deployment.
+func (u *upCommand) publish(ctx context.Context, s *stage, secrets stack.Secrets) (err error) {
+	if u.EnvironmentDatabases {
+		return nil
+	}
+	if s.api.Token, err = secrets.APIToken("up", stack.OrgID, rpc.RoleOperator, time.Now(), tokenTTL); err != nil {
+		return err
+	}
+	return publishStory(ctx, s.api)
 }
 
 // databases are its own, unless the operator asks for those of the environment: they may be a deployment's, with queued texts that the

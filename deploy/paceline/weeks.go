@@ -34,6 +34,9 @@ func (d *demoCommand) playWeeks(ctx context.Context, t terminal, s *screen) erro
 }
 
 func (w *weeks) play(ctx context.Context) (report, error) {
+	if err := publishStory(ctx, w.api); err != nil {
+		return report{}, err
+	}
 	if _, err := w.api.Activate(ctx, w.profileID); err != nil {
 		return report{}, err
 	}
@@ -81,18 +84,19 @@ type transition struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
-func (w *weeks) transitions(ctx context.Context) ([]transition, error) {
+// transitions returns the changes of a person's state, the oldest first.
+func (s *stage) transitions(ctx context.Context, profileID string) ([]transition, error) {
 	var page struct {
 		Transitions []transition `json:"transitions"`
 	}
-	err := w.api.Call(ctx, http.MethodGet, "/v1/profiles/"+url.PathEscape(w.profileID)+"/engagement/transitions?page_size=200", nil, &page)
+	err := s.api.Call(ctx, http.MethodGet, "/v1/profiles/"+url.PathEscape(profileID)+"/engagement/transitions?page_size=200", nil, &page)
 	slices.Reverse(page.Transitions)
 	return page.Transitions, err
 }
 
 // tell prints what has happened since it was asked last.
 func (w *weeks) tell(ctx context.Context) error {
-	moved, err := w.transitions(ctx)
+	moved, err := w.transitions(ctx, w.profileID)
 	if err != nil {
 		return err
 	}

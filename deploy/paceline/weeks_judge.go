@@ -28,7 +28,7 @@ func (w *weeks) judge(ctx context.Context) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	moved, err := w.transitions(ctx)
+	moved, err := w.transitions(ctx, w.profileID)
 	if err != nil {
 		return report{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -18,10 +19,25 @@ import (
 // flowOf returns the flow of a session: the deployment's own conversation, or the version of a published flow that it began with.
 func (c *Service) flowOf(ctx context.Context, r session.Record) (*flow.Flow, error) {
 	if r.Flow == "" {
-		return c.Flow.Script(), nil
+		return c.own(ctx, r)
 	}
 	f, err := c.Flows.Version(ctx, r.OrgID, r.Flow, r.FlowVersion)
 	return &f, err
+}
+
+// own returns the deployment's own conversation. Its last reply begins the flow session.Interview where the organisation has published one.
+func (c *Service) own(ctx context.Context, r session.Record) (*flow.Flow, error) {
+	if r.Token != session.AwaitingInterviewStart {
+		return c.Flow.Script(), nil
+	}
+	_, err := c.Flows.Current(ctx, r.OrgID, session.Interview)
+	switch {
+	case errors.Is(err, flows.ErrNotFound):
+		return c.Flow.Script(), nil
+	case err != nil:
+		return nil, err
+	}
+	return c.Flow.ScriptWithInterview(), nil
 }
 
 // begins returns the flow of a session whose first text is to be sent, and its position.

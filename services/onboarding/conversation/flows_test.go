@@ -223,6 +223,25 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, 1, b.Count(`select count(*) from conversation_sessions where flow = 'before' and status = 'closed'`))
 	})
 
+	onboardingtest.Subtest(t, "FollowsOnboardingAsTheInterview", setup, func(t *testing.T, b *bundle) {
+		publish(b, session.Interview, "  first: {ask: FIRST, state: \"interview:activity_01\", expect: reply, then: done}\n  done: {end: told, host: true}\n",
+			"  FIRST: First question?\n")
+		p, r := b.Finished()
+		b.Reply(p, "later") // S0-42
+		require.Equal(t, []any{session.Active, session.AwaitingInterviewStart}, []any{b.Session(r.ID).Status, b.Session(r.ID).Token})
+		b.Reply(p, "yes")
+		b.Pass(time.Second)
+		onboarded, interview := b.Session(r.ID), b.Newest(p)
+		require.Equal(t, []any{session.Closed, session.Interviewing, session.InterviewActivity01},
+			[]any{onboarded.Status, onboarded.Mode, onboarded.Token})
+		require.Equal(t, []any{"interview", session.Active, session.InterviewActivity01}, []any{interview.Flow, interview.Status, interview.Token})
+		require.Equal(t, "First question?", said(b, p)[7])
+		b.Reply(p, "an answer")
+		b.Pass(time.Second)
+		require.Equal(t, []any{session.Active, session.Interviewing}, []any{b.Newest(p).Status, b.Newest(p).Mode}, "engagement follows")
+		require.Equal(t, 2, b.Count(`select count(*) from event_outbox where type = 'session.completed'`))
+	})
+
 	onboardingtest.Subtest(t, "RepeatsWhatWasJustSaid", setup, func(t *testing.T, b *bundle) {
 		publish(b, "party", "  first: {ask: HOW_MANY, expect: {number: {min: 1, max: 9}}, save: guests, unclear: {send: HOW_MANY, then: done}, then: thanks}\n"+
 			"  thanks: {send: THANKS, then: done}\n  done: {end: booked}\n", "  HOW_MANY: How many?\n  THANKS: \"A table for {guests|you}.\"\n")

@@ -198,15 +198,14 @@ func moveArgs(m session.Move, cause *Cause) postgres.Args {
 	return args
 }
 
-// flowArgs adds the arguments of a session of a published flow; for any other all of them are null.
+// flowArgs adds the arguments of what a flow does. The deployment's own conversation keeps its place by its token, and learns nothing.
 func flowArgs(args postgres.Args, m session.Move) {
 	for _, name := range []string{"position", "learnt", "follow", "follow_key", "follow_payload", "follow_due"} {
 		args[name] = nil
 	}
-	if m.From.Flow == "" {
-		return
+	if m.From.Flow != "" {
+		args["position"] = m.Position
 	}
-	args["position"] = m.Position
 	if len(m.Learnt) > 0 {
 		args["learnt"] = m.Learnt
 	}

@@ -67,15 +67,20 @@ type Flow struct {
 	unknown UnknownSends
 	steps   []Step
 	script  flow.Flow
+	onward  flow.Flow // the script, with the flow Interview after it
 }
+
+// Interview is the published flow that follows the reply to the last scheduled message. Where an organisation has none, the host
+// application holds the interview.
+const Interview = "interview"
 
 //go:embed welcome.yaml.tmpl
 var welcome string
 
 var welcomeTemplate = template.Must(template.New("welcome").Parse(welcome))
 
-// scripted puts the scheduled messages into the conversation around them.
-func (f Flow) scripted() (flow.Flow, error) {
+// scripted puts the scheduled messages into the conversation around them, before an interview that may be empty.
+func (f Flow) scripted(interview string) (flow.Flow, error) {
 	type message struct {
 		Step
 
@@ -89,7 +94,9 @@ func (f Flow) scripted() (flow.Flow, error) {
 		}
 	}
 	var source bytes.Buffer
-	err := welcomeTemplate.Execute(&source, map[string]any{"UnknownSends": f.unknown, "First": f.steps[0], "Messages": messages})
+	err := welcomeTemplate.Execute(&source, map[string]any{
+		"UnknownSends": f.unknown, "First": f.steps[0], "Messages": messages, "Interview": interview,
+	})
 	if err != nil {
 		return flow.Flow{}, fmt.Errorf("%w: %w", ErrFlow, err)
 	}
@@ -102,6 +109,9 @@ func (f Flow) scripted() (flow.Flow, error) {
 
 // Script returns the conversation as a flow. Its texts are those of the catalog.
 func (f Flow) Script() *flow.Flow { return &f.script }
+
+// ScriptWithInterview returns the conversation that goes on with the flow Interview.
+func (f Flow) ScriptWithInterview() *flow.Flow { return &f.onward }
 
 //go:embed flow.json
 var defaultFlow []byte
@@ -157,7 +167,10 @@ func ParseFlow(file []byte) (Flow, error) {
 		return Flow{}, err
 	}
 	var err error
-	parsed.script, err = parsed.scripted()
+	if parsed.script, err = parsed.scripted(""); err != nil {
+		return Flow{}, err
+	}
+	parsed.onward, err = parsed.scripted(Interview)
 	return parsed, err
 }
 

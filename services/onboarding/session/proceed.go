@@ -31,6 +31,9 @@ func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move 
 		m.Status, m.Reason, m.Settled = Stuck, HandedOver+do.Reason+"; answer them, "+ThenResume(r.ID), true
 	case flow.StartFlow:
 		m.Status, m.Reason, m.Starts = Closed, "the flow "+do.Flow+" follows", do.Flow
+		if r.Flow == "" { // onboarding ends with the interview, whoever holds it
+			m.Mode = Interviewing
+		}
 	case flow.Finished:
 		if do.Host {
 			m.Mode = Interviewing

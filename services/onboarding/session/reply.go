@@ -80,7 +80,7 @@ func Position(f *flow.Flow, r Record) (flow.State, error) {
 		case s.State != string(r.Token):
 		case s.Waits:
 			return flow.State{Step: id, Phase: flow.Waiting, Asked: id, Visits: map[string]int{id: 1}, Paused: r.Paused}, nil
-		case s.Kind == flow.End:
+		case s.Kind == flow.End, s.Kind == flow.Start:
 			return flow.State{Step: id, Phase: flow.Ended}, nil
 		}
 	}
