@@ -52,17 +52,13 @@ type question struct{ state, answer string }
 // questions lists the questions of the story in their order, with the answers of a person who writes in a language.
 func questions(locale string) []question {
 	say := words.All().Of(locale)
-	saving := "a trip to the coast"
-	if locale == "pt-BR" {
-		saving = "uma viagem pra praia"
-	}
 	return []question{
 		{"onboarding:awaiting_opening_response", say.Text("example-opening")},
 		{"onboarding:awaiting_explanation_response", say.Text("example-explanation")},
 		{"onboarding:awaiting_interview_start", say.Text("example-interview")},
 		{"interview:activity_01", "3"},
 		{"interview:household", "2"},
-		{"interview:saving_for", saving},
+		{"interview:saving_for", say.Text("example-saving")},
 	}
 }
 
