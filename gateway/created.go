@@ -26,7 +26,13 @@ func created(response proto.Message) (route string, made bool) {
 		return "/v1/event-subscriptions/" + r.GetSubscription().GetSubscriptionId(), true
 	case *onboardingv1.PublishFlowResponse:
 		return "/v1/flows/" + r.GetVersion().GetFlow() + "/versions/" + r.GetVersion().GetVersion(), r.GetCreated()
-	case *onboardingv1.RegisterDeviceResponse:
+	case *onboardingv1.OpenTicketResponse:
+		return "/v1/tickets/" + r.GetTicket().GetTicketId(), r.GetCreated()
+	case *onboardingv1.SendAnswerResponse:
+		return "", !r.GetDuplicate()
+	case *onboardingv1.AddNoteResponse:
+		return "", !r.GetDuplicate()
+	case *onboardingv1.CreateSavedReplyResponse, *onboardingv1.RegisterDeviceResponse:
 		return "", true
 	}
 	return "", false

@@ -19,6 +19,7 @@ func repeatable() []string {
 		"pauseEventSubscription", "resumeEventSubscription", "replayEventDelivery",
 		"setLegalHold", "liftLegalHold",
 		"pauseScheduling", "resumeScheduling", "checkFlow", "publishFlow",
+		"openTicket", "assignTicket", "closeTicket", "createSavedReply",
 	}
 }
 

@@ -54,6 +54,20 @@ func whoMay() map[string]string {
 		"getFlowVersion":   "operator app",
 		"listFlowVersions": "operator app",
 
+		"listTickets":      "operator app",
+		"getTicket":        "operator app",
+		"openTicket":       "operator app",
+		"assignTicket":     "operator",
+		"closeTicket":      "operator",
+		"sendAnswer":       "operator",
+		"listAnswers":      "operator app",
+		"addNote":          "operator",
+		"listNotes":        "operator",
+		"createSavedReply": "operator",
+		"listSavedReplies": "operator",
+		"updateSavedReply": "operator",
+		"deleteSavedReply": "operator",
+
 		"enqueueWebhookJob": "operator",
 		"listWebhookJobs":   "operator",
 		"getWebhookJob":     "operator",
@@ -121,7 +135,7 @@ func unkept() (never, read []string) {
 		"getSettings", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getMessagingOverview",
-		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions",
+		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies",
 	}
 	read = []string{
 		"getProfile", "listProfiles", "listSessions", "getSession",
@@ -134,6 +148,7 @@ func unkept() (never, read []string) {
 		"listOutreach", "getGoal", "listGoals",
 		"explainGoal", "listDevices", "listEvents",
 		"listEventDeliveries",
+		"listTickets", "getTicket", "listAnswers", "listNotes",
 	}
 	return never, read
 }

@@ -20,6 +20,7 @@ import (
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // serve puts the service behind gRPC, and sees to it that each of its methods says who may call it.
@@ -54,6 +55,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Now: w.deps.Now})
+	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &devices.RPC{Hub: w.hub, Answer: Answer, RPC: &goals.RPC{
 		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
 		Store: goals.NewStore(w.pool), Pause: w.pauseOf, Now: w.deps.Now,

@@ -153,6 +153,22 @@ const (
 	Reason_REASON_FLOW_NOT_FOUND Reason = 58
 	// The organisation has as many flows as may be, or the flow as many versions.
 	Reason_REASON_TOO_MANY_FLOWS Reason = 59
+	// There is no such ticket in the caller's organisation.
+	Reason_REASON_TICKET_NOT_FOUND Reason = 70
+	// Somebody else has the ticket; the message and the metadata (assignee) name them.
+	Reason_REASON_TICKET_ASSIGNED Reason = 71
+	// The ticket is closed; a new text of the person, or an operator, opens another.
+	Reason_REASON_TICKET_CLOSED Reason = 72
+	// The ticket has as many notes as it may.
+	Reason_REASON_TOO_MANY_NOTES Reason = 73
+	// As many answers were written to the person within an hour as may be.
+	Reason_REASON_TOO_MANY_ANSWERS Reason = 74
+	// There is no such saved reply in the caller's organisation.
+	Reason_REASON_SAVED_REPLY_NOT_FOUND Reason = 75
+	// Another saved reply of the organisation has the title.
+	Reason_REASON_SAVED_REPLY_EXISTS Reason = 76
+	// The organisation has as many saved replies as it may.
+	Reason_REASON_TOO_MANY_SAVED_REPLIES Reason = 77
 )
 
 // Enum value maps for Reason.
@@ -217,6 +233,14 @@ var (
 		57: "REASON_NOT_CONFIGURED",
 		58: "REASON_FLOW_NOT_FOUND",
 		59: "REASON_TOO_MANY_FLOWS",
+		70: "REASON_TICKET_NOT_FOUND",
+		71: "REASON_TICKET_ASSIGNED",
+		72: "REASON_TICKET_CLOSED",
+		73: "REASON_TOO_MANY_NOTES",
+		74: "REASON_TOO_MANY_ANSWERS",
+		75: "REASON_SAVED_REPLY_NOT_FOUND",
+		76: "REASON_SAVED_REPLY_EXISTS",
+		77: "REASON_TOO_MANY_SAVED_REPLIES",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -278,6 +302,14 @@ var (
 		"REASON_NOT_CONFIGURED":              57,
 		"REASON_FLOW_NOT_FOUND":              58,
 		"REASON_TOO_MANY_FLOWS":              59,
+		"REASON_TICKET_NOT_FOUND":            70,
+		"REASON_TICKET_ASSIGNED":             71,
+		"REASON_TICKET_CLOSED":               72,
+		"REASON_TOO_MANY_NOTES":              73,
+		"REASON_TOO_MANY_ANSWERS":            74,
+		"REASON_SAVED_REPLY_NOT_FOUND":       75,
+		"REASON_SAVED_REPLY_EXISTS":          76,
+		"REASON_TOO_MANY_SAVED_REPLIES":      77,
 	}
 )
 
@@ -4736,7 +4768,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xdc\f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xcb\x0e\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4797,7 +4829,15 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x13REASON_BEING_ERASED\x108\x12\x19\n" +
 	"\x15REASON_NOT_CONFIGURED\x109\x12\x19\n" +
 	"\x15REASON_FLOW_NOT_FOUND\x10:\x12\x19\n" +
-	"\x15REASON_TOO_MANY_FLOWS\x10;*\\\n" +
+	"\x15REASON_TOO_MANY_FLOWS\x10;\x12\x1b\n" +
+	"\x17REASON_TICKET_NOT_FOUND\x10F\x12\x1a\n" +
+	"\x16REASON_TICKET_ASSIGNED\x10G\x12\x18\n" +
+	"\x14REASON_TICKET_CLOSED\x10H\x12\x19\n" +
+	"\x15REASON_TOO_MANY_NOTES\x10I\x12\x1b\n" +
+	"\x17REASON_TOO_MANY_ANSWERS\x10J\x12 \n" +
+	"\x1cREASON_SAVED_REPLY_NOT_FOUND\x10K\x12\x1d\n" +
+	"\x19REASON_SAVED_REPLY_EXISTS\x10L\x12!\n" +
+	"\x1dREASON_TOO_MANY_SAVED_REPLIES\x10M*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

@@ -42,7 +42,13 @@ type Settings struct {
 	QuietHoursByDefault bool `protobuf:"varint,6,opt,name=quiet_hours_by_default,json=quietHoursByDefault,proto3" json:"quiet_hours_by_default,omitempty"`
 	// How long the organisation keeps what is over, where it has decided that itself; absent as long as it has not. A request without it leaves
 	// it as it is.
-	Retention     *Retention `protobuf:"bytes,10,opt,name=retention,proto3" json:"retention,omitempty"`
+	Retention *Retention `protobuf:"bytes,10,opt,name=retention,proto3" json:"retention,omitempty"`
+	// After how many minutes without an answer a person in the inbox waits too long, which alerts: 1 to 10080; 60 as long as nothing was decided. A
+	// request without it leaves it as it is.
+	TicketLimitMinutes *int32 `protobuf:"varint,20,opt,name=ticket_limit_minutes,json=ticketLimitMinutes,proto3,oneof" json:"ticket_limit_minutes,omitempty"`
+	// The words of distress that put a safety hold on a person and open a ticket; absent as long as nothing was decided, when none do. A request
+	// without it leaves them as they are.
+	DistressWords *DistressWords `protobuf:"bytes,21,opt,name=distress_words,json=distressWords,proto3" json:"distress_words,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -126,6 +132,66 @@ func (x *Settings) GetRetention() *Retention {
 	return nil
 }
 
+func (x *Settings) GetTicketLimitMinutes() int32 {
+	if x != nil && x.TicketLimitMinutes != nil {
+		return *x.TicketLimitMinutes
+	}
+	return 0
+}
+
+func (x *Settings) GetDistressWords() *DistressWords {
+	if x != nil {
+		return x.DistressWords
+	}
+	return nil
+}
+
+// DistressWords are words of people who may be in danger.
+type DistressWords struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Words or sentences, found anywhere in a text whatever their capitals and accents: at most 200 of 2 to 100 characters.
+	Words         []string `protobuf:"bytes,1,rep,name=words,proto3" json:"words,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DistressWords) Reset() {
+	*x = DistressWords{}
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DistressWords) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DistressWords) ProtoMessage() {}
+
+func (x *DistressWords) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DistressWords.ProtoReflect.Descriptor instead.
+func (*DistressWords) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DistressWords) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
 // Retention is the time for which an organisation keeps things that are over (docs/security-and-privacy.md), in days: 30 to 3660, or 0 for as long as the deployment does.
 type Retention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -143,7 +209,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +221,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +234,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{1}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Retention) GetTimelineDays() int32 {
@@ -215,7 +281,7 @@ type QuietHours struct {
 
 func (x *QuietHours) Reset() {
 	*x = QuietHours{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -227,7 +293,7 @@ func (x *QuietHours) String() string {
 func (*QuietHours) ProtoMessage() {}
 
 func (x *QuietHours) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -240,7 +306,7 @@ func (x *QuietHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
 func (*QuietHours) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{2}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *QuietHours) GetEnabled() bool {
@@ -273,7 +339,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -285,7 +351,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -298,7 +364,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{3}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{4}
 }
 
 // GetSettingsResponse holds the settings.
@@ -312,7 +378,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -324,7 +390,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -337,7 +403,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{4}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetSettingsResponse) GetSettings() *Settings {
@@ -362,7 +428,7 @@ type GetQuietHoursRequest struct {
 
 func (x *GetQuietHoursRequest) Reset() {
 	*x = GetQuietHoursRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +440,7 @@ func (x *GetQuietHoursRequest) String() string {
 func (*GetQuietHoursRequest) ProtoMessage() {}
 
 func (x *GetQuietHoursRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +453,7 @@ func (x *GetQuietHoursRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuietHoursRequest.ProtoReflect.Descriptor instead.
 func (*GetQuietHoursRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{5}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetQuietHoursRequest) GetOrgId() string {
@@ -426,7 +492,7 @@ type GetQuietHoursResponse struct {
 
 func (x *GetQuietHoursResponse) Reset() {
 	*x = GetQuietHoursResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +504,7 @@ func (x *GetQuietHoursResponse) String() string {
 func (*GetQuietHoursResponse) ProtoMessage() {}
 
 func (x *GetQuietHoursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +517,7 @@ func (x *GetQuietHoursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuietHoursResponse.ProtoReflect.Descriptor instead.
 func (*GetQuietHoursResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{6}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetQuietHoursResponse) GetQuietHours() *QuietHours {
@@ -486,7 +552,7 @@ type UpdateSettingsRequest struct {
 
 func (x *UpdateSettingsRequest) Reset() {
 	*x = UpdateSettingsRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +564,7 @@ func (x *UpdateSettingsRequest) String() string {
 func (*UpdateSettingsRequest) ProtoMessage() {}
 
 func (x *UpdateSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +577,7 @@ func (x *UpdateSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSettingsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{7}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateSettingsRequest) GetSettings() *Settings {
@@ -532,7 +598,7 @@ type UpdateSettingsResponse struct {
 
 func (x *UpdateSettingsResponse) Reset() {
 	*x = UpdateSettingsResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +610,7 @@ func (x *UpdateSettingsResponse) String() string {
 func (*UpdateSettingsResponse) ProtoMessage() {}
 
 func (x *UpdateSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +623,7 @@ func (x *UpdateSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSettingsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{8}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateSettingsResponse) GetSettings() *Settings {
@@ -571,7 +637,7 @@ var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\xbf\x03\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\xdd\x04\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
@@ -583,10 +649,15 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\ttime_zone\x18\x05 \x01(\tH\x01R\btimeZone\x88\x01\x01\x123\n" +
 	"\x16quiet_hours_by_default\x18\x06 \x01(\bR\x13quietHoursByDefault\x12?\n" +
 	"\tretention\x18\n" +
-	" \x01(\v2!.paceline.onboarding.v1.RetentionR\tretentionB\x19\n" +
+	" \x01(\v2!.paceline.onboarding.v1.RetentionR\tretention\x125\n" +
+	"\x14ticket_limit_minutes\x18\x14 \x01(\x05H\x02R\x12ticketLimitMinutes\x88\x01\x01\x12L\n" +
+	"\x0edistress_words\x18\x15 \x01(\v2%.paceline.onboarding.v1.DistressWordsR\rdistressWordsB\x19\n" +
 	"\x17_require_consent_recordB\f\n" +
 	"\n" +
-	"_time_zone\"\x99\x01\n" +
+	"_time_zoneB\x17\n" +
+	"\x15_ticket_limit_minutes\"%\n" +
+	"\rDistressWords\x12\x14\n" +
+	"\x05words\x18\x01 \x03(\tR\x05words\"\x99\x01\n" +
 	"\tRetention\x12#\n" +
 	"\rtimeline_days\x18\x01 \x01(\x05R\ftimelineDays\x12\x1f\n" +
 	"\valarms_days\x18\x02 \x01(\x05R\n" +
@@ -629,34 +700,36 @@ func file_paceline_onboarding_v1_settings_proto_rawDescGZIP() []byte {
 	return file_paceline_onboarding_v1_settings_proto_rawDescData
 }
 
-var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_paceline_onboarding_v1_settings_proto_goTypes = []any{
 	(*Settings)(nil),               // 0: paceline.onboarding.v1.Settings
-	(*Retention)(nil),              // 1: paceline.onboarding.v1.Retention
-	(*QuietHours)(nil),             // 2: paceline.onboarding.v1.QuietHours
-	(*GetSettingsRequest)(nil),     // 3: paceline.onboarding.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),    // 4: paceline.onboarding.v1.GetSettingsResponse
-	(*GetQuietHoursRequest)(nil),   // 5: paceline.onboarding.v1.GetQuietHoursRequest
-	(*GetQuietHoursResponse)(nil),  // 6: paceline.onboarding.v1.GetQuietHoursResponse
-	(*UpdateSettingsRequest)(nil),  // 7: paceline.onboarding.v1.UpdateSettingsRequest
-	(*UpdateSettingsResponse)(nil), // 8: paceline.onboarding.v1.UpdateSettingsResponse
-	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
-	(*v1.Actor)(nil),               // 10: paceline.audit.v1.Actor
+	(*DistressWords)(nil),          // 1: paceline.onboarding.v1.DistressWords
+	(*Retention)(nil),              // 2: paceline.onboarding.v1.Retention
+	(*QuietHours)(nil),             // 3: paceline.onboarding.v1.QuietHours
+	(*GetSettingsRequest)(nil),     // 4: paceline.onboarding.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),    // 5: paceline.onboarding.v1.GetSettingsResponse
+	(*GetQuietHoursRequest)(nil),   // 6: paceline.onboarding.v1.GetQuietHoursRequest
+	(*GetQuietHoursResponse)(nil),  // 7: paceline.onboarding.v1.GetQuietHoursResponse
+	(*UpdateSettingsRequest)(nil),  // 8: paceline.onboarding.v1.UpdateSettingsRequest
+	(*UpdateSettingsResponse)(nil), // 9: paceline.onboarding.v1.UpdateSettingsResponse
+	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
+	(*v1.Actor)(nil),               // 11: paceline.audit.v1.Actor
 }
 var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
-	2,  // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	9,  // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
-	10, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
-	1,  // 3: paceline.onboarding.v1.Settings.retention:type_name -> paceline.onboarding.v1.Retention
-	0,  // 4: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	2,  // 5: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	0,  // 6: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
-	0,  // 7: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	3,  // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	10, // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
+	11, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
+	2,  // 3: paceline.onboarding.v1.Settings.retention:type_name -> paceline.onboarding.v1.Retention
+	1,  // 4: paceline.onboarding.v1.Settings.distress_words:type_name -> paceline.onboarding.v1.DistressWords
+	0,  // 5: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	3,  // 6: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	0,  // 7: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 8: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_settings_proto_init() }
@@ -671,7 +744,7 @@ func file_paceline_onboarding_v1_settings_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_settings_proto_rawDesc), len(file_paceline_onboarding_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
