@@ -26,7 +26,7 @@ func TestAuditPage(t *testing.T) {
 	require.Equal(t, http.StatusOK, httpStatus)
 	in := calls[*onboardingv1.ListAuditRequest](s, "ListAudit")[0]
 	require.Equal(t, []string{"bea", anasID, sessionID, "one"}, []string{in.GetSubject(), in.GetProfileId(), in.GetTargetId(), in.GetPageToken()})
-	for _, want := range []string{"hold <code>HoldProfile</code>", "(operator)", "192.0.2.7", `href="/console/people/` + anasID, "it may have happened", "page=two"} {
+	for _, want := range []string{`<span title="HoldProfile">hold</span>`, "(operator)", "192.0.2.7", `href="/console/people/` + anasID, "it may have happened", "page=two"} {
 		require.Contains(t, body, want)
 	}
 	require.NotContains(t, body, "<script>alert")

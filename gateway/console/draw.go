@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"html/template"
 	"io/fs"
 	"mime"
@@ -14,8 +13,6 @@ import (
 	"path"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 //go:embed pages/*.html assets
@@ -61,6 +58,23 @@ func (f frame) Word(group, word string) string {
 	return word
 }
 
+// shownPart is one row of a page, with the frame that says its words.
+type shownPart struct {
+	Frame frame
+	Of    any
+}
+
+// With pairs a row with its frame, for a template that several pages share.
+func (f frame) With(of any) shownPart { return shownPart{f, of} }
+
+// ID shows an id as a button that copies it: people compare words, programs ids.
+func (f frame) ID(id string) template.HTML {
+	shown := template.HTMLEscapeString(id)
+	return template.HTML(`<button type="button" class="copy-id" data-copy="` + shown + `" data-done="` + //nolint:gosec // all is escaped
+		template.HTMLEscapeString(f.T("layout.copied")) + `" aria-label="` + template.HTMLEscapeString(f.T("layout.copy")+" "+id) +
+		`" title="` + shown + `">` + string(f.Icon("copy")) + `</button>`)
+}
+
 // Said is a notice in the reader's language.
 func (f frame) Said(n notice) string {
 	if n.Key == "" {
@@ -84,78 +98,6 @@ func (f frame) Typed(field string) string {
 // Asset is the address of an asset, which changes with what it holds.
 func (f frame) Asset(name string) string { return root + "/assets/" + f.looks.assets[name] }
 
-// Time shows an instant in the reader's zone; nothing for none.
-func (f frame) Time(at any) template.HTML {
-	t := instant(at)
-	if t.IsZero() {
-		return ""
-	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, //nolint:gosec // both are made of digits, and the zone's letters
-		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(t.In(f.place).Format("2006-01-02 15:04:05 MST"))))
-}
-
-// Exact is Time, with its milliseconds where the reader points at it.
-func (f frame) Exact(at any) template.HTML {
-	t := instant(at)
-	return template.HTML(fmt.Sprintf(`<span title="%s">%s</span>`, //nolint:gosec // as Time
-		t.UTC().Format("2006-01-02T15:04:05.000Z"), f.Time(t)))
-}
-
-// Clock shows the time of the day of an instant in the reader's zone.
-func (f frame) Clock(at time.Time) template.HTML {
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, //nolint:gosec // both are made of digits
-		at.UTC().Format(time.RFC3339), at.In(f.place).Format(time.TimeOnly)))
-}
-
-// Span shows how long something takes.
-func (f frame) Span(d time.Duration) string { return left(d) }
-
-// Due shows a time to come as a countdown, which the browser goes on with.
-func (f frame) Due(at any) template.HTML {
-	t := instant(at)
-	if t.IsZero() {
-		return ""
-	}
-	return template.HTML(fmt.Sprintf(`<time class="due" datetime="%s" title="%s">%s</time>`, //nolint:gosec // as Time
-		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(t.In(f.place).Format("2006-01-02 15:04:05 MST")), left(t.Sub(f.Now))))
-}
-
-// Ago returns the time since an instant, rounded.
-func (f frame) Ago(at any) string {
-	t := instant(at)
-	if t.IsZero() {
-		return ""
-	}
-	return left(f.Now.Sub(t))
-}
-
-// left is a span such as 4m 32s or 2d 3h.
-func left(d time.Duration) string {
-	d = max(d, 0).Round(time.Second)
-	days, hours, minutes, seconds := int(d/(24*time.Hour)), int(d/time.Hour)%24, int(d/time.Minute)%60, int(d/time.Second)%60
-	switch {
-	case days > 0:
-		return fmt.Sprintf("%dd %dh", days, hours)
-	case hours > 0:
-		return fmt.Sprintf("%dh %dm", hours, minutes)
-	case minutes > 0:
-		return fmt.Sprintf("%dm %ds", minutes, seconds)
-	}
-	return fmt.Sprintf("%ds", seconds)
-}
-
-func instant(at any) time.Time {
-	switch at := at.(type) {
-	case time.Time:
-		return at
-	case *timestamppb.Timestamp:
-		if at != nil {
-			return at.AsTime()
-		}
-	}
-	return time.Time{}
-}
-
 // looks are the templates of all pages, and the assets by what they are asked for.
 type looks struct {
 	pages   map[string]*template.Template
@@ -165,7 +107,7 @@ type looks struct {
 
 func newLooks() (*looks, error) {
 	l := &looks{pages: map[string]*template.Template{}, assets: map[string]string{}, content: map[string][]byte{}}
-	shared, err := template.New("layout").ParseFS(files, "pages/layout.html")
+	shared, err := template.New("layout").ParseFS(files, "pages/layout.html", "pages/parts.html")
 	if err != nil {
 		return nil, err
 	}

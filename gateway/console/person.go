@@ -54,6 +54,7 @@ type bubble struct {
 	Gap      string // seconds since the text before; empty when that was long ago
 	Evidence string // where a text in doubt is resolved; empty for another one
 	Again    bool   // it is not sent, and goes once its session is resumed
+	Starts   bool   // a new day, by the reader's clock
 }
 
 // At returns the time at which Twilio took our text, or had the person's; of a text that Twilio has not taken, that of its first record.
@@ -120,6 +121,11 @@ func (c *Console) person(r *http.Request) (page, error) {
 		}
 		shown.Theirs = true
 	}
+	place := drawn.Place
+	if place == nil {
+		place = c.door.zoneOf(r)
+	}
+	markDays(shown.Bubbles, place)
 	drawn.Body = shown
 	return drawn, nil
 }
@@ -214,6 +220,15 @@ func bubbles(texts []*messagingv1.Message, parked bool) (all []bubble) {
 		}
 	}
 	return all
+}
+
+// markDays marks the first text of each day, by the clocks of a place.
+func markDays(all []bubble, place *time.Location) {
+	last := ""
+	for i, b := range all {
+		on := b.At().In(place).Format(time.DateOnly)
+		all[i].Starts, last = on != last, on
+	}
 }
 
 // deedsFor returns the deeds about a person in their present state. The services decide once more.

@@ -146,9 +146,9 @@ func TestPersonPage(t *testing.T) {
 	t.Run("CountsDownToTheStepThatIsDue", func(t *testing.T) {
 		t.Parallel()
 		b, s := meets(t, "operator")
-		require.Contains(t, b.anas(), `<time class="due" datetime="2026-11-24T12:00:08Z" title="2026-11-24 12:00:08 UTC">8s</time>`)
+		require.Contains(t, b.anas(), `<time class="due" datetime="2026-11-24T12:00:08Z" title="2026-11-24 12:00:08 UTC">8 s</time>`)
 		b.now = noon.Add(time.Minute)
-		require.Contains(t, b.anas(), "Due, and late by</strong> 52s")
+		require.Contains(t, b.anas(), "Due, and late by</strong> 52 s")
 		s.says("GetSession", &onboardingv1.GetSessionResponse{Session: &onboardingv1.Session{SessionId: sessionID}})
 		require.NotContains(t, b.anas(), "late by")
 	})
@@ -156,12 +156,12 @@ func TestPersonPage(t *testing.T) {
 		t.Parallel()
 		b, s := meets(t, "operator")
 		s.says("ListMessages", &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{{MessageId: messageID, Body: hostile, CreatedAt: at(0)}}})
-		require.Contains(t, b.anas(), "2026-11-24 12:00:00 UTC")
+		require.Contains(t, b.anas(), "2026-11-24 12:00:00.000 UTC")
 		_, theirs := b.page(root + "/people/" + anasID + "?times=theirs")
-		require.Contains(t, theirs, "2026-11-24 09:00:00 -03")
-		require.NotContains(t, theirs, "12:00:00 UTC")
+		require.Contains(t, theirs, "2026-11-24 09:00:00.000 -03")
+		require.NotContains(t, theirs, "12:00:00.000 UTC")
 		require.Contains(t, theirs, `hx-get="/console/people/`+anasID+`?times=theirs"`, "a page that renews itself keeps the zone")
-		require.Contains(t, b.anas(), "2026-11-24 12:00:00 UTC", "the reader's own zone is as it was")
+		require.Contains(t, b.anas(), "2026-11-24 12:00:00.000 UTC", "the reader's own zone is as it was")
 	})
 	t.Run("SaysWhatTheLedgerSays", func(t *testing.T) {
 		t.Parallel()
@@ -231,9 +231,9 @@ func TestPersonPage(t *testing.T) {
 			{Kind: "held", Trigger: "operator", Detail: hostile},
 		}})
 		page := b.anas()
-		require.Equal(t, 1, strings.Count(page, "✕ did not reach them"))
+		require.Equal(t, 1, strings.Count(page, "did not reach them</strong>"))
 		require.Contains(t, page, `<li class="outbound lost">`)
-		require.Contains(t, page, "waits for a reply to the opening <code>onboarding:awaiting_opening_response</code> <em>by <bdi>bea</bdi></em>")
+		require.Contains(t, page, `waits for the reply to the opening</span> <em>by <bdi>bea</bdi></em>`)
 		require.Contains(t, page, `<a href="/console/needs/messages/`+messageID+`">what is known of the text</a></bdi></span> <a`, "the system parked it")
 		require.Contains(t, page, "their reply, which was kept, is taken up</strong></li>")
 		require.Contains(t, page, "<em>by an operator</em>")
@@ -250,7 +250,7 @@ func TestPersonPage(t *testing.T) {
 		}})
 		page := b.anas()
 		for _, shown := range []string{
-			"reminded later", "1h 0m</time>", "not written to now: on hold", "goodbye: failed (given up)", "deed=retry-outreach." + messageID,
+			"reminded later", "1 h</time>", "not written to now: on hold", "goodbye: failed (given up)", "deed=retry-outreach." + messageID,
 			"Reminders: <strong>on</strong>", "Tips: <strong>off</strong>",
 		} {
 			require.Contains(t, page, shown)
@@ -285,7 +285,7 @@ func TestPersonGoals(t *testing.T) {
 		b, s := meets(t, "operator")
 		s.says("ListGoals", &onboardingv1.ListGoalsResponse{Goals: []*onboardingv1.Goal{{GoalId: messageID, Goal: hostile, Status: "scheduled", ScheduledFor: at(time.Hour)}}})
 		page := b.anas()
-		require.Contains(t, page, "1h 0m</time>")
+		require.Contains(t, page, "1 h</time>")
 		require.Contains(t, page, `href="/console/why/goals/`+messageID+`"`)
 		require.Contains(t, page, `href="/console/goals?profile=`+anasID+`"`)
 		asked := calls[*onboardingv1.ListGoalsRequest](s, "ListGoals")[0]

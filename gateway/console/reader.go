@@ -11,11 +11,13 @@ import (
 	"golang.org/x/text/message"
 )
 
-// reader has the language and the time zone of a person, who chooses both by links that set a cookie.
+// reader has the language and the time zone of a person, who chooses both by links that set a cookie. A browser sets the cookie of its own
+// zone at the first page.
 type reader struct {
 	Lang    string // a tag, such as pt-BR
 	Zone    string // IANA
 	Unknown string // the zone that this request asked for, if there is none of this name
+	Ask     string // the cookie in which the browser may keep its own zone; empty once a zone is known
 
 	index   int // of the language
 	place   *time.Location
@@ -41,12 +43,12 @@ func (c cookies) readerOf(w http.ResponseWriter, r *http.Request) reader {
 	tag, index := language.MatchStrings(matcher, lang, r.Header.Get("Accept-Language"))
 	_ = tag // with other wishes of the reader, such as a region
 	zone, unknown := c.choice(w, r, fieldZone, purposeZone, func(name string) bool { return zoneNamed(name) != nil })
-	place := zoneNamed(zone)
+	place, ask := zoneNamed(zone), ""
 	if place == nil {
-		place = time.UTC
+		place, ask = time.UTC, c.cookie(purposeZone, "", 0).Name
 	}
 	return reader{
-		Lang: languages[index].String(), Zone: place.String(), Unknown: unknown, index: index, place: place,
+		Lang: languages[index].String(), Zone: place.String(), Unknown: unknown, Ask: ask, index: index, place: place,
 		printer: message.NewPrinter(languages[index], message.Catalog(words)),
 	}
 }

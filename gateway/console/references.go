@@ -58,6 +58,7 @@ func (f frame) Linked(text string) template.HTML {
 	if spoken := vocabularies[f.index]; spoken.Sentences != nil {
 		text, _ = spoken.translate(text)
 	}
+	text = f.spoken(text)
 	var out strings.Builder
 	end := 0
 	for _, at := range reference.FindAllStringSubmatchIndex(text, -1) {
@@ -79,7 +80,7 @@ func (f frame) Linked(text string) template.HTML {
 			shown = template.HTML(template.HTMLEscapeString(f.T("ref.not_sent"))) //nolint:gosec // escaped
 		case group(8) != "":
 			if t, err := time.Parse(time.RFC3339, group(8)); err == nil {
-				shown = f.Time(t)
+				shown = f.Moment(t)
 			}
 		}
 		if shown == "" { // no page has it
@@ -99,13 +100,29 @@ func (f frame) Unlinked(text string) template.HTML {
 	return f.Linked(text)
 }
 
-// Coded is a code word of the API with plain words before it, where it has some.
+// Coded says a code word of the API in plain words. The code stands where the reader points at it.
 func (f frame) Coded(group, code string) template.HTML {
-	shown := "<code>" + template.HTMLEscapeString(code) + "</code>"
-	if words := f.Word(group, code); words != code {
-		shown = template.HTMLEscapeString(words) + " " + shown
+	words := f.Word(group, code)
+	if words == code {
+		words = f.plain(group, code)
 	}
-	return template.HTML(shown) //nolint:gosec // both are escaped
+	return template.HTML(`<span title="` + template.HTMLEscapeString(code) + `">` + //nolint:gosec // both are escaped
+		template.HTMLEscapeString(words) + `</span>`)
+}
+
+// Gate names a gate of an explanation. Within a step, messaging's gates begin with send.
+func (f frame) Gate(name string) template.HTML {
+	return f.Coded("gate", strings.TrimPrefix(name, "send."))
+}
+
+// plain says a word that no catalog has, such as the step of an organisation's own flow, as its author would say it.
+func (f frame) plain(group, code string) string {
+	spaced := strings.ReplaceAll(code, "_", " ")
+	flow, step, ok := strings.Cut(spaced, ":")
+	if !ok {
+		return spaced
+	}
+	return f.T(group+".of_flow", flow, step)
 }
 
 // inDoubtLong is the time in doubt after which the carrier is suspected: a receipt or Twilio's list settles it sooner.

@@ -14,7 +14,7 @@ func TestLinkedTextsOfServices(t *testing.T) {
 	t.Parallel()
 	operator := frame{
 		reader: reader{place: time.FixedZone("-03", -3*60*60), printer: message.NewPrinter(languages[0], message.Catalog(words))},
-		Who:    session{Role: rpc.RoleOperator}, URL: "/console/people/x?times=theirs", Path: "/console/people/x",
+		Who:    session{Role: rpc.RoleOperator}, Now: noon, URL: "/console/people/x?times=theirs", Path: "/console/people/x",
 	}
 	onReview := operator
 	onReview.URL, onReview.Path = "/console/do?deed=resume-session."+sessionID, "/console/do"
@@ -47,7 +47,8 @@ func TestLinkedTextsOfServices(t *testing.T) {
 			want: `<a href="/console/needs?kind=message">resolve the text</a>; or <a href="#consent">write to the ledger</a> with evidence`,
 		},
 		{name: "Evidence", reader: operator, text: "GET /v1/messages/" + messageID + "/evidence", want: `<a href="/console/needs/messages/` + messageID + `">what is known of the text</a>`},
-		{name: "Instant", reader: operator, text: "at 2026-11-24T19:46:27Z.", want: `at <time datetime="2026-11-24T19:46:27Z">2026-11-24 16:46:27 -03</time>.`},
+		{name: "Instant", reader: operator, text: "at 2026-11-24T19:46:27Z.", want: `at <time class="day" datetime="2026-11-24T19:46:27Z" title="2026-11-24 16:46:27 -03">Nov 24 16:46</time>.`},
+		{name: "Spans", reader: operator, text: "for 9600h0m0s, then 1m30s; 36ms", want: "for 400 days, then 1 min 30 s; 36ms"},
 		{name: "NoInstant", reader: operator, text: "2026-99-24T19:46:27Z", want: "2026-99-24T19:46:27Z"},
 		{name: "AUserHasNoSuchPages", reader: user, text: "POST /v1/goals/" + messageID + ":reschedule", want: "move the goal"},
 		{name: "UnknownMethodStays", reader: operator, text: "POST /v1/sessions/" + sessionID + ":dance", want: "POST /v1/sessions/" + sessionID + ":dance"},

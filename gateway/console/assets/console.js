@@ -73,12 +73,37 @@
   addEventListener("keydown", (e) => { // a tooltip must not stay in the way
     if (e.key === "Escape" && document.activeElement.matches(".tip-of")) document.activeElement.blur();
   });
-  const words = (s) => s >= 86400 ? Math.floor(s / 86400) + "d " + Math.floor(s % 86400 / 3600) + "h"
-    : s >= 3600 ? Math.floor(s / 3600) + "h " + Math.floor(s % 3600 / 60) + "m"
-    : s >= 60 ? Math.floor(s / 60) + "m " + s % 60 + "s" : s + "s";
+  const root = document.documentElement;
+  const spans = JSON.parse(root.dataset.spans);
+  const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+  const say = (unit, n) => spans[unit][n === 1 ? 0 : 1].replace("#", n);
+  const words = (s) => { // as Span of times.go
+    const at = units.findIndex(([, size]) => s >= size);
+    if (at < 0) return say("second", 0);
+    const n = Math.floor(s / units[at][1]), rest = at < 3 && !(at === 0 && n >= 10) ? Math.floor(s % units[at][1] / units[at + 1][1]) : 0;
+    return say(units[at][0], n) + (rest ? " " + say(units[at + 1][0], rest) : "");
+  };
+  const rough = (s) => { const [unit, size] = units.find(([, size]) => s >= size); return say(unit, Math.floor(s / size)); };
   setInterval(() => {
-    for (const time of document.querySelectorAll("time.due")) {
-      time.textContent = words(Math.max(0, Math.round((new Date(time.dateTime) - Date.now()) / 1000)));
+    for (const time of document.querySelectorAll("time.due, time.ago")) {
+      const left = Math.round((new Date(time.dateTime) - Date.now()) / 1000), far = Math.abs(left);
+      const shown = time.matches(".due") ? words(Math.max(0, left))
+        : far < 45 ? spans.now : far >= 604800 ? time.textContent : (left < 0 ? spans.ago : spans.in).replace("{}", rough(far));
+      if (time.textContent !== shown) time.textContent = shown;
     }
   }, 1000);
+  if (root.dataset.zoneCookie) { // once: the times of the pages after this one are in the zone of this browser
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const host = root.dataset.zoneCookie.startsWith("__Host-");
+    document.cookie = `${root.dataset.zoneCookie}=${zone}; path=${host ? "/" : "/console"}; max-age=31536000; samesite=lax${host ? "; secure" : ""}`;
+  }
+  document.addEventListener("click", async (e) => {
+    const button = e.target.closest?.("[data-copy]");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.dataset.copy);
+    const name = button.getAttribute("aria-label");
+    button.classList.add("done");
+    button.setAttribute("aria-label", button.dataset.done);
+    setTimeout(() => { button.classList.remove("done"); button.setAttribute("aria-label", name); }, 1500);
+  });
 })();
