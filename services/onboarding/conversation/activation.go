@@ -57,11 +57,11 @@ type Start struct {
 	Flow      string
 	Consent   *ConsentRecord
 	Fields    map[string]any // values for fields of the flow, as JSON has them; they are kept with a new session only
-	Version   string // of the flow; empty for the current one
-	Reserved  bool   // messaging has given the opening a turn at the sender's rate
+	Version   string         // of the flow; empty for the current one
+	Reserved  bool           // messaging has given the opening a turn at the sender's rate
 	// With takes part in the transaction that opens the session, and an error of it refuses the session; nil for nothing.
 	With    func(ctx context.Context, tx pgx.Tx, sessionID string) error
-	Follows            // it follows another flow, whose consent holds
+	Follows bool // it follows another flow, whose consent holds
 }
 
 // Activated is the session of an activation.
