@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +25,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/messagingtest"
@@ -442,53 +440,6 @@ func TestWhoMayCall(t *testing.T) {
 	asUser := w.as(rpc.RoleUser, p.GetProfileId(), onboardingtest.OrgID)
 	elsewhere := w.as(rpc.RoleOperator, "operator-2", onboardingtest.NewID())
 
-	calls := map[string]func(ctx context.Context) error{
-		"ExecuteStep":       discard(w.client.ExecuteStep, &onboardingv1.ExecuteStepRequest{}),
-		"RecordStepFailure": discard(w.client.RecordStepFailure, &onboardingv1.RecordStepFailureRequest{SourceMessageId: "m"}),
-		"ReceiveMessage":    discard(w.client.ReceiveMessage, &onboardingv1.ReceiveMessageRequest{}),
-		"CreateProfile":     discard(w.client.CreateProfile, &onboardingv1.CreateProfileRequest{}),
-		"ListProfiles":      discard(w.client.ListProfiles, &onboardingv1.ListProfilesRequest{}),
-		"UpdateProfile":     discard(w.client.UpdateProfile, &onboardingv1.UpdateProfileRequest{}),
-		"GetProfile":        discard(w.client.GetProfile, &onboardingv1.GetProfileRequest{ProfileId: p.GetProfileId()}),
-		"ActivateProfile":   discard(w.client.ActivateProfile, &onboardingv1.ActivateProfileRequest{}),
-		"ExplainProfile":    discard(w.client.ExplainProfile, &onboardingv1.ExplainProfileRequest{}),
-		"ExplainSession":    discard(w.client.ExplainSession, &onboardingv1.ExplainSessionRequest{}),
-		"HoldProfile":       discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{}),
-		"ReleaseProfile":    discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{}),
-		"ListSessions":      discard(w.client.ListSessions, &onboardingv1.ListSessionsRequest{}),
-		"GetSession":        discard(w.client.GetSession, &onboardingv1.GetSessionRequest{SessionId: s.GetSessionId()}),
-		"ResetSession":      discard(w.client.ResetSession, &onboardingv1.ResetSessionRequest{}),
-		"ResumeSession":     discard(w.client.ResumeSession, &onboardingv1.ResumeSessionRequest{}),
-		"ResumeSessions":    discard(w.client.ResumeSessions, &onboardingv1.ResumeSessionsRequest{}),
-		"ListDeadLetters":   discard(w.client.ListDeadLetters, &onboardingv1.ListDeadLettersRequest{}),
-		"ReplayDeadLetter":  discard(w.client.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{}),
-		"ListAudit":         discard(w.client.ListAudit, &onboardingv1.ListAuditRequest{}),
-		"GetOverview":       discard(w.client.GetOverview, &onboardingv1.GetOverviewRequest{}),
-		"GetFlow":           discard(w.client.GetFlow, &onboardingv1.GetFlowRequest{}),
-		"PauseScheduling":   discard(w.client.PauseScheduling, &onboardingv1.PauseSchedulingRequest{}),
-		"ResumeScheduling":  discard(w.client.ResumeScheduling, &onboardingv1.ResumeSchedulingRequest{}),
-	}
-	may := map[rpc.Role][]string{
-		rpc.RoleService:  {"ExecuteStep", "RecordStepFailure", "ReceiveMessage"},
-		rpc.RoleOperator: {"ExecuteStep", "CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ExplainProfile", "ExplainSession", "HoldProfile", "ReleaseProfile", "ListSessions", "GetSession", "ResetSession", "ResumeSession", "ResumeSessions", "ListDeadLetters", "ReplayDeadLetter", "ListAudit", "GetOverview", "GetFlow", "PauseScheduling", "ResumeScheduling"},
-		rpc.RoleApp:      {"CreateProfile", "GetProfile", "ListProfiles", "UpdateProfile", "ActivateProfile", "ListSessions", "GetSession", "GetFlow"},
-		rpc.RoleUser:     {"GetProfile", "ListSessions", "GetSession"},
-	}
-	for _, role := range rpc.Roles() {
-		for name, call := range calls {
-			t.Run(string(role)+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				subject := p.GetProfileId()
-				if role == rpc.RoleService {
-					subject = rpc.Gateway
-				}
-				err := call(w.as(role, subject, onboardingtest.OrgID))
-				denied := status.Code(err) == codes.PermissionDenied
-				require.Equal(t, !slices.Contains(may[role], name), denied, "%v", err)
-			})
-		}
-	}
-
 	t.Run("UserSeesOnlyTheirOwn", func(t *testing.T) {
 		t.Parallel()
 		_, err := w.client.GetProfile(asUser, &onboardingv1.GetProfileRequest{ProfileId: other.GetProfileId()})
@@ -540,8 +491,12 @@ func TestWhoMayCall(t *testing.T) {
 	t.Run("MalformedIDsAreRefused", func(t *testing.T) {
 		t.Parallel()
 		operator := w.operator()
-		for _, name := range []string{"ActivateProfile", "HoldProfile", "ReleaseProfile", "ResetSession", "ResumeSession", "ReplayDeadLetter"} {
-			onboardingtest.Refused(t, calls[name](operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
+		for _, call := range []func(ctx context.Context) error{
+			discard(w.client.ActivateProfile, &onboardingv1.ActivateProfileRequest{}), discard(w.client.HoldProfile, &onboardingv1.HoldProfileRequest{}),
+			discard(w.client.ReleaseProfile, &onboardingv1.ReleaseProfileRequest{}), discard(w.client.ResetSession, &onboardingv1.ResetSessionRequest{}),
+			discard(w.client.ResumeSession, &onboardingv1.ResumeSessionRequest{}), discard(w.client.ReplayDeadLetter, &onboardingv1.ReplayDeadLetterRequest{}),
+		} {
+			onboardingtest.Refused(t, call(operator), codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)
 		}
 		_, err := w.client.GetProfile(operator, &onboardingv1.GetProfileRequest{ProfileId: "1"})
 		onboardingtest.Refused(t, err, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID)

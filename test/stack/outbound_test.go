@@ -1,6 +1,7 @@
 package stack_test
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/rpc"
@@ -127,4 +129,12 @@ func holdOverBothServices(t *testing.T) {
 	b.rest(t)
 	p.requirePaced(t)
 	require.Len(t, p.heard(), 7, "six of the conversation and the reminder")
+}
+
+// as returns a context with a token for a principal in its calls.
+func (b *bundle) as(t *testing.T, p rpc.Principal) context.Context {
+	t.Helper()
+	token, err := b.services.Secrets.ServiceToken(p, b.clock.Now, time.Hour)
+	require.NoError(t, err)
+	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 }
