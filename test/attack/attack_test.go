@@ -2,12 +2,10 @@ package attack_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"testing"
 	"time"
 
@@ -159,17 +157,3 @@ func TestStreams(t *testing.T) {
 		require.ErrorContains(t, err, "not this machine")
 	})
 }
-
-func TestReports(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	require.NoError(t, attack.DribbleReport{Connections: 1000, Genuine: 40, Answered: 39, Strangers: map[string]int{"408": 7}}.Print(&out))
-	require.NoError(t, attack.StreamsReport{Streams: 80, Ended: map[string]int{"Unauthenticated": 80}}.Print(&out))
-	require.Contains(t, out.String(), "39 of 40")
-	require.Contains(t, out.String(), "Unauthenticated:80")
-	require.Error(t, attack.StreamsReport{}.Print(broken{}))
-}
-
-type broken struct{}
-
-func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

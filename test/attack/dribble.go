@@ -182,11 +182,3 @@ func (d Dribble) stop(ctx context.Context, client *http.Client) (int, error) {
 	}
 	return response.StatusCode, response.Body.Close()
 }
-
-// Print is for people.
-func (r DribbleReport) Print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "%d connections dribbled for %.0f s: %v\n"+
-		"%d of %d people who wrote STOP were answered within a second: p50 %.0f ms, max %.0f ms %v\n",
-		r.Connections, r.Seconds, r.Strangers, r.Answered, r.Genuine, r.P50MS, r.MaxMS, r.Other)
-	return err
-}

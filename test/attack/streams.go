@@ -113,11 +113,3 @@ func (encoded) Marshal(message any) (mem.BufferSlice, error) {
 func (encoded) Unmarshal(mem.BufferSlice, any) error { return nil } // no answer matters but its status
 
 func (encoded) Name() string { return "proto" }
-
-// Print is for people.
-func (r StreamsReport) Print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "%d streams without a token, a message of %d bytes on each: %v\n"+
-		"the service held %.0f MB before, and %.0f MB at most\n",
-		r.Streams, r.Bytes, r.Ended, r.BeforeMB, r.MostMB)
-	return err
-}

@@ -35,36 +35,17 @@ type Engaged struct {
 	Standing    map[string]int `json:"standing,omitempty"`    // people by state in the end
 }
 
-// promises are the lines of engagement, in the order in which they matter.
-func (e *Engaged) promises() []promise {
-	return []promise{
-		{"second goodbyes", &e.SecondGoodbyes},
-		{"goodbyes to active people", &e.WhileActive},
-		{"states that nothing explains", &e.Unexplained},
-		{"choices that moved nothing", &e.ChoicesLost},
-		{"nudges after reminders off", &e.AfterOff},
-		{"nudges over the cap", &e.OverCap},
-		{"outreach at night", &e.AtNight},
-		{"runs missing", &e.RunsMissing},
-		{"outreach and goodbyes left open", &e.LeftOpen},
-		{"outreach not sent once", &e.NotOnce},
-		{"preferences undone", &e.WishesUndone},
+// counters are the breaches, which add up.
+func (e *Engaged) counters() []*int {
+	return []*int{
+		&e.SecondGoodbyes, &e.WhileActive, &e.Unexplained, &e.ChoicesLost, &e.AfterOff, &e.OverCap, &e.AtNight, &e.RunsMissing, &e.LeftOpen,
+		&e.NotOnce, &e.WishesUndone,
 	}
 }
 
 func (e *Engaged) add(o Engaged) {
 	e.Outreach, e.Transitions = sum(e.Outreach, o.Outreach), sum(e.Transitions, o.Transitions)
 	e.Runs, e.Standing = sum(e.Runs, o.Runs), sum(e.Standing, o.Standing)
-}
-
-func (e *Engaged) describe(s *page) {
-	if len(e.Transitions) == 0 {
-		return
-	}
-	s.linef("people by state", "%s", counts(e.Standing))
-	s.linef("transitions", "%s", counts(e.Transitions))
-	s.linef("outreach", "%s", counts(e.Outreach))
-	s.linef("runs", "%s", counts(e.Runs))
 }
 
 // follower is one person as the tables have them, with what they know themselves.

@@ -97,6 +97,9 @@ func (s *story) touch(kind, transition string, at time.Time) (key string) {
 
 // TestExamineEngagement spoils one thing after the other, as TestExamine does.
 func TestExamineEngagement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	t.Run("FindsNothingInAStoryThatWentWell", func(t *testing.T) {
 		t.Parallel()

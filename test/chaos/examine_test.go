@@ -101,6 +101,9 @@ func (s *scene) take(id string, at time.Time) (sid string) {
 
 // TestExamine spoils one thing after the other: an examination that cannot fail would prove nothing.
 func TestExamine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	examine := func(t *testing.T, s *scene) Verdict {
 		t.Helper()

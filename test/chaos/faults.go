@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,14 +47,13 @@ type vendorFaults struct {
 
 	population *population
 
-	mu      sync.Mutex
-	seen    map[string]bool // when decided once
-	struck  map[string]int  // faults by kind
-	touched map[string]bool // deduplication ids of alarms, and ids of our messages, with which something went wrong
+	mu     sync.Mutex
+	seen   map[string]bool // when decided once
+	struck map[string]int  // faults by kind
 }
 
 func newVendorFaults(o odds, c *population) *vendorFaults {
-	return &vendorFaults{odds: o, population: c, seen: map[string]bool{}, struck: map[string]int{}, touched: map[string]bool{}}
+	return &vendorFaults{odds: o, population: c, seen: map[string]bool{}, struck: map[string]int{}}
 }
 
 // fair is a source that has nothing go wrong: it only ever draws the highest number.
@@ -77,11 +75,10 @@ func (f *vendorFaults) roll(what, to string) *rand.Rand {
 	return f.population.dice.roll(what, to)
 }
 
-func (f *vendorFaults) strike(kind, id string) {
+func (f *vendorFaults) strike(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.struck[kind]++
-	f.touched[id] = true
 }
 
 // counts are the faults by kind.
@@ -89,21 +86,6 @@ func (f *vendorFaults) counts() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.struck)
-}
-
-// disturbed reports whether the vendors had a part in when a text of a step came.
-func (f *vendorFaults) disturbed(sessionID, step, row string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.touched[row] {
-		return true
-	}
-	for id := range f.touched {
-		if strings.Contains(id, sessionID) && strings.Contains(id, step) {
-			return true
-		}
-	}
-	return false
 }
 
 // qstash is the script of the alarm clock.
@@ -121,13 +103,13 @@ func (f *vendorFaults) publish(id string) (fault qstash.PublishFault) {
 	}
 	switch r := f.roll("publish", alarm); r.IntN(f.odds.publish) {
 	case 0:
-		f.strike("publish refused", id)
+		f.strike("publish refused")
 		fault.Status = pick(r, refusals)
 	case 1:
-		f.strike("publish reset", id)
+		f.strike("publish reset")
 		fault.Reset = true
 	case 2:
-		f.strike("publish answer lost", id)
+		f.strike("publish answer lost")
 		fault.LoseAnswer = true
 	}
 	return fault
@@ -141,21 +123,21 @@ func (f *vendorFaults) deliver(id string) (fault qstash.DeliverFault) {
 	switch r := f.roll("deliver", alarm); r.IntN(f.odds.deliver) {
 	case 0:
 		if oneIn(r, 2) {
-			f.strike("alarm lost", id)
+			f.strike("alarm lost")
 			fault.Lose = true
 			return fault
 		}
-		f.strike("alarm late", id)
+		f.strike("alarm late")
 		fault.Delay = between(r, grid, f.lateAlarm)
 	case 1, 2:
-		f.strike("alarm several times at once", id)
+		f.strike("alarm several times at once")
 		fault.Copies = 1 + r.IntN(3)
 	case 3:
-		f.strike("alarm repeated", id)
+		f.strike("alarm repeated")
 		fault.Repeats, fault.RepeatAfter = 1+r.IntN(2), between(r, grid, f.repeatedAlarm)
 	case 4:
 		if f.silent && oneIn(r, 2) {
-			f.strike("alarm silent", id)
+			f.strike("alarm silent")
 			fault.Silence = pick(r, []qstash.Silence{qstash.RequestSilent, qstash.AnswerSilent})
 		}
 	}
@@ -187,13 +169,13 @@ func (f *vendorFaults) twilio() twilio.Script {
 func (f *vendorFaults) receipt(m twilio.Message) (fault twilio.CallbackFault) {
 	switch r := f.roll("callback", f.population.textName(m)+string(m.Status)); r.IntN(f.callback) {
 	case 0, 1:
-		f.strike("receipt lost", "")
+		f.strike("receipt lost")
 		fault.Drop = true
 	case 2:
-		f.strike("receipt repeated", "")
+		f.strike("receipt repeated")
 		fault.Duplicate = 1 + r.IntN(2)
 	case 3:
-		f.strike("receipt late", "")
+		f.strike("receipt late")
 		fault.Delay = between(r, grid, f.lateReceipt)
 	}
 	return fault
@@ -228,6 +210,6 @@ func (f *vendorFaults) create(m twilio.Message) twilio.CreateFault {
 			fault.name = "hang, taken"
 		}
 	}
-	f.strike("create "+fault.name, rowOf(m))
+	f.strike("create " + fault.name)
 	return fault.CreateFault
 }

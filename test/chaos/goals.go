@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"time"
 
 	"paceline.internal/deploy/stack"
@@ -71,15 +70,13 @@ func (g *Goals) Run(ctx context.Context) (GoalsReport, error) {
 	if err := g.check(); err != nil {
 		return GoalsReport{}, err
 	}
-	load, p := machineLoad(), g.Processes
+	p := g.Processes
 	p.goals = g
 	site, report, err := p.run(ctx)
 	if err != nil {
 		return GoalsReport{Report: report}, err
 	}
-	return GoalsReport{
-		Report: report, GoalsVerdict: site.goals.verdict, CPUs: runtime.NumCPU(), LoadBefore: load, LoadAfter: machineLoad(),
-	}, nil
+	return GoalsReport{Report: report, GoalsVerdict: site.goals.verdict}, nil
 }
 
 // errand is one goal of the plan.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -60,62 +59,13 @@ type GoalsVerdict struct {
 	Repeated    int `json:"calls_repeated"` // of the API, for want of an answer
 
 	// From the instant at which QStash sent the callback that a run began by to the offer at the device, on this machine's clock.
-	// Undisturbed is one with a device that was connected and had nothing to run, and no process was down, from calm before the callback until
-	// the offer.
-	ToOfferUndisturbed Spread `json:"to_offer_undisturbed"`
-	ToOfferAll         Spread `json:"to_offer_all"`
-	// Why the others are disturbed, each counted once: the device was busy, its connection came or went, a process was down.
-	Disturbed map[string]int `json:"disturbed"`
+	ToOfferAll Spread `json:"to_offer_all"`
 }
-
-// calm is the time for which everything must have been well.
-const calm = 5 * time.Second
 
 // GoalsReport is the report of a run with goals.
 type GoalsReport struct {
 	Report
 	GoalsVerdict
-
-	CPUs       int     `json:"cpus"`
-	LoadBefore float64 `json:"load_before"` // of the machine; -1 is unknown
-	LoadAfter  float64 `json:"load_after"`
-}
-
-func (v *GoalsVerdict) promises() []promise {
-	return []promise{
-		{"runs that began twice", &v.BegunTwice},
-		{"goals that ran twice", &v.RanTwice},
-		{"runs on another device", &v.Elsewhere},
-		{"goals lost", &v.Lost},
-		{"goals still open", &v.Open},
-		{"failed without a reason", &v.Unexplained},
-		{"ends that are not true", &v.Untrue},
-		{"untrue answers to cancellations", &v.CancelLies},
-		{"devices that gave up", &v.GaveUp},
-	}
-}
-
-// Print writes the report for people.
-func (r *GoalsReport) Print(out io.Writer) error {
-	var s page
-	s.WriteString("\n")
-	s.linef("goals", "%d on %d devices in %d processes, seed %d; %s", r.Goals, r.Devices, r.Holders, r.Seed, counts(r.Ends))
-	s.linef("runs begun at the devices", "%d", r.GoalsVerdict.Runs)
-	for _, p := range r.GoalsVerdict.promises() {
-		s.linef(p.name, "%d%s", *p.count, map[bool]string{false: "   BROKEN"}[*p.count == 0])
-	}
-	s.linef("cancellations at the last moment", "%d granted, %d refused", r.Granted, r.Refused)
-	s.linef("callback to offer, undisturbed", "%s", r.ToOfferUndisturbed)
-	s.linef("callback to offer, all", "%s; disturbed: %s", r.ToOfferAll, counts(r.Disturbed))
-	s.linef("connections of devices", "%d, of which %d were cut, in %d cuts", r.Connections, r.Severed, r.Cuts)
-	s.linef("kills", "%s; ended by themselves: %s", counts(r.Kills), counts(r.EndedByThemselves))
-	s.linef("recovery, kill to ready", "%s", r.RecoveryToReady)
-	s.linef("calls repeated", "%d", r.Repeated)
-	s.linef("time", "%.1f s of faults, %.1f s in all, the last %.1f s to settle",
-		seconds(r.DurationMS), seconds(r.TotalMS), seconds(r.SettleMS))
-	r.describeKnobs(&s)
-	s.linef("machine", "%d CPUs, load %.1f when it began and %.1f at its end", r.CPUs, r.LoadBefore, r.LoadAfter)
-	return s.end(out, &r.Report)
 }
 
 // goalRow is a goal as it stands in the end.
@@ -139,7 +89,6 @@ type ledger struct {
 	report *Report
 	rows   map[string]goalRow
 	events []DeviceEvent            // oldest first
-	of     map[string][]DeviceEvent // by device
 	begun  map[string][]DeviceEvent // by goal
 }
 
@@ -154,9 +103,9 @@ func (s *site) examineGoals(ctx context.Context, r *Report) error {
 	g.close() // what they wrote does not change any more
 	l := &ledger{
 		GoalsVerdict: &g.verdict, site: s, report: r,
-		rows: map[string]goalRow{}, of: map[string][]DeviceEvent{}, begun: map[string][]DeviceEvent{},
+		rows: map[string]goalRow{}, begun: map[string][]DeviceEvent{},
 	}
-	l.Devices, l.Holders, l.Ends, l.Disturbed = g.Devices, g.fleets(), map[string]int{}, map[string]int{}
+	l.Devices, l.Holders, l.Ends = g.Devices, g.fleets(), map[string]int{}
 	l.Cuts, l.Severed, l.Repeated = g.cuts, g.severed, g.repeated
 	for name, k := range g.holders {
 		if ends := k.endedByItself(); ends > 0 {
@@ -197,7 +146,6 @@ func (l *ledger) readEvents(logs []string) error {
 	}
 	slices.SortStableFunc(l.events, func(a, b DeviceEvent) int { return a.At.Compare(b.At) })
 	for _, e := range l.events {
-		l.of[e.Device] = append(l.of[e.Device], e)
 		switch e.What {
 		case DeviceConnected:
 			l.Connections++
@@ -310,9 +258,8 @@ func (l *ledger) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outages := l.site.outages.list()
 	offered := map[string]bool{}
-	var all, undisturbed []time.Duration
+	var all []time.Duration
 	for _, e := range l.events {
 		if e.What != DeviceOffered || offered[e.Goal] {
 			continue
@@ -329,49 +276,7 @@ func (l *ledger) measure(ctx context.Context) error {
 			continue
 		}
 		all = append(all, e.At.Sub(from))
-		if why := l.disturbed(e, from, outages); why != "" {
-			l.Disturbed[why]++
-		} else {
-			undisturbed = append(undisturbed, e.At.Sub(from))
-		}
 	}
-	l.ToOfferAll, l.ToOfferUndisturbed = spreadOf(all), spreadOf(undisturbed)
+	l.ToOfferAll = spreadOf(all)
 	return nil
-}
-
-// disturbed returns what kept an offer from being a plain one; empty for nothing.
-func (l *ledger) disturbed(offer DeviceEvent, from time.Time, outages []outage) string {
-	since := from.Add(-calm)
-	connected, running := false, map[string]bool{}
-	for _, e := range l.of[offer.Device] {
-		if !e.At.Before(offer.At) {
-			break
-		}
-		before := e.At.Before(since)
-		switch e.What {
-		case DeviceConnected, DeviceDisconnected:
-			if e.What == DeviceConnected && connected { // its process was killed, and what ran with it
-				clear(running)
-			}
-			connected = e.What == DeviceConnected
-			if !before {
-				return "reconnected"
-			}
-		case DeviceBegins:
-			running[e.Run] = true
-		case DeviceEnded:
-			if e.At.Before(from.Add(-time.Second)) { // what it said of its end takes a moment
-				delete(running, e.Run)
-			}
-		}
-	}
-	switch {
-	case !connected:
-		return "reconnected"
-	case struckWithin(outages, since, offer.At):
-		return "process down"
-	case len(running) > 0:
-		return "device busy"
-	}
-	return ""
 }

@@ -10,6 +10,9 @@ import (
 // TestGoalsVerdict spoils one thing after the other of a run of three goals that went well: one completed, one was cancelled in time, and
 // one failed because its device was offline.
 func TestGoalsVerdict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	well := func() *ledger {
@@ -77,51 +80,6 @@ func TestGoalsVerdict(t *testing.T) {
 			judge(l)
 			require.Positive(t, tt.found(l.GoalsVerdict), l.report.Broken)
 			require.False(t, l.report.Verdict.Kept())
-		})
-	}
-}
-
-// TestDisturbed tells the offers apart that something was in the way of.
-func TestDisturbed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make proof")
-	}
-	t.Parallel()
-	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	event := func(before time.Duration, what string) DeviceEvent {
-		return DeviceEvent{At: at.Add(-before), Device: "d1", What: what, Run: "earlier"}
-	}
-	for _, tt := range []struct {
-		name, want string
-		events     []DeviceEvent
-		outages    []outage
-	}{
-		{name: "AQuietDeviceIsNot", events: []DeviceEvent{event(time.Minute, DeviceConnected)}},
-		{name: "NorIsOneThatHasReconnectedLongBefore", events: []DeviceEvent{
-			event(time.Hour, DeviceConnected), event(time.Minute, DeviceDisconnected), event(time.Minute, DeviceConnected),
-		}},
-		{name: "OneThatHasJustConnectedIs", want: "reconnected", events: []DeviceEvent{event(3*time.Second, DeviceConnected)}},
-		{name: "OneThatIsNotConnectedIs", want: "reconnected", events: []DeviceEvent{
-			event(time.Hour, DeviceConnected), event(time.Minute, DeviceDisconnected),
-		}},
-		{name: "OneThatRunsIs", want: "device busy", events: []DeviceEvent{event(time.Minute, DeviceConnected), event(time.Minute/2, DeviceBegins)}},
-		{name: "OneThatHasJustRunIs", want: "device busy", events: []DeviceEvent{
-			event(time.Minute, DeviceConnected), event(time.Minute/2, DeviceBegins), event(time.Second, DeviceEnded),
-		}},
-		{name: "OneWhoseProcessWasKilledWhileItRanIsNot", events: []DeviceEvent{
-			event(time.Hour, DeviceConnected), event(50*time.Minute, DeviceBegins), event(40*time.Minute, DeviceConnected),
-		}},
-		{name: "OneBesideAKillIs", want: "process down", events: []DeviceEvent{event(time.Minute, DeviceConnected)}, outages: []outage{
-			{at: at.Add(-10 * time.Second), ready: at.Add(-4 * time.Second)},
-		}},
-		{name: "OneAfterAKillThatWasRecoveredFromIsNot", events: []DeviceEvent{event(time.Minute, DeviceConnected)}, outages: []outage{
-			{at: at.Add(-20 * time.Second), ready: at.Add(-15 * time.Second)},
-		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			l := &ledger{of: map[string][]DeviceEvent{"d1": tt.events}}
-			require.Equal(t, tt.want, l.disturbed(DeviceEvent{At: at, Device: "d1", What: DeviceOffered}, at.Add(-50*time.Millisecond), tt.outages))
 		})
 	}
 }

@@ -28,15 +28,11 @@ type sender struct {
 	accepted  []atomic.Uint32 // per event: how often it was answered with a 2xx
 	processed []atomic.Uint32 // and of those, how often as something new
 
-	retries, duplicates, late atomic.Int64
-
-	began, sent time.Time // of the first times
+	retries, duplicates atomic.Int64
 
 	mu       sync.Mutex
-	firsts   []time.Duration // from an event's instant to its acceptance, of those that were accepted at the first try
-	all      []time.Duration // of all
-	refusals map[string]int  // answers that no repeat can help
-	repeats  map[string]int  // answers, and errors, that were repeated
+	refusals map[string]int // answers that no repeat can help
+	repeats  map[string]int // answers, and errors, that were repeated
 }
 
 // signsWith is the variable that tells the gateway the key.
@@ -51,8 +47,6 @@ const (
 	maxConns = 1024
 	// tick is the time between two looks of the sender at the clock; everything that is due by then is posted.
 	tick = 2 * time.Millisecond
-	// lag is the delay above which a post counts as late: the sender itself, not the answers, was too slow.
-	lag = 100 * time.Millisecond
 )
 
 func newSender(c *population, cfg Soak, secret string) *sender {
@@ -69,28 +63,24 @@ func newSender(c *population, cfg Soak, secret string) *sender {
 
 // send posts every event at its instant. It returns when the last one was posted for the first time.
 func (s *sender) send(ctx context.Context) {
-	s.began = s.c.clock.Now()
+	began := s.c.clock.Now()
 	every := time.Duration(float64(time.Second) / float64(s.Rate))
 	for n := 0; n < s.events; {
-		due := min(s.events, int(s.c.clock.Now().Sub(s.began)/every)+1)
+		due := min(s.events, int(s.c.clock.Now().Sub(began)/every)+1)
 		for ; n < due; n++ {
-			s.event(n, s.began.Add(time.Duration(n)*every))
+			s.event(n)
 		}
 		if !pause(ctx, tick) {
 			break
 		}
 	}
-	s.sent = s.c.clock.Now()
 	s.Tell(fmt.Sprintf("everything was posted, and what was refused is repeated until it is accepted: %d events, %d still on their way, "+
 		"%d repeats so far", s.events, s.c.doings()-1, s.retries.Load()))
 }
 
 // event posts an event, and some of them a second time, within two seconds and perhaps at the same instant.
-func (s *sender) event(n int, due time.Time) {
-	if s.c.clock.Now().Sub(due) > lag {
-		s.late.Add(1)
-	}
-	s.c.spawn(func(ctx context.Context) { s.post(ctx, n, due) })
+func (s *sender) event(n int) {
+	s.c.spawn(func(ctx context.Context) { s.post(ctx, n) })
 	chance := s.c.dice.roll("duplicate", n)
 	if chance.Float64() >= s.Duplicates {
 		return
@@ -99,18 +89,17 @@ func (s *sender) event(n int, due time.Time) {
 	after := time.Duration(max(0, chance.Int64N(int64(2500*time.Millisecond))-int64(500*time.Millisecond)))
 	s.c.spawn(func(ctx context.Context) {
 		if pause(ctx, after) {
-			s.post(ctx, n, due.Add(after))
+			s.post(ctx, n)
 		}
 	})
 }
 
 // post posts an event until it is accepted.
-func (s *sender) post(ctx context.Context, n int, due time.Time) {
+func (s *sender) post(ctx context.Context, n int) {
 	body, signature := s.body(n)
 	for try := 1; ; try++ {
 		answer, retry := s.attempt(ctx, n, body, signature)
 		if answer == "" {
-			s.acceptedAt(due, try)
 			return
 		}
 		s.note(answer, retry)
@@ -188,16 +177,6 @@ func (s *sender) accept(n int, content []byte) string {
 	}
 	s.accepted[n].Add(1)
 	return ""
-}
-
-func (s *sender) acceptedAt(due time.Time, try int) {
-	at := s.c.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, at.Sub(due))
-	if try == 1 {
-		s.firsts = append(s.firsts, at.Sub(due))
-	}
 }
 
 func (s *sender) note(answer string, retry bool) {

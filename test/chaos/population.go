@@ -220,13 +220,6 @@ func (c *population) know(sessionID string, p *person) {
 	}
 }
 
-// ofSession returns the person of a session; nil when there is none.
-func (c *population) ofSession(sessionID string) *person {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sessions[sessionID]
-}
-
 // deliverByHand posts a step as QStash does, whether or not it is due: an operator replays it. The answer does not matter.
 func (c *population) deliverByHand(ctx context.Context, profile, sessionID string, step session.StepID) {
 	if sessionID == "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -204,7 +203,7 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	if r.Verdict, err = s.population.examine(ctx); err != nil {
 		return r, err
 	}
-	s.measureSpacing(&r)
+	r.SpacingAll = spreadOf(r.gaps)
 	s.measureSilences(&r)
 	s.measureRecovery(&r)
 	if s.goals != nil {
@@ -219,27 +218,8 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	return r, nil
 }
 
-// measureSpacing tells the gaps apart that something disturbed: a process was down, a wire was silent, the person was held back, or a
-// vendor did something wrong about it, at any time from its beginning to its end.
-func (s *site) measureSpacing(r *Report) {
-	outages := s.outages.list()
-	undisturbed := slices.DeleteFunc(slices.Clone(r.gaps), func(g gap) bool {
-		p := s.ofSession(g.session)
-		return p != nil && p.hold > 0 || struckWithin(outages, g.from.at, g.to.at) || s.quietWithin(g.from.at, g.to.at) ||
-			s.faults.disturbed(g.session, g.to.step, g.to.row) || s.faults.disturbed(g.session, g.from.step, g.from.row)
-	})
-	r.SpacingUndisturbed, r.SpacingAll = spreadOf(overs(undisturbed)), spreadOf(overs(r.gaps))
-}
-
-// struckWithin reports whether a process was down between two instants.
-func struckWithin(outages []outage, from, to time.Time) bool {
-	return slices.ContainsFunc(outages, func(o outage) bool {
-		return (o.ready.IsZero() || !o.ready.Before(from)) && o.at.Before(to)
-	})
-}
-
 func (s *site) measureRecovery(r *Report) {
-	var ready, text []time.Duration
+	var ready []time.Duration
 	for _, o := range s.outages.list() {
 		r.Kills[o.victim]++
 		switch {
@@ -248,15 +228,12 @@ func (s *site) measureRecovery(r *Report) {
 		case s.quietWithin(o.at, o.ready): // it waited for a wire
 		default:
 			ready = append(ready, o.ready.Sub(o.at))
-			if !o.text.IsZero() {
-				text = append(text, o.text.Sub(o.at))
-			}
 		}
 	}
 	for name, k := range s.services {
 		r.EndedByThemselves[name] = k.endedByItself()
 	}
-	r.RecoveryToReady, r.RecoveryToText = spreadOf(ready), spreadOf(text)
+	r.RecoveryToReady = spreadOf(ready)
 }
 
 // pause waits for d and reports whether ctx is still alive.

@@ -22,7 +22,6 @@ type outage struct {
 	victim string
 	at     time.Time
 	ready  time.Time // when every affected process was ready again; zero: never
-	text   time.Time // when Twilio took the first text after it; zero: no person was due to get any
 }
 
 // outages are all kills of a run, oldest first.
@@ -42,15 +41,6 @@ func (o *outages) recovered(n int, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all[n].ready = at
-}
-
-// texted hears of every text that Twilio takes.
-func (o *outages) texted(at time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := len(o.all) - 1; i >= 0 && o.all[i].text.IsZero(); i-- {
-		o.all[i].text = at
-	}
 }
 
 func (o *outages) list() []outage {

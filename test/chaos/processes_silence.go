@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"paceline.internal/deploy/stack"
@@ -21,8 +20,6 @@ type silence struct {
 	// Cut says that the silent connections were cut in the end, and that what was held back on them never came.
 	Cut     bool  `json:"cut"`
 	LastsMS int64 `json:"lasts_ms"`
-	// From the beginning to the next text of a conversation that had to cross the wire after it; absent when none had to.
-	ToTextMS *int64 `json:"to_text_ms"`
 	// From the end until every process was ready and all that had been due by then was done; absent: it never was.
 	ToRecoveredMS *int64 `json:"to_recovered_ms"`
 
@@ -160,14 +157,9 @@ func (s *site) caughtUp(ctx context.Context, then time.Time) bool {
 		s.messagingDB.QueryRow(ctx, sqlMessagingLate, then).Scan(&messaging) == nil && onboarding+messaging == 0
 }
 
-// measureSilences adds to every silence when the first conversation came across, and to the report how the processes got over them.
+// measureSilences adds to the report how the processes got over each silence.
 func (s *site) measureSilences(r *Report) {
 	for _, one := range s.silences {
-		for _, texts := range r.talks {
-			if at, ok := s.crossed(texts, *one); ok && (one.ToTextMS == nil || at.Sub(one.at).Milliseconds() < *one.ToTextMS) {
-				one.ToTextMS = new(at.Sub(one.at).Milliseconds())
-			}
-		}
 		if one.ToRecoveredMS == nil {
 			r.breakf(&r.NotRecovered, "%s was silent (%s) at %s and was not got over %s after its end", one.Wire, one.Manner,
 				one.at.Format(time.RFC3339Nano), silenceBound)
@@ -176,44 +168,9 @@ func (s *site) measureSilences(r *Report) {
 	}
 }
 
-// crossed returns when a conversation came across a wire that had fallen silent: it is its first text after one that was sent
-// since then. Between the two lie an alarm or a reply, and with them every wire; but Twilio calls for replies alone, so only a text that
-// answers one comes across that wire.
-func (s *site) crossed(texts talk, one silence) (at time.Time, ok bool) {
-	byTime := slices.SortedFunc(maps.Keys(texts), func(a, b string) int { return texts[a].Compare(texts[b]) })
-	for i := 1; i < len(byTime); i++ {
-		answers := byTime[i] == string(s.flow.First().ID) || strings.HasPrefix(byTime[i], explanation)
-		if texts[byTime[i-1]].After(one.at) && (answers || one.Wire != twilioToGateway) {
-			return texts[byTime[i]], true
-		}
-	}
-	return time.Time{}, false
-}
-
 // quietWithin reports whether a wire was silent between two instants, or had not been got over.
 func (s *site) quietWithin(from, to time.Time) bool {
 	return slices.ContainsFunc(s.silences, func(one *silence) bool {
 		return one.at.Before(to) && (one.recovered.IsZero() || one.recovered.After(from))
 	})
-}
-
-// spreadsOf sums the silences up by name, for people.
-func spreadsOf(all []silence, name func(silence) string, line func(name, format string, args ...any)) {
-	groups := map[string][]silence{}
-	for _, one := range all {
-		groups[name(one)] = append(groups[name(one)], one)
-	}
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		var text, recovered []time.Duration
-		for _, one := range groups[name] {
-			if one.ToTextMS != nil {
-				text = append(text, time.Duration(*one.ToTextMS)*time.Millisecond)
-			}
-			if one.ToRecoveredMS != nil {
-				recovered = append(recovered, time.Duration(*one.ToRecoveredMS)*time.Millisecond)
-			}
-		}
-		line(name, "%d times; to the next text across %s; from the end to recovered %s", len(groups[name]), spreadOf(text).seconds(),
-			spreadOf(recovered).seconds())
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"paceline.internal/deploy/stack"
-	"paceline.internal/emulators/twilio"
 	"paceline.internal/emulators/wire"
 )
 
@@ -127,12 +126,7 @@ func (s *site) balance(ctx context.Context, listens func(stack.Addresses) string
 }
 
 func (s *site) playVendors(ctx context.Context) error {
-	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: func(e twilio.Event) {
-		s.observe(e)
-		if e.Kind == twilio.EventCreated && e.Message.Direction == twilio.DirectionAPI {
-			s.outages.texted(e.At)
-		}
-	}}
+	cfg := stack.VendorConfig{Clock: s.cfg.Clock, Log: s.log, OnTwilio: s.observe}
 	if s.goals != nil {
 		cfg.OnQStash = s.goals.alarmed
 	}

@@ -66,7 +66,7 @@ func (s Simulation) Run(ctx context.Context) (_ Report, err error) {
 		}
 	}
 	report.TookMS, report.Interrupted = s.Now().Sub(start).Milliseconds(), ctx.Err() != nil
-	report.SpacingAll, report.Kept = spreadOf(overs(report.gaps)), len(report.Failed) == 0
+	report.SpacingAll, report.Kept = spreadOf(report.gaps), len(report.Failed) == 0
 	return report, nil
 }
 

@@ -5,10 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	"paceline.internal/deploy/stack"
@@ -50,27 +46,23 @@ func (s Soak) Run(ctx context.Context) (SoakReport, error) {
 	if err := s.check(); err != nil {
 		return SoakReport{}, err
 	}
-	load, p := machineLoad(), s.Processes
+	p := s.Processes
 	p.soak, p.Environ = &s, merged(p.Environ, map[string]string{signsWith: rand.Text()})
 	site, report, err := p.run(ctx)
 	if err != nil {
 		return SoakReport{Report: report}, err
 	}
-	r := SoakReport{Report: report, Rate: s.Rate, CPUs: runtime.NumCPU(), LoadBefore: load}
-	r.of(site)
-	return r, nil
+	k := site.kapso
+	return SoakReport{Report: report, Events: k.events, Duplicates: k.duplicates.Load(), Retries: k.retries.Load(), Repeated: k.repeats}, nil
 }
 
-// machineLoad is the load of the machine, over the last minute; -1 is unknown.
-func machineLoad() float64 {
-	content, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return -1
-	}
-	first, _, _ := strings.Cut(string(content), " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return -1
-	}
-	return load
+// SoakReport is the outcome of a soak: the report of its processes, and what Kapso counted.
+type SoakReport struct {
+	Report
+
+	Events int `json:"events"`
+	// Posted a second time without need, and repeated because of their answer.
+	Duplicates int64          `json:"duplicate_posts"`
+	Retries    int64          `json:"retries"`
+	Repeated   map[string]int `json:"repeated"` // by the answer that was repeated
 }

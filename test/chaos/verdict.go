@@ -45,8 +45,7 @@ type Verdict struct {
 	Engaged
 	*Intake // nil outside a soak
 
-	gaps          []gap
-	talks         map[string]talk     // the steps and explanations that Twilio took, by session
+	gaps          []time.Duration     // by how much each step came later than the flow says
 	ends          map[string][]string // how the sessions of each profile ended
 	confirmations map[string]bool     // the rows that confirm an opt-out
 }
@@ -67,37 +66,21 @@ func (v *Verdict) breakf(count *int, format string, args ...any) {
 // maxNamed bounds the number of breaches of one promise that are named; they are all counted.
 const maxNamed = 20
 
-// promise is one line of a verdict.
-type promise struct {
-	name  string
-	count *int // of how often it was broken
-}
-
-// promises are the lines of a verdict in the order in which they matter.
-func (v *Verdict) promises() []promise {
-	return append([]promise{
-		{"duplicates", &v.Duplicates},
-		{"losses", &v.Losses},
-		{"order errors", &v.OutOfOrder},
-		{"too early", &v.TooEarly},
-		{"asked of Twilio after STOP", &v.AfterStop},
-		{"consent undone", &v.ConsentErrors},
-		{"stranded", &v.Stranded},
-		{"people who still waited", &v.Unfinished},
-		{"parked without a reason", &v.Silent},
-		{"unsettled sends", &v.Unsettled},
-		{"jobs and alarms left behind", &v.OrphanRows},
-		{"texts that no row knows", &v.OrphanTexts},
-	}, v.Engaged.promises()...)
+// counters are the breaches, which add up.
+func (v *Verdict) counters() []*int {
+	return append([]*int{
+		&v.Duplicates, &v.Losses, &v.OutOfOrder, &v.TooEarly, &v.AfterStop, &v.ConsentErrors, &v.Stranded, &v.Unfinished, &v.Silent, &v.Unsettled,
+		&v.OrphanRows, &v.OrphanTexts,
+	}, v.Engaged.counters()...)
 }
 
 // Add sums verdicts up.
 func (v *Verdict) Add(o Verdict) {
 	v.Sessions += o.Sessions
 	v.Texts += o.Texts
-	theirs := o.promises()
-	for i, p := range v.promises() {
-		*p.count += *theirs[i].count
+	theirs := o.counters()
+	for i, n := range v.counters() {
+		*n += *theirs[i]
 	}
 	v.Ended, v.Parked = sum(v.Ended, o.Ended), sum(v.Parked, o.Parked)
 	v.Engaged.add(o.Engaged)
@@ -113,30 +96,6 @@ func sum(a, b map[string]int) map[string]int {
 		a[key] += n
 	}
 	return a
-}
-
-// talk holds the times at which Twilio took the texts of a session, by the last part of the idempotency key.
-type talk map[string]time.Time
-
-// gap is between a step and the one before it.
-type gap struct {
-	session  string
-	from, to said
-	over     time.Duration // by how much it is longer than the flow says
-}
-
-// said is a step that Twilio took, and the row that it was sent for.
-type said struct {
-	step, row string
-	at        time.Time
-}
-
-func overs(gaps []gap) []time.Duration {
-	var all []time.Duration
-	for _, g := range gaps {
-		all = append(all, g.over)
-	}
-	return all
 }
 
 // episode is a session with what was said in it.
@@ -165,7 +124,7 @@ type taken struct {
 func (c *population) examine(ctx context.Context) (Verdict, error) {
 	v := Verdict{
 		Ended: map[string]int{}, Parked: map[string]int{}, Broken: slices.Clone(c.problems),
-		talks: map[string]talk{}, ends: map[string][]string{}, confirmations: map[string]bool{},
+		ends: map[string][]string{}, confirmations: map[string]bool{},
 	}
 	texts := c.recorder.texts()
 	v.Texts = len(texts)
@@ -280,7 +239,6 @@ func rowOf(m twilio.Message) string {
 // judgeTexts checks that every step before the one that is due was taken once, in order, and not too early.
 func (s *episode) judgeTexts(flow session.Flow, byHand []session.StepID, v *Verdict) {
 	last := -1
-	v.talks[s.ID] = talk{}
 	for _, name := range slices.Sorted(maps.Keys(s.texts)) { // what is said before the burst
 		if isStep(flow, name) {
 			continue
@@ -288,34 +246,31 @@ func (s *episode) judgeTexts(flow session.Flow, byHand []session.StepID, v *Verd
 		for _, t := range s.texts[name].taken {
 			if strings.HasPrefix(name, opening) || strings.HasPrefix(name, explanation) {
 				last = max(last, t.order)
-				v.talks[s.ID][name] = t.at
 			}
 		}
 	}
-	var before *said
+	var before time.Time
 	for _, step := range flow.Steps() {
 		found := s.texts[string(step.ID)].taken
 		if len(found) == 0 {
 			if s.isPast(flow, step.ID) {
 				v.breakf(&v.Losses, "session %s went past %s, which Twilio never took", s.ID, step.ID)
 			}
-			before = nil
+			before = time.Time{}
 			continue
 		}
 		if found[0].order < last {
 			v.breakf(&v.OutOfOrder, "session %s: %s was taken before a text that comes earlier", s.ID, step.ID)
 		}
 		last = found[0].order
-		now := said{step: string(step.ID), row: s.texts[string(step.ID)].id, at: found[0].at}
-		v.talks[s.ID][now.step] = now.at
-		if before != nil && !slices.Contains(byHand, step.ID) {
-			g := gap{session: s.ID, from: *before, to: now, over: now.at.Sub(before.at) - step.Delay}
-			v.gaps = append(v.gaps, g)
-			if g.over < 0 {
-				v.breakf(&v.TooEarly, "session %s: %s came %s too early", s.ID, step.ID, -g.over)
+		if !before.IsZero() && !slices.Contains(byHand, step.ID) {
+			over := found[0].at.Sub(before) - step.Delay
+			v.gaps = append(v.gaps, over)
+			if over < 0 {
+				v.breakf(&v.TooEarly, "session %s: %s came %s too early", s.ID, step.ID, -over)
 			}
 		}
-		before = &now
+		before = found[0].at
 	}
 }
 

@@ -30,7 +30,6 @@ type attackDribbleCommand struct {
 	Connections int           `default:"1200" help:"How many dribble at a time; each is opened again when it is cut off."`
 	Genuine     int           `default:"40" help:"How many people write STOP meanwhile, signed as Twilio does."`
 	Duration    time.Duration `default:"10s" help:"How long."`
-	JSON        bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Help is the long text of --help.
@@ -55,7 +54,7 @@ func (c *attackDribbleCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return t.judge(c.JSON, report, report.Kept)
+	return t.judge(report, report.Kept)
 }
 
 // attackStreamsCommand attacks a service behind the gateway.
@@ -66,7 +65,6 @@ type attackStreamsCommand struct {
 	Streams  int           `default:"80" help:"How many streams."`
 	Bytes    int           `default:"3145000" help:"How much is sent on each."`
 	Duration time.Duration `default:"10s" help:"How long they are held."`
-	JSON     bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Run prints what happened to the streams.
@@ -81,7 +79,7 @@ func (c *attackStreamsCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return t.show(c.JSON, report)
+	return t.judge(report, true)
 }
 
 // memory is the resident memory of the service, by its own metrics.

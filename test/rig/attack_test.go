@@ -33,7 +33,7 @@ func TestAttack(t *testing.T) {
 			full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 			defer full.Close()
 			var out strings.Builder
-			require.ErrorIs(t, run(t.Context(), append(dribble, "--json"), terminal{out: &out, environ: environ(full.URL)}), want)
+			require.ErrorIs(t, run(t.Context(), dribble, terminal{out: &out, environ: environ(full.URL)}), want)
 			var report attack.DribbleReport
 			require.NoError(t, json.Unmarshal([]byte(out.String()), &report))
 			require.Equal(t, want == nil, report.Kept)
@@ -60,7 +60,9 @@ func TestAttack(t *testing.T) {
 		args := []string{"attack", "streams", "--target", unused.Addr().String(), "--ops", strings.TrimPrefix(ops.URL, "http://"), "--duration", "3s"}
 		var out strings.Builder
 		require.NoError(t, run(t.Context(), args, terminal{out: &out}))
-		require.Contains(t, out.String(), "the service held 40 MB before")
-		require.Contains(t, out.String(), "Unavailable:80")
+		var report attack.StreamsReport
+		require.NoError(t, json.Unmarshal([]byte(out.String()), &report))
+		require.InDelta(t, 40, report.BeforeMB, 3)
+		require.Equal(t, 80, report.Ended["Unavailable"])
 	})
 }

@@ -34,7 +34,6 @@ type chaosCommand struct {
 	SilenceFor   time.Duration `default:"30s" help:"With --processes: how long a wire is silent, on average."`
 	Settle       time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last of them."`
 	Gap          time.Duration `help:"With --processes: the pause between the messages of a burst, instead of that of the built-in flow."`
-	JSON         bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Help is the long text of --help.
@@ -56,7 +55,7 @@ With --goals the processes are two of each service behind balancers, and stream 
 are said over the API at a steady rate and fall due some seconds later. Connections of devices are cut every few seconds, and one process
 or Postgres is killed with SIGKILL, those that hold devices included. In the end each goal must have run exactly once by what its device
 wrote down, or have failed with a reason that is true. --cancel 1 has every goal cancelled while its callback is under way, and compares
-the answers with what ran. --duration, --kill-every, --settle, --seed and --json are as with --processes.
+the answers with what ran. --duration, --kill-every, --settle and --seed are as with --processes.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
 RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are.
@@ -93,7 +92,7 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 	if err != nil {
 		return err
 	}
-	return t.judge(c.JSON, &report, report.Kept)
+	return t.judge(&report, report.Kept)
 }
 
 func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error {
@@ -108,7 +107,7 @@ func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error
 	if err != nil {
 		return err
 	}
-	return t.judge(c.JSON, &report, report.Kept)
+	return t.judge(&report, report.Kept)
 }
 
 // killed are processes that are killed. The environment of the user goes before the knobs.
@@ -125,7 +124,7 @@ func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) 
 	maps.Copy(knobs, t.inherited())
 	return chaos.Processes{
 		Seed: seed, Duration: c.Duration, KillEvery: c.KillEvery, Settle: c.Settle, Program: []string{program, "serve"},
-		Environ: knobs, Clock: clock.System(), Tell: t.teller(c.JSON),
+		Environ: knobs, Clock: clock.System(), Tell: tell,
 	}, nil
 }
 

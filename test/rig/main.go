@@ -82,32 +82,18 @@ func (s *serveCommand) Run(ctx context.Context, t terminal) error {
 	return service.Do(ctx, s.Verb, t.environ, t.out)
 }
 
-// show prints a report, for people or for machines.
-func (t terminal) show(asJSON bool, report interface{ Print(to io.Writer) error }) error {
-	if !asJSON {
-		return report.Print(t.out)
-	}
+// judge prints a report as JSON, and returns errBroken unless every promise was kept.
+func (t terminal) judge(report any, kept bool) error {
 	encoder := json.NewEncoder(t.out)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
-}
-
-// judge prints a report, and returns errBroken unless every promise was kept.
-func (t terminal) judge(asJSON bool, report interface{ Print(to io.Writer) error }, kept bool) error {
-	if err := t.show(asJSON, report); err != nil || kept {
+	if err := encoder.Encode(report); err != nil || kept {
 		return err
 	}
 	return errBroken
 }
 
-// teller returns a function that prints how far a command is; it prints nothing where the output is for machines.
-func (t terminal) teller(muted bool) func(line string) {
-	return func(line string) {
-		if !muted {
-			_, _ = fmt.Fprintln(t.out, line) // a closed terminal is no error
-		}
-	}
-}
+// tell prints how far a command is. The report alone is on the standard output.
+func tell(line string) { fmt.Fprintln(os.Stderr, line) }
 
 // selfIsTest makes a test binary behave as the command. It is passed on to the processes that a command starts.
 const selfIsTest = "RIG_TEST_AS_COMMAND"

@@ -23,7 +23,7 @@ const (
 // simulate plays the whole system in this process, on the emulators' clocks.
 func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbage))
-	tell, people := t.teller(c.JSON), cmp.Or(c.Sessions, simulated)
+	people := cmp.Or(c.Sessions, simulated)
 	tell(fmt.Sprintf("%d people on simulated clocks, seed %d. Ctrl-C ends it with what was played until then.", people, seed))
 	began, reported, done, broken := time.Now(), time.Now(), 0, 0
 	simulation := chaos.Simulation{
@@ -46,7 +46,7 @@ func (c *chaosCommand) simulate(ctx context.Context, t terminal, seed uint64) er
 	if err != nil {
 		return err
 	}
-	if err := t.judge(c.JSON, &report, report.Kept); err != nil {
+	if err := t.judge(&report, report.Kept); err != nil {
 		return err
 	}
 	if report.Interrupted {

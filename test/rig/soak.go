@@ -18,7 +18,6 @@ type soakCommand struct {
 	RetryAfter time.Duration `default:"10s" help:"When the sender repeats what was refused, then four and nine times that. Kapso's is 10s."`
 	Settle     time.Duration `default:"5m" help:"How long everything has to come to its end afterwards."`
 	Seed       uint64        `default:"1" help:"Chooses which webhooks are posted twice."`
-	JSON       bool          `name:"json" help:"Print one JSON object, for machines."`
 }
 
 // Help is the long text of --help.
@@ -42,11 +41,11 @@ func (c *soakCommand) Run(ctx context.Context, t terminal) error {
 		Rate: c.Rate, Duplicates: c.Duplicates, RetryAfter: c.RetryAfter,
 		Processes: chaos.Processes{
 			Seed: c.Seed, Duration: c.Duration, Settle: c.Settle,
-			Program: []string{program, "serve"}, Environ: t.inherited(), Clock: clock.System(), Tell: t.teller(c.JSON),
+			Program: []string{program, "serve"}, Environ: t.inherited(), Clock: clock.System(), Tell: tell,
 		},
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
-	return t.judge(c.JSON, &report, report.Kept)
+	return t.judge(&report, report.Kept)
 }
