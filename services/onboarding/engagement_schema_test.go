@@ -18,7 +18,6 @@ import (
 
 	platform "paceline.internal/platform/postgres"
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/schema"
 )
 
@@ -344,60 +343,4 @@ func viewOfTheQueue(t *testing.T, pool *pgxpool.Pool, org string) {
 			where p.org_id = $1 and p.phone = '+15005550000' and q.idempotency_key = q.user_id || ':welcome:2026-11-21' and q.created_at = $2`, org, at))
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
-}
-
-// TestOutreachIsAQueue is about engagement_outreach as a table of the queue engine.
-func TestOutreachIsAQueue(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
-	claim := func(t *testing.T, q *queue.Queue, at time.Time) []queue.Job {
-		t.Helper()
-		claimed, err := q.Claim(t.Context(), queue.Claim{Limit: 9, Now: at, Until: at.Add(time.Minute)})
-		require.NoError(t, err)
-		return claimed.Jobs
-	}
-	end := func(t *testing.T, q *queue.Queue, jobs []queue.Job, status, message string) (fenced []string) {
-		t.Helper()
-		var ends []queue.Finish
-		for _, j := range jobs {
-			ends = append(ends, queue.Finish{Job: j, Status: status, Attempts: j.Attempts, Message: message, At: now})
-		}
-		fenced, err := q.Finish(t.Context(), ends)
-		require.NoError(t, err)
-		return fenced
-	}
-
-	t.Run("S4_80_RowIsOneWorkersAndALeaseThatExpiredEndsNothing", func(t *testing.T) {
-		t.Parallel()
-		_, pool, _, _ := inhabited(t)
-		q := queue.NewQueue(pool, queue.Table{Name: "engagement_outreach", Priorities: 2})
-		first := claim(t, q, now)
-		require.Len(t, first, 3)
-		require.Empty(t, claim(t, q, now))
-		second := claim(t, q, now.Add(2*time.Minute))
-		require.Len(t, second, 3)
-		require.Len(t, end(t, q, first, queue.StatusCompleted, ""), 3)
-		require.Empty(t, end(t, q, second, queue.StatusCompleted, ""))
-		require.Equal(t, []string{"sent sent sent"}, texts(t.Context(), t, pool, `select string_agg(status, ' ') from engagement_message_queue`))
-	})
-	t.Run("S4_04_OperatorListsRetriesAndCancelsWhatFailed", func(t *testing.T) {
-		t.Parallel()
-		_, pool, orgs, _ := inhabited(t)
-		q := queue.NewQueue(pool, queue.Table{Name: "engagement_outreach", Priorities: 2})
-		require.Empty(t, end(t, q, claim(t, q, now), queue.StatusFailed, "no"))
-		failed, err := q.List(t.Context(), queue.Filter{OrgID: orgs[0], Status: queue.StatusFailed, Limit: 9})
-		require.NoError(t, err)
-		require.Len(t, failed, 2)
-		_, err = pool.Exec(t.Context(), ofOutreach+`outcome = 'rejected'`)
-		require.NoError(t, err)
-		for _, r := range failed {
-			_, err = q.Retry(t.Context(), pool, orgs[0], r.ID, now)
-			require.NoError(t, err)
-			_, err = q.Cancel(t.Context(), pool, orgs[0], r.ID, now)
-			require.NoError(t, err)
-		}
-		g, err := q.Gauges(t.Context(), now)
-		require.NoError(t, err)
-		require.Equal(t, queue.Gauges{Failed: 1}, g)
-	})
 }
