@@ -31,6 +31,7 @@ type upCommand struct {
 	FreePorts            bool   `help:"Listen on free ports instead of the usual ones."`
 	Quiet                bool   `help:"Do not print what the emulated phones send and get."`
 	EnvironmentDatabases bool   `help:"Run on the databases of the environment. The emulated carrier takes every text that waits in them."`
+	Flow                 string `type:"existingdir" help:"Play the flow in this folder, and read it again when a file is saved."`
 	LogLevel             string `enum:"debug,info,warn,error" default:"warn" help:"Least severe line that is shown: ${enum}."`
 }
 
@@ -57,6 +58,10 @@ const (
 
 // Run serves until Ctrl-C, which may come at any moment.
 func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
+	conversation, err := u.conversation()
+	if err != nil {
+		return err
+	}
 	dir, err := dataDir(u.Data)
 	if err != nil {
 		return err
@@ -97,7 +102,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 		Secrets: secrets, Addresses: addresses, Log: log,
 		Environ: u.settings(t.environ, map[string]string{
 			"EVENTS_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128", // a subscriber on this machine
-			"CONSOLE":                      "on", "CONSOLE_KEY": key,
+			"CONSOLE":                      "on", "CONSOLE_KEY": key, "ACTIVATION_FLOW": conversation,
 			"LEDGER_SIGNING_KEY": secrets.Ledger, "LEDGER_ANCHOR_DIR": anchors,
 		}),
 		ConsoleLinks: true,
@@ -106,9 +111,11 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 		return fmt.Errorf("%w\n(if a port is taken, try --free-ports)", err)
 	}
 	s.api = &operator.Client{BaseURL: s.services.URL(), HTTP: &http.Client{Timeout: 10 * time.Second}}
-	if err := u.publish(ctx, s, secrets); err != nil {
+	watch, err := u.publish(ctx, t, s, secrets, conversation)
+	if err != nil {
 		return err
 	}
+	defer watch()
 	environ, err := writeEnviron(dir, s.services.Environ())
 	if err != nil {
 		return err
@@ -132,15 +139,40 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 	}
 }
 
-// publish publishes the interview of the story, which makes no sense in the databases of a deployment.
-func (u *upCommand) publish(ctx context.Context, s *stage, secrets stack.Secrets) (err error) {
-	if u.EnvironmentDatabases {
-		return nil
+// conversation returns the name of the flow of --flow; empty without one.
+func (u *upCommand) conversation() (string, error) {
+	if u.Flow == "" {
+		return "", nil
 	}
-	if s.api.Token, err = secrets.APIToken("up", stack.OrgID, rpc.RoleOperator, time.Now(), tokenTTL); err != nil {
-		return err
+	f, _, err := readFlow(u.Flow)
+	return f.Name, err
+}
+
+// publish publishes the flow of --flow, which it reads again until stop is called; or else the interview of the story, which makes no
+// sense in the databases of a deployment.
+func (u *upCommand) publish(
+	ctx context.Context, t terminal, s *stage, secrets stack.Secrets, conversation string,
+) (stop func(), err error) {
+	token := func() (string, error) {
+		return secrets.APIToken("up", stack.OrgID, rpc.RoleOperator, time.Now(), tokenTTL)
 	}
-	return publishStory(ctx, s.api)
+	if s.api.Token, err = token(); err != nil {
+		return nil, err
+	}
+	switch {
+	case u.Flow != "":
+		w := &flowWatch{dir: u.Flow, name: conversation, out: t.out, api: s.api, token: token}
+		if err := w.begin(ctx); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() { w.run(ctx) })
+		return func() { cancel(); running.Wait() }, nil
+	case !u.EnvironmentDatabases:
+		err = publishStory(ctx, s.api)
+	}
+	return func() {}, err
 }
 
 // databases are its own, unless the operator asks for those of the environment: they may be a deployment's, with queued texts that the

@@ -40,6 +40,8 @@ type Config struct {
 	// ActivationsPerDay keeps one who resets and activates in a loop from texting a person without end.
 	ActivationsPerDay int `env:"ACTIVATIONS_PER_DAY" envDefault:"5" help:"most sessions of a person begun within 24 hours"`
 
+	ActivationFlow string `env:"ACTIVATION_FLOW" help:"the published flow that an activation starts which names none; without it the deployment's own conversation"`
+
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
 	QStashToken        config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
 	QStashRetries      int           `env:"QSTASH_RETRIES" envDefault:"5" help:"attempts that QStash makes after the first"`

@@ -228,7 +228,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 	})
 	c := conversation.New(conversation.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Flows: w.store.Flows(), Host: w.courier,
-		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, Outbox: w.store.Alarms(),
+		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, ActivationFlow: w.cfg.ActivationFlow, Outbox: w.store.Alarms(),
 		QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
 		QStashReach: w.cfg.QStashMaxDelay, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ type Opening struct {
 	PerDay   int                // how many may be begun within 24 hours; 0 for any number
 }
 
-// Start names the person to write to, the published flow (empty for the deployment's own conversation), and their consent, which is nil
+// Start names the person to write to, the published flow (empty for that of ACTIVATION_FLOW or the deployment's own conversation), and their consent, which is nil
 // when the caller does not say.
 type Start struct {
 	ProfileID string
@@ -95,6 +96,7 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 	if sender != nil && !errors.Is(sender, people.ErrAwaitsOperator) {
 		return Activated{}, sender
 	}
+	start.Flow = cmp.Or(start.Flow, c.ActivationFlow)
 	opening, err := c.opening(ctx, profile, start)
 	if err != nil {
 		return Activated{}, err

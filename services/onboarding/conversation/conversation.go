@@ -35,6 +35,8 @@ type Config struct {
 	Numbers phone.Policy // whom we text
 	// ActivationsPerDay limits how many sessions of a person may be begun within 24 hours; 0 for any number.
 	ActivationsPerDay int
+	// ActivationFlow is the published flow of an activation that names none; empty for the deployment's own conversation.
+	ActivationFlow string
 	// QStashReach sets how far ahead QStash's plan takes an alarm; later ones wait in the outbox.
 	QStashReach time.Duration
 	// SchedulingDisabled keeps alarms in the outbox. They are published once it is lifted.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"paceline.internal/deploy/operator"
+	"paceline.internal/services/onboarding/flow"
+)
+
+// flowPoll is how often the folder of up --flow is read. A poll sees what every editor does when it saves, on every file system.
+const flowPoll = 500 * time.Millisecond
+
+// flowWatch publishes the flow of a folder, and again when a file of it is saved.
+type flowWatch struct {
+	dir  string
+	name string // of the flow, which activations name
+	out  io.Writer
+	api  *operator.Client
+	// token is renewed before each publication: up may run for days.
+	token func() (string, error)
+
+	handled map[string]string // the files that were published or refused last
+}
+
+// readFlow reads a folder, and refuses what is wrong with it.
+func readFlow(dir string) (flow.Flow, map[string]string, error) {
+	files, err := flowFiles(os.DirFS(dir))
+	if err != nil {
+		return flow.Flow{}, nil, err
+	}
+	f, err := flow.Parse(os.DirFS(dir))
+	return f, files, err
+}
+
+// begin publishes the folder as it is.
+func (w *flowWatch) begin(ctx context.Context) error {
+	_, files, err := readFlow(w.dir)
+	if err != nil {
+		return err
+	}
+	w.handled = files
+	return w.push(ctx, files)
+}
+
+func (w *flowWatch) push(ctx context.Context, files map[string]string) (err error) {
+	if w.api.Token, err = w.token(); err != nil {
+		return err
+	}
+	said, err := pushFlow(ctx, w.api, files)
+	if err == nil {
+		w.say("flow  " + said)
+	}
+	return err
+}
+
+// run reads the folder until the end. Files count as saved once two polls have found them the same: an editor may write them in parts.
+func (w *flowWatch) run(ctx context.Context) {
+	tick := time.NewTicker(flowPoll)
+	defer tick.Stop()
+	last := w.handled
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		files, err := flowFiles(os.DirFS(w.dir))
+		if err != nil { // it is shown once
+			files = map[string]string{"": err.Error()}
+		}
+		if maps.Equal(files, last) && !maps.Equal(files, w.handled) {
+			w.handled = files
+			w.again(ctx)
+		}
+		last = files
+	}
+}
+
+// again publishes the folder, or says why not.
+func (w *flowWatch) again(ctx context.Context) {
+	f, files, err := readFlow(w.dir)
+	if err == nil && f.Name != w.name {
+		err = fmt.Errorf("%s: the flow was called %s and is %s now; stop and start paceline up for that", flow.File, w.name, f.Name)
+	}
+	if err == nil {
+		err = w.push(ctx, files)
+	}
+	if err != nil && ctx.Err() == nil {
+		w.say("flow  not published, the version before stays:\n      " + strings.ReplaceAll(err.Error(), "\n", "\n      "))
+	}
+}
+
+func (w *flowWatch) say(line string) { _, _ = fmt.Fprintln(w.out, line) } // or the terminal is gone
