@@ -27,6 +27,7 @@ import (
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/request"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // retrySoon is the wait that a caller is asked for when nothing better is known.
@@ -99,6 +100,16 @@ var table = []struct {
 	{flow.ErrFields, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{flows.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_FLOW_NOT_FOUND},
 	{flows.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_FLOWS},
+	{conversation.ErrTicketOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_TICKET_OPEN},
+	{tickets.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_TICKET_NOT_FOUND},
+	{tickets.ErrClosed, codes.FailedPrecondition, onboardingv1.Reason_REASON_TICKET_CLOSED},
+	{tickets.ErrManyNotes, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_NOTES},
+	{tickets.ErrManyAnswers, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ANSWERS},
+	{tickets.ErrManyReplies, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_SAVED_REPLIES},
+	{tickets.ErrNoSavedReply, codes.NotFound, onboardingv1.Reason_REASON_SAVED_REPLY_NOT_FOUND},
+	{tickets.ErrTitleTaken, codes.AlreadyExists, onboardingv1.Reason_REASON_SAVED_REPLY_EXISTS},
+	{tickets.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
+	{tickets.ErrTooLong, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{erasure.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{erasure.ErrLegalHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_LEGAL_HOLD},
 	{erasure.ErrBegun, codes.FailedPrecondition, onboardingv1.Reason_REASON_BEING_ERASED},
@@ -137,7 +148,13 @@ func Answer(err error) error {
 	var notDue *conversation.NotDue
 	var busy *people.ProfileBusy
 	var often *conversation.TooManyActivations
+	var assigned *tickets.AssignedError
 	switch {
+	case errors.As(err, &assigned):
+		return &rpc.Error{
+			Code: codes.Aborted, Reason: onboardingv1.Reason_REASON_TICKET_ASSIGNED.String(), Domain: request.Domain, Message: assigned.Error(),
+			Meta: map[string]string{"assignee": assigned.Assignee},
+		}
 	case errors.As(err, &often):
 		return request.Refuse(codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ACTIVATIONS, often.Error(), often.RetryAfter)
 	case errors.As(err, &busy):

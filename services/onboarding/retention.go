@@ -85,6 +85,16 @@ func Rules(kept Kept) []retention.Rule {
 			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender",
 			Kept: organisation,
 		},
+		{
+			Table: "tickets", Holds: "who waited for a person of the organisation, why, and the beginning of what they wrote last",
+			Kept:     "{for} after it was closed",
+			Variable: "TIMELINE_RETENTION", Setting: people.KeepsTimeline, For: kept.Timeline, Over: &retention.Over{
+				At: "closed_at", Of: "r.closed_at is not null",
+			},
+		},
+		{Table: "ticket_answers", Holds: "what operators answered by hand, and whether it went out", Kept: "its ticket goes"},
+		{Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "its ticket goes"},
+		{Table: "saved_replies", Holds: "the texts that an organisation answers with", Kept: organisation},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
 		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
 		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},

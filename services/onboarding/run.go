@@ -32,6 +32,7 @@ import (
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/schema"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // name is the name under which logs, spans and metrics call this service.
@@ -127,6 +128,7 @@ type wired struct {
 	redis            *dedup.Redis // nil without REDIS_URL
 	conversations    *conversation.Service
 	inbound          *inbound.Service
+	inbox            *tickets.Service
 	people           *engagement.Service
 	persons          *people.Service
 	erasing          *erasure.Service

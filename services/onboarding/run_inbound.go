@@ -9,6 +9,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // receiving wires what comes in, and the queue of its jobs.
@@ -19,7 +20,16 @@ func (w *wiring) receiving(
 	if err := errors.Join(err, queue.Observe(ctx, w.meter, conversation.JobsTable, w.store.Jobs(), w.deps.Now)); err != nil {
 		return err
 	}
+	answers, err := tickets.NewMetrics(w.meter)
+	if err := errors.Join(err, tickets.Observe(ctx, w.meter, w.store.Tickets(), w.deps.Now)); err != nil {
+		return err
+	}
+	w.inbox = tickets.New(tickets.Config{
+		Store: w.store.Tickets(), Carrier: carrier, Holds: w.persons, Quiet: w.store.People(), Sessions: c, Metrics: answers,
+		Log: w.deps.Log, Now: w.deps.Now,
+	})
 	w.inbound = inbound.New(inbound.Config{
+		Inbox: w.inbox,
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Engagement: w.people, Goals: texts, Conversations: c,
 		Flows:    w.store.Flows(),
 		Erasures: w.erasing, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
@@ -28,6 +38,7 @@ func (w *wiring) receiving(
 		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: w.inbound.Handlers(), GiveUp: w.inbound.GiveUp, Workers: jobWorkers,
 		Transient: transient, Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
+	w.inbox.Jobs = w.inbound.Jobs
 	c.Jobs, w.notifier = w.inbound.Jobs, queue.NewNotifier(w.pool, conversation.ChannelJobs, w.wakeJobs, w.deps.Log)
 	return nil
 }

@@ -55,7 +55,9 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
 	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Now: w.deps.Now})
-	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{})
+	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{
+		Tickets: w.inbox, Store: w.store.Tickets(), People: w.store, Now: w.deps.Now,
+	})
 	onboardingv1.RegisterGoalServiceServer(w.grpc, &devices.RPC{Hub: w.hub, Answer: Answer, RPC: &goals.RPC{
 		Goals: w.later, Devices: &goals.Devices{Store: goals.NewStore(w.pool), Metrics: w.later.Metrics, Now: w.deps.Now},
 		Store: goals.NewStore(w.pool), Pause: w.pauseOf, Now: w.deps.Now,

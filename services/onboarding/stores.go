@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // Stores has the stores of the rooms on one pool.
@@ -26,6 +27,7 @@ type Stores struct {
 	engagement *engagement.Store
 	events     *events.Store
 	flows      *flows.Store
+	tickets    *tickets.Store
 }
 
 type (
@@ -43,7 +45,7 @@ func NewStores(pool postgres.DB) *Stores {
 	return &Stores{
 		peopleStore: of, conversationStore: conversations, inboundStore: inbound.NewStore(pool, conversations.Jobs()), pool: pool,
 		engagement: engagement.NewStore(pool, conversations.Hot()), events: events.NewStore(pool),
-		flows: flows.NewStore(pool),
+		flows: flows.NewStore(pool), tickets: tickets.NewStore(pool, conversations),
 	}
 }
 
@@ -52,6 +54,9 @@ func (s *Stores) Events() *events.Store { return s.events }
 
 // Flows returns the store of flows.
 func (s *Stores) Flows() *flows.Store { return s.flows }
+
+// Tickets returns the store of the inbox.
+func (s *Stores) Tickets() *tickets.Store { return s.tickets }
 
 // Goals returns the store of goals.
 func (s *Stores) Goals() *goals.Store { return goals.NewStore(s.pool) }

@@ -98,7 +98,9 @@ var (
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
 		"give consent {source, words_shown, collected_at}")
 	ErrFlowSendsNothing = errors.New("the flow sends this person nothing: its conditions lead to no text")
-	ErrEnded            = errors.New("the session has ended; activate the profile to begin a new one " +
+	ErrTicketOpen       = errors.New("a person of the organisation has the conversation; close the ticket first: " +
+		"GET /v1/tickets?profile_id={profile_id}, POST /v1/tickets/{ticket_id}:close")
+	ErrEnded = errors.New("the session has ended; activate the profile to begin a new one " +
 		"(after STOP the person texts START first)")
 	ErrOtherOpen = errors.New("the person has another open session; reset that one first, or leave this one parked")
 )

@@ -33,6 +33,9 @@ const (
 	EventResumedReply = "session.resumed_reply"
 	// EventFlow acts on a silence, calls the host application, or starts the flow that follows.
 	EventFlow = "session.flow"
+	// EventTicket has a session go on after its ticket was closed, and EventAnswer sends what an operator wrote (package tickets).
+	EventTicket = "ticket.closed"
+	EventAnswer = "ticket.answer"
 	// EventOpening sends a session's opening.
 	EventOpening = "session.opening"
 )

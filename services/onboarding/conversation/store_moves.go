@@ -77,7 +77,7 @@ const sqlFollows = `noted as (
     from moved m join unnest(@follow::uuid[], @follow_key::text[], @follow_payload::jsonb[], @follow_due::timestamptz[]) with ordinality
         as u (id, key, payload, due, n) on u.n = m.n and u.id is not null
     returning pg_notify('` + ChannelJobs + `', '')
-), alarmed as (` + sqlAlarmOfMove + `)`
+), ticketed as (` + sqlTicketOfMove + `), alarmed as (` + sqlAlarmOfMove + `)`
 
 const sqlTimeline = `
 insert into session_transitions
@@ -171,7 +171,7 @@ func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *Cause) error {
 // that was under way, for its resume.
 func moveArgs(m session.Move, cause *Cause) postgres.Args {
 	detour, job := 0, ""
-	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped && m.Position.Phase == m.From.At.Phase {
+	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped && m.Position.Phase == m.From.At.Phase && !m.Anew {
 		detour = 1
 	}
 	if cause != nil && !m.Settled {
@@ -184,6 +184,7 @@ func moveArgs(m session.Move, cause *Cause) postgres.Args {
 	}
 	alarmArgs(args, m.Alarm, m.At)
 	flowArgs(args, m)
+	ticketArgs(args, m, cause)
 	entries := make([]noted, len(m.Entries))
 	for i, e := range m.Entries {
 		entries[i] = noted{

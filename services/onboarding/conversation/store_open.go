@@ -125,6 +125,9 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o Opening) (existing ses
 	case !isNoSession(err):
 		return existing, false, err
 	}
+	if err := noTicket(ctx, tx, o); err != nil {
+		return existing, false, err
+	}
 	var asked bool
 	if err := tx.QueryRow(ctx, sqlAwaitsOperator, o.Session.OrgID, o.Phone).Scan(&asked); err != nil {
 		return existing, false, fmt.Errorf("read what an operator was asked: %w", err)

@@ -91,6 +91,9 @@ func resume(
 	if err != nil {
 		return r, err
 	}
+	if err := closeTicketOf(ctx, tx, r.ID, at); err != nil {
+		return r, err
+	}
 	m := session.Resume(r, by, at)
 	if err := move(ctx, tx, m, nil); err != nil {
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.ConstraintName == "conversation_sessions_one_active" {

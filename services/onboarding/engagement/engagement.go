@@ -115,6 +115,7 @@ type View struct {
 	Zone        *time.Location
 	Zones       []*time.Location // all that they may be in; one, unless only their number is known
 	Hold        bool
+	Ticket      bool // that is not closed: a person of the organisation has the conversation
 	HoldVersion int64
 
 	RemindersOff, TipsOff, OptedOut bool
@@ -165,7 +166,7 @@ func (v View) keeps() bool {
 // candidate returns the facts that decide whether there may be outreach.
 func (v View) candidate() rules.Candidate {
 	return rules.Candidate{
-		OptedOut: v.OptedOut, Held: v.Hold, RemindersOff: v.RemindersOff, TipsOff: v.TipsOff, Session: v.Session, Mode: v.Mode,
+		OptedOut: v.OptedOut, Held: v.Hold || v.Ticket, RemindersOff: v.RemindersOff, TipsOff: v.TipsOff, Session: v.Session, Mode: v.Mode,
 	}
 }
 

@@ -187,7 +187,7 @@ func (s *Service) wanted(d Due, about, to View) (outcome string, wait time.Durat
 		return cmp.Or(outcomes[skip], outcomeIneligible), 0
 	}
 	switch {
-	case to.Hold:
+	case to.Hold, to.Ticket:
 		return "", min(whileHeld, d.ExpiresAt.Sub(now))
 	case answersTransition && about.Situation.OpenJob:
 		return "", soon

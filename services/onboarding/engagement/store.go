@@ -37,6 +37,7 @@ func NewStore(pool postgres.DB, hot *postgres.Combiner) *Store {
 // a row it offered nothing.
 const sqlPerson = `
 select p.id as profile_id, p.first_name, p.locale, p.time_zone, ` + people.SQLUsualZone + ` as usual_zone, p.hold, p.hold_version,
+       exists (select from tickets i where i.profile_id = p.id and i.status <> 'closed') as ticket,
        p.reengagement_opt_out, p.onboarding_tips_enabled, p.opted_out_at is not null as opted_out, p.preferred_destination,
        p.destination_chosen_at is not null as destination_chosen, p.phone, p.created_at as signed_up_at,
        p.onboarding_tier_progress::text as progress, p.expense_count, p.magic_moment_at, coalesce(h.household_id::text, '') as household_id,
@@ -82,6 +83,7 @@ type personRow struct {
 	TimeZone              string
 	UsualZone             string
 	Hold                  bool
+	Ticket                bool
 	HoldVersion           int64
 	ReengagementOptOut    bool
 	OnboardingTipsEnabled bool
@@ -172,7 +174,7 @@ func (r personRow) view(orgID string) (View, error) {
 	}
 	v := View{
 		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone, Zones: zones,
-		Hold: r.Hold, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
+		Hold: r.Hold, Ticket: r.Ticket, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
 		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
 		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted,

@@ -239,6 +239,11 @@ with p as (
             || jsonb_build_object('payload', encode(d.payload, 'escape'), 'response', encode(d.response, 'escape'))
         from dead_letters d join s on s.id = d.session_id order by d.id limit @most + 1)),
     ('fields', array(select to_jsonb(f) from profile_fields f where f.profile_id = @profile order by f.name limit @most + 1)),
+    ('tickets', array(select to_jsonb(t) - 'opened_by' - 'closed_by' - 'assignee' from tickets t where t.profile_id = @profile
+        order by t.id limit @most + 1)),
+    ('answers', array(select to_jsonb(a) - 'author' from ticket_answers a where a.profile_id = @profile order by a.id limit @most + 1)),
+    ('notes', array(select to_jsonb(n) - 'author' from ticket_notes n join tickets t on t.id = n.ticket_id where t.profile_id = @profile
+        order by n.id limit @most + 1)),
     ('household', array(select to_jsonb(h) from household_members h where h.profile_id = @profile limit @most + 1)),
     ('goals', array(select to_jsonb(g) from goals g where g.profile_id = @profile order by g.id limit @most + 1)),
     ('goal_transitions', array(select to_jsonb(t) from goal_transitions t join goals g on g.id = t.goal_id where g.profile_id = @profile

@@ -18,6 +18,7 @@ var types = []string{
 	"consent.opted_in", "consent.opted_out",
 	"engagement.state_changed", "engagement.goodbye_response", "engagement.unprompted_return", "engagement.preference_changed",
 	"engagement.tier_completed", "engagement.magic_moment", "engagement.run_finished",
+	"ticket.opened", "ticket.assigned", "ticket.answered", "ticket.closed",
 	"goal.scheduled", "goal.rescheduled", "goal.started", "goal.completed", "goal.failed", "goal.cancelled",
 }
 

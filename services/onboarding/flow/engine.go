@@ -95,8 +95,11 @@ type (
 		Step, URL, Key string
 		Timeout        time.Duration
 	}
-	// OpenTicket hands the person over.
-	OpenTicket struct{ Reason string }
+	// OpenTicket hands the person over; Unclear where an answer that stays unclear led there.
+	OpenTicket struct {
+		Reason  string
+		Unclear bool
+	}
 	// StartFlow ends this flow and starts another.
 	StartFlow struct{ Flow string }
 	// Finished ends the flow.
@@ -162,8 +165,7 @@ func (f *Flow) Next(state State, person Person, happened Event) Decision {
 			return t.called(step, e)
 		}
 	case Closed:
-		if here && state.Phase == Handed {
-			t.state.Key = ""
+		if here && state.Phase != Ended {
 			return t.closed(step, e.How)
 		}
 	}
@@ -327,7 +329,12 @@ func (t *turn) said(s Step, said Said) Decision {
 			t.state.Unclear++
 			return t.reply(s.ID, s.Unclear.Text, "unclear", t.state.Unclear, true)
 		}
-		return t.enter(s.Unclear.Then, true)
+		d := t.enter(s.Unclear.Then, true)
+		if open, opens := d.Do.(OpenTicket); opens {
+			open.Unclear = true
+			d.Do = open
+		}
+		return d
 	}
 	t.keep(s.Save, value)
 	return t.enter(s.branch(value.Text), true)
@@ -378,15 +385,24 @@ func (t *turn) called(s Step, e Called) Decision {
 	return t.enter(s.branch(e.Branch), false)
 }
 
-// closed follows the end of a ticket.
+// closed follows the end of a ticket. What was due, or is being called, still is: then it is Hold.
 func (t *turn) closed(s Step, how Resumption) Decision {
-	switch how {
-	case Restart:
-		return t.enter(cmp.Or(t.state.Asked, t.flow.Start), false)
-	case Finish:
+	handed := t.state.Phase == Handed
+	switch {
+	case how == Finish:
 		t.state.Phase = Ended
 		return t.decide(Finished{Outcome: "closed"})
-	default:
-		return t.enter(s.Then, false)
+	case !handed && t.state.Phase != Waiting:
+		return t.decide(Hold{})
+	case !handed && how == Restart:
+		t.state.Key = ""
+		return t.enter(s.ID, true)
+	case !handed:
+		return t.decide(t.await(s))
 	}
+	t.state.Key = ""
+	if how == Restart {
+		return t.enter(cmp.Or(t.state.Asked, t.flow.Start), false)
+	}
+	return t.enter(s.Then, false)
 }

@@ -20,6 +20,7 @@ import (
 type edition struct {
 	Texts   map[string]string   // by key
 	Choices map[string][]string // the words for a choice, the first as it is shown
+	Person  []string            // words that ask for a person, with those that always do
 	lines   map[string]int      // where each text stands
 }
 
@@ -60,8 +61,10 @@ func readEdition(file string, doc *yaml.Node, found *Problems) edition {
 			err = value.Decode(&e.Texts)
 		case "choices":
 			err = value.Decode(&e.Choices)
+		case "person":
+			err = value.Decode(&e.Person)
 		default:
-			found.addf(file, key.Line, "%q is not known; a file of texts has texts and choices", key.Value)
+			found.addf(file, key.Line, "%q is not known; a file of texts has texts, choices and person", key.Value)
 		}
 		if err != nil {
 			found.addYAML(file, value.Line, err)
@@ -98,6 +101,7 @@ func (f *Flow) checkTexts(found *Problems) {
 			}
 		}
 		f.checkChoices(file, e, found)
+		f.checkPerson(file, e, found)
 	}
 }
 
@@ -277,6 +281,32 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 	for _, choice := range slices.Sorted(maps.Keys(e.Choices)) {
 		if !known[choice] {
 			found.addf(file, 0, "choices: %s is a choice of no step", choice)
+		}
+	}
+}
+
+// PersonWords lists the words of the flow's own that ask for a person, in every language of it.
+func (f *Flow) PersonWords() (all []string) {
+	for _, language := range f.Languages {
+		all = append(all, f.texts[language].Person...)
+	}
+	return all
+}
+
+// maxPersonWords bounds the words of a language that ask for a person.
+const maxPersonWords = 50
+
+// checkPerson refuses words that cannot ask for a person.
+func (f *Flow) checkPerson(file string, e edition, found *Problems) {
+	if len(e.Person) > maxPersonWords {
+		found.addf(file, 0, "person has %d lines; at most %d are allowed", len(e.Person), maxPersonWords)
+	}
+	for _, word := range e.Person {
+		switch folded := fold(word); {
+		case folded == "":
+			found.addf(file, 0, "person: %q has no letters", word)
+		case IsConsent(word):
+			found.addf(file, 0, "person: %q is a word like STOP, START or HELP, which no flow gets", word)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // Config has what a Service works with.
@@ -20,6 +21,7 @@ type Config struct {
 	Engagement    *engagement.Service
 	Goals         *goals.Texts
 	Conversations *conversation.Service
+	Inbox         *tickets.Service
 	Flows         published
 	Erasures      *erasure.Service // asked by one of our webhooks
 	Metrics       *Metrics         // nil measures nothing

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
@@ -19,6 +20,7 @@ func (in *Service) Handlers() map[string]queue.Handler {
 		kapsoNumberCreated: read(in.numberCreated), kapsoSurvey: read(in.surveyAnswered), shopifyUninstalled: typed(in.uninstalled),
 		shopifyCustomersRedact: read(in.redact), shopifyDataRequest: read(in.dataRequested),
 	}
+	maps.Copy(handlers, in.Inbox.Handlers())
 	for _, event := range []string{kapsoSent, kapsoDelivered, kapsoRead, kapsoFailed} {
 		handlers[event] = typed(in.kapsoStatus)
 	}

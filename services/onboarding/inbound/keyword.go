@@ -12,9 +12,10 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// published finds the flow that a word enters; flows.Store implements it.
+// published finds the flow that a word enters, and the one that a session follows; flows.Store implements it.
 type published interface {
 	ByKeyword(ctx context.Context, orgID, text string) (flow.Flow, bool, error)
+	Version(ctx context.Context, orgID, name, version string) (flow.Flow, error)
 }
 
 // EntrySource names in the ledger the consent of a person who has written a keyword of a flow.
@@ -48,7 +49,7 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	case err == nil:
 		return true, conversation.ErrNothingToDo
 	case limited, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrNoSender),
-		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen),
+		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen), errors.Is(err, conversation.ErrTicketOpen),
 		errors.Is(err, conversation.ErrFlowSendsNothing), errors.Is(err, conversation.ErrConsent):
 		in.Log.WarnContext(ctx, "onboarding.keyword_refused", "flow", f.Name, "error", err) // it stays a text
 		return false, nil

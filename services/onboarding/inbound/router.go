@@ -9,6 +9,7 @@ import (
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // readers lists who may take a text of a person, in the order in which they are asked. The first that takes it follows and answers it.
@@ -16,10 +17,12 @@ import (
 func (in *Service) readers() []reader {
 	return []reader{
 		in.readConsent,          // STOP, START, HELP, what may be an opt-out, and the answer to our question about it
+		in.readDistress,         // words of distress: a safety hold, and the inbox
 		in.readKeyword,          // a word that enters a published flow, where no conversation is open
 		by(in.Engagement.Taken), // a preference, or a choice that a goodbye asks for; every text is activity
 		by(in.Goals.Taken),      // a reminder that is said, moved or taken back
-		in.readReply,            // whatever else is said: an answer to the flow, or to nobody
+		in.readInbox,            // a person of the organisation, who has the conversation or is asked for
+		in.readReply,            // whatever else is said: an answer to the flow, a text for the host application, or the inbox
 	}
 }
 
@@ -33,13 +36,14 @@ type text struct {
 
 	message reply
 	view    conversation.View // as it was read for the record; empty when it is to be read again
+	who     *tickets.Standing // of the person and their ticket; read once, when it is asked for
 	own     bool              // whether it has words of the person, and is no reaction that repeats our words
 }
 
 // answer has a recorded message read by one after the other, and returns what the runner is to do with its job.
 func (in *Service) answer(ctx context.Context, j queue.Job, m reply, recorded Recorded, view conversation.View) error {
 	kind, _ := reading.Theirs(m.Message.Body)
-	t := text{Reply: m.heard(j, recorded), message: m, view: view, own: kind == reading.Own}
+	t := text{Reply: m.heard(j, recorded), message: m, view: view, who: &tickets.Standing{}, own: kind == reading.Own}
 	for _, read := range in.readers() {
 		if taken, err := read(ctx, t); taken || err != nil {
 			return conversation.Ended(err, in.Now().Sub(j.CreatedAt))
@@ -97,6 +101,9 @@ func (in *Service) inSession(ctx context.Context, t text) error {
 		view, err := in.concerned(ctx, t, view)
 		if err != nil {
 			return err
+		}
+		if t.unclaimed(view) {
+			return in.takeUnclaimed(ctx, t, view)
 		}
 		return in.Conversations.Answer(ctx, view, t.Reply)
 	}

@@ -37,6 +37,7 @@ import (
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 const (
@@ -157,6 +158,7 @@ type Running struct {
 	Goals    *goals.Service
 	Service  *conversation.Service
 	Inbound  *inbound.Service
+	Inbox    *tickets.RPC
 	Runner   *queue.Runner
 	Outreach *queue.Runner
 	Relay    *outbox.Outbox[session.Alarm]
@@ -186,13 +188,17 @@ func (b *Bundle) Start(p *Ports) *Running {
 	persons := people.New(people.Config{
 		Store: p, Carrier: p, Words: service, Flows: b.Store.Flows(), Catalog: catalog.Default(), Log: logger, Now: now,
 	})
+	inbox := tickets.New(tickets.Config{
+		Store: ticketRows{p.Stores.Tickets(), p}, Carrier: p, Holds: persons, Quiet: p.Stores.People(), Sessions: service, Log: logger, Now: now,
+	})
 	comes := inbound.New(inbound.Config{
+		Inbox: inbox,
 		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Flows: b.Store.Flows(), Log: logger, Now: now,
 	})
 	service.Jobs = queue.NewRunner(queue.Config{
 		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: comes.GiveUp, Handlers: comes.Handlers(),
 	})
-	comes.Jobs = service.Jobs
+	comes.Jobs, inbox.Jobs = service.Jobs, service.Jobs
 	outreach := queue.NewRunner(queue.Config{
 		Name: engagement.OutreachTable, Store: Jobs{Ports: p, Queue: p.Stores.Engagement().Queue()}, Log: logger, Now: now, GiveUp: follows.GiveUp,
 		Handlers: follows.Handlers(), Backoff: engagement.OutreachBackoff, Admit: follows.Admit,
@@ -208,6 +214,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 			&inbound.RPC{Inbound: comes, Conversations: b.Store.Conversations(), Failures: failures, Notify: func() {}, Now: now},
 			nil, &onboarding.Operations{Store: b.Store, SchedulingDisabled: b.Disabled, Clock: now},
 		),
+		Inbox:   &tickets.RPC{Tickets: inbox, Store: b.Store.Tickets(), People: b.Store, Now: now},
 		People:  &engagement.RPC{People: follows, Store: b.Store.Engagement(), Now: now},
 		Sweeper: service.Sweeper(outbox.Policy{Grace: Grace, MaxGenerations: Generations}),
 	}

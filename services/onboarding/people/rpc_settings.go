@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/hours"
+	"paceline.internal/platform/letters"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/request"
 )
@@ -37,6 +40,10 @@ func (s *RPC) UpdateSettings(
 	if err != nil {
 		return nil, err
 	}
+	limit, distress, err := inboxSettings(in.GetSettings())
+	if err != nil {
+		return nil, err
+	}
 	var zone string
 	if given := in.GetSettings().TimeZone; given != nil {
 		if zone, err = ParseZone(*given); err != nil {
@@ -45,12 +52,46 @@ func (s *RPC) UpdateSettings(
 	}
 	stored, err := s.Store.SetSettings(ctx, request.Org(ctx), Settings{
 		QuietHours: wanted.GetEnabled(), Window: window, TimeZone: zone, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
-		Retention: own,
+		Retention: own, TicketLimit: limit, Distress: distress,
 	}, s.Now())
 	if err != nil {
 		return nil, err
 	}
 	return &onboardingv1.UpdateSettingsResponse{Settings: settings(ctx, stored)}, nil
+}
+
+// Bounds of what an organisation decides about its inbox.
+const (
+	maxTicketLimit                      = 7 * 24 * 60 // minutes
+	maxDistress                         = 200
+	leastDistressWord, mostDistressWord = 2, 100 // characters
+)
+
+// inboxSettings reads what is decided about the inbox; nil of what is not.
+func inboxSettings(in *onboardingv1.Settings) (limit *int, distress []string, err error) {
+	if given := in.TicketLimitMinutes; given != nil {
+		if *given < 1 || *given > maxTicketLimit {
+			return nil, nil, request.Invalid("settings.ticket_limit_minutes must be 1 to %d", maxTicketLimit)
+		}
+		limit = new(int(*given))
+	}
+	if in.GetDistressWords() == nil {
+		return limit, nil, nil
+	}
+	distress = []string{}
+	for _, word := range in.GetDistressWords().GetWords() {
+		word = strings.TrimSpace(letters.Compose(word))
+		n := utf8.RuneCountInString(word)
+		if n < leastDistressWord || n > mostDistressWord || len(letters.Words(word)) == 0 {
+			return nil, nil, request.Invalid("settings.distress_words.words must each have letters, and %d to %d characters",
+				leastDistressWord, mostDistressWord)
+		}
+		distress = append(distress, word)
+	}
+	if len(distress) > maxDistress {
+		return nil, nil, request.Invalid("settings.distress_words.words must be at most %d", maxDistress)
+	}
+	return limit, distress, nil
 }
 
 // What an organisation may decide about its retention: a month is more than a step is delayed, and ten years outlast every claim.
@@ -126,6 +167,12 @@ func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
 			TimelineDays: days(kept[KeepsTimeline]), AlarmsDays: days(kept[KeepsAlarms]),
 			EngagementDays: days(kept[KeepsEngagement]), AuditDays: days(kept[KeepsAudit]),
 		}
+	}
+	if found.TicketLimit != nil {
+		out.TicketLimitMinutes = new(int32(min(max(*found.TicketLimit, 0), maxTicketLimit)))
+	}
+	if found.Distress != nil {
+		out.DistressWords = &onboardingv1.DistressWords{Words: found.Distress}
 	}
 	if !found.UpdatedAt.IsZero() {
 		out.UpdatedAt, out.UpdatedBy = timestamppb.New(found.UpdatedAt), request.Actor(ctx, found.UpdatedBy)

@@ -23,12 +23,19 @@ type Settings struct {
 	RequireConsentRecord *bool
 	// Retention is for how many days it keeps what it has decided about, see OwnRetention. To SetSettings nil leaves it as it is.
 	Retention map[string]int
-	UpdatedAt time.Time // zero when the organisation has decided nothing
-	UpdatedBy *string   // the actor, see audit.Read
+	// TicketLimit is after how many minutes a person in the inbox waits too long, Distress the words of distress. nil: nothing was decided;
+	// to SetSettings it leaves them as they are.
+	TicketLimit *int
+	Distress    []string
+	UpdatedAt   time.Time // zero when the organisation has decided nothing
+	UpdatedBy   *string   // the actor, see audit.Read
 }
 
+const settingsColumns = `quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone,
+    ticket_limit_minutes as ticket_limit, distress_words as distress, updated_at, updated_by::text`
+
 const sqlSettings = `
-select quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone, updated_at, updated_by::text
+select ` + settingsColumns + `
 from organisation_settings where org_id = $1`
 
 // Settings reads what an organisation has decided; one that has decided nothing has those of the installation.
@@ -39,15 +46,16 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 
 const sqlSetSettings = `
 insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention,
-    updated_at, updated_by)
+    ticket_limit_minutes, distress_words, updated_at, updated_by)
 values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
-    coalesce(@retention::jsonb, '{}'), @at, current_actor())
+    coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @at, current_actor())
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
     time_zone = coalesce(nullif(@time_zone, ''), o.time_zone),
     require_consent_record = coalesce(@require_consent_record, o.require_consent_record), retention = coalesce(@retention, o.retention),
+    ticket_limit_minutes = coalesce(@ticket_limit::integer, o.ticket_limit_minutes), distress_words = coalesce(@distress::text[], o.distress_words),
     updated_at = excluded.updated_at, updated_by = excluded.updated_by
-returning quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone, updated_at, updated_by::text`
+returning ` + settingsColumns
 
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
 // and a step with an alarm that is delivered in the new quiet hours waits for their end.
@@ -56,6 +64,7 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
 		"quiet_from": wanted.Window.Closes().String(), "time_zone": wanted.TimeZone,
 		"require_consent_record": wanted.RequireConsentRecord, "retention": wanted.Retention, "at": at,
+		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress,
 	})
 	return s.collectSettings(rows, err)
 }
@@ -72,6 +81,8 @@ func (s *Store) collectSettings(rows pgx.Rows, err error) (Settings, error) {
 
 		RequireConsentRecord bool
 		Retention            map[string]int
+		TicketLimit          *int
+		Distress             []string
 		UpdatedAt            time.Time
 		UpdatedBy            *string
 	}])
@@ -87,7 +98,8 @@ func (s *Store) collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	}
 	return Settings{
 		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom), TimeZone: stored.TimeZone,
-		RequireConsentRecord: &stored.RequireConsentRecord, Retention: stored.Retention, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
+		RequireConsentRecord: &stored.RequireConsentRecord, Retention: stored.Retention,
+		TicketLimit: stored.TicketLimit, Distress: stored.Distress, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
 	}, nil
 }
 

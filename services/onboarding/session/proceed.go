@@ -3,6 +3,7 @@ package session
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"paceline.internal/services/onboarding/flow"
@@ -29,6 +30,7 @@ func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move 
 		m.Calls = true
 	case flow.OpenTicket:
 		m.Status, m.Reason, m.Settled = Stuck, HandedOver+do.Reason+"; answer them, "+ThenResume(r.ID), true
+		m.Ticket = &do
 	case flow.StartFlow:
 		m.Status, m.Reason, m.Starts = Closed, "the flow "+do.Flow+" follows", do.Flow
 		if r.Flow == "" { // onboarding ends with the interview, whoever holds it
@@ -47,6 +49,28 @@ func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move 
 
 // HandedOver begins the reason of a session that waits for an operator because its flow says so.
 const HandedOver = "the flow hands the person over: "
+
+// WithPerson begins the reason of a session that waits because a person of the organisation has the conversation.
+const WithPerson = "a person of the organisation has the conversation: "
+
+// ForTicket returns the reason of a session that waits for a ticket.
+func ForTicket(ticketID string) string {
+	return WithPerson + "answer them, then close the ticket: POST /v1/tickets/" + ticketID + ":close"
+}
+
+// WaitsForTicket reports whether a session is parked until a ticket is closed; an empty id stands for any ticket. A session that its flow
+// handed over waits for whichever ticket its person has.
+func WaitsForTicket(r Record, ticketID string) bool {
+	switch {
+	case r.Status != Stuck:
+		return false
+	case strings.HasPrefix(r.Reason, HandedOver):
+		return true
+	case ticketID == "":
+		return strings.HasPrefix(r.Reason, WithPerson)
+	}
+	return r.Reason == ForTicket(ticketID)
+}
 
 // AfterText returns the move of a session after Twilio took the text that was due in a position: what was saved with it is kept, too.
 func AfterText(f *flow.Flow, r Record, person flow.Person, sent flow.Decision, accepted, now time.Time) Move {

@@ -102,6 +102,10 @@ type Move struct {
 	SilentAt time.Time // a silence is acted on then; zero for never
 	Calls    bool      // the host application is called now
 	Starts   string    // the flow that follows this one
+	// Ticket is opened for the person; nil for none.
+	Ticket *flow.OpenTicket
+	// Anew says that the conversation goes on in a new place, although nothing but its parking ends.
+	Anew bool
 	// AnswerHeldSince routes the last reply that was held after this instant, as the answer to what has been said
 	// last. Zero routes none.
 	AnswerHeldSince time.Time

@@ -2,6 +2,12 @@
 // replies.
 package tickets
 
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
 // Status is the state of a ticket.
 type Status string
 
@@ -61,3 +67,112 @@ const (
 	WhyUnavailable Why = "unavailable" // messaging cannot be reached
 	WhyInDoubt     Why = "in_doubt"    // it is not known yet whether Twilio took it
 )
+
+// Known reports whether there is such an outcome.
+func (o Outcome) Known() bool { return o == Resume || o == Restart || o == End }
+
+// What keeps a call from being done. Each says what to do.
+var (
+	ErrNotFound     = errors.New("there is no such ticket in this organisation")
+	ErrClosed       = errors.New("the ticket is closed; the next text of the person that nothing else answers opens another, or POST /v1/tickets does")
+	ErrNoSavedReply = errors.New("there is no such saved reply in this organisation")
+	ErrTitleTaken   = errors.New("another saved reply of the organisation has this title; change that one, or choose another title")
+	ErrManyReplies  = fmt.Errorf("the organisation has %d saved replies; delete one first", MaxSavedReplies)
+	ErrManyNotes    = fmt.Errorf("the ticket has %d notes, which is the most", MaxNotes)
+	ErrManyAnswers  = fmt.Errorf("%d answers were written to this person within an hour, which is the most", MaxAnswersPerHour)
+	ErrKeyReused    = errors.New("the key was used for something else; a new text needs a new idempotency_key")
+	ErrTooLong      = errors.New("the saved reply is longer than 1600 characters with the person's values in it; shorten it")
+)
+
+// AssignedError reports a ticket that somebody else has by now.
+type AssignedError struct{ Assignee string }
+
+func (e *AssignedError) Error() string {
+	if e.Assignee == "" {
+		return "nobody has the ticket any more; to take it leave from empty"
+	}
+	return fmt.Sprintf("the ticket is assigned to %s; to take it over give from: %q", e.Assignee, e.Assignee)
+}
+
+// Bounds of an inbox.
+const (
+	MaxSavedReplies   = 200
+	MaxNotes          = 200
+	MaxAnswersPerHour = 60
+	maxBody           = 1600
+	maxNote           = 2000
+	maxTitle          = 60
+	maxDetail         = 200
+	maxSubject        = 200
+	maxKey            = 200
+)
+
+// Ticket is a conversation that waits for a person of the organisation.
+type Ticket struct {
+	ID              string
+	OrgID           string
+	ProfileID       string
+	SessionID       string // that waits for it; empty for none
+	FirstName       string
+	Phone           string
+	Locale          string
+	Status          Status
+	Reason          Reason
+	Detail          string
+	Assignee        string
+	OpenedAt        time.Time
+	AssignedAt      *time.Time
+	FirstAnsweredAt *time.Time
+	ClosedAt        *time.Time
+	Outcome         Outcome
+	LastText        string
+	LastTextAt      time.Time
+	WaitsSince      *time.Time
+	Texts           int
+	Answers         int
+	Notes           int
+	MessageID       string
+	OpenedBy        *string // the actor, see audit.Read
+	ClosedBy        *string
+}
+
+// Counts counts the tickets of an organisation that are not closed.
+type Counts struct{ Open, Assigned, Mine int }
+
+// Answer is a text that an operator wrote.
+type Answer struct {
+	ID           string
+	OrgID        string
+	TicketID     string
+	ProfileID    string
+	Key          string `db:"idempotency_key"`
+	Body         string
+	SavedReplyID string
+	Author       string
+	Status       AnswerStatus
+	Reason       Why
+	Explanation  string
+	RetryAt      *time.Time
+	MessageID    string
+	CreatedAt    time.Time
+	SettledAt    *time.Time
+}
+
+// Note is a remark about a ticket.
+type Note struct {
+	ID        string
+	TicketID  string
+	Body      string
+	Author    string
+	CreatedAt time.Time
+}
+
+// SavedReply is a text to answer with.
+type SavedReply struct {
+	ID        string
+	Title     string
+	Body      string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	UpdatedBy string
+}

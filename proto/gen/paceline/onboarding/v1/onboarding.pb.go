@@ -169,6 +169,8 @@ const (
 	Reason_REASON_SAVED_REPLY_EXISTS Reason = 76
 	// The organisation has as many saved replies as it may.
 	Reason_REASON_TOO_MANY_SAVED_REPLIES Reason = 77
+	// A person of the organisation has the conversation with the person: close their ticket first.
+	Reason_REASON_TICKET_OPEN Reason = 78
 )
 
 // Enum value maps for Reason.
@@ -241,6 +243,7 @@ var (
 		75: "REASON_SAVED_REPLY_NOT_FOUND",
 		76: "REASON_SAVED_REPLY_EXISTS",
 		77: "REASON_TOO_MANY_SAVED_REPLIES",
+		78: "REASON_TICKET_OPEN",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -310,6 +313,7 @@ var (
 		"REASON_SAVED_REPLY_NOT_FOUND":       75,
 		"REASON_SAVED_REPLY_EXISTS":          76,
 		"REASON_TOO_MANY_SAVED_REPLIES":      77,
+		"REASON_TICKET_OPEN":                 78,
 	}
 )
 
@@ -4768,7 +4772,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xcb\x0e\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xe3\x0e\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4837,7 +4841,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x17REASON_TOO_MANY_ANSWERS\x10J\x12 \n" +
 	"\x1cREASON_SAVED_REPLY_NOT_FOUND\x10K\x12\x1d\n" +
 	"\x19REASON_SAVED_REPLY_EXISTS\x10L\x12!\n" +
-	"\x1dREASON_TOO_MANY_SAVED_REPLIES\x10M*\\\n" +
+	"\x1dREASON_TOO_MANY_SAVED_REPLIES\x10M\x12\x16\n" +
+	"\x12REASON_TICKET_OPEN\x10N*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

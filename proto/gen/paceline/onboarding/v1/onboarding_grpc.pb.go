@@ -92,7 +92,7 @@ type OnboardingServiceClient interface {
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge their words (AWAITS_OPERATOR), and without the consent record that the organisation's setting
-	// requires (CONSENT_RECORD_REQUIRED).
+	// requires (CONSENT_RECORD_REQUIRED), and while they have a ticket that somebody is to answer (TICKET_OPEN).
 	ActivateProfile(ctx context.Context, in *ActivateProfileRequest, opts ...grpc.CallOption) (*ActivateProfileResponse, error)
 	// HoldProfile puts a safety hold on a person: nothing is sent and replies answer nothing until it is released.
 	HoldProfile(ctx context.Context, in *HoldProfileRequest, opts ...grpc.CallOption) (*HoldProfileResponse, error)
@@ -518,7 +518,7 @@ type OnboardingServiceServer interface {
 	// ActivateProfile opens a session and sends the opening message once. Calling it while a session is open changes nothing. Errors:
 	// FAILED_PRECONDITION while a session is parked (SESSION_PARKED), the person is on hold (SAFETY_HOLD) or has opted out (OPTED_OUT),
 	// while an operator has to judge their words (AWAITS_OPERATOR), and without the consent record that the organisation's setting
-	// requires (CONSENT_RECORD_REQUIRED).
+	// requires (CONSENT_RECORD_REQUIRED), and while they have a ticket that somebody is to answer (TICKET_OPEN).
 	ActivateProfile(context.Context, *ActivateProfileRequest) (*ActivateProfileResponse, error)
 	// HoldProfile puts a safety hold on a person: nothing is sent and replies answer nothing until it is released.
 	HoldProfile(context.Context, *HoldProfileRequest) (*HoldProfileResponse, error)

@@ -1,0 +1,166 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/session"
+)
+
+// sqlTicketOfMove opens the ticket of a session whose flow hands its person over, with the move. A ticket that they have is the one that the
+// session waits for.
+const sqlTicketOfMove = `
+    insert into tickets (id, org_id, profile_id, session_id, status, reason, detail, message_id, last_text, last_text_at, person_wrote_at,
+        waits_since, texts, opened_at, opened_by)
+    select u.id, m.org_id, m.profile_id, m.id, 'open', u.reason, left(u.detail, 200), nullif(u.message, '')::uuid, u.words, m.at,
+        case when u.message <> '' then m.at end, m.at, case when u.message <> '' then 1 else 0 end, m.at, null
+    from moved m join unnest(@ticket::uuid[], @ticket_reason::text[], @ticket_detail::text[], @ticket_message::text[], @ticket_words::text[])
+        with ordinality as u (id, reason, detail, message, words, n) on u.n = m.n and u.id is not null
+    on conflict (profile_id) where status <> 'closed' do update set session_id = excluded.session_id`
+
+// ticketArgs adds the arguments of sqlTicketOfMove; null for a move that opens none.
+func ticketArgs(args postgres.Args, m session.Move, cause *Cause) {
+	for _, name := range []string{"ticket", "ticket_reason", "ticket_detail", "ticket_message", "ticket_words"} {
+		args[name] = nil
+	}
+	if m.Ticket == nil {
+		return
+	}
+	reason := "hand_over"
+	if m.Ticket.Unclear {
+		reason = "unclear"
+	}
+	message, words := "", ""
+	for _, e := range m.Entries {
+		if e.Kind == session.KindReplied {
+			message = e.MessageID
+		}
+	}
+	if cause != nil && message != "" {
+		words = Preview(wordsOf(cause.Job))
+	}
+	args["ticket"], args["ticket_reason"], args["ticket_detail"] = uuid.Must(uuid.NewV7()).String(), reason, m.Ticket.Reason
+	args["ticket_message"], args["ticket_words"] = message, words
+}
+
+// wordsOf returns the text of the message that a job carries; empty of any other job.
+func wordsOf(j queue.Job) string {
+	var m struct {
+		Body    string `json:"body"`
+		Message struct {
+			Body string `json:"body"`
+		} `json:"message"`
+	}
+	if !IsReply(j) || json.Unmarshal(j.Payload, &m) != nil {
+		return ""
+	}
+	return m.Body + m.Message.Body
+}
+
+// maxPreview bounds the characters of a preview.
+const maxPreview = 160
+
+// Preview returns the beginning of a text, on one line, as the inbox lists it.
+func Preview(text string) string {
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) > maxPreview {
+		line = append(line[:maxPreview-1], '…')
+	}
+	return string(line)
+}
+
+// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins.
+const sqlUnclaimed = `
+update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'resume', waits_since = null
+where profile_id = @profile and status = 'open' and reason = 'unclaimed' and answers = 0`
+
+const sqlTicketOpen = `select exists (select from tickets where profile_id = $1 and status <> 'closed')`
+
+// noTicket returns ErrTicketOpen while a person of the organisation has the conversation with a person who is locked.
+func noTicket(ctx context.Context, tx pgx.Tx, o Opening) error {
+	if _, err := tx.Exec(ctx, sqlUnclaimed, postgres.Args{"profile": o.Session.ProfileID, "at": o.Session.CreatedAt}); err != nil {
+		return fmt.Errorf("close a ticket that nobody has: %w", err)
+	}
+	var open bool
+	if err := tx.QueryRow(ctx, sqlTicketOpen, o.Session.ProfileID).Scan(&open); err != nil {
+		return fmt.Errorf("read the ticket of a person: %w", err)
+	}
+	if open {
+		return ErrTicketOpen
+	}
+	return nil
+}
+
+const sqlCloseTicketOf = `
+update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'resume', waits_since = null
+where session_id = @session and status <> 'closed'`
+
+// closeTicketOf closes the ticket that a session waits for, when the session is resumed otherwise.
+func closeTicketOf(ctx context.Context, tx pgx.Tx, sessionID string, at time.Time) error {
+	if _, err := tx.Exec(ctx, sqlCloseTicketOf, postgres.Args{"session": sessionID, "at": at}); err != nil {
+		return fmt.Errorf("close the ticket of a session: %w", err)
+	}
+	return nil
+}
+
+// sqlMayWait locks the person and the session that a ticket concerns: the open one, or one that waits for an earlier ticket.
+const sqlMayWait = sqlSession + `
+where s.profile_id = $1 and (s.status = 'active' or s.status = 'stuck' and (starts_with(s.status_reason, $2) or starts_with(s.status_reason, $3)))
+order by s.status = 'active' desc, s.id desc limit 1 for update of s`
+
+// AwaitTicket parks the open session of a person until a ticket is closed, and returns its id. It is empty without a session, and of one that
+// the host application holds, which goes on. The entry is of the text that opens the ticket, and is added to the timeline all the same.
+func (s *Store) AwaitTicket(
+	ctx context.Context, tx pgx.Tx, profileID, ticketID string, entry session.Entry, at time.Time,
+) (sessionID string, err error) {
+	rows, err := tx.Query(ctx, sqlMayWait, profileID, session.WithPerson, session.HandedOver)
+	view, err := s.collectView(rows, err)
+	if isNoSession(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	r := view.Session
+	var said []session.Entry
+	if entry.MessageID != "" {
+		said = []session.Entry{entry}
+	}
+	if r.Mode != session.Onboarding {
+		return "", writeTimeline(ctx, tx, r.ID, said)
+	}
+	park := session.Park(r, at, session.Stuck, entry.Trigger, entry.MessageID, session.ForTicket(ticketID))
+	park.Settled = true // a person answers it
+	park.Entries = append(said, park.Entries...)
+	if r.At.Phase == flow.Handed {
+		park.Reason = r.Reason
+	}
+	return r.ID, move(ctx, tx, park, nil)
+}
+
+// NoteText adds a text that a ticket takes to the timeline of a session.
+func (s *Store) NoteText(ctx context.Context, tx pgx.Tx, sessionID string, entry session.Entry) error {
+	return writeTimeline(ctx, tx, sessionID, []session.Entry{entry})
+}
+
+// EndJob ends the job of a text that a ticket takes, in the transaction that does; queue.ErrFenced.
+func (s *Store) EndJob(ctx context.Context, tx pgx.Tx, j queue.Job, at time.Time) error {
+	return finishCause(ctx, tx, &Cause{Job: j}, at)
+}
+
+// EnqueueIn stores a job in a transaction that exists already.
+func (s *Store) EnqueueIn(ctx context.Context, tx pgx.Tx, n queue.New) error {
+	if _, err := enqueue(ctx, tx, n); err != nil {
+		return err
+	}
+	return postgres.Notify(ctx, tx, ChannelJobs)
+}

@@ -1,0 +1,133 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// TicketClosed is the payload of a job that has a session go on after its ticket was closed.
+type TicketClosed struct {
+	TicketID  string          `json:"ticket_id"`
+	SessionID string          `json:"session_id"`
+	ProfileID string          `json:"profile_id"` // an erasure finds the job by it
+	How       flow.Resumption `json:"how"`
+	At        time.Time       `json:"at"`
+}
+
+// AfterTicket is the job handler that has a session go on after its ticket was closed: where it stood, with its question asked again, or not at
+// all. A session that waits for something else by now stays as it is.
+func (c *Service) AfterTicket(ctx context.Context, j queue.Job) error {
+	var p TicketClosed
+	if err := json.Unmarshal(j.Payload, &p); err != nil {
+		return Unreadable(j, err)
+	}
+	ctx, end := c.Spans.Begin(ctx, "onboarding.ticket", p.SessionID)
+	defer end()
+	view, err := c.Store.LoadSession(ctx, p.SessionID)
+	if errors.Is(err, ErrNoSession) { // erased
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !session.WaitsForTicket(view.Session, p.TicketID) {
+		return nil
+	}
+	return Ended(c.goOnAfter(ctx, view, j, p), c.Now().Sub(j.CreatedAt))
+}
+
+func (c *Service) goOnAfter(ctx context.Context, view View, j queue.Job, p TicketClosed) error {
+	s, now := view.Session, c.Now()
+	f, err := c.flowOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	at, err := session.Position(f, s)
+	if err != nil {
+		return err
+	}
+	d := f.Next(at, view.person(f), flow.Closed{How: p.How})
+	text, asks := d.Do.(flow.SendText)
+	_, still := d.Do.(flow.Hold)
+	unopened := s.Place() == 0 && p.How != flow.Finish // its first text is to come
+	switch {
+	case still, unopened: // with its alarm, its call or its opening
+		_, err := c.Store.Resume(ctx, s.OrgID, s.ID, session.TriggerOperator, now)
+		if errors.Is(err, ErrEnded) || errors.Is(err, ErrOtherOpen) || err == nil {
+			return ErrNothingToDo
+		}
+		return err
+	case asks && at.Phase == flow.Waiting:
+		return c.askAgain(ctx, view, j, f, d, text, p)
+	}
+	move := session.Proceed(f, s, d, now, now)
+	afterTicket(&move, p.At)
+	startsAnew(&move)
+	if err := c.armed(ctx, &move); err != nil {
+		return err
+	}
+	if err := c.Store.Move(ctx, move, &Cause{Job: j}); err != nil {
+		return err
+	}
+	c.publish(ctx, view, move)
+	return nil
+}
+
+// askAgain sends the question that a session waits at once more. Its key names the ticket, so that it is sent once for it.
+func (c *Service) askAgain(
+	ctx context.Context, view View, j queue.Job, f *flow.Flow, d flow.Decision, text flow.SendText, p TicketClosed,
+) error {
+	s := view.Session
+	switch until, quiet := s.QuietUntil(c.Now()); {
+	case view.Hold:
+		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
+	case view.SchedulingPaused:
+		return &queue.Snooze{After: holdPause, Cause: errPaused}
+	case quiet:
+		return &queue.Snooze{After: until.Sub(c.Now()), Cause: ErrQuietHours}
+	}
+	_, move, err := c.deliver(ctx, order{
+		View: view, Flow: f, Text: session.TextKey(text.Text), Key: stepKey(s, "ticket:"+p.TicketID),
+		CorrelationID: j.ID, Trigger: session.TriggerOperator, Cause: &Cause{Job: j},
+		Then: func(ctx context.Context, sent Sent) (session.Move, error) {
+			move := session.AfterText(f, s, view.person(f), d, sent.AcceptedAt, c.Now())
+			afterTicket(&move, sent.AskedAt)
+			return move, c.armed(ctx, &move)
+		},
+	})
+	if err == nil {
+		c.publish(ctx, view, move)
+	}
+	if wait := capped(err); wait != nil {
+		return &queue.Snooze{After: max(wait.RetryAfter, holdPause), Cause: err}
+	}
+	return err
+}
+
+// afterTicket makes a move of a parked session active again, unless it ends it or hands its person over once more. The last reply since an
+// instant answers what the session waits for: those before it belong to the ticket.
+func afterTicket(move *session.Move, since time.Time) {
+	entry := session.Entry{
+		At: move.At, Kind: session.KindResumed, From: move.From.Token, To: move.Token, Trigger: session.TriggerOperator, Step: move.NextStep,
+	}
+	move.Anew = true
+	switch {
+	case move.Status == session.Closed:
+		entry.Kind, entry.Detail = session.KindClosed, "the ticket was closed"
+	case move.Ticket != nil:
+		entry.Kind, entry.Detail = session.KindParked, move.Reason
+	default:
+		move.Status, move.Reason = session.Active, ""
+		if move.NextStep == "" {
+			move.AnswerHeldSince = since
+		}
+	}
+	move.Entries = []session.Entry{entry}
+}

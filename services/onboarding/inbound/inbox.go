@@ -1,0 +1,75 @@
+package inbound
+
+import (
+	"context"
+
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/tickets"
+)
+
+// standing reads once who wrote, and their ticket.
+func (in *Service) standing(ctx context.Context, t text) (tickets.Standing, error) {
+	if t.who.Read || !t.own || t.Phone == "" {
+		return *t.who, nil
+	}
+	found, err := in.Inbox.Store.Standing(ctx, t.OrgID, t.Phone)
+	found.Read = err == nil
+	*t.who = found
+	return found, err
+}
+
+// readDistress takes words of distress, by the organisation's own list: nothing else is to answer them.
+func (in *Service) readDistress(ctx context.Context, t text) (bool, error) {
+	who, err := in.standing(ctx, t)
+	if err != nil || who.ProfileID == "" || !tickets.Distressed(t.Body, who.Distress) {
+		return false, err
+	}
+	return true, in.Inbox.TakeDistress(ctx, t.Heard, who.ProfileID)
+}
+
+// readInbox takes a text for a ticket that is open, and one that asks for a person.
+func (in *Service) readInbox(ctx context.Context, t text) (bool, error) {
+	who, err := in.standing(ctx, t)
+	if err != nil || who.ProfileID == "" || t.LiftsHold {
+		return false, err
+	}
+	if who.TicketID != "" {
+		return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Unclaimed, "ticket", "")
+	}
+	var more []string
+	if who.Flow != "" {
+		f, err := in.Flows.Version(ctx, t.OrgID, who.Flow, who.FlowVersion)
+		if err != nil {
+			return false, err
+		}
+		more = f.PersonWords()
+	}
+	if !tickets.Asks(t.Body, more) {
+		return false, nil
+	}
+	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Asked, "asks for a person", "")
+}
+
+// unclaimed reports whether nobody else answers a text: the person was never activated, or their conversation has ended and the host
+// application does not hold another.
+func (t text) unclaimed(view conversation.View) bool {
+	s := view.Session
+	if !t.own || t.Effect != conversation.EffectNone || t.LiftsHold || t.Place != conversation.AnyPlace || s.ProfileID == "" {
+		return false
+	}
+	return s.ID == "" || s.Status == session.Stopped || s.Status == session.Closed
+}
+
+// takeUnclaimed has the inbox take such a text, with a line in the timeline of the conversation that has ended.
+func (in *Service) takeUnclaimed(ctx context.Context, t text, view conversation.View) error {
+	why := ""
+	switch view.Session.Status {
+	case session.Stopped:
+		why = string(session.SkipOptedOut)
+	case session.Closed:
+		why = string(session.SkipSessionInactive)
+	default:
+	}
+	return in.Inbox.Take(ctx, t.Heard, view.Session.ProfileID, tickets.Unclaimed, why, view.Session.ID)
+}

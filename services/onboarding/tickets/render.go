@@ -1,0 +1,71 @@
+package tickets
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/people"
+)
+
+// placeholder is a value in a saved reply with its fallback, as in the texts of flows: {first_name|there}.
+var placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)(?:\|([^{}|]*))?\}`)
+
+// person reads who a saved reply is for.
+type person interface {
+	Profile(ctx context.Context, orgID, profileID string) (people.Profile, error)
+	// Fields returns what flows have learnt of a person, as JSON has it.
+	Fields(ctx context.Context, orgID, profileID string) (map[string]any, error)
+}
+
+// values returns what placeholders stand for. people.ErrNoProfile.
+func values(ctx context.Context, of person, orgID, profileID string) (map[string]string, error) {
+	p, err := of.Profile(ctx, orgID, profileID)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := of.Fields(ctx, orgID, profileID)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]string{}
+	for name, value := range fields {
+		switch v := value.(type) {
+		case string:
+			known[name] = v
+		case float64:
+			known[name] = strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	}
+	known["first_name"] = catalog.ReadableName(p.FirstName)
+	return known, nil
+}
+
+// render fills the placeholders of a saved reply in. One without a value is its fallback.
+func render(body string, known map[string]string) string {
+	return placeholder.ReplaceAllStringFunc(body, func(match string) string {
+		parts := placeholder.FindStringSubmatch(match)
+		if value := strings.TrimSpace(known[parts[1]]); value != "" {
+			return value
+		}
+		return parts[2]
+	})
+}
+
+// checkPlaceholders returns what is wrong with the placeholders of a saved reply; empty when nothing is.
+func checkPlaceholders(body string) string {
+	for _, match := range placeholder.FindAllStringSubmatch(body, -1) {
+		if strings.TrimSpace(match[2]) == "" {
+			return "has no fallback in " + match[0] + ": write it as {" + match[1] + "|...}"
+		}
+	}
+	if strings.ContainsAny(placeholder.ReplaceAllString(body, ""), "{}") {
+		return "has a brace that is no placeholder such as {first_name|there}"
+	}
+	return ""
+}
+
+func tooLong(text string) bool { return utf8.RuneCountInString(text) > maxBody }

@@ -1,0 +1,198 @@
+package tickets
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/hours"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// store keeps the inbox. Each method is one intention: a statement, or a transaction. Store implements it, and the crash matrix puts one in
+// its place that fails at the k-th call.
+type store interface {
+	Standing(ctx context.Context, orgID, phone string) (Standing, error)
+	Open(ctx context.Context, o Opening) (t Ticket, created bool, err error)
+	Assign(ctx context.Context, orgID, id, from, to string, at time.Time) (Ticket, error)
+	Close(ctx context.Context, c Closing) (t Ticket, job string, err error)
+	Ticket(ctx context.Context, orgID, id string) (Ticket, error)
+	KeepAnswer(ctx context.Context, a Answer, job queue.New) (kept Answer, duplicate bool, err error)
+	Recipient(ctx context.Context, a Answer) (Recipient, error)
+	Answer(ctx context.Context, orgID, id string) (Answer, error)
+	Settle(ctx context.Context, s Settlement) (first bool, opened time.Time, err error)
+}
+
+// carrier is messaging; messaging.Client implements it.
+type carrier interface {
+	// Send hands over one message; people.ErrUnavailable.
+	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
+}
+
+// holds puts people on a safety hold; people.Service implements it.
+type holds interface {
+	Hold(ctx context.Context, orgID, profileID, reason string) (people.Profile, error)
+}
+
+// quiet knows when a person may be texted; people.Store implements it.
+type quiet interface {
+	// QuietHours is erasure.ErrBegun of a person who is being erased.
+	QuietHours(ctx context.Context, orgID, number, profileID string) (q hours.Quiet, consentRequired bool, err error)
+}
+
+// sessions has a session go on after its ticket; conversation.Service implements it.
+type sessions interface {
+	AfterTicket(ctx context.Context, j queue.Job) error
+}
+
+// Config has what a Service works with.
+type Config struct {
+	Store    store
+	Carrier  carrier
+	Holds    holds
+	Quiet    quiet
+	Sessions sessions
+	Metrics  *Metrics // nil measures nothing
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Service is the inbox. It is safe for concurrent use, and several processes may each have one.
+type Service struct {
+	Config
+
+	// Jobs runs webhook_jobs with the Handlers of this service, so it is made after it.
+	Jobs *queue.Runner
+}
+
+// New makes a Service; its Jobs are still to be set.
+func New(cfg Config) *Service { return &Service{Config: cfg} }
+
+// Handlers returns the handlers of the jobs of the inbox.
+func (s *Service) Handlers() map[string]queue.Handler {
+	return map[string]queue.Handler{conversation.EventTicket: s.Sessions.AfterTicket, conversation.EventAnswer: s.sendAnswer}
+}
+
+// Standing has what decides whether a text of a person goes to the inbox.
+type Standing struct {
+	ProfileID string   // empty of a stranger
+	Locale    string   // of their messages
+	TicketID  string   // that is not closed; empty for none
+	Distress  []string // the organisation's words of distress
+	// Flow and FlowVersion are those of the session that is open; empty of the deployment's own conversation.
+	Flow, FlowVersion string
+	Read              bool // whether it was read
+}
+
+// Opening is a ticket to be opened, or a text that belongs to the one that the person has.
+type Opening struct {
+	ID        string // of a new one
+	OrgID     string
+	ProfileID string
+	Reason    Reason
+	Detail    string
+	Author    string    // who has it at once; empty for nobody
+	Text      *Text     // nil without one
+	At        time.Time // now
+}
+
+// Text is a text of a person that the inbox takes, with the job that carries it.
+type Text struct {
+	MessageID string
+	Body      string
+	At        time.Time
+	Detail    string // in the timeline
+	Ended     string // the session that the text came too late for, and that it is noted in; empty for none
+	Job       queue.Job
+}
+
+// Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's job in
+// the same transaction; queue.ErrFenced. detail stands in the timeline of the session, ended is one that is over.
+func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason Reason, detail, ended string) error {
+	_, created, err := s.Store.Open(ctx, Opening{
+		ID: newID(), OrgID: h.OrgID, ProfileID: profileID, Reason: reason, At: s.Now(),
+		Text: &Text{MessageID: h.MessageID, Body: h.Body, At: h.At, Detail: detail, Ended: ended, Job: h.Job},
+	})
+	if err == nil && created {
+		s.Log.InfoContext(ctx, "tickets.opened", "profile_id", profileID, "reason", string(reason))
+	}
+	return err
+}
+
+// HeldForDistress is the reason of the safety hold of a person who wrote words of distress.
+const HeldForDistress = "words of distress; read the ticket"
+
+// TakeDistress puts a person on a safety hold before the inbox takes their text. Each part may be done again.
+func (s *Service) TakeDistress(ctx context.Context, h conversation.Heard, profileID string) error {
+	_, err := s.Holds.Hold(ctx, h.OrgID, profileID, HeldForDistress)
+	if err != nil && !errors.Is(err, people.ErrHoldNotForwarded) { // it is stored, and forwarded as soon as messaging can be reached
+		return err
+	}
+	return s.Take(ctx, h, profileID, Distress, string(session.SkipSafetyHold), "")
+}
+
+// OpenByHand opens a ticket, or returns the one that the person has; people.ErrNoProfile, erasure.ErrBegun.
+func (s *Service) OpenByHand(ctx context.Context, orgID, profileID, detail string) (Ticket, bool, error) {
+	return s.Store.Open(ctx, Opening{
+		ID: newID(), OrgID: orgID, ProfileID: profileID, Reason: ByOperator, Detail: detail, At: s.Now(),
+	})
+}
+
+// Closing is the end of a ticket.
+type Closing struct {
+	OrgID, ID string
+	Outcome   Outcome
+	At        time.Time
+}
+
+// inlineBudget is the time in which a call does the work of its job itself; the queue does it otherwise.
+const inlineBudget = 10 * time.Second
+
+// Close closes a ticket, and the conversation goes on as the outcome says: at once if that can be, else by the queue. Closing it again changes
+// nothing. ErrNotFound.
+func (s *Service) Close(ctx context.Context, orgID, id string, outcome Outcome) (Ticket, error) {
+	t, job, err := s.Store.Close(ctx, Closing{OrgID: orgID, ID: id, Outcome: outcome, At: s.Now()})
+	if err == nil && job != "" {
+		s.try(ctx, job, s.Sessions.AfterTicket)
+	}
+	return t, err
+}
+
+// try runs a job in the caller's time. What is left of it is the queue's.
+func (s *Service) try(ctx context.Context, job string, handle queue.Handler) {
+	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
+	defer cancel()
+	if err := s.Jobs.Try(ctx, job, handle); err != nil {
+		s.Log.WarnContext(ctx, "tickets.left_to_loop", "job_id", job, "error", err)
+	}
+}
+
+// closedJob is the job that has the session of a ticket go on. It does not wait behind what the person writes: the session's own guards keep
+// them apart.
+func closedJob(t Ticket, at time.Time) (queue.New, error) {
+	payload, err := json.Marshal(conversation.TicketClosed{
+		TicketID: t.ID, SessionID: t.SessionID, ProfileID: t.ProfileID, How: flow.Resumption(t.Outcome), At: at,
+	})
+	if err != nil {
+		return queue.New{}, fmt.Errorf("encode a job: %w", err)
+	}
+	key := "ticket:" + t.ID
+	return later(conversation.NewJob(t.OrgID, conversation.SourceInternal, conversation.EventTicket, key, key, payload, at)), nil
+}
+
+// later leaves a job to the call that stores it, for as long as that has for it.
+func later(n queue.New) queue.New {
+	n.DueAt = n.At.Add(inlineBudget)
+	return n
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
