@@ -47,7 +47,7 @@ func (g *gateway) openConsole(
 			Onboarding: onboardingv1.NewOnboardingServiceClient(ours), Jobs: onboardingv1.NewWebhookJobServiceClient(ours),
 			Engagement: onboardingv1.NewEngagementServiceClient(ours), Goals: onboardingv1.NewGoalServiceClient(ours),
 			Events: onboardingv1.NewEventServiceClient(ours), Messaging: messagingv1.NewMessagingServiceClient(theirs),
-			Outbound: messagingv1.NewOutboundServiceClient(theirs),
+			Outbound: messagingv1.NewOutboundServiceClient(theirs), Tickets: onboardingv1.NewTicketServiceClient(ours),
 		},
 		Authenticate: func(ctx context.Context, token string) (rpc.Principal, time.Time, error) {
 			got, err := auth.claims(ctx, "Bearer "+token)

@@ -34,6 +34,7 @@ type Services struct {
 	Engagement onboardingv1.EngagementServiceClient
 	Goals      onboardingv1.GoalServiceClient
 	Events     onboardingv1.EventServiceClient
+	Tickets    onboardingv1.TicketServiceClient
 	Messaging  messagingv1.MessagingServiceClient
 	Outbound   messagingv1.OutboundServiceClient
 }
@@ -150,6 +151,9 @@ type deedRoute struct {
 func (c *Console) pages() []route {
 	all := []route{
 		{path: root, view: c.home, anyRole: true},
+		{path: root + "/inbox", view: c.inbox},
+		{path: root + "/inbox/{ticket}", view: c.inbox},
+		{path: root + "/replies", view: c.replies},
 		{path: root + "/people", view: c.people},
 		{path: root + "/people/{id}", view: c.person},
 		{path: root + "/why/{kind}/{id}", view: c.why, anyRole: true},
@@ -185,6 +189,12 @@ func (c *Console) actions() []deedRoute {
 	all := []deedRoute{
 		{path: root + "/people", action: c.enrol},
 		{path: root + "/people/{id}/{deed}", action: c.personDeed},
+		{path: root + "/people/{id}/ticket", action: c.openByHand},
+		{path: root + "/inbox/{ticket}/assign", action: c.assign},
+		{path: root + "/inbox/{ticket}/close", action: c.closeTicket},
+		{path: root + "/inbox/{ticket}/answer", action: c.answer},
+		{path: root + "/replies", action: c.saveReply},
+		{path: root + "/replies/delete", action: c.deleteReply},
 		{path: root + "/people/{id}/goals", action: c.scheduleGoal},
 		{path: root + "/people/{id}/consent", action: c.recordConsent},
 		{path: root + "/needs/resume", action: c.resumeAll},

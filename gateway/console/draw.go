@@ -22,6 +22,7 @@ var files embed.FS
 type page struct {
 	Name  string // pages/NAME.html
 	Title string // key of the catalog, or a text
+	Full  bool   // it fills the window, and its parts scroll
 	Topic string // what makes the page new: a person's id, "all", or nothing
 	Body  any
 	Place *time.Location // where its times are shown; nil for the reader's zone
@@ -45,6 +46,9 @@ type frame struct {
 
 // T says a key in the reader's language.
 func (f frame) T(key string, args ...any) string { return f.printer.Sprintf(key, args...) }
+
+// Outcomes are the ways in which a conversation goes on when its ticket is closed.
+func (frame) Outcomes() []string { return []string{"resume", "restart", "end"} }
 
 // Languages are those that a reader may choose.
 func (f frame) Languages() []vocabulary { return vocabularies }

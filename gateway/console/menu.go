@@ -17,6 +17,7 @@ type menuEntry struct {
 // Menu is the pages that the reader may see.
 func (f frame) Menu() []menuEntry {
 	menu := []menuEntry{
+		{Path: root + "/inbox", Title: "inbox.title", Icon: "inbox"},
 		{Path: root, Title: "overview.title", Icon: "overview"},
 		{Path: root + "/needs", Title: "needs.title", Icon: "needs"},
 		{Path: root + "/people", Title: "people.title", Icon: "people"},
@@ -40,7 +41,8 @@ func (f frame) Menu() []menuEntry {
 		}
 	}
 	for i := range menu {
-		menu[i].Here = at == menu[i].Path || menu[i].Path != root && strings.HasPrefix(at, menu[i].Path+"/")
+		menu[i].Here = at == menu[i].Path || menu[i].Path != root && strings.HasPrefix(at, menu[i].Path+"/") ||
+			menu[i].Title == "inbox.title" && at == root+"/replies"
 	}
 	return menu
 }

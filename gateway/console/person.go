@@ -109,7 +109,7 @@ func (c *Console) person(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	shown := personPage{Profile: got.GetProfile(), Locales: locales.Written(), Chosen: r.Form.Get("session")}
-	c.readParts(r.Context(), &shown)
+	c.readParts(r.Context(), &shown, c.personParts())
 	c.askedWords(r.Context(), &shown, r.Form.Get("words"))
 	shown.Judge = shown.Judge || r.Form.Get("judge") != ""
 	shown.Late = shown.Session.GetNextDueAt() != nil && shown.Session.GetNextDueAt().AsTime().Before(c.now())
@@ -140,9 +140,8 @@ func (c *Console) personParts() map[string]part {
 	}
 }
 
-// readParts reads all parts at once. What a part says that cannot be read stands in its place.
-func (c *Console) readParts(ctx context.Context, p *personPage) {
-	parts := c.personParts()
+// readParts reads parts at once. What a part says that cannot be read stands in its place.
+func (c *Console) readParts(ctx context.Context, p *personPage, parts map[string]part) {
 	names := slices.Sorted(maps.Keys(parts))
 	failed := make([]error, len(names))
 	var group errgroup.Group

@@ -90,7 +90,7 @@ func meets(t *testing.T, role string) (*site, *scripted) {
 			Onboarding: onboardingv1.NewOnboardingServiceClient(s), Jobs: onboardingv1.NewWebhookJobServiceClient(s),
 			Engagement: onboardingv1.NewEngagementServiceClient(s), Goals: onboardingv1.NewGoalServiceClient(s),
 			Events: onboardingv1.NewEventServiceClient(s), Messaging: messagingv1.NewMessagingServiceClient(s),
-			Outbound: messagingv1.NewOutboundServiceClient(s),
+			Outbound: messagingv1.NewOutboundServiceClient(s), Tickets: onboardingv1.NewTicketServiceClient(s),
 		}
 	})
 	require.Equal(t, http.StatusOK, b.post(pathSignIn, url.Values{fieldToken: {"good " + role}}).StatusCode)

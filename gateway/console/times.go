@@ -147,6 +147,15 @@ func (f frame) Day(at any) string {
 	return f.day(t)
 }
 
+// Zoned shows a person's time zone and the time of the day there.
+func (f frame) Zoned(zone string) string {
+	place := zoneNamed(zone)
+	if place == nil {
+		return zone
+	}
+	return zone + " " + f.Now.In(place).Format("15:04")
+}
+
 // Due shows a time to come as a countdown, which the browser goes on with.
 func (f frame) Due(at any) template.HTML {
 	t := instant(at)

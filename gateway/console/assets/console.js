@@ -10,7 +10,9 @@
   // Not under the hands of a person: what is open or being written stays until it is done with.
   const busy = () => {
     const at = document.activeElement;
-    return page.querySelector("details[open]") || at && page.contains(at) && at.matches("input, textarea, select");
+    const kept = "[hx-morph-skip]"; // which a page that renews itself leaves as it is
+    return [...page.querySelectorAll("details[open]")].some((d) => !d.closest(kept)) ||
+      at && page.contains(at) && at.matches("input, textarea, select") && !at.closest(kept);
   };
   const renew = () => {
     if (old && !asking && !busy()) {

@@ -1,0 +1,299 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const (
+	ticketsShown = 50
+	answersShown = 100
+)
+
+// inboxPage is the data of pages/inbox.html: the list, and what is open of it.
+type inboxPage struct {
+	View    string
+	Views   []inboxView
+	Tickets []*onboardingv1.Ticket
+	Next    string // the address of the next page; empty on the last
+	Open    *openTicket
+	Part    string // list, thread or person: the column that a phone shows
+	Query   string // of the view, for the links to tickets
+}
+
+// inboxView is one way to choose tickets.
+type inboxView struct {
+	Name  string
+	Count int32 // -1 where it is not counted
+}
+
+// openTicket is a ticket with its conversation and its person.
+type openTicket struct {
+	*onboardingv1.Ticket
+	personPage
+
+	Thread  []threadItem // oldest first
+	Replies []*onboardingv1.SavedReply
+	Key     string // of the answer and the note that the forms make: a second press makes no second one
+	Draft   string
+	Mine    bool
+}
+
+// threadItem is one thing of a conversation: a text, a note, or an answer that is no text yet. One of them is set.
+type threadItem struct {
+	At     time.Time
+	Text   *bubble
+	Note   *onboardingv1.Note
+	Answer *onboardingv1.Answer
+	Author string // who wrote a text by hand
+	Starts bool   // a new day, by the reader's clock
+}
+
+// views are the ways to choose tickets, by the name in the address.
+func views(counts *onboardingv1.TicketCounts) []inboxView {
+	return []inboxView{
+		{"all", counts.GetOpen() + counts.GetAssigned()}, {"mine", counts.GetMine()}, {"unassigned", counts.GetOpen()}, {"closed", -1},
+	}
+}
+
+// ticketsOf asks for the tickets of a view.
+func ticketsOf(view, token string) *onboardingv1.ListTicketsRequest {
+	in := &onboardingv1.ListTicketsRequest{PageSize: ticketsShown, PageToken: token}
+	switch view {
+	case "mine":
+		in.Mine = true
+	case "unassigned":
+		in.Status = []string{"open"}
+	case "closed":
+		in.Status = []string{"closed"}
+	}
+	return in
+}
+
+// inbox lists the conversations that wait for a person of the organisation, and shows the one of the address.
+func (c *Console) inbox(r *http.Request) (page, error) {
+	shown := inboxPage{View: cmp.Or(r.Form.Get("view"), "all"), Part: "list"}
+	group, ctx := errgroup.WithContext(r.Context())
+	group.Go(func() error {
+		out, err := c.services.Tickets.ListTickets(ctx, ticketsOf(shown.View, r.Form.Get("page")))
+		shown.Tickets, shown.Views = out.GetTickets(), views(out.GetCounts())
+		if token := out.GetNextPageToken(); token != "" {
+			shown.Next = root + "/inbox?" + url.Values{"view": {shown.View}, "page": {token}}.Encode()
+		}
+		return err
+	})
+	if id := r.PathValue("ticket"); id != "" {
+		shown.Part = "thread"
+		group.Go(func() (err error) {
+			shown.Open, err = c.ticket(ctx, r, id)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return page{}, err
+	}
+	if r.Form.Get("part") == "person" {
+		shown.Part = "person"
+	}
+	if shown.View != "all" {
+		shown.Query = "?view=" + url.QueryEscape(shown.View)
+	}
+	return page{Name: "inbox", Title: "inbox.title", Topic: topicAll, Full: true, Body: shown}, nil
+}
+
+// ticket reads a ticket and all that its columns show. Only without the ticket or its person there is none.
+func (c *Console) ticket(ctx context.Context, r *http.Request, id string) (*openTicket, error) {
+	got, err := c.services.Tickets.GetTicket(ctx, &onboardingv1.GetTicketRequest{TicketId: id})
+	if err != nil {
+		return nil, err
+	}
+	t := &openTicket{Ticket: got.GetTicket(), Key: rand.Text(), Draft: r.Form.Get("draft")}
+	t.Mine = t.GetAssignee() == sessionFrom(ctx).Subject
+	who, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: t.Ticket.GetProfileId()})
+	if err != nil {
+		return nil, err
+	}
+	t.Profile = who.GetProfile()
+	var notes []*onboardingv1.Note
+	var answers []*onboardingv1.Answer
+	parts := c.personParts()
+	c.readParts(ctx, &t.personPage, map[string]part{
+		"conversation": parts["conversation"], "consent": parts["consent"], "goals": parts["goals"], "timeline": parts["timeline"],
+		"notes": func(ctx context.Context, _ *personPage) error {
+			out, err := c.services.Tickets.ListNotes(ctx, &onboardingv1.ListNotesRequest{TicketId: id})
+			notes = out.GetNotes()
+			return err
+		},
+		"answers": func(ctx context.Context, p *personPage) error {
+			out, err := c.services.Tickets.ListAnswers(ctx, &onboardingv1.ListAnswersRequest{
+				ProfileId: p.Profile.GetProfileId(), PageSize: answersShown,
+			})
+			answers = out.GetAnswers()
+			return err
+		},
+		"replies": func(ctx context.Context, p *personPage) error {
+			out, err := c.services.Tickets.ListSavedReplies(ctx, &onboardingv1.ListSavedRepliesRequest{ProfileId: p.Profile.GetProfileId()})
+			t.Replies = out.GetSavedReplies()
+			return err
+		},
+	})
+	t.Thread = thread(t.Bubbles, notes, answers, c.door.zoneOf(r))
+	t.draft(r.Form.Get("reply"), r.Form.Get("again"), answers)
+	return t, nil
+}
+
+// draft begins the answer with the saved reply or the answer that the address names.
+func (t *openTicket) draft(reply, again string, answers []*onboardingv1.Answer) {
+	for _, s := range t.Replies {
+		if s.GetSavedReplyId() == reply {
+			t.Draft = cmp.Or(s.GetText(), s.GetBody())
+		}
+	}
+	for _, a := range answers {
+		if a.GetAnswerId() == again {
+			t.Draft = a.GetBody()
+		}
+	}
+}
+
+// thread puts texts, notes and answers in the order of their times. An answer that is a text already gives that text its author.
+func thread(texts []bubble, notes []*onboardingv1.Note, answers []*onboardingv1.Answer, place *time.Location) (all []threadItem) {
+	authors := map[string]string{}
+	for _, a := range answers {
+		authors[a.GetMessageId()] = a.GetAuthor()
+	}
+	there := map[string]bool{}
+	for i := range texts {
+		id := texts[i].GetMessageId()
+		there[id] = true
+		all = append(all, threadItem{At: texts[i].At(), Text: &texts[i], Author: authors[id]})
+	}
+	var oldest time.Time
+	if len(texts) > 0 {
+		oldest = texts[0].At()
+	}
+	for _, a := range answers {
+		if at := a.GetCreatedAt().AsTime(); !there[a.GetMessageId()] && a.GetStatus() != "sent" && at.After(oldest) {
+			all = append(all, threadItem{At: at, Answer: a, Author: a.GetAuthor()})
+		}
+	}
+	for _, n := range notes {
+		all = append(all, threadItem{At: n.GetCreatedAt().AsTime(), Note: n, Author: n.GetAuthor()})
+	}
+	slices.SortStableFunc(all, func(a, b threadItem) int { return a.At.Compare(b.At) })
+	last := ""
+	for i := range all {
+		on := all[i].At.In(place).Format(time.DateOnly)
+		all[i].Starts, last = on != last, on
+	}
+	return all
+}
+
+// openByHand opens a ticket for a person, and goes to it.
+func (c *Console) openByHand(r *http.Request) (notice, error) {
+	got, err := c.services.Tickets.OpenTicket(r.Context(), &onboardingv1.OpenTicketRequest{
+		ProfileId: r.PathValue("id"), Detail: r.Form.Get("detail"),
+	})
+	if err != nil {
+		return notice{}, err
+	}
+	n := said("inbox.opened")
+	if !got.GetCreated() {
+		n = said("inbox.opened.already")
+	}
+	n.To = root + "/inbox/" + got.GetTicket().GetTicketId()
+	return n, nil
+}
+
+// assign gives a ticket to the reader, or takes it from whoever the page showed.
+func (c *Console) assign(r *http.Request) (notice, error) {
+	in := &onboardingv1.AssignTicketRequest{TicketId: r.PathValue("ticket"), From: r.Form.Get("from")}
+	if r.Form.Get("to") == "me" {
+		in.Assignee = sessionFrom(r.Context()).Subject
+	}
+	if _, err := c.services.Tickets.AssignTicket(r.Context(), in); err != nil {
+		return notice{}, err
+	}
+	if in.GetAssignee() == "" {
+		return said("inbox.released"), nil
+	}
+	return said("inbox.assigned"), nil
+}
+
+// closeTicket ends a ticket; its outcome says how the conversation goes on.
+func (c *Console) closeTicket(r *http.Request) (notice, error) {
+	_, err := c.services.Tickets.CloseTicket(r.Context(), &onboardingv1.CloseTicketRequest{
+		TicketId: r.PathValue("ticket"), Outcome: r.Form.Get("outcome"),
+	})
+	if err != nil {
+		return notice{}, err
+	}
+	return said("inbox.closed." + r.Form.Get("outcome")), nil
+}
+
+// addNote keeps a remark that the person never sees.
+func (c *Console) addNote(r *http.Request) (notice, error) {
+	key := r.Form.Get("key")
+	if key == "" {
+		return notice{}, errBadForm
+	}
+	_, err := c.services.Tickets.AddNote(r.Context(), &onboardingv1.AddNoteRequest{
+		TicketId: r.PathValue("ticket"), Body: r.Form.Get("body"), IdempotencyKey: "console:" + key,
+	})
+	if err != nil {
+		return notice{Typed: draftOf(r)}, err
+	}
+	return said("inbox.noted"), nil
+}
+
+// answer sends what the reader wrote. A text that does not go out says why; it stays in the conversation.
+func (c *Console) answer(r *http.Request) (notice, error) {
+	key := r.Form.Get("key")
+	if key == "" {
+		return notice{}, errBadForm
+	}
+	if r.Form.Get("as") == "note" {
+		return c.addNote(r)
+	}
+	got, err := c.services.Tickets.GetTicket(r.Context(), &onboardingv1.GetTicketRequest{TicketId: r.PathValue("ticket")})
+	if err != nil {
+		return notice{Typed: draftOf(r)}, err
+	}
+	out, err := c.services.Tickets.SendAnswer(r.Context(), &onboardingv1.SendAnswerRequest{
+		ProfileId: got.GetTicket().GetProfileId(), Body: r.Form.Get("body"), IdempotencyKey: "console:" + key,
+	})
+	switch code := status.Code(err); {
+	case code == codes.DeadlineExceeded || code == codes.Unavailable: // it may be stored: the same key makes no second one
+		n := notice{Typed: draftOf(r)}
+		n.Typed["key"] = key
+		return n, err
+	case err != nil:
+		return notice{Typed: draftOf(r)}, err
+	case out.GetAnswer().GetStatus() == "not_sent":
+		return said("inbox.not_sent", out.GetAnswer().GetExplanation()).bad(), nil
+	case out.GetAnswer().GetStatus() == "sending":
+		return said("inbox.sending"), nil
+	}
+	return said("inbox.sent"), nil
+}
+
+// maxDraft bounds the text that a form gets back when it did not work, in bytes: a cookie has four thousand.
+const maxDraft = 1600
+
+func draftOf(r *http.Request) map[string]string {
+	if body := r.Form.Get("body"); len(body) <= maxDraft {
+		return map[string]string{"body": body}
+	}
+	return map[string]string{}
+}

@@ -1,0 +1,105 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const ticketID = "01900000-0000-7000-8000-0000000000f1"
+
+// asks has Ana wait for a person: her ticket is open, with a note and an answer that did not go out.
+func asks(t *testing.T) (*site, *scripted) {
+	t.Helper()
+	b, s := meets(t, "operator")
+	ticket := &onboardingv1.Ticket{
+		TicketId: ticketID, ProfileId: anasID, FirstName: hostile, Status: "open", Reason: "asked", OpenedAt: at(-time.Hour),
+		LastText: "I want to talk to a human" + hostile, LastTextAt: at(-2 * time.Minute), WaitsSince: at(-2 * time.Minute), Texts: 1,
+	}
+	s.says("ListTickets", &onboardingv1.ListTicketsResponse{
+		Tickets: []*onboardingv1.Ticket{ticket}, Counts: &onboardingv1.TicketCounts{Open: 1, Assigned: 2, Mine: 2},
+	})
+	s.says("GetTicket", &onboardingv1.GetTicketResponse{Ticket: ticket})
+	s.says("ListMessages", &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{
+		{MessageId: messageID, ProfileId: anasID, Body: "Which day suits you?", Direction: "outbound", Status: "delivered", CreatedAt: at(-time.Minute)},
+		{MessageId: letterID, ProfileId: anasID, Body: "I want to talk to a human", Direction: "inbound", Status: "received", CreatedAt: at(-2 * time.Minute)},
+	}})
+	s.says("ListNotes", &onboardingv1.ListNotesResponse{Notes: []*onboardingv1.Note{{NoteId: letterID, Body: "called them " + hostile, Author: "bea", CreatedAt: at(0)}}})
+	s.says("ListAnswers", &onboardingv1.ListAnswersResponse{Answers: []*onboardingv1.Answer{
+		{AnswerId: sessionID, Body: "Hello!", Status: "not_sent", Reason: "quiet_hours", RetryAt: at(time.Hour), Author: "bea", CreatedAt: at(-30 * time.Second)},
+		{AnswerId: messageID, MessageId: messageID, Body: "Which day suits you?", Status: "sent", Author: "carl", CreatedAt: at(-time.Minute)},
+	}})
+	s.says("ListSavedReplies", &onboardingv1.ListSavedRepliesResponse{SavedReplies: []*onboardingv1.SavedReply{
+		{SavedReplyId: letterID, Title: "Hours", Body: "Hi {first_name|there}", Text: "Hi Ana", Segments: 1},
+	}})
+	return b, s
+}
+
+func TestInboxPage(t *testing.T) {
+	t.Parallel()
+	b, _ := asks(t)
+	httpStatus, page := b.page(root + "/inbox")
+	require.Equal(t, http.StatusOK, httpStatus)
+	for _, want := range []string{"Open <small>3</small>", "Mine <small>2</small>", "Unassigned <small>1</small>", "asked for a person", "2 min ago", "Choose a conversation."} {
+		require.Contains(t, page, want)
+	}
+	_, page = b.page(root + "/inbox/" + ticketID)
+	if file := os.Getenv("CONSOLE_INBOX_PAGE"); file != "" {
+		require.NoError(t, os.WriteFile(file, []byte(page), 0o600))
+	}
+	require.Regexp(t, `(?s)I want to talk to a human</p>.*Which day suits you\?</p>.*by carl.*Hello!</p>.*Not sent: quiet hours.*can be sent from.*by bea.*called them .*Note by bea`, page)
+	require.NotContains(t, page, "<script>alert")
+	require.NotContains(t, page, "onboarding:awaiting")
+	_, page = b.page(root + "/inbox/" + ticketID + "?lang=pt-BR&reply=" + letterID)
+	require.Contains(t, page, "pediu uma pessoa")
+	require.Contains(t, page, ">Hi Ana</textarea>", "without JavaScript a saved reply comes with the page")
+	_, page = b.page(root + "/inbox/" + ticketID + "?again=" + sessionID)
+	require.Contains(t, page, ">Hello!</textarea>")
+}
+
+func TestAnAnswerByHand(t *testing.T) {
+	t.Parallel()
+	b, s := asks(t)
+	answers := func(form url.Values) string {
+		form.Set("back", root+"/inbox/"+ticketID)
+		form.Set("key", "k1")
+		return readsAll(t, b.post(root+"/inbox/"+ticketID+"/answer", form))
+	}
+	s.says("SendAnswer", &onboardingv1.SendAnswerResponse{Answer: &onboardingv1.Answer{Status: "sent"}})
+	require.Contains(t, answers(url.Values{"body": {"We call you"}}), `role="status">Sent.`)
+	in := calls[*onboardingv1.SendAnswerRequest](s, "SendAnswer")[0]
+	require.Equal(t, []string{anasID, "We call you", "console:k1"}, []string{in.GetProfileId(), in.GetBody(), in.GetIdempotencyKey()})
+
+	s.says("SendAnswer", &onboardingv1.SendAnswerResponse{Answer: &onboardingv1.Answer{Status: "not_sent", Explanation: "the person has opted out"}})
+	require.Contains(t, answers(url.Values{"body": {"We call you"}}), "It did not go out: the person has opted out")
+
+	s.refuses("SendAnswer", codes.Unavailable, "try again")
+	page := answers(url.Values{"body": {"We call you"}})
+	require.Contains(t, page, ">We call you</textarea>", "what was typed is not lost")
+	require.Contains(t, page, `name="key" value="k1"`, "and sent again it is the same answer")
+
+	require.Contains(t, answers(url.Values{"body": {"call her at six"}, "as": {"note"}}), "Only your team sees it.")
+	require.Equal(t, "call her at six", calls[*onboardingv1.AddNoteRequest](s, "AddNote")[0].GetBody())
+}
+
+func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
+	t.Parallel()
+	b, s := asks(t)
+	at := root + "/inbox/" + ticketID
+	page := readsAll(t, b.post(at+"/assign", url.Values{"to": {"me"}, "from": {"bea"}, "back": {at}}))
+	require.Contains(t, page, "It is yours.")
+	in := calls[*onboardingv1.AssignTicketRequest](s, "AssignTicket")[0]
+	require.Equal(t, "bea", in.GetFrom())
+	require.NotEmpty(t, in.GetAssignee())
+	page = readsAll(t, b.post(at+"/close", url.Values{"outcome": {"restart"}, "back": {at}}))
+	require.Contains(t, page, "Closed. The step asks again.")
+	require.Equal(t, "restart", calls[*onboardingv1.CloseTicketRequest](s, "CloseTicket")[0].GetOutcome())
+}
