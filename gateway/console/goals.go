@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -75,6 +76,9 @@ func (c *Console) goals(r *http.Request) (page, error) {
 	}
 	return page{Title: "goals.title", Name: "goals", Topic: topic, Body: shown}, nil
 }
+
+// phoneLike is a search that can only be for a number. A name may have digits too.
+var phoneLike = regexp.MustCompile(`^[-+0-9 ()./]*[0-9][-+0-9 ()./]*$`)
 
 // whose returns the id of the person that a filter names by id or phone; problem says why it names none.
 func (c *Console) whose(ctx context.Context, text string) (id string, problem notice, err error) {

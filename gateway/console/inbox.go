@@ -225,7 +225,7 @@ func (c *Console) assign(r *http.Request) (notice, error) {
 	if _, err := c.services.Tickets.AssignTicket(r.Context(), in); err != nil {
 		return notice{}, err
 	}
-	if in.GetAssignee() == "" {
+	if r.Form.Get("to") == "" {
 		return said("inbox.released"), nil
 	}
 	return said("inbox.assigned"), nil

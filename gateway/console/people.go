@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -29,9 +28,6 @@ type peoplePage struct {
 	Problem              string // what is wrong with the search; empty for nothing
 }
 
-// phoneLike is a search that can only be for a number. A name may have digits too.
-var phoneLike = regexp.MustCompile(`^[-+0-9 ()./]*[0-9][-+0-9 ()./]*$`)
-
 // people finds and lists them.
 func (c *Console) people(r *http.Request) (page, error) {
 	q := strings.TrimSpace(r.Form.Get("q"))
@@ -40,12 +36,7 @@ func (c *Console) people(r *http.Request) (page, error) {
 		States: []string{"active", "stopped", "closed", "stuck", "undeliverable", "none", "parked"}, Locales: locales.Written(),
 	}
 	in := &onboardingv1.ListProfilesRequest{
-		State: shown.State, Locale: shown.Locale, Held: shown.Held, OptedOut: shown.Stopped, PageSize: peopleShown, PageToken: r.Form.Get("page"),
-	}
-	if phoneLike.MatchString(q) {
-		in.Phone = q
-	} else {
-		in.Name = q
+		State: shown.State, Locale: shown.Locale, Held: shown.Held, OptedOut: shown.Stopped, Query: q, PageSize: peopleShown, PageToken: r.Form.Get("page"),
 	}
 	found, token, err := c.found(r.Context(), q, in)
 	switch status.Code(err) {

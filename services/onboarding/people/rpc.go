@@ -118,6 +118,14 @@ func profileFilter(in *onboardingv1.ListProfilesRequest) (f ProfileFilter, err e
 	if in.GetName() != "" && (f.Name == "" || utf8.RuneCountInString(f.Name) > maxName || unprintable) {
 		return f, request.Invalid("name must be 1 to %d printable characters", maxName)
 	}
+	part := strings.Join(strings.Fields(letters.Compose(in.GetQuery())), " ")
+	if utf8.RuneCountInString(part) > maxName || strings.ContainsFunc(part, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return f, request.Invalid("query must be at most %d printable characters", maxName)
+	}
+	if part != "" && len(f.IDs) > 0 {
+		return f, request.Invalid("query and profile_id cannot be combined")
+	}
+	f.split(part)
 	f.Held, f.OptedOut = in.GetHeld(), in.GetOptedOut()
 	if given := in.GetLocale(); given != "" {
 		if f.Locale, err = ParseLocale(given); err != nil {

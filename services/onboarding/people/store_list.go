@@ -18,6 +18,8 @@ type ProfileFilter struct {
 	IDs          []string         // these alone
 	Phone        string           // E.164
 	Name         string           // how their first name begins, with or without capitals and accents
+	Part         string           // a part of their first name, with or without capitals and accents
+	Digits       string           // a part of their number
 	Newest       []session.Status // one of these is that of their newest session
 	NotActivated bool
 	Held         bool
@@ -116,7 +118,7 @@ order by w.profile_id desc limit @reach`
 func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []StandingProfile, next string, err error) {
 	args := postgres.Args{
 		"org_id": f.OrgID, "ids": f.IDs, "phone": f.Phone, "name": f.Name, "status": session.StatusTexts(f.Newest),
-		"locale": f.Locale, "before": f.Before,
+		"locale": f.Locale, "before": f.Before, "part": f.Part, "digits": f.Digits,
 		"limit": f.Limit + 1, "reach": profileReach, "few": fewNamed,
 	}
 	few := false // of a name that is not asked for
@@ -126,6 +128,17 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 		}
 	}
 	looked, others := f.sql(few)
+	if f.Part != "" || f.Digits != "" {
+		others = f.asks()
+		found, err = postgres.AllInOrder(ctx, s.pool, sqlPageOf(sqlNewestWithPart, others), args, pgx.RowToStructByName[StandingProfile])
+		if err != nil || len(found) > f.Limit || !f.indexed() {
+			return page(found, f.Limit, err)
+		}
+		if args["ids"], err = s.withPart(ctx, args); err != nil {
+			return nil, "", err
+		}
+		looked = fmt.Sprintf(sqlFewListed, sqlListed+sqlOfThese)
+	}
 	if others == "" {
 		args["reach"] = f.Limit + 1
 	}
@@ -134,8 +147,7 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 	case err != nil:
 		return nil, "", fmt.Errorf("list people: %w", err)
 	case len(found) > f.Limit:
-		found = found[:f.Limit]
-		return found, found[f.Limit-1].ID, nil
+		return page(found, f.Limit, nil)
 	case others == "":
 		return found, "", nil
 	}
@@ -145,6 +157,17 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 		return nil, "", fmt.Errorf("list people: %w", err)
 	}
 	return found, next, nil
+}
+
+// page cuts what was found to its limit, and says behind which person there is more.
+func page(found []StandingProfile, limit int, err error) ([]StandingProfile, string, error) {
+	if err != nil {
+		return nil, "", fmt.Errorf("list people: %w", err)
+	}
+	if len(found) <= limit {
+		return found, "", nil
+	}
+	return found[:limit], found[limit-1].ID, nil
 }
 
 // sqlPageOf asks the others of each of those who are looked at, by their id: else the planner would look along an index of one of the
@@ -159,24 +182,7 @@ order by p.id desc`
 // sql is along which index people are looked for, and what else is asked of each. The filters come in the order of how few people they
 // leave, as far as that is known.
 func (f ProfileFilter) sql(few bool) (looked, others string) {
-	parked := len(f.Newest) > 0
-	for _, status := range f.Newest {
-		parked = parked && (status == session.Stuck || status == session.Undeliverable)
-	}
-	for _, filter := range []struct {
-		asked      bool
-		along, ask string
-	}{
-		{asked: len(f.IDs) > 0, along: fmt.Sprintf(sqlFewListed, sqlListed+sqlOfThese), ask: sqlOfThese},
-		{asked: f.Phone != "", along: fmt.Sprintf(sqlFewListed, sqlListed+sqlWithPhone), ask: sqlWithPhone},
-		{asked: f.Held, ask: sqlHeldOnly},
-		{asked: parked, along: sqlListedBySession, ask: sqlStandsThus},
-		{asked: f.Name != "" && few, along: fmt.Sprintf(sqlFewListed, sqlListed+sqlNamed), ask: sqlNamed},
-		{asked: f.OptedOut, ask: sqlOptedOutOnly},
-		{asked: len(f.Newest) > 0 && !parked, along: sqlListedBySession, ask: sqlStandsThus},
-		{asked: f.NotActivated, ask: sqlNotActivated},
-		{asked: f.Locale != "", ask: sqlOfLocale},
-	} {
+	for _, filter := range f.filters(few) {
 		switch {
 		case !filter.asked:
 		case looked != "":
@@ -194,4 +200,39 @@ func (f ProfileFilter) sql(few bool) (looked, others string) {
 		others += sqlNamed
 	}
 	return looked, others
+}
+
+// filter is one thing that is asked of people: along finds those of whom it is true by an index, where one has them, and ask holds a person
+// to it.
+type filter struct {
+	asked      bool
+	along, ask string
+}
+
+func (f ProfileFilter) filters(few bool) []filter {
+	parked := len(f.Newest) > 0
+	for _, status := range f.Newest {
+		parked = parked && (status == session.Stuck || status == session.Undeliverable)
+	}
+	return []filter{
+		{asked: len(f.IDs) > 0, along: fmt.Sprintf(sqlFewListed, sqlListed+sqlOfThese), ask: sqlOfThese},
+		{asked: f.Phone != "", along: fmt.Sprintf(sqlFewListed, sqlListed+sqlWithPhone), ask: sqlWithPhone},
+		{asked: f.Held, ask: sqlHeldOnly},
+		{asked: parked, along: sqlListedBySession, ask: sqlStandsThus},
+		{asked: f.Name != "" && few, along: fmt.Sprintf(sqlFewListed, sqlListed+sqlNamed), ask: sqlNamed},
+		{asked: f.OptedOut, ask: sqlOptedOutOnly},
+		{asked: len(f.Newest) > 0 && !parked, along: sqlListedBySession, ask: sqlStandsThus},
+		{asked: f.NotActivated, ask: sqlNotActivated},
+		{asked: f.Locale != "", ask: sqlOfLocale},
+	}
+}
+
+// asks is all that is asked of each person.
+func (f ProfileFilter) asks() (all string) {
+	for _, filter := range f.filters(true) {
+		if filter.asked {
+			all += filter.ask
+		}
+	}
+	return all
 }

@@ -1365,7 +1365,11 @@ type ListProfilesRequest struct {
 	// Only those who have opted out, as messaging told it last.
 	OptedOut bool `protobuf:"varint,8,opt,name=opted_out,json=optedOut,proto3" json:"opted_out,omitempty"`
 	// Only these people, at most 100; none for all. One who is not there is left out. A query has it once for each.
-	ProfileId     []string `protobuf:"bytes,9,rep,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	ProfileId []string `protobuf:"bytes,9,rep,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// Only those with this in their first name, with or without capitals and accents, or, where it has no letters, among the digits of their
+	// phone, in any spelling; at most 60 characters; empty for all. Less than three letters or four digits are looked for among the 5,000 newest
+	// people.
+	Query         string `protobuf:"bytes,10,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1461,6 +1465,13 @@ func (x *ListProfilesRequest) GetProfileId() []string {
 		return x.ProfileId
 	}
 	return nil
+}
+
+func (x *ListProfilesRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
 }
 
 // ListProfilesResponse is one page.
@@ -4521,7 +4532,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\ttime_zone\x18\x04 \x01(\tR\btimeZone\"l\n" +
 	"\x15CreateProfileResponse\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.paceline.onboarding.v1.ProfileR\aprofile\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\xf9\x01\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"\x8f\x02\n" +
 	"\x13ListProfilesRequest\x12\x14\n" +
 	"\x05phone\x18\x01 \x01(\tR\x05phone\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -4533,7 +4544,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x04held\x18\a \x01(\bR\x04held\x12\x1b\n" +
 	"\topted_out\x18\b \x01(\bR\boptedOut\x12\x1d\n" +
 	"\n" +
-	"profile_id\x18\t \x03(\tR\tprofileId\"{\n" +
+	"profile_id\x18\t \x03(\tR\tprofileId\x12\x14\n" +
+	"\x05query\x18\n" +
+	" \x01(\tR\x05query\"{\n" +
 	"\x14ListProfilesResponse\x12;\n" +
 	"\bprofiles\x18\x01 \x03(\v2\x1f.paceline.onboarding.v1.ProfileR\bprofiles\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x96\x02\n" +
