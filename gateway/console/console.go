@@ -35,6 +35,7 @@ type Services struct {
 	Goals      onboardingv1.GoalServiceClient
 	Events     onboardingv1.EventServiceClient
 	Tickets    onboardingv1.TicketServiceClient
+	Flows      onboardingv1.FlowServiceClient
 	Messaging  messagingv1.MessagingServiceClient
 	Outbound   messagingv1.OutboundServiceClient
 }
@@ -167,6 +168,8 @@ func (c *Console) pages() []route {
 		{path: root + "/me", view: c.me, anyRole: true},
 		{path: root + "/engagement", view: c.engagement},
 		{path: root + "/flow", view: c.script},
+		{path: root + "/flows", view: c.flows},
+		{path: root + "/flows/{flow}", view: c.flow},
 		{path: root + "/ledger", view: c.ledger},
 		{path: root + "/audit", view: c.audit},
 	}

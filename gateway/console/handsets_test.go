@@ -70,6 +70,7 @@ func TestHandsetsPage(t *testing.T) {
 	s := &scripted{answers: map[string]func(proto.Message) (proto.Message, error){}, asked: map[string][]proto.Message{}}
 	b := opens(t, func(cfg *Config) {
 		cfg.Services.Onboarding, cfg.Services.Messaging = onboardingv1.NewOnboardingServiceClient(s), sending{}
+		cfg.Services.Tickets = onboardingv1.NewTicketServiceClient(s)
 		cfg.Handsets, err = config.ParseOrigin(emulators.URL)
 		require.NoError(t, err)
 	})

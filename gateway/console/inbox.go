@@ -81,12 +81,21 @@ func ticketsOf(view, token string) *onboardingv1.ListTicketsRequest {
 	return in
 }
 
+// tickets asks for tickets. An onboarding of the release before has none.
+func (c *Console) tickets(ctx context.Context, in *onboardingv1.ListTicketsRequest) (*onboardingv1.ListTicketsResponse, error) {
+	out, err := c.services.Tickets.ListTickets(ctx, in)
+	if status.Code(err) == codes.Unimplemented {
+		return &onboardingv1.ListTicketsResponse{}, nil
+	}
+	return out, err
+}
+
 // inbox lists the conversations that wait for a person of the organisation, and shows the one of the address.
 func (c *Console) inbox(r *http.Request) (page, error) {
 	shown := inboxPage{View: cmp.Or(r.Form.Get("view"), "all"), Part: "list"}
 	group, ctx := errgroup.WithContext(r.Context())
 	group.Go(func() error {
-		out, err := c.services.Tickets.ListTickets(ctx, ticketsOf(shown.View, r.Form.Get("page")))
+		out, err := c.tickets(ctx, ticketsOf(shown.View, r.Form.Get("page")))
 		shown.Tickets, shown.Views = out.GetTickets(), views(out.GetCounts())
 		if token := out.GetNextPageToken(); token != "" {
 			shown.Next = root + "/inbox?" + url.Values{"view": {shown.View}, "page": {token}}.Encode()
@@ -219,13 +228,13 @@ func (c *Console) openByHand(r *http.Request) (notice, error) {
 // assign gives a ticket to the reader, or takes it from whoever the page showed.
 func (c *Console) assign(r *http.Request) (notice, error) {
 	in := &onboardingv1.AssignTicketRequest{TicketId: r.PathValue("ticket"), From: r.Form.Get("from")}
-	if r.Form.Get("to") == "me" {
+	if r.Form.Get("take") == "me" {
 		in.Assignee = sessionFrom(r.Context()).Subject
 	}
 	if _, err := c.services.Tickets.AssignTicket(r.Context(), in); err != nil {
 		return notice{}, err
 	}
-	if r.Form.Get("to") == "" {
+	if in.GetAssignee() == "" {
 		return said("inbox.released"), nil
 	}
 	return said("inbox.assigned"), nil

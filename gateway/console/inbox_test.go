@@ -94,7 +94,7 @@ func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
 	t.Parallel()
 	b, s := waits(t)
 	at := root + "/inbox/" + ticketID
-	page := readsAll(t, b.post(at+"/assign", url.Values{"to": {"me"}, "from": {"bea"}, "back": {at}}))
+	page := readsAll(t, b.post(at+"/assign", url.Values{"take": {"me"}, "from": {"bea"}, "back": {at}}))
 	require.Contains(t, page, "It is yours.")
 	in := calls[*onboardingv1.AssignTicketRequest](s, "AssignTicket")[0]
 	require.Equal(t, "bea", in.GetFrom())

@@ -22,7 +22,7 @@ func (f frame) Menu() []menuEntry {
 		{Path: root + "/needs", Title: "needs.title", Icon: "needs"},
 		{Path: root + "/people", Title: "people.title", Icon: "people"},
 		{Path: root + "/goals", Title: "goals.title", Icon: "goals"},
-		{Path: root + "/flow", Title: "menu.script", Icon: "flow", Begins: true},
+		{Path: root + "/flows", Title: "flows.title", Icon: "flow", Begins: true},
 		{Path: root + "/engagement", Title: "engagement.title", Icon: "engagement"},
 		{Path: root + "/queues", Title: "queues.title", Icon: "queues", Begins: true},
 		{Path: root + "/ledger", Title: "menu.ledger", Icon: "ledger"},
@@ -42,7 +42,7 @@ func (f frame) Menu() []menuEntry {
 	}
 	for i := range menu {
 		menu[i].Here = at == menu[i].Path || menu[i].Path != root && strings.HasPrefix(at, menu[i].Path+"/") ||
-			menu[i].Title == "inbox.title" && at == root+"/replies"
+			menu[i].Title == "inbox.title" && at == root+"/replies" || menu[i].Title == "flows.title" && at == root+"/flow"
 	}
 	return menu
 }

@@ -33,6 +33,8 @@ type need struct {
 	Gates   string // why it is so, gate by gate; empty for nowhere
 	Deeds   []deed // a bulk does the first one
 
+	Ticket *onboardingv1.Ticket // of a conversation that waits for an answer; nil of another kind
+
 	Texts *overviewv1.Count // how many texts are refused; nil of another kind
 }
 
@@ -92,13 +94,13 @@ func (c *Console) nameNeeds(ctx context.Context, needs []need) {
 }
 
 func needKinds() []string {
-	return []string{"refusal", "session", "message", "undelivered", "letter", "job", "text", "outreach", "subscription"}
+	return []string{"refusal", "ticket", "session", "message", "undelivered", "letter", "job", "text", "outreach", "subscription"}
 }
 
 // allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
 func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
 	ask := map[string]func(ctx context.Context, most int32) (needs []need, next string, err error){
-		"refusal": c.refusals, "session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts,
+		"refusal": c.refusals, "ticket": c.openTickets, "session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts,
 		"letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
 	}
@@ -114,7 +116,12 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 		return nil, nil, err
 	}
 	found = slices.Concat(lists...)
-	slices.SortStableFunc(found, func(a, b need) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(found, func(a, b need) int {
+		if loud := a.Kind == "refusal"; loud != (b.Kind == "refusal") { // it keeps texts of many people back
+			return map[bool]int{true: -1, false: 1}[loud]
+		}
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID))
+	})
 	for i, next := range nexts {
 		if next != "" {
 			more = append(more, kinds[i])
@@ -123,9 +130,25 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 	return found, more, nil
 }
 
+// openTickets are the conversations that wait for an answer and that nobody has.
+func (c *Console) openTickets(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{Status: []string{"open"}, PageSize: most})
+	for _, t := range out.GetTickets() {
+		needs = append(needs, need{
+			Kind: "ticket", ID: t.GetTicketId(), At: t.GetLastTextAt().AsTime(), Profile: t.GetProfileId(), Ticket: t,
+			Open: root + "/inbox/" + t.GetTicketId(),
+		})
+	}
+	return needs, out.GetNextPageToken(), err
+}
+
 // refusals are the codes with which Twilio or the carriers refuse texts until a person has acted. They are gone once texts pass again.
 func (c *Console) refusals(ctx context.Context, _ int32) (needs []need, next string, err error) {
 	out, err := c.services.Messaging.GetMessagingOverview(ctx, &messagingv1.GetMessagingOverviewRequest{})
+	return refusalsIn(out), "", err
+}
+
+func refusalsIn(out *messagingv1.GetMessagingOverviewResponse) (needs []need) {
 	for _, r := range out.GetRefusals() {
 		needs = append(needs, need{
 			Kind: "refusal", ID: strconv.Itoa(int(r.GetCode())), At: r.GetSince().AsTime(), Texts: r.GetMessages(),
@@ -133,7 +156,7 @@ func (c *Console) refusals(ctx context.Context, _ int32) (needs []need, next str
 			Gates: root + "/why/messages/" + r.GetNewestMessageId(),
 		})
 	}
-	return needs, "", err
+	return needs
 }
 
 func (c *Console) parkedSessions(ctx context.Context, most int32) (needs []need, next string, err error) {

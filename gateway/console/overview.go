@@ -2,6 +2,9 @@ package console
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,6 +21,7 @@ type overviewPage struct {
 	Needs      []wanting
 	Queues     []*overviewv1.QueueGauges
 	Chart      chart
+	Refusals   []need // that keep texts back until somebody acts
 	Switch     string // what may be done about scheduling: the key of its words
 }
 
@@ -44,13 +48,19 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		shown.Health = c.health(ctx)
 		return nil
 	})
+	var tickets *onboardingv1.TicketCounts
+	group.Go(func() error {
+		out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{PageSize: 1})
+		tickets = out.GetCounts()
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return page{}, err
 	}
+	shown.Refusals = refusalsIn(shown.Messaging)
 	waiting := shown.Onboarding.GetAttention()
-	refused := &overviewv1.Count{Count: int32(len(shown.Messaging.GetRefusals()))} //nolint:gosec // as many as there are codes
 	for _, w := range []wanting{
-		{"overview.refusals", refused, "/needs?kind=refusal"},
+		{"overview.tickets", &overviewv1.Count{Count: tickets.GetOpen()}, "/inbox?view=unassigned"},
 		{"overview.parked", waiting.GetParkedSessions(), "/needs?kind=session"},
 		{"overview.doubtful", shown.Messaging.GetParked(), "/needs?kind=message"},
 		{"overview.dead_letters", waiting.GetDeadLetters(), "/needs?kind=letter"},
@@ -77,14 +87,30 @@ func (c *Console) overview(r *http.Request) (page, error) {
 type chart struct {
 	Bars                                  []bar
 	Sent, Delivered, Waiting, Undelivered int
-	More                                  bool // there are more than were counted
-	Partial                               bool // messaging is of a release before, and does not say how many were delivered
+	More                                  bool   // there are more than were counted
+	Lines                                 []mark // the scale of the numbers
+	Partial                               bool   // messaging is of a release before, and does not say how many were delivered
 }
 
 // bar is one part of a minute's bar, in the units of the picture: 600 wide, 80 high.
 type bar struct {
 	Class        string
 	X, Y, Height int
+}
+
+// mark is a label of an axis.
+type mark struct {
+	X, Y  int
+	Label string
+}
+
+// Hour labels the axis of the last hour: the times of the day, by the reader's clock.
+func (f frame) Hour() (all []mark) {
+	for m := 0; m <= 60; m += 15 {
+		at := f.Now.In(f.place).Add(time.Duration(m-60) * time.Minute)
+		all = append(all, mark{X: m * barEvery, Label: at.Format("15:04")})
+	}
+	return all
 }
 
 const (
@@ -117,6 +143,9 @@ func chartOf(minutes []*messagingv1.UndeliveredMinute) (c chart) {
 			low -= height
 			c.Bars = append(c.Bars, bar{Class: part.class, X: i * barEvery, Y: max(low, 0), Height: height})
 		}
+	}
+	for _, n := range slices.Compact([]int32{0, highest / 2, highest}) {
+		c.Lines = append(c.Lines, mark{Y: chartHeight - int(n*chartHeight/highest), Label: strconv.Itoa(int(n))})
 	}
 	c.Sent = c.Delivered + c.Waiting + c.Undelivered
 	return c

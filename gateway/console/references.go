@@ -2,8 +2,10 @@ package console
 
 import (
 	"html/template"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 // The texts of the services are written for callers of /v1: they name methods with the ids of rows, and instants as RFC 3339. Here those
 // become links to the pages where the same is done, in words, and times in the reader's zone. All else stays as it is, and is escaped.
 var reference = regexp.MustCompile(
-	`(?:(?:GET|POST|PUT|DELETE) )?/v1/(profiles|sessions|messages|goals|outreach|outbound)/(` + uuidLike + `)([:/][a-z]+)?` +
+	`(?:(?:GET|POST|PUT|DELETE) )?/v1/(profiles|sessions|messages|goals|outreach|outbound|tickets)/(` + uuidLike + `)([:/][a-z]+)?` +
 		`|(?:(?:GET|POST|PUT) )?/v1/(` + unnamed + `)` +
 		`|\b(message|session) (` + uuidLike + `)` +
 		`|\bwith (RESOLUTION_NOT_SENT)\b` +
@@ -51,6 +53,7 @@ var reached = map[string]struct{ to, key string }{
 	"webhook-jobs?status=failed": {"/needs?kind=job", "ref.jobs"},
 	"webhook-jobs/{}:cancel":     {"/needs?kind=job", "ref.job"},
 	"outbound:cancel":            {"/do?deed=cancel-text.ID", "ref.outbound"},
+	"tickets:close":              {"/inbox/ID", "ref.ticket"},
 }
 
 // Linked is a service's text as a reader of the console needs it.
@@ -108,6 +111,46 @@ func (f frame) Coded(group, code string) template.HTML {
 	}
 	return template.HTML(`<span title="` + template.HTMLEscapeString(code) + `">` + //nolint:gosec // both are escaped
 		template.HTMLEscapeString(words) + `</span>`)
+}
+
+// Plain says a name of a file, such as a step, with spaces.
+func (f frame) Plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// When says what leads along a way of a flow: an answer, or one of the words that are no answer.
+func (f frame) When(when string) string {
+	word, after, _ := strings.Cut(when, " ")
+	if d, err := time.ParseDuration(after); err == nil {
+		after = f.Span(d)
+	}
+	return strings.TrimSpace(f.plainOr("way."+word, word) + " " + after)
+}
+
+func (f frame) plainOr(key, word string) string {
+	if known(key) {
+		return f.T(key)
+	}
+	return f.Plain(word)
+}
+
+// InLanguage returns the text in the reader's language, or any.
+func (f frame) InLanguage(texts map[string]string) string {
+	for _, lang := range append([]string{f.Lang}, slices.Sorted(maps.Keys(texts))...) {
+		if texts[lang] != "" {
+			return texts[lang]
+		}
+	}
+	return ""
+}
+
+// cutAt bounds a text in the picture of a flow, in characters.
+const cutAt = 54
+
+// Cut shortens a text for the picture of a flow.
+func (f frame) Cut(text string) string {
+	if letters := []rune(text); len(letters) > cutAt {
+		return strings.TrimSpace(string(letters[:cutAt-1])) + "…"
+	}
+	return text
 }
 
 // Gate names a gate of an explanation. Within a step, messaging's gates begin with send.

@@ -51,7 +51,7 @@ func TestARefusalThatNoRetryMends(t *testing.T) {
 	t.Run("NeedsYouFromTheOverviewOn", func(t *testing.T) {
 		t.Parallel()
 		_, read := refused(t)
-		require.Regexp(t, `card bad"><a href="/console/needs\?kind=refusal"><strong>1</strong> refusal that no retry mends`, read(""))
+		require.Regexp(t, `(?s)need loud.*Twilio 30034: the number is not registered for A2P 10DLC.*href="/console/needs\?kind=refusal"`, read(""))
 		for _, path := range []string{"/needs", "/needs?kind=refusal"} {
 			require.Regexp(t, `(?s)Texts are refused until somebody acts.*Twilio 30034: the number is not registered for A2P 10DLC.*`+
 				`→ complete the sender&#39;s registration in the Twilio console.*<strong>3</strong> texts are refused.*/console/why/messages/`+messageID, read(path))

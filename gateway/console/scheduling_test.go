@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
@@ -61,10 +63,23 @@ func (sending) GetMessagingOverview(
 	}}, nil
 }
 
+// noTickets is an onboarding of the release before.
+type noTickets struct {
+	onboardingv1.TicketServiceClient
+}
+
+func (noTickets) ListTickets(
+	context.Context, *onboardingv1.ListTicketsRequest, ...grpc.CallOption,
+) (*onboardingv1.ListTicketsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "unknown service")
+}
+
 func TestSchedulingIsPausedAndResumedOnTheOverview(t *testing.T) {
 	t.Parallel()
 	onboarding := &pausable{}
-	s := opens(t, func(cfg *Config) { cfg.Services.Onboarding, cfg.Services.Messaging = onboarding, sending{} })
+	s := opens(t, func(cfg *Config) {
+		cfg.Services.Onboarding, cfg.Services.Messaging, cfg.Services.Tickets = onboarding, sending{}, noTickets{}
+	})
 	require.Equal(t, http.StatusOK, s.post(pathSignIn, url.Values{fieldToken: {"good operator"}}).StatusCode)
 	shown := func() string {
 		body, err := io.ReadAll(s.get(s.URL + root).Body)

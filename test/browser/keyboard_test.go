@@ -75,7 +75,7 @@ func TestTheConsoleIsUsedByTheKeyboardAloneInABrowser(t *testing.T) {
 
 	p.does(chromedp.Navigate(p.origin + "/console"))
 	pages := asks[[]string](p, `[...document.querySelectorAll("header nav a")].map(a => a.getAttribute("href"))`)
-	require.Len(t, pages, 10)
+	require.Len(t, pages, 11)
 	for _, path := range append(pages, "/console/people/"+id, "/console/needs?lang=pt-BR", "/console/goals?lang=pt-BR", "/console/goals?lang=en") {
 		p.does(chromedp.Navigate(p.origin + path))
 		p.walks(path)
@@ -101,7 +101,7 @@ func TestTheConsoleIsUsedByTheKeyboardAloneInABrowser(t *testing.T) {
 	p.tabsTo("details[open] input", "")
 	p.does(chromedp.KeyEvent("in 3 hours"), chromedp.KeyEvent(kb.Enter))
 	p.waits("Rescheduled.")
-	p.tabsTo(".tip-of", "Runs in 2h 59m")
+	p.tabsTo(".tip-of", "Runs in 2 h 59 min")
 	require.True(t, asks[bool](p, `document.querySelector("[role=tooltip]").checkVisibility()`), "the keyboard shows the tooltip too")
 	p.does(chromedp.KeyEvent(kb.Escape))
 	require.False(t, asks[bool](p, `document.querySelector("[role=tooltip]").checkVisibility()`), "and hides it")

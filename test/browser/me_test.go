@@ -180,7 +180,8 @@ func TestAPageSaysThatItIsNotUpToDateInABrowser(t *testing.T) {
 		return asks[string](p, `document.getElementById("stale").textContent`) == ""
 	}, longest, 100*time.Millisecond)
 	p.opens("/console/people?q=Ana&lang=pt-BR", "Ninguém encontrado.")
-	p.press("footer//button", "Usar")
+	p.does(chromedp.Click(chromedp.CSS(`.settings summary`)))
+	p.press("details[@open]//button", "Usar")
 	p.waits("Ninguém encontrado.")
 	require.Equal(t, "Ana", asks[string](p, `new URLSearchParams(location.search).get("q")`))
 }

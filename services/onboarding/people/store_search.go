@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// shortestName and shortestNumber are the lengths of the pieces that the index has (0044). A shorter part is looked for among the
+	// shortestName and shortestNumber are the lengths of the pieces that the index has (0045). A shorter part is looked for among the
 	// newest people alone.
 	shortestName, shortestNumber = 3, 4
 	// national is the length from which digits are a whole number, which may begin with the zeros that are dialled before it.
