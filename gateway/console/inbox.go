@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -79,6 +80,11 @@ func ticketsOf(view, token string) *onboardingv1.ListTicketsRequest {
 		in.Status = []string{"closed"}
 	}
 	return in
+}
+
+// withTeam reports whether a session is parked because a person of the organisation has the conversation: its ticket is to be closed.
+func withTeam(s *onboardingv1.Session) bool {
+	return s.GetStatus() == "stuck" && strings.HasPrefix(s.GetReason(), "a person of the organisation has the conversation")
 }
 
 // tickets asks for tickets. An onboarding of the release before has none.

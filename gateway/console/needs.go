@@ -162,6 +162,9 @@ func refusalsIn(out *messagingv1.GetMessagingOverviewResponse) (needs []need) {
 func (c *Console) parkedSessions(ctx context.Context, most int32) (needs []need, next string, err error) {
 	out, err := c.services.Onboarding.ListSessions(ctx, &onboardingv1.ListSessionsRequest{Stuck: true, PageSize: most})
 	for _, s := range out.GetSessions() {
+		if withTeam(s) { // the inbox has it
+			continue
+		}
 		needs = append(needs, need{
 			Kind: "session", ID: s.GetSessionId(), At: s.GetUpdatedAt().AsTime(), Profile: s.GetProfileId(), Why: s.GetReason(),
 			Open: messageIn(s.GetReason()), Gates: root + "/why/sessions/" + s.GetSessionId(),

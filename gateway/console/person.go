@@ -47,6 +47,14 @@ type personPage struct {
 	Theirs     bool              // times are in the person's zone
 }
 
+// State is the key of where the person stands: with the team, while somebody of the organisation has the conversation.
+func (p personPage) State() string {
+	if withTeam(p.Session) {
+		return "with_team"
+	}
+	return p.Profile.GetState().GetStatus()
+}
+
 // bubble is a text as a handset shows it.
 type bubble struct {
 	*messagingv1.Message
@@ -114,6 +122,9 @@ func (c *Console) person(r *http.Request) (page, error) {
 	shown.Judge = shown.Judge || r.Form.Get("judge") != ""
 	shown.Late = shown.Session.GetNextDueAt() != nil && shown.Session.GetNextDueAt().AsTime().Before(c.now())
 	shown.Deeds, shown.Stop = deedsFor(shown.Profile), stopped(shown)
+	if withTeam(shown.Session) { // which closing the ticket does
+		shown.Deeds = slices.DeleteFunc(shown.Deeds, func(d string) bool { return d == "resume" })
+	}
 	drawn := page{Name: "person", Title: "person.title", Topic: id}
 	if r.Form.Get("times") == "theirs" {
 		if drawn.Place, err = time.LoadLocation(shown.Profile.GetTimeZone()); err != nil {

@@ -1,0 +1,78 @@
+package console
+
+import "slices"
+
+// drawing is a flow as a picture: its steps below each other, each way from a line of its box along a lane at the right to another box.
+type drawing struct {
+	Width, Height int
+	Boxes         []drawnBox
+	Ways          []drawnWay
+}
+
+// drawnBox is a step.
+type drawnBox struct {
+	flowStep
+
+	Y, Height int
+	Starts    bool
+}
+
+// Bottom is where the box ends.
+func (b drawnBox) Bottom() int { return b.Y + b.Height }
+
+// LineY is the middle of the line of a way within the box.
+func (b drawnBox) LineY(way int) int { return b.Y + boxHead + way*boxLine + boxLine/2 }
+
+// drawnWay is a way from a height at the right edge of a box along a lane to the head of another.
+type drawnWay struct {
+	FromY, ToY, LaneX int
+	Aside             bool // failed, unclear, silence: not the usual way
+}
+
+// The sizes of the picture.
+const (
+	boxWidth = 420
+	boxHead  = 50
+	boxLine  = 20
+	boxGap   = 26
+	laneGap  = 12
+	boxInset = 18 // where ways come in, from the top of a box
+)
+
+// draw lays out a flow.
+func draw(f flowShown) (d drawing) {
+	at := map[string]int{}
+	y := 10
+	for i, s := range f.Steps {
+		b := drawnBox{flowStep: s, Y: y, Height: boxHead + len(s.Ways)*boxLine, Starts: s.ID == f.Start}
+		if len(s.Ways) > 0 {
+			b.Height += 6
+		}
+		at[s.ID], y = i, y+b.Height+boxGap
+		d.Boxes = append(d.Boxes, b)
+	}
+	var lanes []int // how far down each is taken, once ways are sorted by their upper ends
+	for _, b := range d.Boxes {
+		for n, way := range b.Ways {
+			to, ok := at[way.To]
+			if !ok {
+				continue
+			}
+			w := drawnWay{FromY: b.LineY(n), ToY: d.Boxes[to].Y + boxInset, Aside: slices.Contains([]string{"else", "failed", "unclear"}, way.When)}
+			d.Ways = append(d.Ways, w)
+		}
+	}
+	slices.SortStableFunc(d.Ways, func(a, b drawnWay) int { return min(a.FromY, a.ToY) - min(b.FromY, b.ToY) })
+	for i := range d.Ways {
+		w := &d.Ways[i]
+		top, bottom := min(w.FromY, w.ToY), max(w.FromY, w.ToY)
+		lane := slices.IndexFunc(lanes, func(taken int) bool { return taken < top })
+		if lane < 0 {
+			lane, lanes = len(lanes), append(lanes, 0)
+		}
+		lanes[lane] = bottom
+		w.LaneX = boxWidth + 20 + lane*laneGap
+	}
+	d.Width, d.Height = boxWidth+40+len(lanes)*laneGap, y
+	return d
+}

@@ -1,0 +1,138 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// flowShown is a flow as its page shows it, read from its files. Onboarding has checked them; here they are only shown.
+type flowShown struct {
+	Start string
+	Langs []string
+	Steps []flowStep
+	Gone  []string // steps that only the version before has
+}
+
+// flowStep is a step of a flow.
+type flowStep struct {
+	ID, Kind string
+	What     string            // the key of its text, or what it calls, starts, or ends with
+	Texts    map[string]string // by language
+	Before   map[string]string // those of the version that this one is compared with, where they differ
+	Ways     []flowWay
+	Change   string // new or changed, in a comparison
+	source   string
+}
+
+// flowWay is one way to go on.
+type flowWay struct{ When, To string }
+
+// stepKinds are the keys of which a step has one.
+var stepKinds = []string{"ask", "send", "if", "call", "start", "hand_over", "end"}
+
+// errFlow refuses files that cannot be shown.
+var errFlow = status.Error(codes.Internal, "the files of this flow cannot be shown")
+
+// readFlow reads the files of a flow.
+func readFlow(files map[string]string) (f flowShown, err error) {
+	var doc struct {
+		Start     string    `yaml:"start"`
+		Languages []string  `yaml:"languages"`
+		Steps     yaml.Node `yaml:"steps"`
+	}
+	if yaml.Unmarshal([]byte(files["flow.yaml"]), &doc) != nil || doc.Steps.Kind != yaml.MappingNode {
+		return f, errFlow
+	}
+	f.Start, f.Langs = doc.Start, doc.Languages
+	texts := map[string]map[string]string{}
+	for _, lang := range doc.Languages {
+		var file struct {
+			Texts map[string]string `yaml:"texts"`
+		}
+		if yaml.Unmarshal([]byte(files[lang+".yaml"]), &file) != nil {
+			return f, errFlow
+		}
+		texts[lang] = file.Texts
+	}
+	for i := 0; i+1 < len(doc.Steps.Content); i += 2 {
+		var fields map[string]any
+		if doc.Steps.Content[i+1].Decode(&fields) != nil {
+			return f, errFlow
+		}
+		step := readStep(doc.Steps.Content[i].Value, fields)
+		source, err := yaml.Marshal(fields)
+		if err != nil {
+			return f, errFlow
+		}
+		step.source, step.Texts = string(source), map[string]string{}
+		for lang, of := range texts {
+			if text := of[step.What]; text != "" && (step.Kind == "ask" || step.Kind == "send") {
+				step.Texts[lang] = text
+			}
+		}
+		f.Steps = append(f.Steps, step)
+	}
+	return f, nil
+}
+
+func readStep(id string, fields map[string]any) flowStep {
+	s := flowStep{ID: id}
+	for _, kind := range stepKinds {
+		if what, ok := fields[kind]; ok {
+			s.Kind, s.What = kind, text(what)
+		}
+	}
+	add := func(when string, to any) {
+		if to := text(to); to != "" {
+			s.Ways = append(s.Ways, flowWay{when, to})
+		}
+	}
+	switch then := fields["then"].(type) {
+	case map[string]any:
+		for _, answer := range slices.SortedFunc(maps.Keys(then), func(a, b string) int {
+			return cmp.Or(cmp.Compare(fromElse(a), fromElse(b)), strings.Compare(a, b))
+		}) {
+			add(answer, then[answer])
+		}
+	default:
+		add("", then)
+	}
+	add("else", fields["else"])
+	add("failed", fields["failed"])
+	for _, name := range []string{"negative", "unclear", "silence"} {
+		if inner, ok := fields[name].(map[string]any); ok {
+			when := name
+			if after := text(inner["after"]); name == "silence" && after != "" {
+				when += " " + after
+			}
+			add(when, inner["then"])
+			add(when, inner["wait_at"])
+		}
+	}
+	return s
+}
+
+// fromElse sorts "else" behind the answers.
+func fromElse(answer string) int {
+	if answer == "else" {
+		return 1
+	}
+	return 0
+}
+
+// text is a scalar of YAML; empty for another value.
+func text(value any) string {
+	switch value := value.(type) {
+	case string:
+		return value
+	case bool: // yes and no, unquoted
+		return map[bool]string{true: "yes", false: "no"}[value]
+	}
+	return ""
+}

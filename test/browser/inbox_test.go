@@ -1,0 +1,57 @@
+package browser_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSomebodyIsAnsweredByHandInABrowser is the story of the inbox, by the keyboard alone where a person would use it.
+func TestSomebodyIsAnsweredByHandInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make proof")
+	}
+	t.Parallel()
+	p := starts(t)
+	p.signsIn()
+	p.meets()
+	p.opens("/console/inbox", "Nobody waits for an answer.")
+	p.writes("I want to talk to a human please")
+	p.waits("asked for a person") // live
+	p.looks("inbox-list")
+	p.walks("/console/inbox")
+
+	p.does(chromedp.Navigate(p.origin+"/console/inbox"), chromedp.WaitVisible(chromedp.CSS(`.tickets ol a`)), chromedp.KeyEvent("j"))
+	p.waits("I want to talk to a human please")
+	p.does(chromedp.WaitVisible(chromedp.CSS(`#compose`)))
+	p.looks("inbox")
+	p.walks("a ticket")
+	p.does(chromedp.KeyEvent(kb.Escape), chromedp.Click(chromedp.CSS(`#thread-title`)), chromedp.KeyEvent("a"))
+	p.waits("It is yours.")
+
+	p.does(chromedp.KeyEvent("r"))
+	require.Equal(t, "answer", asks[string](p, `document.activeElement.id`))
+	p.does(chromedp.KeyEvent("Somebody calls you today"))
+	require.Equal(t, "1 SMS, 24 characters", asks[string](p, `document.querySelector("#segments").textContent`))
+	p.writes("are you there?")
+	p.waits("are you there?") // live, under the hands of who writes
+	require.Equal(t, "Somebody calls you today", asks[string](p, `document.querySelector("#answer").value`))
+	p.does(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	p.waits("Sent.")
+	require.Equal(t, 1, p.sent("Somebody calls you today"))
+	p.waits("delivered")
+
+	p.does(chromedp.Click(chromedp.CSS(`#thread-title`)), chromedp.KeyEvent("e"), chromedp.KeyEvent(kb.Tab))
+	p.does(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	p.waits("Closed. The flow goes on.")
+	p.opens("/console/inbox?lang=pt-BR", "Ninguém espera uma resposta.")
+	p.looks("inbox-pt")
+	p.opens("/console/inbox?view=closed&lang=en", "asked for a person")
+	p.v1(http.MethodGet, "/v1/tickets?status=closed", "", new(struct{}))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.Empty(t, p.faults)
+}
