@@ -1,7 +1,6 @@
 package chaos_test
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -22,6 +21,11 @@ func TestMain(m *testing.M) {
 // seed of the conversations that the test command plays. Others are played by `rig chaos --seed`.
 const seed = 20261121
 
+const (
+	conversations = 80 // about half a minute; `rig chaos` plays as many as it is asked for
+	followed      = 24 // by engagement
+)
+
 func TestSimulation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")
@@ -32,7 +36,8 @@ func TestSimulation(t *testing.T) {
 	t.Run("S0_63_EveryPromiseIsKeptUnderEveryFault", func(t *testing.T) {
 		t.Parallel()
 		simulation := chaos.Simulation{
-			Seed: seed, Sessions: conversations, Now: time.Now, Story: os.Stderr, // only of a world that breaks a promise
+			Seed: seed, Sessions: conversations, PerWorld: conversations / 4, Now: time.Now,
+			Story: os.Stderr, // only of a world that breaks a promise
 		}
 		report, err := simulation.Run(t.Context())
 		require.NoError(t, err)
@@ -40,10 +45,24 @@ func TestSimulation(t *testing.T) {
 			t.Errorf("world %d broke a promise; play it again with `%s`: %v %v", w.Seed, w.Again(), w.Err, w.Verdict.Broken)
 		}
 		require.GreaterOrEqual(t, report.Verdict.Sessions, conversations)
-		require.NotEmpty(t, report.Faults, "a simulation in which nothing goes wrong proves nothing")
+		for _, kind := range kinds() {
+			require.Positive(t, report.Faults[kind], "a simulation in which this does not go wrong proves nothing about it: %s", kind)
+		}
 		t.Logf("%d sessions, %d texts in %d s; faults: %v; ended: %v; parked: %v", report.Sessions, report.Texts, report.TookMS/1000,
 			report.Faults, report.Ended, report.Parked)
 	})
+}
+
+// kinds are the faults that have to occur. A send that hangs is too rare for so few people, and TestSameSeedIsTheSameRun has a silent wire.
+func kinds() []string {
+	return []string{
+		"alarm late", "alarm lost", "alarm repeated", "alarm several times at once", "alarm silent",
+		"create 302, not taken", "create 429", "create 500, not taken", "create 500, taken", "create 503, not taken", "create 503, taken",
+		"create garbage, taken", "create reset, not taken", "create reset, taken",
+		"publish answer lost", "publish refused", "publish reset", "receipt late", "receipt lost", "receipt repeated",
+		"gateway restarted", "messaging restarted", "onboarding restarted", "qstash restarted",
+		"messaging's postgres away", "onboarding's postgres away",
+	}
 }
 
 // TestMonths plays worlds in which people drift away and return: they answer after weeks, say "later" and come back after weeks, are held
@@ -73,12 +92,11 @@ func TestMonths(t *testing.T) {
 		require.NotEmpty(t, played.Faults)
 		return played
 	}
-	for _, seed := range []uint64{314, 324} {
-		t.Run(fmt.Sprintf("S0_63_EveryPromiseIsKeptOverMonths/%d", seed), func(t *testing.T) {
-			t.Parallel()
-			play(t, seed)
-		})
-	}
+	t.Run("S0_63_EveryPromiseIsKeptOverMonths/314", func(t *testing.T) {
+		t.Parallel()
+		played := play(t, 314)
+		require.Positive(t, played.Faults["message resolved"]+played.Faults["session resumed"], "no operator had anything to decide")
+	})
 	t.Run("S0_63_TheSameSeedIsTheSameRunOverMonths", func(t *testing.T) {
 		t.Parallel()
 		const seed = 1852 // a hold of weeks, a "later" of weeks, a STOP after days and a return from it; and no two events of one instant race
@@ -131,8 +149,8 @@ func TestSameSeedIsTheSameRun(t *testing.T) { //nolint:paralleltest // alone: a 
 		}
 		return report, digest
 	}
-	once, first := play(7, 15)
-	again, second := play(7, 15)
+	once, first := play(7, 8)
+	again, second := play(7, 8)
 	require.Empty(t, once.Failed)
 	require.Empty(t, again.Failed)
 	if repeatable {
