@@ -23,7 +23,7 @@ const seed = 20261121
 
 const (
 	conversations = 80 // about half a minute; `rig chaos` plays as many as it is asked for
-	followed      = 24 // by engagement
+	followed      = 8  // by engagement, of which some drift away and answer, or do not
 )
 
 func TestSimulation(t *testing.T) {
@@ -117,7 +117,7 @@ func TestEngagement(t *testing.T) {
 	t.Run("S4_77_TwoReplicasStayInTouchWithEverybodyAsTheRulesSay", func(t *testing.T) {
 		t.Parallel()
 		simulation := chaos.Simulation{
-			Seed: 20261123, Sessions: followed, PerWorld: followed, Engagement: 30 * 24 * time.Hour, Now: time.Now, Story: os.Stderr,
+			Seed: 20269100, Sessions: followed, PerWorld: followed, Engagement: 22 * 24 * time.Hour, Now: time.Now, Story: os.Stderr,
 		}
 		report, err := simulation.Run(t.Context())
 		require.NoError(t, err)
