@@ -21,6 +21,8 @@ type flowCommand struct {
 	Draw  flowDrawCommand  `cmd:"" help:"Print a flow as a picture, in SVG."`
 	Try   flowTryCommand   `cmd:"" help:"Talk to a flow in the terminal. Nothing is sent, and time leaps."`
 
+	Import flowImportCommand `cmd:"" help:"Turn a flow definition of Twilio Studio into files, and list what is not carried over."`
+
 	Push     flowPushCommand     `cmd:"" help:"Publish a flow to a deployment."`
 	List     flowListCommand     `cmd:"" help:"List the published flows of a deployment, or the versions of one."`
 	Rollback flowRollbackCommand `cmd:"" help:"Make an older version of a flow current again."`

@@ -33,7 +33,7 @@ type commands struct {
 	Profiles profilesCommand `cmd:"" group:"operate" help:"Import people from a CSV file."`
 
 	Token     tokenCommand     `cmd:"" group:"develop" help:"Print a bearer token for gRPC, or with --api for /v1."`
-	Flow      flowCommand      `cmd:"" group:"develop" help:"Check, draw, try and publish a conversation that is written in files."`
+	Flow      flowCommand      `cmd:"" group:"develop" help:"Check, draw, try, import and publish conversations that are written in files."`
 	Listen    listenCommand    `cmd:"" group:"develop" help:"Post events to a program under development."`
 	Device    deviceCommand    `cmd:"" group:"develop" help:"Connect as a device and run a command for each goal."`
 	Emulators emulatorsCommand `cmd:"" group:"develop" help:"Run the emulated QStash and Twilio alone, for services that run elsewhere."`

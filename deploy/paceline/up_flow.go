@@ -13,7 +13,7 @@ import (
 	"paceline.internal/services/onboarding/flow"
 )
 
-// flowPoll is how often the folder of up --flow is read. A poll sees what every editor does when it saves, on every file system.
+// flowPoll sets how often up --flow reads its folder. A poll sees what every editor does when it saves, on every file system.
 const flowPoll = 500 * time.Millisecond
 
 // flowWatch publishes the flow of a folder, and again when a file of it is saved.
