@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
@@ -324,12 +325,18 @@ func (f *Flow) checkWord(file, choice, word string, found *Problems) {
 }
 
 // IsConsent reports whether a text is a word that opts out, opts in or asks for help, in any language.
-func IsConsent(text string) bool {
-	said := fold(text)
-	return slices.ContainsFunc([]string{"stop", "start", "help"}, func(key string) bool {
-		return slices.ContainsFunc(languages.Together().Lines(key), func(line string) bool { return fold(line) == said })
-	})
-}
+func IsConsent(text string) bool { return consentWords()[fold(text)] }
+
+// consentWords holds those words as texts are compared.
+var consentWords = sync.OnceValue(func() map[string]bool {
+	words := map[string]bool{}
+	for _, key := range []string{"stop", "start", "help"} {
+		for _, line := range languages.Together().Lines(key) {
+			words[fold(line)] = true
+		}
+	}
+	return words
+})
 
 // words lists what a person may write for a choice.
 func (e edition) words(choice string) []string {
