@@ -38,7 +38,7 @@ func TestRunbooks(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
-	for _, page := range []string{"consent", "engagement", "events", "api", "quickstart"} {
+	for _, page := range []string{"consent", "engagement", "events", "api", "inbox", "quickstart"} {
 		pages = append(pages, "../../docs/"+page+".md")
 	}
 	for _, page := range pages {

@@ -36,6 +36,7 @@ func TestRules(t *testing.T) {
 // over ends all that can end of an organisation.
 var over = []string{
 	`update conversation_sessions set status = 'closed', updated_at = $2 where org_id = $1`,
+	`update tickets set status = 'closed', outcome = 'resume', closed_at = $2 where org_id = $1`,
 	`update step_alarms set published_at = $2, qstash_message_id = 'm' where org_id = $1`,
 	`update engagement_runs set status = 'completed', finished_at = $2 where org_id = $1`,
 	`insert into engagement_runs (id, org_id, job, period, nominal_at, status, config_hash, created_at, updated_at)

@@ -99,6 +99,18 @@ with p as (
 ), fp as (
     insert into flow_publications (org_id, flow, number, version, published_at)
     values (@org, 'welcome', 1, '0123456789abcdef', @at) on conflict do nothing
+), ti as (
+    insert into tickets (id, org_id, profile_id, status, reason, last_text_at, opened_at) select gen_random_uuid(), @org, id, 'open', 'asked', @at, @at from p
+    returning id, profile_id
+), ta as (
+    insert into ticket_answers (id, org_id, profile_id, ticket_id, idempotency_key, body, author, status, created_at)
+    select gen_random_uuid(), @org, profile_id, id, id::text, 'Hi', 'ada', 'sent', @at from ti
+), tn as (
+    insert into ticket_notes (id, org_id, ticket_id, idempotency_key, body, author, created_at)
+    select gen_random_uuid(), @org, id, 'n-1', 'Called.', 'ada', @at from ti
+), sr as (
+    insert into saved_replies (id, org_id, title, body, created_at, updated_at, updated_by)
+    values (gen_random_uuid(), @org, @phone, 'Hi', @at, @at, 'ada')
 ), ed as (
     insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, created_at, updated_at, subscription_id,
         seq, type)

@@ -80,9 +80,10 @@ func (s *Store) GaugesUpTo(ctx context.Context, now time.Time, most int, kept bo
 }
 
 const sqlParked = `
-select status, count(*)::int as n from conversation_sessions where status in ('stuck', 'undeliverable') group by status`
+select s.status, count(*)::int as n from conversation_sessions s where s.status in ('stuck', 'undeliverable')
+  and not exists (select from tickets t where t.session_id = s.id and t.status <> 'closed') group by s.status`
 
-// Parked counts the sessions that wait for an operator.
+// Parked counts the sessions that wait for an operator, but for those with a ticket: the inbox counts them.
 func (s *Store) Parked(ctx context.Context) (map[session.Status]int, error) {
 	rows, err := s.pool.Query(ctx, sqlParked)
 	if err != nil {

@@ -129,7 +129,7 @@ func TestElsewhere(t *testing.T) {
 		"no value":              {[]flow.Event{says("3"), flow.Called{OK: true}}, flow.Finished{Outcome: "completed"}},
 		"the host fails":        {[]flow.Event{says("3"), flow.Called{}}, flow.Finished{Outcome: "completed"}},
 		"a refusal is unclear":  {[]flow.Event{says("no")}, flow.SendText{Step: "budget", Text: "CHOOSE_ONE", Key: "budget:unclear:1", Direct: true}},
-		"unclear to the end":    {[]flow.Event{says("a"), flow.Taken{}, says("b"), flow.Taken{}, says("c")}, flow.OpenTicket{Reason: "unclear_answer"}},
+		"unclear to the end":    {[]flow.Event{says("a"), flow.Taken{}, says("b"), flow.Taken{}, says("c")}, flow.OpenTicket{Reason: "unclear_answer", Unclear: true}},
 		"silent to the end":     {[]flow.Event{flow.Silent{}, flow.Taken{}, flow.Silent{}}, flow.Finished{Outcome: "completed"}},
 		"a ticket closed":       {[]flow.Event{says("a"), flow.Taken{}, says("b"), flow.Taken{}, says("c"), flow.Closed{How: flow.Resume}}, flow.Finished{Outcome: "completed"}},
 		"a question once again": {[]flow.Event{says("a"), flow.Taken{}, says("b"), flow.Taken{}, says("c"), flow.Closed{How: flow.Restart}}, flow.SendText{Step: "budget", Text: "QUESTION_BUDGET", Key: "budget#2"}},

@@ -86,7 +86,9 @@ func (a *actor) perform(t *testing.T, line string) {
 		}
 		a.does = a.happens(flow.Called{OK: ok, Branch: answer.Branch, Field: answer.Field})
 	case "ticket":
-		require.Equal(t, flow.OpenTicket{Reason: rest}, a.does)
+		opened, is := a.does.(flow.OpenTicket)
+		require.True(t, is, line)
+		require.Equal(t, rest, opened.Reason)
 	case "closed":
 		a.does = a.happens(flow.Closed{How: flow.Resumption(rest)})
 	case "end":

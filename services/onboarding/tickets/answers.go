@@ -54,6 +54,7 @@ func (s *Service) Send(ctx context.Context, a Answer) (Answer, bool, error) {
 // Recipient is the person of an answer, as they are now.
 type Recipient struct {
 	Phone       string
+	Hold        bool
 	HoldVersion int64
 	WroteAt     *time.Time // their newest text of the ticket
 	Settled     bool       // the answer
@@ -106,6 +107,9 @@ func (s *Service) sendAnswer(ctx context.Context, j queue.Job) error {
 		end.Reason, end.RetryAt = WhyQuietHours, opens
 		end.Explanation = "it is night where the person is, and they wrote more than 24 hours ago; send it when the quiet hours have ended"
 		return s.settle(ctx, end)
+	}
+	if to.Hold { // messaging is told the version of a hold that was lifted, and this one was not
+		return s.follow(ctx, end, conversation.Sent{Outcome: conversation.Held}, 0)
 	}
 	sent, err := s.Carrier.Send(ctx, conversation.Message{
 		OrgID: a.OrgID, ProfileID: a.ProfileID, To: to.Phone, Body: a.Body, Key: "answer:" + a.ID, CorrelationID: a.ID,

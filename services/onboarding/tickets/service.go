@@ -79,7 +79,10 @@ func New(cfg Config) *Service { return &Service{Config: cfg} }
 
 // Handlers returns the handlers of the jobs of the inbox.
 func (s *Service) Handlers() map[string]queue.Handler {
-	return map[string]queue.Handler{conversation.EventTicket: s.Sessions.AfterTicket, conversation.EventAnswer: s.sendAnswer}
+	return map[string]queue.Handler{
+		conversation.EventTicket: func(ctx context.Context, j queue.Job) error { return s.Sessions.AfterTicket(ctx, j) },
+		conversation.EventAnswer: s.sendAnswer,
+	}
 }
 
 // Standing has what decides whether a text of a person goes to the inbox.

@@ -119,7 +119,7 @@ func sameAnswer(kept, a Answer) error {
 }
 
 const sqlRecipient = `
-select p.phone, p.hold_version, t.person_wrote_at, a.status <> 'sending' as settled
+select p.phone, p.hold, p.hold_version, t.person_wrote_at as wrote_at, a.status <> 'sending' as settled
 from ticket_answers a join profiles p on p.id = a.profile_id join tickets t on t.id = a.ticket_id where a.id = $1`
 
 // Recipient reads the person of an answer as they are now; people.ErrNoProfile.

@@ -116,13 +116,13 @@ BEGIN
         kinds := ARRAY['opened'] || CASE WHEN NEW.assignee IS NOT NULL THEN ARRAY['assigned'] ELSE '{}' END;
     ELSE
         IF NEW.assignee IS DISTINCT FROM OLD.assignee AND NEW.status <> 'closed' THEN
-            kinds := kinds || 'assigned';
+            kinds := array_append(kinds, 'assigned');
         END IF;
         IF NEW.answers > OLD.answers THEN
-            kinds := kinds || 'answered';
+            kinds := array_append(kinds, 'answered');
         END IF;
         IF NEW.status = 'closed' AND OLD.status <> 'closed' THEN
-            kinds := kinds || 'closed';
+            kinds := array_append(kinds, 'closed');
         END IF;
     END IF;
     FOREACH kind IN ARRAY kinds LOOP

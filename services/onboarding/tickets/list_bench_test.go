@@ -1,0 +1,56 @@
+package tickets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/schema"
+	"paceline.internal/services/onboarding/tickets"
+)
+
+// sqlCrowd is a million people, each with a ticket that is closed, but for a thousand of them.
+const sqlCrowd = `
+with p as (
+    insert into profiles (id, org_id, phone, first_name, locale, time_zone, created_at, updated_at)
+    select gen_random_uuid(), $1, '+1' || (5000000000 + n), 'Ana', 'en', 'UTC', $2, $2 from generate_series(1, $3::int) n returning id, phone
+)
+insert into tickets (id, org_id, profile_id, status, reason, last_text, last_text_at, opened_at, waits_since, closed_at, outcome)
+select gen_random_uuid(), $1, id, case when open then 'open' else 'closed' end, 'asked', 'Hello', $2::timestamptz + seconds, $2,
+    case when open then $2::timestamptz end, case when not open then $2::timestamptz end, case when not open then 'resume' end
+from (select id, make_interval(secs => row_number() over ()) as seconds, row_number() over () <= 1000 as open from p) c`
+
+// BenchmarkList pages through 1,000 open tickets among a million people (docs/performance.md).
+func BenchmarkList(b *testing.B) {
+	pool := pgtest.New(b, schema.Migrations())
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, sql := range []string{sqlCrowd} {
+		_, err := pool.Exec(b.Context(), sql, onboardingtest.OrgID, at, 1_000_000)
+		require.NoError(b, err)
+	}
+	_, err := pool.Exec(b.Context(), "analyze tickets, profiles")
+	require.NoError(b, err)
+	store := onboarding.NewStores(pool).Tickets()
+	slowest := time.Duration(0)
+	for b.Loop() {
+		var before *tickets.Place
+		for pages := 0; ; pages++ {
+			began := time.Now()
+			page, err := store.List(b.Context(), tickets.Filter{OrgID: onboardingtest.OrgID, Limit: 51, Before: before})
+			require.NoError(b, err)
+			_, err = store.Counts(b.Context(), onboardingtest.OrgID, "ada")
+			require.NoError(b, err)
+			slowest = max(slowest, time.Since(began))
+			if len(page) < 51 {
+				require.Equal(b, 19, pages)
+				break
+			}
+			before = &tickets.Place{At: page[49].LastTextAt, ID: page[49].ID}
+		}
+	}
+	b.ReportMetric(float64(slowest.Microseconds())/1000, "ms/slowest-page")
+}

@@ -1,0 +1,456 @@
+package tickets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// TestTakers is about who takes which text: a ticket opens for what nobody else answers, and for what asks for a person.
+func TestTakers(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AskingWordsWaitForAPerson", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Activated()
+		before := len(b.said(p))
+		b.Reply(p, asking)
+		got := b.ticket(p)
+		require.Equal(t, []string{"open", "asked", asking, r.ID}, []string{got.GetStatus(), got.GetReason(), got.GetLastText(), got.GetSessionId()})
+		require.EqualValues(t, 1, got.GetTexts())
+		b.Reply(p, "hello?")
+		require.EqualValues(t, 2, b.ticket(p).GetTexts(), "a further text belongs to it")
+		require.Equal(t, "hello?", b.ticket(p).GetLastText())
+		b.Work()
+		require.Len(t, b.said(p), before, "the flow says nothing")
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
+
+		b.closes(p, "resume")
+		require.Equal(t, session.AwaitingOpeningResponse, b.Session(r.ID).Token)
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
+		b.Work()
+		require.Len(t, b.said(p), before, "what the person wrote to a person answers nothing")
+		b.Reply(p, "ok")
+		require.Equal(t, session.AwaitingExplanationResponse, b.Session(r.ID).Token)
+	})
+
+	t.Run("OrdinaryWordsGoToTheFlow", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Activated()
+		b.Reply(p, "my child is sick, what do I do") // any reply but a refusal advances
+		require.Empty(t, b.tickets(p))
+		require.Equal(t, session.AwaitingExplanationResponse, b.Session(r.ID).Token)
+	})
+
+	t.Run("WithoutAConversation", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.Person()
+		b.Reply(p, "is this the clinic?")
+		require.Equal(t, "unclaimed", b.ticket(p).GetReason())
+		b.Activate(p) // begins a conversation, and nobody had the ticket
+		require.Empty(t, b.tickets(p))
+	})
+
+	t.Run("AfterTheEndOfAFlow", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.surveyed()
+		b.Reply(p, "4")
+		b.Work()
+		require.Equal(t, session.Closed, b.Session(r.ID).Status)
+		b.Reply(p, "we are five after all")
+		require.Equal(t, "unclaimed", b.ticket(p).GetReason())
+	})
+
+	t.Run("TheHostApplicationTakesWhatFollowsOnboarding", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Finished()
+		b.Reply(p, "a story about my day")
+		require.Empty(t, b.tickets(p))
+	})
+
+	t.Run("ASignIsNoText", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.Person()
+		b.Reply(p, "Liked “Hi Ana”")
+		require.Empty(t, b.tickets(p))
+	})
+
+	t.Run("StopStops", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Activated()
+		b.Reply(p, asking)
+		b.Reply(p, "STOP")
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+		require.EqualValues(t, 1, b.ticket(p).GetTexts(), "a STOP has its own taker")
+		b.closes(p, "resume")
+		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
+	})
+
+	t.Run("AFlowThatHandsOver", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.surveyed()
+		b.Reply(p, "12")
+		got := b.ticket(p)
+		require.Equal(t, []string{"hand_over", "big_table", "12", r.ID}, []string{got.GetReason(), got.GetDetail(), got.GetLastText(), got.GetSessionId()})
+		b.closes(p, "resume")
+		b.Work()
+		require.Contains(t, b.said(p), "A table for 12 is booked.")
+		require.Equal(t, session.Closed, b.Session(r.ID).Status)
+	})
+
+	t.Run("AnAnswerThatStaysUnclear", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.surveyed()
+		b.Reply(p, "some")
+		b.Reply(p, "a few")
+		require.Equal(t, "unclear", b.ticket(p).GetReason())
+	})
+
+	t.Run("TheFlowsOwnWords", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.surveyed()
+		b.Reply(p, "give me the front desk")
+		require.Equal(t, "asked", b.ticket(p).GetReason())
+	})
+
+	t.Run("WordsOfDistressHold", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, err := b.Current().Server.UpdateSettings(b.as("ada"), &onboardingv1.UpdateSettingsRequest{Settings: &onboardingv1.Settings{
+			QuietHours: &onboardingv1.QuietHours{}, DistressWords: &onboardingv1.DistressWords{Words: []string{"want to die"}},
+		}})
+		require.NoError(t, err)
+		p, _ := b.Activated()
+		b.Reply(p, "I want to die")
+		require.Equal(t, "distress", b.ticket(p).GetReason())
+		held, err := b.Store.Profile(t.Context(), onboardingtest.OrgID, p.ID)
+		require.NoError(t, err)
+		require.True(t, held.Hold)
+		out := b.answers(p, "ada", "a-1", "We are here for you.")
+		require.Equal(t, "safety_hold", out.GetAnswer().GetReason())
+		b.Release(p)
+		require.Equal(t, "sent", b.answers(p, "ada", "a-2", "We are here for you.").GetAnswer().GetStatus())
+	})
+}
+
+// TestClose is about how a conversation goes on.
+func TestClose(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ADueStepIsSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.InBurst(2)
+		b.Unmute()
+		b.Reply(p, asking)
+		b.Pass(time.Hour)
+		require.Len(t, b.said(p), 3, "while the ticket is open no step is sent")
+		b.closes(p, "resume")
+		b.Pass(time.Minute)
+		b.Completes(p)
+		require.Equal(t, session.AwaitingInterviewStart, b.Session(r.ID).Token)
+	})
+
+	t.Run("TheStepAsksAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.surveyed()
+		b.Reply(p, asking)
+		b.closes(p, "restart")
+		b.Work()
+		require.Equal(t, []string{"How many of you will come?", "How many of you will come?"}, b.said(p))
+		b.Reply(p, "4")
+		b.Work()
+		require.Equal(t, session.Closed, b.Session(r.ID).Status)
+		require.Contains(t, b.said(p), "A table for 4 is booked.")
+	})
+
+	t.Run("OnboardingAsksAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Explained()
+		b.Reply(p, asking)
+		b.closes(p, "restart")
+		texts := b.said(p)
+		require.Len(t, texts, 3)
+		require.Equal(t, texts[1], texts[2])
+		require.Equal(t, session.AwaitingExplanationResponse, b.Session(r.ID).Token)
+	})
+
+	t.Run("TheClockOfASilenceStands", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.surveyed()
+		b.Clock.Advance(23 * time.Hour)
+		b.Reply(p, asking)
+		b.Clock.Advance(5 * time.Hour)
+		b.Work()
+		require.Len(t, b.said(p), 1)
+		b.closes(p, "resume")
+		b.Clock.Advance(2 * time.Hour)
+		b.Work()
+		require.Len(t, b.said(p), 1, "it begins anew")
+		b.Clock.Advance(22 * time.Hour)
+		b.Work()
+		require.Len(t, b.said(p), 2)
+	})
+
+	t.Run("ItEnds", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Activated()
+		b.Reply(p, asking)
+		b.closes(p, "end")
+		require.Equal(t, session.Closed, b.Session(r.ID).Status)
+	})
+
+	t.Run("ResumingTheSessionClosesIt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Activated()
+		b.Reply(p, asking)
+		b.Resumed(b.Session(r.ID))
+		require.Empty(t, b.tickets(p))
+	})
+
+	t.Run("NoConversationBeginsMeanwhile", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.Person()
+		b.Reply(p, asking)
+		_, err := b.Activates(p, nil)
+		require.Equal(t, onboardingv1.Reason_REASON_TICKET_OPEN.String(), reason(err))
+	})
+}
+
+// reason is the one that a caller gets.
+func reason(err error) string {
+	found, _ := rpc.ErrorFrom(onboarding.Answer(err))
+	if found == nil {
+		return ""
+	}
+	return found.Reason
+}
+
+// TestAssign has two operators take a ticket at the same time.
+func TestAssign(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.Activated()
+	b.Reply(p, asking)
+	id := b.ticket(p).GetTicketId()
+	failures := make(chan error, 2)
+	for _, by := range []string{"ada", "bob"} {
+		go func() {
+			_, err := b.Current().Inbox.AssignTicket(b.as(by), &onboardingv1.AssignTicketRequest{TicketId: id, Assignee: by})
+			failures <- err
+		}()
+	}
+	first, second := <-failures, <-failures
+	if first != nil {
+		first, second = second, first
+	}
+	require.NoError(t, first)
+	require.Error(t, second)
+	has := b.ticket(p).GetAssignee()
+	full, _ := rpc.ErrorFrom(onboarding.Answer(second))
+	require.Equal(t, codes.Aborted, full.Code)
+	require.Equal(t, onboardingv1.Reason_REASON_TICKET_ASSIGNED.String(), full.Reason)
+	require.Equal(t, has, full.Meta["assignee"])
+	require.Contains(t, full.Message, has)
+
+	assign := func(from, to string) (*onboardingv1.AssignTicketResponse, error) {
+		return b.Current().Inbox.AssignTicket(b.as("ada"), &onboardingv1.AssignTicketRequest{TicketId: id, Assignee: to, From: from})
+	}
+	out, err := assign(has, "eve")
+	require.NoError(t, err)
+	require.Equal(t, "eve", out.GetTicket().GetAssignee())
+	out, err = assign("eve", "")
+	require.NoError(t, err)
+	require.Equal(t, "open", out.GetTicket().GetStatus())
+	b.closes(p, "resume")
+	_, err = assign("", "ada")
+	require.Equal(t, onboardingv1.Reason_REASON_TICKET_CLOSED.String(), reason(err))
+}
+
+// TestAnswer is about a text by hand.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+
+	t.Run("IsSentOnceForItsKey", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		b.Reply(p, asking)
+		b.Clock.Advance(time.Minute)
+		out := b.answers(p, "ada", "a-1", "Hi, this is Ada.")
+		require.Equal(t, "sent", out.GetAnswer().GetStatus())
+		require.NotEmpty(t, out.GetAnswer().GetMessageId())
+		require.Equal(t, []string{"assigned", "ada"}, []string{out.GetTicket().GetStatus(), out.GetTicket().GetAssignee()})
+		require.EqualValues(t, 1, out.GetTicket().GetAnswers())
+		require.Nil(t, out.GetTicket().GetWaitsSince())
+		again := b.answers(p, "ada", "a-1", "Hi, this is Ada.")
+		require.True(t, again.GetDuplicate())
+		require.Equal(t, out.GetAnswer().GetAnswerId(), again.GetAnswer().GetAnswerId())
+		_, err := b.Current().Inbox.SendAnswer(b.as("ada"), &onboardingv1.SendAnswerRequest{ProfileId: p.ID, Body: "Other", IdempotencyKey: "a-1"})
+		require.Equal(t, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED.String(), reason(err))
+		b.answers(p, "bob", "b-1", "And Bob.") // both may answer, each key once
+		require.Equal(t, "ada", b.ticket(p).GetAssignee())
+		require.Equal(t, []string{"Hi, this is Ada.", "And Bob."}, b.said(p)[1:])
+	})
+
+	t.Run("AfterAStopSaysWhy", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		b.Reply(p, asking)
+		b.Reply(p, "STOP")
+		sent := len(b.said(p))
+		out := b.answers(p, "ada", "a-1", "Hi, this is Ada.")
+		require.Equal(t, []string{"not_sent", "opted_out"}, []string{out.GetAnswer().GetStatus(), out.GetAnswer().GetReason()})
+		require.Len(t, b.said(p), sent)
+		listed, err := b.Current().Inbox.ListAnswers(b.as("ada"), &onboardingv1.ListAnswersRequest{ProfileId: p.ID})
+		require.NoError(t, err)
+		require.Equal(t, "opted_out", listed.GetAnswers()[0].GetReason())
+	})
+
+	t.Run("AtNight", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.SleepsAtNight()
+		p, _ := b.Activated()
+		b.Turns(20, 0)
+		b.Reply(p, asking)
+		b.Turns(23, 0)
+		require.Equal(t, "sent", b.answers(p, "ada", "a-1", "Good evening.").GetAnswer().GetStatus(), "they wrote today")
+		b.Clock.Advance(24 * time.Hour)
+		out := b.answers(p, "ada", "a-2", "Good evening.")
+		require.Equal(t, []string{"not_sent", "quiet_hours"}, []string{out.GetAnswer().GetStatus(), out.GetAnswer().GetReason()})
+		require.True(t, out.GetAnswer().GetRetryAt().AsTime().After(b.Clock.Now()))
+		b.Turns(12, 0)
+		require.Equal(t, "sent", b.answers(p, "ada", "a-3", "Good morning.").GetAnswer().GetStatus())
+	})
+
+	t.Run("WhileMessagingIsAway", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		b.Reply(p, asking)
+		b.Messaging.SetDown(true)
+		out := b.answers(p, "ada", "a-1", "Hi, this is Ada.")
+		require.Equal(t, []string{"sending", "unavailable"}, []string{out.GetAnswer().GetStatus(), out.GetAnswer().GetReason()})
+		b.Messaging.SetDown(false)
+		b.Clock.Advance(time.Minute)
+		b.Work()
+		require.Equal(t, "sent", b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer().GetStatus())
+	})
+
+	t.Run("OpensATicket", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Activated()
+		out := b.answers(p, "ada", "a-1", "May I help?")
+		require.Equal(t, []string{"operator", "ada"}, []string{out.GetTicket().GetReason(), out.GetTicket().GetAssignee()})
+		require.Equal(t, session.Stuck, b.Session(r.ID).Status)
+	})
+
+	t.Run("OfASavedReply", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		made, err := b.Current().Inbox.CreateSavedReply(b.as("ada"), &onboardingv1.CreateSavedReplyRequest{
+			Title: "Hello", Body: "Hi {first_name|there}, {guests|some} of you?",
+		})
+		require.NoError(t, err)
+		listed, err := b.Current().Inbox.ListSavedReplies(b.as("ada"), &onboardingv1.ListSavedRepliesRequest{ProfileId: p.ID})
+		require.NoError(t, err)
+		want := "Hi " + p.FirstName + ", some of you?"
+		require.Equal(t, want, listed.GetSavedReplies()[0].GetText())
+		out, err := b.Current().Inbox.SendAnswer(b.as("ada"), &onboardingv1.SendAnswerRequest{
+			ProfileId: p.ID, SavedReplyId: made.GetSavedReply().GetSavedReplyId(), IdempotencyKey: "a-1",
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, out.GetAnswer().GetBody())
+		_, err = b.Current().Inbox.CreateSavedReply(b.as("bob"), &onboardingv1.CreateSavedReplyRequest{Title: "HELLO", Body: "x"})
+		require.Equal(t, onboardingv1.Reason_REASON_SAVED_REPLY_EXISTS.String(), reason(err))
+		_, err = b.Current().Inbox.CreateSavedReply(b.as("bob"), &onboardingv1.CreateSavedReplyRequest{Title: "Bad", Body: "Hi {first_name}"})
+		require.ErrorContains(t, err, "has no fallback")
+	})
+}
+
+// TestNotes is about remarks that the person never sees.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, _ := b.Activated()
+	b.Reply(p, asking)
+	id := b.ticket(p).GetTicketId()
+	add := func(key, body string) (*onboardingv1.AddNoteResponse, error) {
+		return b.Current().Inbox.AddNote(b.as("ada"), &onboardingv1.AddNoteRequest{TicketId: id, Body: body, IdempotencyKey: key})
+	}
+	for range 2 {
+		_, err := add("n-1", "Called the school.")
+		require.NoError(t, err)
+	}
+	_, err := add("n-1", "Other words.")
+	require.Equal(t, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED.String(), reason(err))
+	listed, err := b.Current().Inbox.ListNotes(b.as("bob"), &onboardingv1.ListNotesRequest{TicketId: id})
+	require.NoError(t, err)
+	require.Len(t, listed.GetNotes(), 1)
+	require.Equal(t, "ada", listed.GetNotes()[0].GetAuthor())
+	require.EqualValues(t, 1, b.ticket(p).GetNotes())
+}
+
+// TestList pages through tickets, the one with the newest text first.
+func TestList(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var all []people.Profile
+	for range 5 {
+		p := b.Person()
+		b.Reply(p, asking)
+		b.Clock.Advance(time.Minute)
+		all = append(all, p)
+	}
+	b.Reply(all[0], "still here")
+	var found []string
+	in := &onboardingv1.ListTicketsRequest{PageSize: 2}
+	for {
+		out, err := b.Current().Inbox.ListTickets(b.as("ada"), in)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, out.GetCounts().GetOpen())
+		for _, ticket := range out.GetTickets() {
+			found = append(found, ticket.GetProfileId())
+		}
+		if in.PageToken = out.GetNextPageToken(); in.GetPageToken() == "" {
+			break
+		}
+	}
+	require.Equal(t, []string{all[0].ID, all[4].ID, all[3].ID, all[2].ID, all[1].ID}, found)
+	b.closes(all[2], "resume")
+	out, err := b.Current().Inbox.ListTickets(b.as("ada"), &onboardingv1.ListTicketsRequest{Status: []string{"closed", "open"}})
+	require.NoError(t, err)
+	require.Len(t, out.GetTickets(), 5)
+	out, err = b.Current().Inbox.ListTickets(b.as("ada"), &onboardingv1.ListTicketsRequest{Status: []string{"closed"}})
+	require.NoError(t, err)
+	require.Len(t, out.GetTickets(), 1)
+}
