@@ -70,7 +70,7 @@ func (f frame) Ago(at any) string {
 func (f frame) relative(t time.Time) string {
 	since := f.Now.Sub(t)
 	switch {
-	case since.Abs() < 45*time.Second:
+	case since.Abs() < time.Minute:
 		return f.T("time.now")
 	case since >= recent || since <= -recent:
 		return f.day(t)

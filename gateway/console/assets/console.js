@@ -90,7 +90,7 @@
     for (const time of document.querySelectorAll("time.due, time.ago")) {
       const left = Math.round((new Date(time.dateTime) - Date.now()) / 1000), far = Math.abs(left);
       const shown = time.matches(".due") ? words(Math.max(0, left))
-        : far < 45 ? spans.now : far >= 604800 ? time.textContent : (left < 0 ? spans.ago : spans.in).replace("{}", rough(far));
+        : far < 60 ? spans.now : far >= 604800 ? time.textContent : (left < 0 ? spans.ago : spans.in).replace("{}", rough(far));
       if (time.textContent !== shown) time.textContent = shown;
     }
   }, 1000);
