@@ -62,6 +62,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 			onboardingv1.NewEventServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterFlowServiceHandlerClient(ctx, mux,
 			onboardingv1.NewFlowServiceClient(guarded{conn: onboarding, rules: rules})),
+		onboardingapi.RegisterRunServiceHandlerClient(ctx, mux,
+			onboardingv1.NewRunServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterGoalServiceHandlerClient(ctx, mux,
 			onboardingv1.NewGoalServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterTicketServiceHandlerClient(ctx, mux,
@@ -77,14 +79,19 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 	return strictRequest(mux), nil
 }
 
-// pathFlows takes the files of a flow, in every language of it; so does its :check.
-const pathFlows = "/v1/flows"
+// pathFlows takes the files of a flow, in every language of it; so does its :check. The :start of a flow and the :add of a run take people.
+const (
+	pathFlows = "/v1/flows"
+	pathRuns  = "/v1/runs"
+)
 
-// maxFlows bounds a body with the files of a flow. A service takes half of it, and JSON writes some signs in two.
+// maxFlows bounds a body with the files of a flow, or with 10,000 people. A service takes half of it, and JSON writes some signs in two.
 const maxFlows = 512 << 10
 
 func maxBody(path string) int64 {
-	if strings.TrimSuffix(path, ":check") == pathFlows {
+	list := strings.HasPrefix(path, pathFlows+"/") && strings.HasSuffix(path, ":start") ||
+		strings.HasPrefix(path, pathRuns+"/") && strings.HasSuffix(path, ":add")
+	if strings.TrimSuffix(path, ":check") == pathFlows || list {
 		return maxFlows
 	}
 	return route.MaxBody

@@ -32,6 +32,8 @@ func created(response proto.Message) (route string, made bool) {
 		return "", !r.GetDuplicate()
 	case *onboardingv1.AddNoteResponse:
 		return "", !r.GetDuplicate()
+	case *onboardingv1.StartRunResponse:
+		return "/v1/runs/" + r.GetRun().GetRunId(), r.GetRun() != nil && !r.GetDuplicate()
 	case *onboardingv1.CreateSavedReplyResponse, *onboardingv1.RegisterDeviceResponse:
 		return "", true
 	}

@@ -93,6 +93,7 @@ func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") 
 func TestEngagement(t *testing.T)      { runGolden(t, "testdata/engagement.yaml") }       //nolint:paralleltest // in runGolden
 func TestFlows(t *testing.T)           { runGolden(t, "testdata/flows.yaml") }            //nolint:paralleltest // in runGolden
 func TestTickets(t *testing.T)         { runGolden(t, "testdata/tickets.yaml") }          //nolint:paralleltest // in runGolden
+func TestRuns(t *testing.T)            { runGolden(t, "testdata/runs.yaml") }             //nolint:paralleltest // in runGolden
 func TestGoals(t *testing.T)           { runGolden(t, "testdata/goals.yaml") }            //nolint:paralleltest // in runGolden
 func TestConnect(t *testing.T)         { runGolden(t, "testdata/connect.yaml") }          //nolint:paralleltest // in runGolden
 func TestGoalCallback(t *testing.T)    { runGolden(t, "testdata/goal_callback.yaml") }    //nolint:paralleltest // in runGolden

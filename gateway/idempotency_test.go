@@ -20,6 +20,7 @@ func repeatable() []string {
 		"setLegalHold", "liftLegalHold",
 		"pauseScheduling", "resumeScheduling", "checkFlow", "publishFlow",
 		"openTicket", "assignTicket", "closeTicket", "createSavedReply",
+		"moveSessions", "addRunPeople", "pauseRun", "resumeRun", "cancelRun",
 	}
 }
 

@@ -67,6 +67,14 @@ func whoMay() map[string]string {
 		"listSavedReplies": "operator",
 		"updateSavedReply": "operator",
 		"deleteSavedReply": "operator",
+		"moveSessions":     "operator",
+		"startRun":         "operator app",
+		"addRunPeople":     "operator app",
+		"listRuns":         "operator app",
+		"getRun":           "operator app",
+		"pauseRun":         "operator app",
+		"resumeRun":        "operator app",
+		"cancelRun":        "operator app",
 
 		"enqueueWebhookJob": "operator",
 		"listWebhookJobs":   "operator",
@@ -135,7 +143,7 @@ func unkept() (never, read []string) {
 		"getSettings", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getMessagingOverview",
-		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies",
+		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun",
 	}
 	read = []string{
 		"getProfile", "listProfiles", "listSessions", "getSession",

@@ -26,6 +26,12 @@ type flowCommand struct {
 	Push     flowPushCommand     `cmd:"" help:"Publish a flow to a deployment."`
 	List     flowListCommand     `cmd:"" help:"List the published flows of a deployment, or the versions of one."`
 	Rollback flowRollbackCommand `cmd:"" help:"Make an older version of a flow current again."`
+
+	Start  flowStartCommand  `cmd:"" help:"Start a published flow for many people."`
+	Runs   flowRunsCommand   `cmd:"" help:"List the runs of flows for many people, or show one."`
+	Pause  flowPauseCommand  `cmd:"" help:"Have a run start nobody until it is resumed."`
+	Resume flowResumeCommand `cmd:"" help:"Have a run go on."`
+	Cancel flowCancelCommand `cmd:"" help:"End a run; who was started goes on."`
 }
 
 // flowFolder is the argument of every command of flows.

@@ -84,6 +84,7 @@ type Service struct {
 	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
 	kept    map[string][]*auditv1.AuditEntry  // by organisation, newest first
 	down    bool
+	turns   *int          // that ReserveSends still has; nil for any number
 	older   bool          // of the release before
 	every   time.Duration // between two messages of outreach; zero for no pace
 	turn    time.Time     // of the next one
@@ -627,6 +628,32 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 		answer.OptedOut, answer.UnjudgedMessageId = s.stopped[in.GetTo()], s.words[in.GetTo()]
 		answer.Unrecorded = !slices.ContainsFunc(s.calls, func(sent *messagingv1.SendRequest) bool { return sent.GetTo() == in.GetTo() })
 	}
+	return answer, nil
+}
+
+// SetTurns has ReserveSends give so many turns, and then none for an hour.
+func (s *Service) SetTurns(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns = &n
+}
+
+// ReserveSends gives every message a turn, unless SetTurns has set how many there are.
+func (s *Service) ReserveSends(_ context.Context, in *messagingv1.ReserveSendsRequest) (*messagingv1.ReserveSendsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, unavailable()
+	}
+	n := len(in.GetSegments())
+	answer := &messagingv1.ReserveSendsResponse{}
+	if s.turns != nil {
+		if n > *s.turns {
+			n, answer.RetryAfter = *s.turns, durationpb.New(time.Hour)
+		}
+		*s.turns -= n
+	}
+	answer.Reserved = int32(n) //nolint:gosec // of a request
 	return answer, nil
 }
 

@@ -26,6 +26,7 @@ import (
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/request"
+	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/session"
 	"paceline.internal/services/onboarding/tickets"
 )
@@ -98,7 +99,14 @@ var table = []struct {
 	{events.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{events.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{flow.ErrFields, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
-	{flows.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_FLOW_NOT_FOUND},
+	{flow.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_FLOW_NOT_FOUND},
+	{flows.ErrUnreadable, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
+	{conversation.ErrVersionMove, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{runs.ErrNoRun, codes.NotFound, onboardingv1.Reason_REASON_RUN_NOT_FOUND},
+	{runs.ErrFinished, codes.FailedPrecondition, onboardingv1.Reason_REASON_RUN_FINISHED},
+	{runs.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_RUNS},
+	{runs.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
+	{runs.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{flows.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_FLOWS},
 	{conversation.ErrTicketOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_TICKET_OPEN},
 	{tickets.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_TICKET_NOT_FOUND},

@@ -98,6 +98,18 @@ func Rules(kept Kept) []retention.Rule {
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
 		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
 		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
+		{
+			Table: "flow_run_people", Holds: "for whom a run starts a flow, and who was left out and why: ids", Kept: "{for} after the end of the run",
+			Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
+				At: "due_at", If: `exists (select from flow_runs f where f.id = r.run_id and f.finished_at < @before)`,
+			},
+		},
+		{
+			Table: "flow_runs", Holds: "runs of flows for many people: the filter, how far they are, and how they ended",
+			Kept: "{for} after its end, once its people are deleted", Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
+				At: "finished_at", Of: "r.finished_at is not null", If: `not exists (select from flow_run_people p where p.run_id = r.id)`,
+			},
+		},
 		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
 		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
 	}

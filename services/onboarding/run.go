@@ -31,6 +31,7 @@ import (
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/tickets"
 )
@@ -129,6 +130,7 @@ type wired struct {
 	conversations    *conversation.Service
 	inbound          *inbound.Service
 	inbox            *tickets.Service
+	runs             *runs.Service
 	people           *engagement.Service
 	persons          *people.Service
 	erasing          *erasure.Service

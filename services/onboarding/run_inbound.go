@@ -9,6 +9,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
 )
 
@@ -34,8 +35,13 @@ func (w *wiring) receiving(
 		Flows:    w.store.Flows(),
 		Erasures: w.erasing, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
+	w.runs = runs.New(runs.Config{
+		Store: w.store.Runs(), People: w.store.Conversations(), Flows: w.store.Flows(), Conversations: c, Carrier: carrier,
+		Notify: func() { w.notifier.Notify() }, Rest: w.deps.Rest, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	handlers, giveUp := w.runs.Handle(w.inbound.Handlers(), w.inbound.GiveUp)
 	w.inbound.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: w.inbound.Handlers(), GiveUp: w.inbound.GiveUp, Workers: jobWorkers,
+		Name: conversation.JobsTable, Store: w.store.Jobs(), Handlers: handlers, GiveUp: giveUp, Workers: jobWorkers,
 		Transient: transient, Wake: w.wakeJobs, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.inbox.Jobs = w.inbound.Jobs

@@ -20,6 +20,7 @@ import (
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
 )
 
@@ -54,7 +55,8 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
-	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Now: w.deps.Now})
+	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Sessions: w.conversations, Now: w.deps.Now})
+	onboardingv1.RegisterRunServiceServer(w.grpc, &runs.RPC{Runs: w.runs})
 	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{
 		Tickets: w.inbox, Store: w.store.Tickets(), People: w.store, Now: w.deps.Now,
 	})

@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
 )
 
@@ -57,6 +58,9 @@ func (s *Stores) Flows() *flows.Store { return s.flows }
 
 // Tickets returns the store of the inbox.
 func (s *Stores) Tickets() *tickets.Store { return s.tickets }
+
+// Runs returns the store of runs.
+func (s *Stores) Runs() *runs.Store { return runs.NewStore(s.pool) }
 
 // Goals returns the store of goals.
 func (s *Stores) Goals() *goals.Store { return goals.NewStore(s.pool) }

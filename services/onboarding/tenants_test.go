@@ -111,6 +111,11 @@ with p as (
 ), sr as (
     insert into saved_replies (id, org_id, title, body, created_at, updated_at, updated_by)
     values (gen_random_uuid(), @org, @phone, 'Hi', @at, @at, 'ada')
+), fr as (
+    insert into flow_runs (id, org_id, flow, flow_version, status, filtering, request_hash, created_at, updated_at)
+    select gen_random_uuid(), @org, 'welcome', '0123456789abcdef', 'running', false, '', @at, @at from p returning id
+), frp as (
+    insert into flow_run_people (run_id, profile_id, org_id, status, due_at) select fr.id, p.id, @org, 'waiting', @at from fr, p
 ), ed as (
     insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, created_at, updated_at, subscription_id,
         seq, type)

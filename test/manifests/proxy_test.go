@@ -86,7 +86,7 @@ func TestProxies(t *testing.T) {
 		require.Greater(t, routes["/"].GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Greater(t, routes[bounds.Shopify].GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Equal(t, bounds.ShopifyBody, int64(m.perRoute(t, routes[bounds.Shopify]).GetBuffer().GetMaxRequestBytes().GetValue()))
-		flows := routes[bounds.Flows+"(:check)?"]
+		flows := routes["/v1/(flows(:check)?|flows/[^/]+:start|runs/[^/]+:add)"]
 		require.Greater(t, flows.GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Equal(t, bounds.FlowBody, int64(m.perRoute(t, flows).GetBuffer().GetMaxRequestBytes().GetValue()))
 		connect := routes["/v1/devices/[^/]+/connect"]

@@ -42,6 +42,24 @@ func (o *Outreach) Reserve(ctx context.Context, orgID uuid.UUID, segments int, n
 	return o.Store.Reserve(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)
 }
 
+// ReserveSends takes the turns of messages to many people, as messages of the queue that are not urgent take theirs: what conversations
+// have used of the sender's rate is charged first.
+func (o *Outreach) ReserveSends(
+	ctx context.Context, orgID uuid.UUID, segments []int, now time.Time,
+) (n int, wait time.Duration, err error) {
+	from, err := o.Sender.Of(orgID)
+	if err == nil {
+		err = o.Tally.charge(ctx, o.Store, o.Pace, from, now)
+	}
+	for ; err == nil && wait == 0 && n < len(segments); n++ {
+		wait, err = o.Store.Reserve(ctx, from, o.Pace.Cost(segments[n]), o.Pace.Slack(false), now)
+	}
+	if err != nil || wait > 0 {
+		n = max(n-1, 0) // the last one has no turn
+	}
+	return n, wait, err
+}
+
 // Cancel gives back a turn that was taken for a message that was not sent.
 func (o *Outreach) Cancel(ctx context.Context, orgID uuid.UUID, segments int) error {
 	from, err := o.Sender.Of(orgID)

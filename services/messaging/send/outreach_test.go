@@ -34,6 +34,10 @@ func (f turnsFunc) Reserve(context.Context, uuid.UUID, int, time.Time) (time.Dur
 }
 
 // Cancel implements the port.
+func (turnsFunc) ReserveSends(context.Context, uuid.UUID, []int, time.Time) (int, time.Duration, error) {
+	panic("of runs")
+}
+
 func (turnsFunc) Cancel(context.Context, uuid.UUID, int) error { return nil }
 
 // overtaken are turns between which and the claim something happens.

@@ -51,7 +51,7 @@ func (s *RPC) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv
 	answer := &messagingv1.SendResponse{
 		Outcome: writeOutcome(result.Outcome, r.GetUnderstands()), Explanation: result.Explanation,
 	}
-	if result.Outcome == Accepted && !request.Outreach && s.Sent != nil { // outreach has reserved its segments
+	if result.Outcome == Accepted && !request.Outreach && !request.Reserved && s.Sent != nil { // those have reserved their segments
 		s.Sent(result.Message.Segments)
 	}
 	if m := result.Message; m != nil {
@@ -174,6 +174,35 @@ func (s *RPC) ListMessages(ctx context.Context, r *messagingv1.ListMessagesReque
 		answer.Messages = append(answer.Messages, WriteMessage(m))
 	}
 	return answer, s.addDeliveries(ctx, answer.GetMessages()...)
+}
+
+// mostReserved bounds the turns of one request, and mostSegments each of them: sms.MaxBody takes fewer.
+const mostReserved, mostSegments = 100, 30
+
+// ReserveSends takes the turns of messages, as far as there are any now.
+func (s *RPC) ReserveSends(ctx context.Context, r *messagingv1.ReserveSendsRequest) (*messagingv1.ReserveSendsResponse, error) {
+	orgID, err := edge.ReadID("org_id", r.GetOrgId())
+	if err != nil {
+		return nil, err
+	}
+	segments := make([]int, len(r.GetSegments()))
+	for i, n := range r.GetSegments() {
+		if segments[i] = int(n); n < 1 || n > mostSegments {
+			return nil, edge.Invalid("segments", fmt.Sprintf("must each be 1 to %d", mostSegments))
+		}
+	}
+	if len(segments) == 0 || len(segments) > mostReserved {
+		return nil, edge.Invalid("segments", fmt.Sprintf("must be of 1 to %d messages", mostReserved))
+	}
+	n, wait, err := s.Limiter.ReserveSends(ctx, orgID, segments, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	answer := &messagingv1.ReserveSendsResponse{Reserved: int32(n)} //nolint:gosec // at most mostReserved
+	if wait > 0 {
+		answer.RetryAfter = durationpb.New(wait)
+	}
+	return answer, nil
 }
 
 // CheckSender reports what an organisation sends from, and whether the person that it asks about has opted out.

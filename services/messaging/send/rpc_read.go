@@ -48,6 +48,8 @@ func readSend(r *messagingv1.SendRequest) (request Request, err error) {
 	case messagingv1.MessageClass_MESSAGE_CLASS_UNSPECIFIED, messagingv1.MessageClass_MESSAGE_CLASS_CONVERSATION:
 	case messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH:
 		request.Outreach = true
+	case messagingv1.MessageClass_MESSAGE_CLASS_RESERVED:
+		request.Reserved = true
 	default:
 		return Request{}, edge.Invalid("message_class", "is not one of ours")
 	}

@@ -64,6 +64,8 @@ type Request struct {
 	Purpose string
 	// Outreach is a message that its reader did not ask for just now: it waits for its turn before every attempt.
 	Outreach bool
+	// Reserved is a message that ReserveSends has taken the turn of.
+	Reserved bool
 	// DespiteHold is for our own answers to words about consent, and only for them: their keys begin with AnswerKeys.
 	DespiteHold bool
 }

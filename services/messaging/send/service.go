@@ -115,6 +115,8 @@ type evidenceStore interface {
 type limiter interface {
 	// Reserve takes the turn of a message, or says how long until there may be one.
 	Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error)
+	// ReserveSends takes the turns of the first messages that have one now, and says how long until there may be another.
+	ReserveSends(ctx context.Context, orgID uuid.UUID, segments []int, now time.Time) (n int, wait time.Duration, err error)
 	// Cancel gives back the turn of a message that was not sent.
 	Cancel(ctx context.Context, orgID uuid.UUID, segments int) error
 }

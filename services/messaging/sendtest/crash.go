@@ -106,6 +106,11 @@ func (p *Process) Reserve(ctx context.Context, orgID uuid.UUID, segments int, no
 	return called(p, "Reserve", func() (time.Duration, error) { return p.limiter.Reserve(ctx, orgID, segments, now) })
 }
 
+// ReserveSends calls the limiter, and is in no crash matrix: what it takes is lost at most.
+func (p *Process) ReserveSends(ctx context.Context, orgID uuid.UUID, segments []int, now time.Time) (int, time.Duration, error) {
+	return p.limiter.ReserveSends(ctx, orgID, segments, now)
+}
+
 // Cancel calls a port.
 func (p *Process) Cancel(ctx context.Context, orgID uuid.UUID, segments int) error {
 	return p.call("Cancel", func() error { return p.limiter.Cancel(ctx, orgID, segments) })

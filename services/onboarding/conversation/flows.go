@@ -11,7 +11,6 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flow"
-	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -32,7 +31,7 @@ func (c *Service) own(ctx context.Context, r session.Record) (*flow.Flow, error)
 	}
 	_, err := c.Flows.Current(ctx, r.OrgID, session.Interview)
 	switch {
-	case errors.Is(err, flows.ErrNotFound):
+	case errors.Is(err, flow.ErrNotFound):
 		return c.Flow.Script(), nil
 	case err != nil:
 		return nil, err

@@ -50,6 +50,10 @@ type store interface {
 	PutBack(ctx context.Context, w session.Wait) error
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 
+	// MoveVersion moves sessions that wait for a reply to another version of their flow, some at a time, and CountVersion counts them.
+	MoveVersion(ctx context.Context, orgID string, m VersionMove, steps []stepMove, at time.Time) (int, error)
+	CountVersion(ctx context.Context, orgID string, m VersionMove, steps []stepMove) (VersionMoved, error)
+
 	// Circumstances returns what an explanation needs apart from the session; people.ErrNoProfile.
 	Circumstances(ctx context.Context, orgID, profileID string) (Circumstances, error)
 
@@ -79,7 +83,7 @@ type store interface {
 
 // published has the flows that organisations have published; flows.Store implements it.
 type published interface {
-	// Current returns the flow that new sessions get, Version the one that a session began with. flows.ErrNotFound.
+	// Current returns the flow that new sessions get, Version the one that a session began with. flow.ErrNotFound.
 	Current(ctx context.Context, orgID, name string) (flow.Flow, error)
 	Version(ctx context.Context, orgID, name, version string) (flow.Flow, error)
 }

@@ -73,15 +73,9 @@ func (s *RPC) ActivateProfile(
 	if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	var consent *ConsentRecord
-	if given := in.GetConsent(); given != nil {
-		consent = &ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
-		if at := given.GetCollectedAt(); at != nil {
-			if err := request.Time("consent.collected_at", at); err != nil {
-				return nil, err
-			}
-			consent.CollectedAt = at.AsTime()
-		}
+	consent, err := ReadConsent(in.GetConsent(), s.Now())
+	if err != nil {
+		return nil, err
 	}
 	r, err := s.Conversations.Begin(ctx, request.Org(ctx), Start{
 		ProfileID: in.GetProfileId(), Flow: in.GetFlow(), Consent: consent, Fields: in.GetFields().AsMap(),
@@ -90,6 +84,22 @@ func (s *RPC) ActivateProfile(
 		return nil, err
 	}
 	return &onboardingv1.ActivateProfileResponse{Session: record(r.Record), ConsentRecorded: r.ConsentRecorded}, nil
+}
+
+// ReadConsent reads a consent record of a request; nil for none. ErrConsent.
+func ReadConsent(given *onboardingv1.ConsentRecord, now time.Time) (*ConsentRecord, error) {
+	if given == nil {
+		return nil, nil //nolint:nilnil // the caller does not say
+	}
+	record := ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
+	if at := given.GetCollectedAt(); at != nil {
+		if err := request.Time("consent.collected_at", at); err != nil {
+			return nil, err
+		}
+		record.CollectedAt = at.AsTime()
+	}
+	record, err := normaliseConsent(record, now)
+	return &record, err
 }
 
 // ResetSession closes a session.

@@ -65,6 +65,11 @@ func enqueue(ctx context.Context, tx pgx.Tx, n queue.New) (queue.Enqueued, error
 	return inTransactions.Enqueue(ctx, tx, n)
 }
 
+// EnqueueIn stores a job in a transaction, or finds the one that its key already has.
+func EnqueueIn(ctx context.Context, tx pgx.Tx, n queue.New) (queue.Enqueued, error) {
+	return enqueue(ctx, tx, n)
+}
+
 // finishJob records the end of an attempt; queue.ErrFenced when the lease was lost.
 func finishJob(ctx context.Context, tx pgx.Tx, end queue.Finish) error {
 	return inTransactions.FinishIn(ctx, tx, end)

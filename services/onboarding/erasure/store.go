@@ -244,6 +244,7 @@ with p as (
     ('answers', array(select to_jsonb(a) - 'author' from ticket_answers a where a.profile_id = @profile order by a.id limit @most + 1)),
     ('notes', array(select to_jsonb(n) - 'author' from ticket_notes n join tickets t on t.id = n.ticket_id where t.profile_id = @profile
         order by n.id limit @most + 1)),
+    ('runs', array(select to_jsonb(r) from flow_run_people r where r.profile_id = @profile order by r.run_id limit @most + 1)),
     ('household', array(select to_jsonb(h) from household_members h where h.profile_id = @profile limit @most + 1)),
     ('goals', array(select to_jsonb(g) from goals g where g.profile_id = @profile order by g.id limit @most + 1)),
     ('goal_transitions', array(select to_jsonb(t) from goal_transitions t join goals g on g.id = t.goal_id where g.profile_id = @profile

@@ -13,7 +13,7 @@ func (f *Flow) check(found *Problems) {
 		f.circles(found)
 	}
 	f.declare(found)
-	env, err := f.environment()
+	env, err := environment(f.Fields)
 	if err != nil {
 		found.addf(File, 0, "fields: %s", err)
 		return
@@ -25,7 +25,7 @@ func (f *Flow) check(found *Problems) {
 			continue
 		}
 		if s.program, err = compile(env, s.Condition); err != nil {
-			found.addf(File, s.Line, "step %s: the condition is not CEL over this flow: %s", id, f.celProblem(err))
+			found.addf(File, s.Line, "step %s: the condition is not CEL over this flow: %s", id, celProblem(f.Fields, err))
 		}
 		f.Steps[id] = s
 	}
@@ -64,13 +64,13 @@ func (f *Flow) checkEntry(found *Problems) {
 func Keyword(text string) string { return fold(text) }
 
 // celProblem returns what CEL says, in words of flows where a name is unknown.
-func (f *Flow) celProblem(err error) string {
+func celProblem(fields map[string]Field, err error) string {
 	said := firstLine(err.Error())
 	if !strings.Contains(said, "undeclared reference") {
 		return said
 	}
 	names := []string{"person.locale", "person.first_name", "person.time_zone"}
-	for _, name := range slices.Sorted(maps.Keys(f.Fields)) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		names = append(names, "person.fields."+name)
 	}
 	return "it has a name that is unknown; the names are " + strings.Join(names, ", ")
@@ -157,6 +157,18 @@ func (f *Flow) circles(found *Problems) {
 			return // the others of the circle would be named too
 		}
 	}
+}
+
+// Follows lists the flows that this one starts without an answer of the person, from its beginning on.
+func (f *Flow) Follows() []string {
+	reached := f.closure([]string{f.Start}, f.alone)
+	var names []string
+	for _, id := range f.Order {
+		if s := f.Steps[id]; reached[id] && s.Kind == Start && !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // alone lists the steps that can follow without the person's doing.

@@ -11,6 +11,9 @@ import (
 // ErrFields is wrapped by every refusal of values for fields; the text says what to change.
 var ErrFields = errors.New("fields")
 
+// ErrNotFound refuses the name of a flow that is not published, or a version that it does not have.
+var ErrNotFound = errors.New("there is no such flow, or it has no such version")
+
 // Declared has the declarations of each field, by its name: several flows may declare one.
 type Declared map[string][]Field
 

@@ -133,6 +133,10 @@ func reason(e *jsonschema.ValidationError) string {
 		return fmt.Sprintf("has %d; at least %d are needed", k.Got, k.Want)
 	case *kind.MaxItems:
 		return fmt.Sprintf("has %d; at most %d are allowed", k.Got, k.Want)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("has %d; at most %d are allowed", k.Got, k.Want)
+	case *kind.MinProperties:
+		return fmt.Sprintf("has %d; at least %d are needed", k.Got, k.Want)
 	case *kind.MinLength:
 		return fmt.Sprintf("has %d characters; at least %d are needed", k.Got, k.Want)
 	case *kind.MaxLength:

@@ -262,6 +262,16 @@ func (f *Flow) Render(key, language, name string, fields map[string]Value) (stri
 	})), nil
 }
 
+// Segmented returns the segments of a text as one person gets it, and with the longest values in it.
+func (f *Flow) Segmented(key string, p Person) (is, longest int, err error) {
+	body, err := f.Render(key, p.Locale, p.FirstName, p.Fields)
+	if err != nil {
+		return 0, 0, err
+	}
+	language := f.Language(p.Locale)
+	return letters.Segments(body), letters.Segments(f.widest(language, f.texts[language].Texts[key])), nil
+}
+
 // checkChoices holds the words for choices to the choices that there are. Two choices of one step may not share a word.
 func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 	known := map[string]bool{yes: true, no: true}

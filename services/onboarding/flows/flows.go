@@ -20,18 +20,19 @@ const (
 	MaxBytes    = 256 << 10 // of all files of a version
 	MaxFlows    = 100
 	MaxVersions = 1000 // of one flow
+	// MaxPublications bounds how often a flow is published; rolling back publishes.
+	MaxPublications = 1000
 )
 
 // maxFiles is flow.yaml and as many languages as the schema allows.
 const maxFiles = 41
 
 var (
-	// ErrNotFound refuses the name of a flow that is not published, or a version that it does not have.
-	ErrNotFound = errors.New("there is no such flow, or it has no such version")
 	// ErrUnreadable reports a version that this release cannot read: an earlier or a later one published it.
 	ErrUnreadable = errors.New("this release cannot read a version of the flow; publish the flow again")
 	// ErrTooMany refuses a new flow, or a new version, at the most of them.
-	ErrTooMany = fmt.Errorf("an organisation has at most %d flows, and a flow at most %d versions", MaxFlows, MaxVersions)
+	ErrTooMany = fmt.Errorf("an organisation has at most %d flows, and a flow at most %d versions and %d publications; "+
+		"publish it under another name", MaxFlows, MaxVersions, MaxPublications)
 )
 
 // Version describes a version of a flow.
@@ -62,7 +63,7 @@ func NewStore(pool postgres.DB) *Store {
 	return &Store{pool: pool, parsed: cache{flows: map[key]flow.Flow{}}}
 }
 
-// Current returns the flow that new sessions get; ErrNotFound.
+// Current returns the flow that new sessions get; flow.ErrNotFound.
 func (s *Store) Current(ctx context.Context, orgID, name string) (flow.Flow, error) {
 	current, err := s.Describe(ctx, orgID, name, "")
 	if err != nil {
@@ -71,7 +72,7 @@ func (s *Store) Current(ctx context.Context, orgID, name string) (flow.Flow, err
 	return s.Version(ctx, orgID, name, current.Version)
 }
 
-// Version returns a version of a flow, current or not; ErrNotFound.
+// Version returns a version of a flow, current or not; flow.ErrNotFound.
 func (s *Store) Version(ctx context.Context, orgID, name, version string) (flow.Flow, error) {
 	of := key{orgID, name, version}
 	if parsed, ok := s.parsed.get(of); ok {
@@ -132,7 +133,34 @@ func (s *Store) Check(ctx context.Context, orgID string, files map[string]string
 	if err != nil {
 		return flow.Flow{}, err
 	}
-	return parsed, s.checkKeywords(ctx, s.pool, orgID, parsed)
+	return parsed, errors.Join(s.checkKeywords(ctx, s.pool, orgID, parsed), s.checkStarts(ctx, orgID, parsed))
+}
+
+// checkStarts refuses a flow that starts itself again through others, without an answer of the person: it would text them for ever.
+func (s *Store) checkStarts(ctx context.Context, orgID string, f flow.Flow) error {
+	seen, from := map[string]bool{}, f.Follows()
+	for len(from) > 0 {
+		name := from[0]
+		from = from[1:]
+		if name == f.Name || seen[name] { // one that starts itself is found by its own check
+			continue
+		}
+		seen[name] = true
+		other, err := s.Current(ctx, orgID, name)
+		if errors.Is(err, flow.ErrNotFound) || errors.Is(err, ErrUnreadable) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		follows := other.Follows()
+		if slices.Contains(follows, f.Name) {
+			return flow.Problems{{File: flow.File, Text: fmt.Sprintf(
+				"flow %s starts flow %s, which starts %s again, without an answer of the person; a circle needs a step that waits", f.Name, name, f.Name)}}
+		}
+		from = append(from, follows...)
+	}
+	return nil
 }
 
 // checkKeywords refuses a keyword of another current flow: a text can enter only one.

@@ -119,11 +119,11 @@ func TestPublish(t *testing.T) {
 		b := setup(t)
 		done := b.publish(files("welcome", "Hi"), noon)
 		_, err := b.Current(t.Context(), b.org, "goodbye")
-		require.ErrorIs(t, err, flows.ErrNotFound)
+		require.ErrorIs(t, err, flow.ErrNotFound)
 		_, err = b.Version(t.Context(), b.org, "welcome", "0123456789abcdef")
-		require.ErrorIs(t, err, flows.ErrNotFound)
+		require.ErrorIs(t, err, flow.ErrNotFound)
 		_, err = b.Version(t.Context(), uuid.NewString(), "welcome", done.Version.Version)
-		require.ErrorIs(t, err, flows.ErrNotFound)
+		require.ErrorIs(t, err, flow.ErrNotFound)
 	})
 
 	t.Run("TwoAtOnceAreOneAfterTheOther", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/request"
 )
@@ -20,8 +21,27 @@ import (
 type RPC struct {
 	onboardingv1.UnimplementedFlowServiceServer
 
-	Store *Store
-	Now   func() time.Time
+	Store    *Store
+	Sessions sessions
+	Now      func() time.Time
+}
+
+// sessions moves the sessions of a flow; conversation.Service implements it.
+type sessions interface {
+	MoveVersions(ctx context.Context, orgID string, m conversation.VersionMove) (conversation.VersionMoved, error)
+}
+
+// MoveSessions moves sessions that wait for a reply to another version.
+func (s *RPC) MoveSessions(ctx context.Context, in *onboardingv1.MoveSessionsRequest) (*onboardingv1.MoveSessionsResponse, error) {
+	done, err := s.Sessions.MoveVersions(ctx, request.Org(ctx), conversation.VersionMove{
+		Flow: in.GetFlow(), From: in.GetFromVersion(), To: in.GetToVersion(), Steps: in.GetSteps(), DryRun: in.GetDryRun(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &onboardingv1.MoveSessionsResponse{
+		Moved: int64(done.Moved), Busy: int64(done.Busy), Unmapped: int64(done.Unmapped), Elsewhere: int64(done.Elsewhere), More: done.More,
+	}, nil
 }
 
 // CheckFlow reports what is wrong with files.

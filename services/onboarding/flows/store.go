@@ -32,7 +32,7 @@ func collect(rows pgx.Rows, err error) ([]Version, error) {
 
 const sqlDescribe = sqlVersions + ` and p.flow = @flow and (@version = '' or p.version = @version) order by p.number desc limit 1`
 
-// Describe returns a version of a flow by its last publication, or with an empty version the current one; ErrNotFound.
+// Describe returns a version of a flow by its last publication, or with an empty version the current one; flow.ErrNotFound.
 func (s *Store) Describe(ctx context.Context, orgID, name, version string) (Version, error) {
 	return describe(ctx, s.pool, orgID, name, version)
 }
@@ -40,7 +40,7 @@ func (s *Store) Describe(ctx context.Context, orgID, name, version string) (Vers
 func describe(ctx context.Context, db postgres.DB, orgID, name, version string) (Version, error) {
 	found, err := collect(db.Query(ctx, sqlDescribe, postgres.Args{"org": orgID, "flow": name, "version": version}))
 	if err == nil && len(found) == 0 {
-		err = ErrNotFound
+		err = flow.ErrNotFound
 	}
 	if err != nil {
 		return Version{}, err
@@ -67,12 +67,12 @@ func (s *Store) Versions(ctx context.Context, orgID, name string, before, limit 
 
 const sqlFiles = `select files from flow_versions where org_id = $1 and flow = $2 and version = $3`
 
-// Files returns the files of a version as they were sent; ErrNotFound.
+// Files returns the files of a version as they were sent; flow.ErrNotFound.
 func (s *Store) Files(ctx context.Context, orgID, name, version string) (files map[string]string, err error) {
 	err = s.pool.QueryRow(ctx, sqlFiles, orgID, name, version).Scan(&files)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNotFound
+		return nil, flow.ErrNotFound
 	case err != nil:
 		return nil, fmt.Errorf("files of a flow: %w", err)
 	}
@@ -110,10 +110,11 @@ values (@org, @flow, @version, @files, @keywords, @at) on conflict do nothing`
 
 	// sqlRoom is true where there may be this version.
 	sqlRoom = `
-select exists (select from flow_versions where org_id = @org and flow = @flow and version = @version)
+select (select count(*) from flow_publications where org_id = @org and flow = @flow) < @most_publications
+    and (exists (select from flow_versions where org_id = @org and flow = @flow and version = @version)
     or (select count(*) from flow_versions where org_id = @org and flow = @flow) < @most_versions
     and (exists (select from flow_versions where org_id = @org and flow = @flow)
-        or (select count(distinct flow) from flow_publications where org_id = @org) < @most_flows)`
+        or (select count(distinct flow) from flow_publications where org_id = @org) < @most_flows))`
 
 	sqlPublish = `
 insert into flow_publications (org_id, flow, number, version, published_at)
@@ -124,6 +125,9 @@ select @org, @flow, coalesce((select max(number) from flow_publications where or
 func (s *Store) Publish(ctx context.Context, orgID string, files map[string]string, at time.Time) (Published, error) {
 	parsed, err := parse(files)
 	if err != nil {
+		return Published{}, err
+	}
+	if err := s.checkStarts(ctx, orgID, parsed); err != nil {
 		return Published{}, err
 	}
 	var done Published
@@ -142,7 +146,7 @@ func (s *Store) publish(
 ) (done Published, err error) {
 	args := postgres.Args{
 		"org": orgID, "flow": f.Name, "version": f.Version, "files": files, "keywords": keywords(f), "at": at,
-		"most_versions": MaxVersions, "most_flows": MaxFlows,
+		"most_versions": MaxVersions, "most_publications": MaxPublications, "most_flows": MaxFlows,
 	}
 	if _, err := tx.Exec(ctx, sqlLock, args); err != nil {
 		return done, fmt.Errorf("publish a flow: %w", err)
@@ -154,7 +158,7 @@ func (s *Store) publish(
 	if err == nil && before.Version == f.Version {
 		return Published{Version: before, Unchanged: true}, nil
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, flow.ErrNotFound) {
 		return done, err
 	}
 	var room bool

@@ -94,6 +94,9 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 }
 
 func class(m conversation.Message) messagingv1.MessageClass {
+	if m.Reserved {
+		return messagingv1.MessageClass_MESSAGE_CLASS_RESERVED
+	}
 	if m.Outreach {
 		return messagingv1.MessageClass_MESSAGE_CLASS_OUTREACH
 	}
@@ -281,6 +284,23 @@ func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecord
 		return answer.GetUnrecorded(), people.ErrAwaitsOperator
 	}
 	return answer.GetUnrecorded(), translate(err)
+}
+
+// ReserveSends takes the turns of the first openings of a run that have one now, and says how long until there may be another;
+// people.ErrUnavailable, people.ErrNoSender.
+func (c *Client) ReserveSends(ctx context.Context, orgID string, segments []int) (n int, wait time.Duration, err error) {
+	in := &messagingv1.ReserveSendsRequest{OrgId: orgID}
+	for _, s := range segments {
+		in.Segments = append(in.Segments, int32(s)) //nolint:gosec // of a text
+	}
+	answer, err := c.rpc.ReserveSends(ctx, in)
+	switch {
+	case status.Code(err) == codes.Unimplemented: // the release before; its upgrade mends it
+		return 0, 0, fmt.Errorf("%w: this release of messaging reserves no turns", people.ErrUnavailable)
+	case reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER:
+		return 0, 0, people.ErrNoSender
+	}
+	return int(answer.GetReserved()), answer.GetRetryAfter().AsDuration(), translate(err)
 }
 
 // Unfinished returns the open work for a person in messaging. people.ErrUnavailable when it cannot be reached, or is of a release

@@ -35,6 +35,7 @@ import (
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/schema"
 	"paceline.internal/services/onboarding/session"
 	"paceline.internal/services/onboarding/tickets"
@@ -159,6 +160,7 @@ type Running struct {
 	Service  *conversation.Service
 	Inbound  *inbound.Service
 	Inbox    *tickets.RPC
+	Runs     *runs.Service
 	Runner   *queue.Runner
 	Outreach *queue.Runner
 	Relay    *outbox.Outbox[session.Alarm]
@@ -195,8 +197,13 @@ func (b *Bundle) Start(p *Ports) *Running {
 		Inbox: inbox,
 		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Flows: b.Store.Flows(), Log: logger, Now: now,
 	})
+	many := runs.New(runs.Config{
+		Store: p.runs(), People: p.Stores.Conversations(), Flows: b.Store.Flows(), Conversations: service, Carrier: p.carrier, Notify: func() {},
+		Rest: b.leap, Log: logger, Now: now,
+	})
+	handlers, giveUp := many.Handle(comes.Handlers(), comes.GiveUp)
 	service.Jobs = queue.NewRunner(queue.Config{
-		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: comes.GiveUp, Handlers: comes.Handlers(),
+		Name: conversation.JobsTable, Store: Jobs{Ports: p, Queue: p.Stores.Jobs()}, Log: logger, Now: now, GiveUp: giveUp, Handlers: handlers,
 	})
 	comes.Jobs, inbox.Jobs = service.Jobs, service.Jobs
 	outreach := queue.NewRunner(queue.Config{
@@ -207,7 +214,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 	require.NoError(b.T, err)
 	return &Running{
 		Ports: p, Goals: later, Service: service, Inbound: comes, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
-		Persons: persons,
+		Persons: persons, Runs: many,
 		Server: onboarding.NewService(
 			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},
 			&conversation.RPC{Conversations: service, Store: b.Store.Conversations(), Engagement: catalog.DefaultEngagement(), Now: now},
@@ -218,6 +225,12 @@ func (b *Bundle) Start(p *Ports) *Running {
 		People:  &engagement.RPC{People: follows, Store: b.Store.Engagement(), Now: now},
 		Sweeper: service.Sweeper(outbox.Policy{Grace: Grace, MaxGenerations: Generations}),
 	}
+}
+
+// leap rests on the clock of the test.
+func (b *Bundle) leap(ctx context.Context, d time.Duration, _ <-chan struct{}) bool {
+	b.Clock.Advance(d)
+	return ctx.Err() == nil
 }
 
 // Healthy returns ports that meet no mishap.

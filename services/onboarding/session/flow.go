@@ -125,6 +125,9 @@ func DefaultFlow() Flow {
 	return parsed
 }
 
+// maxSteps is the most steps of a flow, less those around the scheduled messages.
+const maxSteps = 497
+
 // ParseFlow reads a flow file and reports every problem at once, each wrapping ErrFlow. The form is that of flow.json
 // in this folder; fields that it does not know are errors.
 func ParseFlow(file []byte) (Flow, error) {
@@ -156,6 +159,9 @@ func ParseFlow(file []byte) (Flow, error) {
 	}
 	if len(wire.Steps) == 0 {
 		problems = append(problems, fmt.Errorf("%w: steps is missing or empty", ErrFlow))
+	}
+	if n := len(wire.Steps); n > maxSteps {
+		problems = append(problems, fmt.Errorf("%w: steps has %d; at most %d are allowed", ErrFlow, n, maxSteps))
 	}
 	for i, w := range wire.Steps {
 		for _, problem := range w.problems(parsed.steps) {

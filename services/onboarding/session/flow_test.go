@@ -97,6 +97,10 @@ func TestParseFlow(t *testing.T) {
 		},
 		{name: "UnknownPolicy", file: `{"version":"v1","unknown_sends":"resend","steps":[` + good + `]}`, want: []string{`unknown_sends "resend" must be`}},
 		{name: "EmptyPolicy", file: `{"version":"v1","unknown_sends":"","steps":[` + good + `]}`, want: []string{`unknown_sends "" must be`}},
+		{
+			name: "TooManySteps", file: `{"version":"v1","steps":[` + good + strings.Repeat(","+good, 497) + `]}`,
+			want: []string{"steps has 498; at most 497 are allowed"},
+		},
 		{name: "NotJSON", file: `steps:`, want: []string{"invalid character"}},
 		{name: "Empty", file: ``, want: []string{"EOF"}},
 		{name: "SomethingAfterTheObject", file: file(good) + `{}`, want: []string{"something follows"}},

@@ -249,6 +249,8 @@ const (
 	// A message that the person did not ask for just now. It keeps ENGAGEMENT_SEND_INTERVAL to the organisation's outreach before it, and yields to
 	// conversations: while it would crowd them out it is THROTTLED.
 	MessageClass_MESSAGE_CLASS_OUTREACH MessageClass = 2
+	// A message that ReserveSends has taken the turn of.
+	MessageClass_MESSAGE_CLASS_RESERVED MessageClass = 3
 )
 
 // Enum value maps for MessageClass.
@@ -257,11 +259,13 @@ var (
 		0: "MESSAGE_CLASS_UNSPECIFIED",
 		1: "MESSAGE_CLASS_CONVERSATION",
 		2: "MESSAGE_CLASS_OUTREACH",
+		3: "MESSAGE_CLASS_RESERVED",
 	}
 	MessageClass_value = map[string]int32{
 		"MESSAGE_CLASS_UNSPECIFIED":  0,
 		"MESSAGE_CLASS_CONVERSATION": 1,
 		"MESSAGE_CLASS_OUTREACH":     2,
+		"MESSAGE_CLASS_RESERVED":     3,
 	}
 )
 
@@ -3752,6 +3756,116 @@ func (x *CheckSenderRequest) GetTo() string {
 	return ""
 }
 
+// ReserveSendsRequest asks for turns.
+type ReserveSendsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// The segments of each message, in the order in which they are to be sent; 1 to 100 messages.
+	Segments      []int32 `protobuf:"varint,2,rep,packed,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveSendsRequest) Reset() {
+	*x = ReserveSendsRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveSendsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveSendsRequest) ProtoMessage() {}
+
+func (x *ReserveSendsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveSendsRequest.ProtoReflect.Descriptor instead.
+func (*ReserveSendsRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ReserveSendsRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *ReserveSendsRequest) GetSegments() []int32 {
+	if x != nil {
+		return x.Segments
+	}
+	return nil
+}
+
+// ReserveSendsResponse says how many may be sent.
+type ReserveSendsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first so many messages may be sent now.
+	Reserved int32 `protobuf:"varint,1,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	// How long until there may be a turn for the next one; absent when all were taken.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveSendsResponse) Reset() {
+	*x = ReserveSendsResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveSendsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveSendsResponse) ProtoMessage() {}
+
+func (x *ReserveSendsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveSendsResponse.ProtoReflect.Descriptor instead.
+func (*ReserveSendsResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ReserveSendsResponse) GetReserved() int32 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *ReserveSendsResponse) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
 // CheckSenderResponse describes its sender.
 type CheckSenderResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3769,7 +3883,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3781,7 +3895,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3794,7 +3908,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{43}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -3840,7 +3954,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3852,7 +3966,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3865,7 +3979,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListEventsRequest) GetDone() []int64 {
@@ -3900,7 +4014,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4026,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4039,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -3962,7 +4076,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3974,7 +4088,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3987,7 +4101,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Event) GetRow() int64 {
@@ -4062,7 +4176,7 @@ type GetMessagingOverviewRequest struct {
 
 func (x *GetMessagingOverviewRequest) Reset() {
 	*x = GetMessagingOverviewRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4074,7 +4188,7 @@ func (x *GetMessagingOverviewRequest) String() string {
 func (*GetMessagingOverviewRequest) ProtoMessage() {}
 
 func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4087,7 +4201,7 @@ func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewRequest.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
 }
 
 // GetMessagingOverviewResponse counts messages by their state.
@@ -4117,7 +4231,7 @@ type GetMessagingOverviewResponse struct {
 
 func (x *GetMessagingOverviewResponse) Reset() {
 	*x = GetMessagingOverviewResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4129,7 +4243,7 @@ func (x *GetMessagingOverviewResponse) String() string {
 func (*GetMessagingOverviewResponse) ProtoMessage() {}
 
 func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4142,7 +4256,7 @@ func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewResponse.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetMessagingOverviewResponse) GetAt() *timestamppb.Timestamp {
@@ -4229,7 +4343,7 @@ type CarrierRefusal struct {
 
 func (x *CarrierRefusal) Reset() {
 	*x = CarrierRefusal{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4241,7 +4355,7 @@ func (x *CarrierRefusal) String() string {
 func (*CarrierRefusal) ProtoMessage() {}
 
 func (x *CarrierRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4254,7 +4368,7 @@ func (x *CarrierRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarrierRefusal.ProtoReflect.Descriptor instead.
 func (*CarrierRefusal) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CarrierRefusal) GetCode() int32 {
@@ -4318,7 +4432,7 @@ type UndeliveredMinute struct {
 
 func (x *UndeliveredMinute) Reset() {
 	*x = UndeliveredMinute{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4330,7 +4444,7 @@ func (x *UndeliveredMinute) String() string {
 func (*UndeliveredMinute) ProtoMessage() {}
 
 func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4343,7 +4457,7 @@ func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeliveredMinute.ProtoReflect.Descriptor instead.
 func (*UndeliveredMinute) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *UndeliveredMinute) GetAt() *timestamppb.Timestamp {
@@ -4414,7 +4528,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4426,7 +4540,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4439,7 +4553,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -4537,7 +4651,7 @@ type ListMessagingAuditResponse struct {
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4663,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4676,7 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{52}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -4849,7 +4963,14 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\atext_id\x18\x03 \x01(\tR\x06textId\";\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"\x9a\x01\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"H\n" +
+	"\x13ReserveSendsRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1a\n" +
+	"\bsegments\x18\x02 \x03(\x05R\bsegments\"n\n" +
+	"\x14ReserveSendsResponse\x12\x1a\n" +
+	"\breserved\x18\x01 \x01(\x05R\breserved\x12:\n" +
+	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\"\x9a\x01\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
 	"\topted_out\x18\x02 \x01(\bR\boptedOut\x12.\n" +
@@ -4950,11 +5071,12 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x10OUTCOME_GIVEN_UP\x10\t\x12\x10\n" +
 	"\fOUTCOME_HELD\x10\n" +
 	"\x12\x19\n" +
-	"\x15OUTCOME_REMINDERS_OFF\x10\v*i\n" +
+	"\x15OUTCOME_REMINDERS_OFF\x10\v*\x85\x01\n" +
 	"\fMessageClass\x12\x1d\n" +
 	"\x19MESSAGE_CLASS_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aMESSAGE_CLASS_CONVERSATION\x10\x01\x12\x1a\n" +
-	"\x16MESSAGE_CLASS_OUTREACH\x10\x02*?\n" +
+	"\x16MESSAGE_CLASS_OUTREACH\x10\x02\x12\x1a\n" +
+	"\x16MESSAGE_CLASS_RESERVED\x10\x03*?\n" +
 	"\x06Switch\x12\x16\n" +
 	"\x12SWITCH_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -4977,7 +5099,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\x85\x15\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xf7\x15\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
@@ -5021,7 +5143,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\rGetUnfinished\x12+.paceline.messaging.v1.GetUnfinishedRequest\x1a,.paceline.messaging.v1.GetUnfinishedResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12o\n" +
 	"\vCheckSender\x12).paceline.messaging.v1.CheckSenderRequest\x1a*.paceline.messaging.v1.CheckSenderResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x06\x10\x01\x12o\n" +
+	"\x01\x06\x10\x01\x12p\n" +
+	"\fReserveSends\x12*.paceline.messaging.v1.ReserveSendsRequest\x1a+.paceline.messaging.v1.ReserveSendsResponse\"\a\xa2\xbb\x18\x03\n" +
+	"\x01\x06\x12o\n" +
 	"\vErasePerson\x12).paceline.messaging.v1.ErasePersonRequest\x1a*.paceline.messaging.v1.ErasePersonResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
 	"\fExportPerson\x12*.paceline.messaging.v1.ExportPersonRequest\x1a+.paceline.messaging.v1.ExportPersonResponse\"\t\xa2\xbb\x18\x05\n" +
@@ -5046,7 +5170,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
@@ -5098,158 +5222,163 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*GetUnfinishedRequest)(nil),         // 47: paceline.messaging.v1.GetUnfinishedRequest
 	(*GetUnfinishedResponse)(nil),        // 48: paceline.messaging.v1.GetUnfinishedResponse
 	(*CheckSenderRequest)(nil),           // 49: paceline.messaging.v1.CheckSenderRequest
-	(*CheckSenderResponse)(nil),          // 50: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),            // 51: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),           // 52: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                        // 53: paceline.messaging.v1.Event
-	(*GetMessagingOverviewRequest)(nil),  // 54: paceline.messaging.v1.GetMessagingOverviewRequest
-	(*GetMessagingOverviewResponse)(nil), // 55: paceline.messaging.v1.GetMessagingOverviewResponse
-	(*CarrierRefusal)(nil),               // 56: paceline.messaging.v1.CarrierRefusal
-	(*UndeliveredMinute)(nil),            // 57: paceline.messaging.v1.UndeliveredMinute
-	(*ListMessagingAuditRequest)(nil),    // 58: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil),   // 59: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                  // 60: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),        // 61: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),          // 62: google.protobuf.Duration
-	(*v1.Explanation)(nil),               // 63: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                    // 64: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                    // 65: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),              // 66: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),               // 67: paceline.audit.v1.AuditEntry
-	(*ErasePersonRequest)(nil),           // 68: paceline.messaging.v1.ErasePersonRequest
-	(*ExportPersonRequest)(nil),          // 69: paceline.messaging.v1.ExportPersonRequest
-	(*GetErasedLedgerRequest)(nil),       // 70: paceline.messaging.v1.GetErasedLedgerRequest
-	(*ErasePersonResponse)(nil),          // 71: paceline.messaging.v1.ErasePersonResponse
-	(*ExportPersonResponse)(nil),         // 72: paceline.messaging.v1.ExportPersonResponse
-	(*GetErasedLedgerResponse)(nil),      // 73: paceline.messaging.v1.GetErasedLedgerResponse
+	(*ReserveSendsRequest)(nil),          // 50: paceline.messaging.v1.ReserveSendsRequest
+	(*ReserveSendsResponse)(nil),         // 51: paceline.messaging.v1.ReserveSendsResponse
+	(*CheckSenderResponse)(nil),          // 52: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),            // 53: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),           // 54: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                        // 55: paceline.messaging.v1.Event
+	(*GetMessagingOverviewRequest)(nil),  // 56: paceline.messaging.v1.GetMessagingOverviewRequest
+	(*GetMessagingOverviewResponse)(nil), // 57: paceline.messaging.v1.GetMessagingOverviewResponse
+	(*CarrierRefusal)(nil),               // 58: paceline.messaging.v1.CarrierRefusal
+	(*UndeliveredMinute)(nil),            // 59: paceline.messaging.v1.UndeliveredMinute
+	(*ListMessagingAuditRequest)(nil),    // 60: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),   // 61: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                  // 62: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),        // 63: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),          // 64: google.protobuf.Duration
+	(*v1.Explanation)(nil),               // 65: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 66: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 67: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 68: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),               // 69: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 70: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 71: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 72: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 73: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 74: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 75: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	61, // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	61, // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	61, // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
-	4,  // 3: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
-	1,  // 4: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
-	9,  // 5: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
-	2,  // 6: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	61, // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	1,  // 8: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
-	7,  // 9: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	62, // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	62, // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	62, // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	60, // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	61, // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
-	7,  // 15: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
-	5,  // 16: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
-	3,  // 17: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	3,  // 18: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
-	3,  // 19: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	61, // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
-	3,  // 21: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	61, // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	61, // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	61, // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	61, // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
-	18, // 26: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
-	7,  // 27: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	63, // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	8,  // 29: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
-	63, // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	61, // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	61, // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
-	27, // 33: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	61, // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
-	7,  // 35: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
-	28, // 36: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
-	29, // 37: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	61, // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
-	6,  // 39: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
-	7,  // 40: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	7,  // 41: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	61, // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	61, // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	64, // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
-	35, // 45: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	37, // 46: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	36, // 47: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	41, // 48: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	61, // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
-	35, // 50: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
-	37, // 51: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
-	36, // 52: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	53, // 53: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	61, // 54: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	61, // 55: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	57, // 56: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
-	65, // 57: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
-	61, // 58: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
-	65, // 59: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
-	61, // 60: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
-	65, // 61: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
-	66, // 62: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	56, // 63: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
-	65, // 64: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
-	61, // 65: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
-	61, // 66: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
-	65, // 67: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
-	65, // 68: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
-	65, // 69: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
-	65, // 70: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
-	61, // 71: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	61, // 72: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	61, // 73: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	67, // 74: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	8,  // 75: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11, // 76: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13, // 77: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17, // 78: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20, // 79: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22, // 80: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
-	24, // 81: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
-	26, // 82: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	31, // 83: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	33, // 84: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	38, // 85: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	40, // 86: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	43, // 87: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	45, // 88: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
-	15, // 89: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	51, // 90: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	47, // 91: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	49, // 92: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	68, // 93: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	69, // 94: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	70, // 95: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	54, // 96: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	58, // 97: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10, // 98: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12, // 99: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14, // 100: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19, // 101: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21, // 102: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23, // 103: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25, // 104: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30, // 105: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32, // 106: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34, // 107: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39, // 108: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42, // 109: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44, // 110: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	46, // 111: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
-	16, // 112: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	52, // 113: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	48, // 114: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	50, // 115: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	71, // 116: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	72, // 117: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	73, // 118: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	55, // 119: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	59, // 120: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	98, // [98:121] is the sub-list for method output_type
-	75, // [75:98] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	63,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	63,  // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	63,  // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
+	4,   // 3: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
+	1,   // 4: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
+	9,   // 5: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
+	2,   // 6: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
+	63,  // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	1,   // 8: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
+	7,   // 9: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
+	64,  // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	64,  // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	64,  // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	62,  // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	63,  // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	7,   // 15: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
+	5,   // 16: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
+	3,   // 17: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
+	3,   // 18: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
+	3,   // 19: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
+	63,  // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	3,   // 21: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
+	63,  // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	63,  // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	63,  // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	63,  // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	18,  // 26: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
+	7,   // 27: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	65,  // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	8,   // 29: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
+	65,  // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	63,  // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	63,  // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	27,  // 33: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
+	63,  // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	7,   // 35: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
+	28,  // 36: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
+	29,  // 37: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
+	63,  // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	6,   // 39: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
+	7,   // 40: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
+	7,   // 41: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
+	63,  // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	63,  // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	66,  // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	35,  // 45: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	37,  // 46: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	36,  // 47: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	41,  // 48: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
+	63,  // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	35,  // 50: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
+	37,  // 51: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
+	36,  // 52: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
+	64,  // 53: paceline.messaging.v1.ReserveSendsResponse.retry_after:type_name -> google.protobuf.Duration
+	55,  // 54: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	63,  // 55: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	63,  // 56: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	59,  // 57: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
+	67,  // 58: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
+	63,  // 59: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
+	67,  // 60: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
+	63,  // 61: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
+	67,  // 62: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
+	68,  // 63: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	58,  // 64: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
+	67,  // 65: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
+	63,  // 66: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
+	63,  // 67: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
+	67,  // 68: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
+	67,  // 69: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
+	67,  // 70: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
+	67,  // 71: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
+	63,  // 72: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	63,  // 73: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	63,  // 74: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	69,  // 75: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,   // 76: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11,  // 77: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13,  // 78: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17,  // 79: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20,  // 80: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22,  // 81: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24,  // 82: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26,  // 83: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31,  // 84: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33,  // 85: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38,  // 86: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40,  // 87: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43,  // 88: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	45,  // 89: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15,  // 90: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	53,  // 91: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	47,  // 92: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	49,  // 93: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	50,  // 94: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
+	70,  // 95: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	71,  // 96: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	72,  // 97: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	56,  // 98: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	60,  // 99: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10,  // 100: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12,  // 101: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14,  // 102: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19,  // 103: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21,  // 104: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23,  // 105: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25,  // 106: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30,  // 107: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32,  // 108: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34,  // 109: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39,  // 110: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42,  // 111: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44,  // 112: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46,  // 113: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16,  // 114: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	54,  // 115: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	48,  // 116: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	52,  // 117: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	51,  // 118: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
+	73,  // 119: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	74,  // 120: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	75,  // 121: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	57,  // 122: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	61,  // 123: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	100, // [100:124] is the sub-list for method output_type
+	76,  // [76:100] is the sub-list for method input_type
+	76,  // [76:76] is the sub-list for extension type_name
+	76,  // [76:76] is the sub-list for extension extendee
+	0,   // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -5266,7 +5395,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,6 +40,7 @@ const (
 	MessagingService_ListEvents_FullMethodName           = "/paceline.messaging.v1.MessagingService/ListEvents"
 	MessagingService_GetUnfinished_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetUnfinished"
 	MessagingService_CheckSender_FullMethodName          = "/paceline.messaging.v1.MessagingService/CheckSender"
+	MessagingService_ReserveSends_FullMethodName         = "/paceline.messaging.v1.MessagingService/ReserveSends"
 	MessagingService_ErasePerson_FullMethodName          = "/paceline.messaging.v1.MessagingService/ErasePerson"
 	MessagingService_ExportPerson_FullMethodName         = "/paceline.messaging.v1.MessagingService/ExportPerson"
 	MessagingService_GetErasedLedger_FullMethodName      = "/paceline.messaging.v1.MessagingService/GetErasedLedger"
@@ -108,6 +109,9 @@ type MessagingServiceClient interface {
 	GetUnfinished(ctx context.Context, in *GetUnfinishedRequest, opts ...grpc.CallOption) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(ctx context.Context, in *CheckSenderRequest, opts ...grpc.CallOption) (*CheckSenderResponse, error)
+	// ReserveSends takes the turns of messages that begin something with many people, at the sender's rate and behind what others need of it,
+	// or says how long until there is one. They are then sent as RESERVED.
+	ReserveSends(ctx context.Context, in *ReserveSendsRequest, opts ...grpc.CallOption) (*ReserveSendsResponse, error)
 	// ErasePerson takes a person's words, names and number out of everything that messaging keeps. From its first call on nothing is sent to
 	// them; it waits for what is on its way, and another call goes on. Once all is erased a call changes nothing. Errors: FAILED_PRECONDITION
 	// (PSEUDONYM_KEY).
@@ -310,6 +314,16 @@ func (c *messagingServiceClient) CheckSender(ctx context.Context, in *CheckSende
 	return out, nil
 }
 
+func (c *messagingServiceClient) ReserveSends(ctx context.Context, in *ReserveSendsRequest, opts ...grpc.CallOption) (*ReserveSendsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReserveSendsResponse)
+	err := c.cc.Invoke(ctx, MessagingService_ReserveSends_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) ErasePerson(ctx context.Context, in *ErasePersonRequest, opts ...grpc.CallOption) (*ErasePersonResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ErasePersonResponse)
@@ -421,6 +435,9 @@ type MessagingServiceServer interface {
 	GetUnfinished(context.Context, *GetUnfinishedRequest) (*GetUnfinishedResponse, error)
 	// CheckSender reports whether an organisation has a sender; FAILED_PRECONDITION (ORGANISATION_WITHOUT_SENDER) if not.
 	CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error)
+	// ReserveSends takes the turns of messages that begin something with many people, at the sender's rate and behind what others need of it,
+	// or says how long until there is one. They are then sent as RESERVED.
+	ReserveSends(context.Context, *ReserveSendsRequest) (*ReserveSendsResponse, error)
 	// ErasePerson takes a person's words, names and number out of everything that messaging keeps. From its first call on nothing is sent to
 	// them; it waits for what is on its way, and another call goes on. Once all is erased a call changes nothing. Errors: FAILED_PRECONDITION
 	// (PSEUDONYM_KEY).
@@ -496,6 +513,9 @@ func (UnimplementedMessagingServiceServer) GetUnfinished(context.Context, *GetUn
 }
 func (UnimplementedMessagingServiceServer) CheckSender(context.Context, *CheckSenderRequest) (*CheckSenderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckSender not implemented")
+}
+func (UnimplementedMessagingServiceServer) ReserveSends(context.Context, *ReserveSendsRequest) (*ReserveSendsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReserveSends not implemented")
 }
 func (UnimplementedMessagingServiceServer) ErasePerson(context.Context, *ErasePersonRequest) (*ErasePersonResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ErasePerson not implemented")
@@ -857,6 +877,24 @@ func _MessagingService_CheckSender_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_ReserveSends_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReserveSendsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).ReserveSends(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_ReserveSends_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).ReserveSends(ctx, req.(*ReserveSendsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_ErasePerson_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ErasePersonRequest)
 	if err := dec(in); err != nil {
@@ -1025,6 +1063,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckSender",
 			Handler:    _MessagingService_CheckSender_Handler,
+		},
+		{
+			MethodName: "ReserveSends",
+			Handler:    _MessagingService_ReserveSends_Handler,
 		},
 		{
 			MethodName: "ErasePerson",

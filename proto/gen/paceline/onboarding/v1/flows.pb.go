@@ -684,6 +684,170 @@ func (x *GetFlowVersionResponse) GetFiles() map[string]string {
 	return nil
 }
 
+// MoveSessionsRequest says which sessions go where.
+type MoveSessionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The flow.
+	Flow string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	// The version that they are on.
+	FromVersion string `protobuf:"bytes,2,opt,name=from_version,json=fromVersion,proto3" json:"from_version,omitempty"`
+	// The version that they are to be on.
+	ToVersion string `protobuf:"bytes,3,opt,name=to_version,json=toVersion,proto3" json:"to_version,omitempty"`
+	// The new step by the old one. Both wait for a reply.
+	Steps map[string]string `protobuf:"bytes,4,rep,name=steps,proto3" json:"steps,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only count.
+	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveSessionsRequest) Reset() {
+	*x = MoveSessionsRequest{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveSessionsRequest) ProtoMessage() {}
+
+func (x *MoveSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveSessionsRequest.ProtoReflect.Descriptor instead.
+func (*MoveSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MoveSessionsRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *MoveSessionsRequest) GetFromVersion() string {
+	if x != nil {
+		return x.FromVersion
+	}
+	return ""
+}
+
+func (x *MoveSessionsRequest) GetToVersion() string {
+	if x != nil {
+		return x.ToVersion
+	}
+	return ""
+}
+
+func (x *MoveSessionsRequest) GetSteps() map[string]string {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *MoveSessionsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// MoveSessionsResponse counts the open sessions of from_version.
+type MoveSessionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who were moved, or of a dry run would be.
+	Moved int64 `protobuf:"varint,1,opt,name=moved,proto3" json:"moved,omitempty"`
+	// Who stay, because something is being worked on for them at this moment.
+	Busy int64 `protobuf:"varint,2,opt,name=busy,proto3" json:"busy,omitempty"`
+	// Who stay, because they wait at a step that steps does not name.
+	Unmapped int64 `protobuf:"varint,3,opt,name=unmapped,proto3" json:"unmapped,omitempty"`
+	// Who stay, because they wait for no reply: a text is due, or a call.
+	Elsewhere int64 `protobuf:"varint,4,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"`
+	// Whether the time was over before all were moved: the same request again moves the rest.
+	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveSessionsResponse) Reset() {
+	*x = MoveSessionsResponse{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveSessionsResponse) ProtoMessage() {}
+
+func (x *MoveSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveSessionsResponse.ProtoReflect.Descriptor instead.
+func (*MoveSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MoveSessionsResponse) GetMoved() int64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+func (x *MoveSessionsResponse) GetBusy() int64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *MoveSessionsResponse) GetUnmapped() int64 {
+	if x != nil {
+		return x.Unmapped
+	}
+	return 0
+}
+
+func (x *MoveSessionsResponse) GetElsewhere() int64 {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return 0
+}
+
+func (x *MoveSessionsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // ListFlowVersionsRequest asks for one page.
 type ListFlowVersionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -699,7 +863,7 @@ type ListFlowVersionsRequest struct {
 
 func (x *ListFlowVersionsRequest) Reset() {
 	*x = ListFlowVersionsRequest{}
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +875,7 @@ func (x *ListFlowVersionsRequest) String() string {
 func (*ListFlowVersionsRequest) ProtoMessage() {}
 
 func (x *ListFlowVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +888,7 @@ func (x *ListFlowVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{12}
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListFlowVersionsRequest) GetFlow() string {
@@ -761,7 +925,7 @@ type ListFlowVersionsResponse struct {
 
 func (x *ListFlowVersionsResponse) Reset() {
 	*x = ListFlowVersionsResponse{}
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +937,7 @@ func (x *ListFlowVersionsResponse) String() string {
 func (*ListFlowVersionsResponse) ProtoMessage() {}
 
 func (x *ListFlowVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +950,7 @@ func (x *ListFlowVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{13}
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListFlowVersionsResponse) GetVersions() []*FlowVersion {
@@ -859,7 +1023,24 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"\n" +
 	"FilesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8c\x02\n" +
+	"\x13MoveSessionsRequest\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12!\n" +
+	"\ffrom_version\x18\x02 \x01(\tR\vfromVersion\x12\x1d\n" +
+	"\n" +
+	"to_version\x18\x03 \x01(\tR\ttoVersion\x12L\n" +
+	"\x05steps\x18\x04 \x03(\v26.paceline.onboarding.v1.MoveSessionsRequest.StepsEntryR\x05steps\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\x1a8\n" +
+	"\n" +
+	"StepsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x01\n" +
+	"\x14MoveSessionsResponse\x12\x14\n" +
+	"\x05moved\x18\x01 \x01(\x03R\x05moved\x12\x12\n" +
+	"\x04busy\x18\x02 \x01(\x03R\x04busy\x12\x1a\n" +
+	"\bunmapped\x18\x03 \x01(\x03R\bunmapped\x12\x1c\n" +
+	"\telsewhere\x18\x04 \x01(\x03R\telsewhere\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\"i\n" +
 	"\x17ListFlowVersionsRequest\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -867,7 +1048,7 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x83\x01\n" +
 	"\x18ListFlowVersionsResponse\x12?\n" +
 	"\bversions\x18\x01 \x03(\v2#.paceline.onboarding.v1.FlowVersionR\bversions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xe4\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xda\x06\n" +
 	"\vFlowService\x12n\n" +
 	"\tCheckFlow\x12(.paceline.onboarding.v1.CheckFlowRequest\x1a).paceline.onboarding.v1.CheckFlowResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12q\n" +
@@ -878,7 +1059,9 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"\x0eGetCurrentFlow\x12-.paceline.onboarding.v1.GetCurrentFlowRequest\x1a..paceline.onboarding.v1.GetCurrentFlowResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12}\n" +
 	"\x0eGetFlowVersion\x12-.paceline.onboarding.v1.GetFlowVersionRequest\x1a..paceline.onboarding.v1.GetFlowVersionResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x02\x02\x04\x10\x01\x18\x03\x12\x83\x01\n" +
+	"\x02\x02\x04\x10\x01\x18\x03\x12t\n" +
+	"\fMoveSessions\x12+.paceline.onboarding.v1.MoveSessionsRequest\x1a,.paceline.onboarding.v1.MoveSessionsResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12\x83\x01\n" +
 	"\x10ListFlowVersions\x12/.paceline.onboarding.v1.ListFlowVersionsRequest\x1a0.paceline.onboarding.v1.ListFlowVersionsResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
@@ -894,7 +1077,7 @@ func file_paceline_onboarding_v1_flows_proto_rawDescGZIP() []byte {
 	return file_paceline_onboarding_v1_flows_proto_rawDescData
 }
 
-var file_paceline_onboarding_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_paceline_onboarding_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_paceline_onboarding_v1_flows_proto_goTypes = []any{
 	(*FlowVersion)(nil),              // 0: paceline.onboarding.v1.FlowVersion
 	(*FlowProblem)(nil),              // 1: paceline.onboarding.v1.FlowProblem
@@ -908,45 +1091,51 @@ var file_paceline_onboarding_v1_flows_proto_goTypes = []any{
 	(*GetCurrentFlowResponse)(nil),   // 9: paceline.onboarding.v1.GetCurrentFlowResponse
 	(*GetFlowVersionRequest)(nil),    // 10: paceline.onboarding.v1.GetFlowVersionRequest
 	(*GetFlowVersionResponse)(nil),   // 11: paceline.onboarding.v1.GetFlowVersionResponse
-	(*ListFlowVersionsRequest)(nil),  // 12: paceline.onboarding.v1.ListFlowVersionsRequest
-	(*ListFlowVersionsResponse)(nil), // 13: paceline.onboarding.v1.ListFlowVersionsResponse
-	nil,                              // 14: paceline.onboarding.v1.CheckFlowRequest.FilesEntry
-	nil,                              // 15: paceline.onboarding.v1.PublishFlowRequest.FilesEntry
-	nil,                              // 16: paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
-	nil,                              // 17: paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
-	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
-	(*v1.Actor)(nil),                 // 19: paceline.audit.v1.Actor
+	(*MoveSessionsRequest)(nil),      // 12: paceline.onboarding.v1.MoveSessionsRequest
+	(*MoveSessionsResponse)(nil),     // 13: paceline.onboarding.v1.MoveSessionsResponse
+	(*ListFlowVersionsRequest)(nil),  // 14: paceline.onboarding.v1.ListFlowVersionsRequest
+	(*ListFlowVersionsResponse)(nil), // 15: paceline.onboarding.v1.ListFlowVersionsResponse
+	nil,                              // 16: paceline.onboarding.v1.CheckFlowRequest.FilesEntry
+	nil,                              // 17: paceline.onboarding.v1.PublishFlowRequest.FilesEntry
+	nil,                              // 18: paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
+	nil,                              // 19: paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
+	nil,                              // 20: paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
+	(*timestamppb.Timestamp)(nil),    // 21: google.protobuf.Timestamp
+	(*v1.Actor)(nil),                 // 22: paceline.audit.v1.Actor
 }
 var file_paceline_onboarding_v1_flows_proto_depIdxs = []int32{
-	18, // 0: paceline.onboarding.v1.FlowVersion.published_at:type_name -> google.protobuf.Timestamp
-	19, // 1: paceline.onboarding.v1.FlowVersion.published_by:type_name -> paceline.audit.v1.Actor
-	14, // 2: paceline.onboarding.v1.CheckFlowRequest.files:type_name -> paceline.onboarding.v1.CheckFlowRequest.FilesEntry
+	21, // 0: paceline.onboarding.v1.FlowVersion.published_at:type_name -> google.protobuf.Timestamp
+	22, // 1: paceline.onboarding.v1.FlowVersion.published_by:type_name -> paceline.audit.v1.Actor
+	16, // 2: paceline.onboarding.v1.CheckFlowRequest.files:type_name -> paceline.onboarding.v1.CheckFlowRequest.FilesEntry
 	1,  // 3: paceline.onboarding.v1.CheckFlowResponse.problems:type_name -> paceline.onboarding.v1.FlowProblem
-	15, // 4: paceline.onboarding.v1.PublishFlowRequest.files:type_name -> paceline.onboarding.v1.PublishFlowRequest.FilesEntry
+	17, // 4: paceline.onboarding.v1.PublishFlowRequest.files:type_name -> paceline.onboarding.v1.PublishFlowRequest.FilesEntry
 	0,  // 5: paceline.onboarding.v1.PublishFlowResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
 	0,  // 6: paceline.onboarding.v1.ListFlowsResponse.flows:type_name -> paceline.onboarding.v1.FlowVersion
 	0,  // 7: paceline.onboarding.v1.GetCurrentFlowResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
-	16, // 8: paceline.onboarding.v1.GetCurrentFlowResponse.files:type_name -> paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
+	18, // 8: paceline.onboarding.v1.GetCurrentFlowResponse.files:type_name -> paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
 	0,  // 9: paceline.onboarding.v1.GetFlowVersionResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
-	17, // 10: paceline.onboarding.v1.GetFlowVersionResponse.files:type_name -> paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
-	0,  // 11: paceline.onboarding.v1.ListFlowVersionsResponse.versions:type_name -> paceline.onboarding.v1.FlowVersion
-	2,  // 12: paceline.onboarding.v1.FlowService.CheckFlow:input_type -> paceline.onboarding.v1.CheckFlowRequest
-	4,  // 13: paceline.onboarding.v1.FlowService.PublishFlow:input_type -> paceline.onboarding.v1.PublishFlowRequest
-	6,  // 14: paceline.onboarding.v1.FlowService.ListFlows:input_type -> paceline.onboarding.v1.ListFlowsRequest
-	8,  // 15: paceline.onboarding.v1.FlowService.GetCurrentFlow:input_type -> paceline.onboarding.v1.GetCurrentFlowRequest
-	10, // 16: paceline.onboarding.v1.FlowService.GetFlowVersion:input_type -> paceline.onboarding.v1.GetFlowVersionRequest
-	12, // 17: paceline.onboarding.v1.FlowService.ListFlowVersions:input_type -> paceline.onboarding.v1.ListFlowVersionsRequest
-	3,  // 18: paceline.onboarding.v1.FlowService.CheckFlow:output_type -> paceline.onboarding.v1.CheckFlowResponse
-	5,  // 19: paceline.onboarding.v1.FlowService.PublishFlow:output_type -> paceline.onboarding.v1.PublishFlowResponse
-	7,  // 20: paceline.onboarding.v1.FlowService.ListFlows:output_type -> paceline.onboarding.v1.ListFlowsResponse
-	9,  // 21: paceline.onboarding.v1.FlowService.GetCurrentFlow:output_type -> paceline.onboarding.v1.GetCurrentFlowResponse
-	11, // 22: paceline.onboarding.v1.FlowService.GetFlowVersion:output_type -> paceline.onboarding.v1.GetFlowVersionResponse
-	13, // 23: paceline.onboarding.v1.FlowService.ListFlowVersions:output_type -> paceline.onboarding.v1.ListFlowVersionsResponse
-	18, // [18:24] is the sub-list for method output_type
-	12, // [12:18] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	19, // 10: paceline.onboarding.v1.GetFlowVersionResponse.files:type_name -> paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
+	20, // 11: paceline.onboarding.v1.MoveSessionsRequest.steps:type_name -> paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
+	0,  // 12: paceline.onboarding.v1.ListFlowVersionsResponse.versions:type_name -> paceline.onboarding.v1.FlowVersion
+	2,  // 13: paceline.onboarding.v1.FlowService.CheckFlow:input_type -> paceline.onboarding.v1.CheckFlowRequest
+	4,  // 14: paceline.onboarding.v1.FlowService.PublishFlow:input_type -> paceline.onboarding.v1.PublishFlowRequest
+	6,  // 15: paceline.onboarding.v1.FlowService.ListFlows:input_type -> paceline.onboarding.v1.ListFlowsRequest
+	8,  // 16: paceline.onboarding.v1.FlowService.GetCurrentFlow:input_type -> paceline.onboarding.v1.GetCurrentFlowRequest
+	10, // 17: paceline.onboarding.v1.FlowService.GetFlowVersion:input_type -> paceline.onboarding.v1.GetFlowVersionRequest
+	12, // 18: paceline.onboarding.v1.FlowService.MoveSessions:input_type -> paceline.onboarding.v1.MoveSessionsRequest
+	14, // 19: paceline.onboarding.v1.FlowService.ListFlowVersions:input_type -> paceline.onboarding.v1.ListFlowVersionsRequest
+	3,  // 20: paceline.onboarding.v1.FlowService.CheckFlow:output_type -> paceline.onboarding.v1.CheckFlowResponse
+	5,  // 21: paceline.onboarding.v1.FlowService.PublishFlow:output_type -> paceline.onboarding.v1.PublishFlowResponse
+	7,  // 22: paceline.onboarding.v1.FlowService.ListFlows:output_type -> paceline.onboarding.v1.ListFlowsResponse
+	9,  // 23: paceline.onboarding.v1.FlowService.GetCurrentFlow:output_type -> paceline.onboarding.v1.GetCurrentFlowResponse
+	11, // 24: paceline.onboarding.v1.FlowService.GetFlowVersion:output_type -> paceline.onboarding.v1.GetFlowVersionResponse
+	13, // 25: paceline.onboarding.v1.FlowService.MoveSessions:output_type -> paceline.onboarding.v1.MoveSessionsResponse
+	15, // 26: paceline.onboarding.v1.FlowService.ListFlowVersions:output_type -> paceline.onboarding.v1.ListFlowVersionsResponse
+	20, // [20:27] is the sub-list for method output_type
+	13, // [13:20] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_flows_proto_init() }
@@ -960,7 +1149,7 @@ func file_paceline_onboarding_v1_flows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_flows_proto_rawDesc), len(file_paceline_onboarding_v1_flows_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	FlowService_ListFlows_FullMethodName        = "/paceline.onboarding.v1.FlowService/ListFlows"
 	FlowService_GetCurrentFlow_FullMethodName   = "/paceline.onboarding.v1.FlowService/GetCurrentFlow"
 	FlowService_GetFlowVersion_FullMethodName   = "/paceline.onboarding.v1.FlowService/GetFlowVersion"
+	FlowService_MoveSessions_FullMethodName     = "/paceline.onboarding.v1.FlowService/MoveSessions"
 	FlowService_ListFlowVersions_FullMethodName = "/paceline.onboarding.v1.FlowService/ListFlowVersions"
 )
 
@@ -46,6 +47,10 @@ type FlowServiceClient interface {
 	GetCurrentFlow(ctx context.Context, in *GetCurrentFlowRequest, opts ...grpc.CallOption) (*GetCurrentFlowResponse, error)
 	// GetFlowVersion reads any version of a flow, with its files. NOT_FOUND (FLOW_NOT_FOUND).
 	GetFlowVersion(ctx context.Context, in *GetFlowVersionRequest, opts ...grpc.CallOption) (*GetFlowVersionResponse, error)
+	// MoveSessions moves the open sessions of a version that wait for a reply to another version, by a map from step to step. A session with a
+	// text on its way, or with a reply that is being worked on, stays; the same request again moves it. A dry run counts. Errors: NOT_FOUND
+	// (FLOW_NOT_FOUND); INVALID_ARGUMENT for a step that does not wait for a reply.
+	MoveSessions(ctx context.Context, in *MoveSessionsRequest, opts ...grpc.CallOption) (*MoveSessionsResponse, error)
 	// ListFlowVersions lists the versions of a flow, the last published first; none of a flow that there is not.
 	ListFlowVersions(ctx context.Context, in *ListFlowVersionsRequest, opts ...grpc.CallOption) (*ListFlowVersionsResponse, error)
 }
@@ -108,6 +113,16 @@ func (c *flowServiceClient) GetFlowVersion(ctx context.Context, in *GetFlowVersi
 	return out, nil
 }
 
+func (c *flowServiceClient) MoveSessions(ctx context.Context, in *MoveSessionsRequest, opts ...grpc.CallOption) (*MoveSessionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MoveSessionsResponse)
+	err := c.cc.Invoke(ctx, FlowService_MoveSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *flowServiceClient) ListFlowVersions(ctx context.Context, in *ListFlowVersionsRequest, opts ...grpc.CallOption) (*ListFlowVersionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListFlowVersionsResponse)
@@ -137,6 +152,10 @@ type FlowServiceServer interface {
 	GetCurrentFlow(context.Context, *GetCurrentFlowRequest) (*GetCurrentFlowResponse, error)
 	// GetFlowVersion reads any version of a flow, with its files. NOT_FOUND (FLOW_NOT_FOUND).
 	GetFlowVersion(context.Context, *GetFlowVersionRequest) (*GetFlowVersionResponse, error)
+	// MoveSessions moves the open sessions of a version that wait for a reply to another version, by a map from step to step. A session with a
+	// text on its way, or with a reply that is being worked on, stays; the same request again moves it. A dry run counts. Errors: NOT_FOUND
+	// (FLOW_NOT_FOUND); INVALID_ARGUMENT for a step that does not wait for a reply.
+	MoveSessions(context.Context, *MoveSessionsRequest) (*MoveSessionsResponse, error)
 	// ListFlowVersions lists the versions of a flow, the last published first; none of a flow that there is not.
 	ListFlowVersions(context.Context, *ListFlowVersionsRequest) (*ListFlowVersionsResponse, error)
 	mustEmbedUnimplementedFlowServiceServer()
@@ -163,6 +182,9 @@ func (UnimplementedFlowServiceServer) GetCurrentFlow(context.Context, *GetCurren
 }
 func (UnimplementedFlowServiceServer) GetFlowVersion(context.Context, *GetFlowVersionRequest) (*GetFlowVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetFlowVersion not implemented")
+}
+func (UnimplementedFlowServiceServer) MoveSessions(context.Context, *MoveSessionsRequest) (*MoveSessionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MoveSessions not implemented")
 }
 func (UnimplementedFlowServiceServer) ListFlowVersions(context.Context, *ListFlowVersionsRequest) (*ListFlowVersionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFlowVersions not implemented")
@@ -278,6 +300,24 @@ func _FlowService_GetFlowVersion_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FlowService_MoveSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MoveSessionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).MoveSessions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_MoveSessions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).MoveSessions(ctx, req.(*MoveSessionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FlowService_ListFlowVersions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListFlowVersionsRequest)
 	if err := dec(in); err != nil {
@@ -322,6 +362,10 @@ var FlowService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetFlowVersion",
 			Handler:    _FlowService_GetFlowVersion_Handler,
+		},
+		{
+			MethodName: "MoveSessions",
+			Handler:    _FlowService_MoveSessions_Handler,
 		},
 		{
 			MethodName: "ListFlowVersions",

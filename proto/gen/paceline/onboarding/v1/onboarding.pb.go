@@ -171,6 +171,12 @@ const (
 	Reason_REASON_TOO_MANY_SAVED_REPLIES Reason = 77
 	// A person of the organisation has the conversation with the person: close their ticket first.
 	Reason_REASON_TICKET_OPEN Reason = 78
+	// The organisation has no such run.
+	Reason_REASON_RUN_NOT_FOUND Reason = 79
+	// The run is completed or cancelled.
+	Reason_REASON_RUN_FINISHED Reason = 80
+	// As many runs as may be are not finished, or a run has as many people.
+	Reason_REASON_TOO_MANY_RUNS Reason = 81
 )
 
 // Enum value maps for Reason.
@@ -244,6 +250,9 @@ var (
 		76: "REASON_SAVED_REPLY_EXISTS",
 		77: "REASON_TOO_MANY_SAVED_REPLIES",
 		78: "REASON_TICKET_OPEN",
+		79: "REASON_RUN_NOT_FOUND",
+		80: "REASON_RUN_FINISHED",
+		81: "REASON_TOO_MANY_RUNS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -314,6 +323,9 @@ var (
 		"REASON_SAVED_REPLY_EXISTS":          76,
 		"REASON_TOO_MANY_SAVED_REPLIES":      77,
 		"REASON_TICKET_OPEN":                 78,
+		"REASON_RUN_NOT_FOUND":               79,
+		"REASON_RUN_FINISHED":                80,
+		"REASON_TOO_MANY_RUNS":               81,
 	}
 )
 
@@ -4785,7 +4797,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xe3\x0e\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xb0\x0f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -4855,7 +4867,10 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x1cREASON_SAVED_REPLY_NOT_FOUND\x10K\x12\x1d\n" +
 	"\x19REASON_SAVED_REPLY_EXISTS\x10L\x12!\n" +
 	"\x1dREASON_TOO_MANY_SAVED_REPLIES\x10M\x12\x16\n" +
-	"\x12REASON_TICKET_OPEN\x10N*\\\n" +
+	"\x12REASON_TICKET_OPEN\x10N\x12\x18\n" +
+	"\x14REASON_RUN_NOT_FOUND\x10O\x12\x17\n" +
+	"\x13REASON_RUN_FINISHED\x10P\x12\x18\n" +
+	"\x14REASON_TOO_MANY_RUNS\x10Q*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

@@ -1,0 +1,117 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/hours"
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
+)
+
+// Candidate is a person whom a run may start a flow for, and what stands against it.
+type Candidate struct {
+	ID, Phone, FirstName, Locale string
+	TimeZone                     string
+
+	Fields map[string]any // of flows, as JSON has them
+
+	Held            bool
+	OptedOut        bool // as messaging told it last
+	Busy            bool // a session of theirs is open
+	Erasing         bool
+	ConsentRequired bool // their organisation starts nobody without a consent record
+
+	Quiet hours.Quiet // when nothing begins with them
+}
+
+// Person returns the facts that the conditions and the texts of a flow may use, of the fields that are declared.
+func (c Candidate) Person(declared map[string]flow.Field) flow.Person {
+	p := flow.Person{
+		FirstName: catalog.ReadableName(c.FirstName), Locale: c.Locale, TimeZone: c.TimeZone, Fields: map[string]flow.Value{},
+	}
+	for name, given := range c.Fields {
+		if value, ok := declared[name].ValueOf(given); ok {
+			p.Fields[name] = value
+		}
+	}
+	return p
+}
+
+// QuietUntil returns when a session may begin with them, and whether that is later than now.
+func (c Candidate) QuietUntil(now time.Time) (until time.Time, quiet bool) {
+	until = c.Quiet.Next(now)
+	return until, until.After(now)
+}
+
+const (
+	sqlCandidates = `
+select p.id, p.phone, p.first_name, p.locale, p.time_zone, p.hold, p.opted_out_at is not null,
+    exists (select from conversation_sessions s where s.profile_id = p.id and s.status not in ('stopped', 'closed')
+        and not (s.status = 'active' and s.mode = 'interviewing')),
+    exists (select from erasures e where e.profile_id = p.id), coalesce(o.require_consent_record, false),
+    (select jsonb_object_agg(f.name, f.value) from profile_fields f where f.profile_id = p.id),
+    coalesce(o.time_zone, 'UTC'), o.org_id is not null,
+    case when o.quiet_hours then o.quiet_until end, case when o.quiet_hours then o.quiet_from end
+from profiles p left join organisation_settings o on o.org_id = p.org_id
+where p.org_id = @org`
+
+	sqlCandidatesByID    = sqlCandidates + ` and p.id = any(@ids::uuid[])`
+	sqlCandidatesByPhone = sqlCandidates + ` and p.phone = any(@phones::text[])`
+	sqlCandidatesBehind  = sqlCandidates + ` and p.id > @after order by p.id limit @limit`
+)
+
+// Candidates returns the people with some ids, in any order; one who is not there is left out.
+func (s *Store) Candidates(ctx context.Context, orgID string, ids []string) ([]Candidate, error) {
+	return s.candidates(s.pool.Query(ctx, sqlCandidatesByID, postgres.Args{"org": orgID, "ids": ids}))
+}
+
+// CandidatesByPhone returns the people with some phones, in any order; one who is not there is left out.
+func (s *Store) CandidatesByPhone(ctx context.Context, orgID string, phones []string) ([]Candidate, error) {
+	return s.candidates(s.pool.Query(ctx, sqlCandidatesByPhone, postgres.Args{"org": orgID, "phones": phones}))
+}
+
+// CandidatesBehind returns the people of an organisation by their ids, from behind one of them.
+func (s *Store) CandidatesBehind(ctx context.Context, orgID, after string, limit int) ([]Candidate, error) {
+	return s.candidates(s.pool.Query(ctx, sqlCandidatesBehind, postgres.Args{"org": orgID, "after": after, "limit": limit}))
+}
+
+func (s *Store) candidates(rows pgx.Rows, err error) ([]Candidate, error) {
+	if err != nil {
+		return nil, fmt.Errorf("read who may be started: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (c Candidate, err error) {
+		var usual string
+		var decided bool
+		var opens, closes *string
+		err = r.Scan(&c.ID, &c.Phone, &c.FirstName, &c.Locale, &c.TimeZone, &c.Held, &c.OptedOut, &c.Busy, &c.Erasing, &c.ConsentRequired,
+			&c.Fields, &usual, &decided, &opens, &closes)
+		zones := people.Zones(c.TimeZone, c.Phone, usual)
+		c.TimeZone, c.Quiet = zones[0].String(), s.people.Window(decided, opens, closes, zones)
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read who may be started: %w", err)
+	}
+	return found, nil
+}
+
+// sqlOpened selects the sessions with an opening that was sent, or is not sent any more.
+const sqlOpened = `select id::text from conversation_sessions where id = any(@ids::uuid[]) and (turn > 0 or status <> 'active')`
+
+// Opened returns those of some sessions whose opening is not to be sent any more.
+func (s *Store) Opened(ctx context.Context, sessionIDs []string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, sqlOpened, postgres.Args{"ids": sessionIDs})
+	if err == nil {
+		var opened []string
+		if opened, err = pgx.CollectRows(rows, pgx.RowTo[string]); err == nil {
+			return opened, nil
+		}
+	}
+	return nil, fmt.Errorf("read which openings were sent: %w", err)
+}

@@ -1,0 +1,84 @@
+package conversation_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/session"
+)
+
+// TestMoveVersions moves sessions to a version in which a step has another name and a shorter silence.
+func TestMoveVersions(t *testing.T) {
+	t.Parallel()
+	onboardingtest.Subtest(t, "MovesThoseThatWait", setup, func(t *testing.T, b *bundle) {
+		waits, first := visited(b)
+		b.Reply(waits, "sure")
+		greeted, other := visited(b)
+		newer := maps.Clone(visit)
+		newer["flow.yaml"] = strings.NewReplacer("  day:\n", "  which:\n", "then: day}", "then: which}", "after: 24h", "after: 1h").Replace(visit["flow.yaml"])
+		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
+		require.NoError(t, err)
+		m := conversation.VersionMove{
+			Flow: "visit", From: first.FlowVersion, To: done.Version.Version, Steps: map[string]string{"day": "which"}, DryRun: true,
+		}
+		move := func() conversation.VersionMoved {
+			moved, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, m)
+			require.NoError(t, err)
+			return moved
+		}
+		require.Equal(t, conversation.VersionMoved{Moved: 1, Unmapped: 1}, move())
+		require.Equal(t, first.FlowVersion, b.Session(first.ID).FlowVersion, "a dry run moves nobody")
+		m.DryRun = false
+		require.Equal(t, conversation.VersionMoved{Moved: 1, Unmapped: 1}, move())
+		require.Equal(t, conversation.VersionMoved{Unmapped: 1}, move(), "a repeat changes nothing")
+		is := b.Session(first.ID)
+		require.Equal(t, []any{m.To, session.Token("visit:which")}, []any{is.FlowVersion, is.Token})
+		require.Equal(t, first.FlowVersion, b.Session(other.ID).FlowVersion)
+
+		b.Pass(2 * time.Hour)
+		require.Equal(t, "We still need a day.", said(b, waits)[2], "the silence of the new version")
+		b.Host.Answer = free(`{"field": 3}`)
+		b.Reply(waits, "Monday")
+		b.Pass(time.Minute)
+		require.Equal(t, "ended: booked", b.Session(first.ID).Reason)
+		b.Reply(greeted, "sure")
+		require.Equal(t, session.Token("visit:day"), b.Session(other.ID).Token)
+		b.Pass(25 * time.Hour)
+		require.Len(t, said(b, waits), 5, "the silence of the old version does nothing")
+	})
+
+	onboardingtest.Subtest(t, "LeavesAReplyThatIsWorkedOn", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Messaging.SetDown(true)
+		b.Reply(p, "sure")
+		newer := maps.Clone(visit)
+		newer["en.yaml"] += "# changed\n"
+		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
+		require.NoError(t, err)
+		moved, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+			Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"hello": "hello"},
+		})
+		require.NoError(t, err)
+		require.Equal(t, conversation.VersionMoved{Busy: 1}, moved)
+	})
+
+	onboardingtest.Subtest(t, "NamesWhatIsWrong", setup, func(t *testing.T, b *bundle) {
+		_, r := visited(b)
+		_, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+			Flow: "visit", From: r.FlowVersion, To: r.FlowVersion, Steps: map[string]string{"tip": "done"},
+		})
+		require.ErrorIs(t, err, conversation.ErrVersionMove)
+		for _, words := range []string{
+			"from_version and to_version are the same", `"tip" is no step of from_version that waits for a reply; these do: hello, day`,
+			`"done" is no step of to_version`,
+		} {
+			require.ErrorContains(t, err, words)
+		}
+	})
+}

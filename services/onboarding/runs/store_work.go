@@ -1,0 +1,178 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/people"
+)
+
+const sqlFiltered = `
+update flow_runs set filtered_to = @to, filtering = not @last, updated_at = @at
+where id = @id and filtering and filtered_to = @from and finished_at is null`
+
+// Filtered implements store. Of two processes that ask the same people one moves the place, and the other adds nobody.
+func (s *Store) Filtered(ctx context.Context, r Run, to string, met []string, last bool, at time.Time) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		moved, err := tx.Exec(ctx, sqlFiltered, postgres.Args{"id": r.ID, "from": r.FilteredTo, "to": to, "last": last, "at": at})
+		if err != nil {
+			return fmt.Errorf("note whom a filter was asked of: %w", err)
+		}
+		if moved.RowsAffected() == 0 {
+			return nil
+		}
+		_, err = s.add(ctx, tx, r.OrgID, r.ID, met, at)
+		return err
+	})
+}
+
+const (
+	sqlDue = `select profile_id::text from flow_run_people where run_id = @id and status = 'waiting' and due_at <= @now
+order by due_at, profile_id limit @limit`
+
+	sqlNext = `select due_at from flow_run_people where run_id = @id and status = 'waiting' order by due_at limit 1`
+
+	sqlOpening = `select session_id::text from flow_run_people where run_id = @id and status = 'opening' limit @limit`
+
+	sqlOpened = `update flow_run_people set status = 'started'
+where run_id = @id and status = 'opening' and session_id = any(@sessions::uuid[])`
+
+	sqlLeaveOut = `update flow_run_people set status = 'left_out', reason = @reason
+where run_id = @id and status = 'waiting' and profile_id = any(@people::uuid[])`
+
+	sqlDelay = `update flow_run_people set due_at = @until where run_id = @id and status = 'waiting' and profile_id = any(@people::uuid[])`
+)
+
+// Due implements store.
+func (s *Store) Due(ctx context.Context, id string, limit int, now time.Time) ([]string, error) {
+	return s.texts(ctx, sqlDue, postgres.Args{"id": id, "limit": limit, "now": now})
+}
+
+// Opening implements store.
+func (s *Store) Opening(ctx context.Context, id string, limit int) ([]string, error) {
+	return s.texts(ctx, sqlOpening, postgres.Args{"id": id, "limit": limit})
+}
+
+func (s *Store) texts(ctx context.Context, sql string, args postgres.Args) ([]string, error) {
+	rows, err := s.pool.Query(ctx, sql, args)
+	if err == nil {
+		var found []string
+		if found, err = pgx.CollectRows(rows, pgx.RowTo[string]); err == nil {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("read the people of a run: %w", err)
+}
+
+// Next implements store.
+func (s *Store) Next(ctx context.Context, id string) (at time.Time, waits bool, err error) {
+	err = s.pool.QueryRow(ctx, sqlNext, postgres.Args{"id": id}).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return at, false, nil
+	}
+	if err != nil {
+		return at, false, fmt.Errorf("read who is next in a run: %w", err)
+	}
+	return at, true, nil
+}
+
+// Opened implements store.
+func (s *Store) Opened(ctx context.Context, id string, sessionIDs []string) error {
+	return s.change(ctx, sqlOpened, postgres.Args{"id": id, "sessions": sessionIDs})
+}
+
+// LeaveOut implements store.
+func (s *Store) LeaveOut(ctx context.Context, id string, out map[Reason][]string) error {
+	for _, reason := range slices.Sorted(maps.Keys(out)) {
+		if err := s.change(ctx, sqlLeaveOut, postgres.Args{"id": id, "people": out[reason], "reason": string(reason)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delay implements store.
+func (s *Store) Delay(ctx context.Context, id string, until map[time.Time][]string) error {
+	for at, profileIDs := range until {
+		if err := s.change(ctx, sqlDelay, postgres.Args{"id": id, "people": profileIDs, "until": at}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) change(ctx context.Context, sql string, args postgres.Args) error {
+	if _, err := s.pool.Exec(ctx, sql, args); err != nil {
+		return fmt.Errorf("change the people of a run: %w", err)
+	}
+	return nil
+}
+
+const (
+	sqlWaits  = `select exists (select from flow_run_people where run_id = $1 and status = 'waiting')`
+	sqlFinish = `update flow_runs set status = 'completed', counts = @counts, updated_at = @at, finished_at = @at where id = @id`
+	sqlWorked = `select ` + runColumns + ` from flow_runs r where r.id = $1 and r.status = 'running' and not r.filtering for no key update`
+)
+
+// Finish implements store. The run is locked before it is asked who waits, so that nobody is added meanwhile.
+func (s *Store) Finish(ctx context.Context, id string, at time.Time) (done bool, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		done = false
+		if _, err := collect(tx.Query(ctx, sqlWorked, id)); err != nil {
+			if errors.Is(err, ErrNoRun) { // it is paused, or finished already
+				return nil
+			}
+			return err
+		}
+		var waits bool
+		if err := tx.QueryRow(ctx, sqlWaits, id).Scan(&waits); err != nil || waits {
+			return err
+		}
+		counts, err := count(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sqlFinish, postgres.Args{"id": id, "counts": counts, "at": at}); err != nil {
+			return fmt.Errorf("complete a run: %w", err)
+		}
+		done = true
+		return nil
+	})
+	return done, err
+}
+
+// sqlStart is the one place at which a run starts a person. It is part of the transaction that opens their session, so neither is without
+// the other; and a run that is paused or cancelled by then starts nobody.
+const sqlStart = `
+update flow_run_people p set status = 'opening', session_id = @session
+where p.run_id = @id and p.profile_id = @person and p.status = 'waiting'
+  and exists (select from flow_runs r where r.id = p.run_id and r.status = 'running')`
+
+// Starts implements store.
+func (s *Store) Starts(id, profileID string, opened *bool) func(ctx context.Context, tx pgx.Tx, sessionID string) error {
+	return func(ctx context.Context, tx pgx.Tx, sessionID string) error {
+		tag, err := tx.Exec(ctx, sqlStart, postgres.Args{"id": id, "person": profileID, "session": sessionID})
+		if err != nil {
+			return fmt.Errorf("start a person of a run: %w", err)
+		}
+		if *opened = tag.RowsAffected() > 0; !*opened {
+			return errNotRunning
+		}
+		return nil
+	}
+}
+
+// Paused implements store: it reports whether an operator has paused the organisation.
+func (s *Store) Paused(ctx context.Context, orgID string) (paused bool, err error) {
+	if err := s.pool.QueryRow(ctx, `select `+people.SQLPaused+`$1)`, orgID).Scan(&paused); err != nil {
+		return false, fmt.Errorf("read whether the organisation is paused: %w", err)
+	}
+	return paused, nil
+}

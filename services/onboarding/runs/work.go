@@ -1,0 +1,292 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/flows"
+	"paceline.internal/services/onboarding/people"
+)
+
+// Event is the type of the job that works on a run.
+const Event = "run.work"
+
+type payload struct {
+	OrgID string `json:"org_id"`
+	RunID string `json:"run_id"`
+	Wakes int    `json:"wakes"` // of the run when the job was stored
+}
+
+// newJob is the job of a run that goes on.
+func newJob(r Run, at time.Time) (queue.New, error) {
+	written, err := json.Marshal(payload{OrgID: r.OrgID, RunID: r.ID, Wakes: r.Wakes})
+	if err != nil {
+		return queue.New{}, fmt.Errorf("write the job of a run: %w", err)
+	}
+	key := fmt.Sprintf("run:%s:%d", r.ID, r.Wakes)
+	return conversation.NewJob(r.OrgID, conversation.SourceInternal, Event, key, "run:"+r.ID, written, at), nil
+}
+
+const (
+	// workFor bounds one turn of the job, less than the queue gives a handler: the next turn follows at once, behind other jobs that are due.
+	workFor = 12 * time.Second
+	// atOnce bounds the people whom a run starts at the same time, and inDoubt those whose opening it does not know to be sent: while the
+	// carrier is away no more are opened.
+	atOnce, inDoubt = 8, 64
+	// looked bounds the people who are read at a time.
+	looked = 50
+	// soon is the wait after something that is expected to end by itself, and again that of one person.
+	soon, again = 5 * time.Second, 30 * time.Second
+	longest     = time.Minute
+	// paced is the longest wait for a turn at the sender's rate that the job itself waits: the queue looks every few seconds only.
+	paced = 3 * time.Second
+)
+
+var errTurn = errors.New("the run goes on")
+
+// Work is the job handler that works on a run: it asks the filter, then starts people as the sender's rate allows. It may end at any point,
+// and be called again: what it has done is in the database.
+func (s *Service) Work(ctx context.Context, j queue.Job) error {
+	var p payload
+	if err := json.Unmarshal(j.Payload, &p); err != nil {
+		return conversation.Unreadable(j, err)
+	}
+	select {
+	case s.working <- struct{}{}:
+		defer func() { <-s.working }()
+	default:
+		return &queue.Snooze{After: time.Second, Cause: errTurn}
+	}
+	for until := s.Now().Add(workFor); ; {
+		wait, done, err := s.turn(ctx, p)
+		switch left := until.Sub(s.Now()); {
+		case done:
+			return nil
+		case err != nil:
+			return &queue.Snooze{After: soon, Cause: err}
+		case wait > paced:
+			return &queue.Snooze{After: wait, Cause: errTurn}
+		case wait >= left:
+			return &queue.Snooze{Cause: errTurn}
+		case wait > 0 && !s.Rest(ctx, wait, nil):
+			return &queue.Snooze{Cause: ctx.Err()}
+		}
+	}
+}
+
+// turn does one piece of the work, and returns how long to wait before the next. done ends the job.
+func (s *Service) turn(ctx context.Context, p payload) (wait time.Duration, done bool, err error) {
+	run, err := s.Store.Run(ctx, p.OrgID, p.RunID)
+	if errors.Is(err, ErrNoRun) { // deleted
+		return 0, true, nil
+	}
+	if err != nil || run.Status != Running || run.Wakes != p.Wakes {
+		return 0, err == nil, err
+	}
+	f, err := s.Flows.Version(ctx, run.OrgID, run.Flow, run.FlowVersion)
+	if errors.Is(err, flows.ErrUnreadable) {
+		return s.stop(ctx, run, err.Error())
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if run.Filtering {
+		return s.fill(ctx, run)
+	}
+	paused, err := s.Store.Paused(ctx, run.OrgID)
+	if err != nil || paused {
+		return again, false, err
+	}
+	room, err := s.room(ctx, run)
+	if err != nil || room == 0 {
+		return soon, false, err
+	}
+	due, err := s.Store.Due(ctx, run.ID, looked, s.Now())
+	if err != nil {
+		return 0, false, err
+	}
+	if len(due) == 0 {
+		return s.later(ctx, run)
+	}
+	return s.begin(ctx, run, &f, due, room)
+}
+
+// stop pauses a run that cannot go on, and says why.
+func (s *Service) stop(ctx context.Context, run Run, reason string) (time.Duration, bool, error) {
+	_, err := s.Store.Switch(ctx, run.OrgID, run.ID, Paused, reason, s.Now())
+	if errors.Is(err, ErrFinished) {
+		err = nil
+	}
+	return 0, err == nil, err
+}
+
+// fill puts the next people who meet the filter in the run.
+func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error) {
+	filter, err := s.filter(ctx, run.OrgID, run.Filter)
+	if errors.Is(err, ErrInvalid) { // a flow that declared its fields was published anew
+		return s.stop(ctx, run, err.Error())
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	met, last, err := s.askPage(ctx, run.OrgID, filter, run.FilteredTo)
+	if err != nil {
+		return 0, false, err
+	}
+	to := last
+	if last == "" {
+		to = run.FilteredTo
+	}
+	err = s.Store.Filtered(ctx, run, to, ids(met), last == "", s.Now())
+	if errors.Is(err, ErrTooMany) {
+		return s.stop(ctx, run, fmt.Sprintf("more than %d people meet the filter; cancel the run, and start one with a narrower filter", MaxPeople))
+	}
+	return 0, false, err
+}
+
+// room returns how many people may be started before it is known whether their openings were sent.
+func (s *Service) room(ctx context.Context, run Run) (int, error) {
+	opening, err := s.Store.Opening(ctx, run.ID, inDoubt)
+	if err != nil || len(opening) == 0 {
+		return inDoubt, err
+	}
+	opened, err := s.People.Opened(ctx, opening)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Store.Opened(ctx, run.ID, opened); err != nil {
+		return 0, err
+	}
+	return inDoubt - len(opening) + len(opened), nil
+}
+
+// later completes a run for which nobody waits, or returns when the next one is due.
+func (s *Service) later(ctx context.Context, run Run) (time.Duration, bool, error) {
+	next, waits, err := s.Store.Next(ctx, run.ID)
+	if err != nil {
+		return 0, false, err
+	}
+	if waits {
+		return min(max(next.Sub(s.Now()), 0), longest), false, nil
+	}
+	done, err := s.Store.Finish(ctx, run.ID, s.Now())
+	if done {
+		s.Log.InfoContext(ctx, "onboarding.run_completed", "run_id", run.ID, "flow", run.Flow)
+	}
+	return 0, done, err
+}
+
+// begin starts the first of the people who are due for whom there is a turn at the sender's rate.
+func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string, room int) (wait time.Duration, done bool, err error) {
+	all, err := s.People.Candidates(ctx, run.OrgID, due)
+	if err != nil {
+		return 0, false, err
+	}
+	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
+	var ready, segments = []string{}, []int{}
+	for _, c := range all {
+		reason := leaves(c, run.Consent != nil)
+		first, sends := openingOf(f, c.Person(f.Fields))
+		until, quiet := c.QuietUntil(s.Now())
+		switch {
+		case reason != "":
+			out[reason] = append(out[reason], c.ID)
+		case !sends:
+			out[SendsNothing] = append(out[SendsNothing], c.ID)
+		case quiet:
+			delayed[until] = append(delayed[until], c.ID)
+		case len(ready) < min(atOnce, room):
+			ready, segments = append(ready, c.ID), append(segments, first.segments)
+		}
+	}
+	if err := s.Store.LeaveOut(ctx, run.ID, out); err != nil {
+		return 0, false, err
+	}
+	if err := s.Store.Delay(ctx, run.ID, delayed); err != nil || len(ready) == 0 {
+		return 0, false, err
+	}
+	n, wait, err := s.Carrier.ReserveSends(ctx, run.OrgID, segments)
+	if errors.Is(err, people.ErrNoSender) {
+		return s.stop(ctx, run, err.Error())
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	return wait, false, s.open(ctx, run, ready[:min(n, len(ready))])
+}
+
+// open opens the sessions of people at the same time.
+func (s *Service) open(ctx context.Context, run Run, ready []string) error {
+	results := make([]error, len(ready))
+	var each sync.WaitGroup
+	for i, id := range ready {
+		each.Go(func() { results[i] = s.one(ctx, run, id) })
+	}
+	each.Wait()
+	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
+	var failed error
+	for i, err := range results {
+		reason := leftOut(err)
+		switch {
+		case err == nil, errors.Is(err, errNotRunning):
+		case reason != "":
+			out[reason] = append(out[reason], ready[i])
+		default:
+			until := s.Now().Add(again)
+			delayed[until] = append(delayed[until], ready[i])
+			failed = err
+		}
+	}
+	return errors.Join(failed, s.Store.LeaveOut(ctx, run.ID, out), s.Store.Delay(ctx, run.ID, delayed))
+}
+
+// one starts one person. The session and the person's place in the run are one transaction.
+func (s *Service) one(ctx context.Context, run Run, profileID string) error {
+	var opened bool
+	_, err := s.Conversations.Begin(ctx, run.OrgID, conversation.Start{
+		ProfileID: profileID, Flow: run.Flow, Version: run.FlowVersion, Consent: run.Consent, Reserved: true,
+		With: s.Store.Starts(run.ID, profileID, &opened),
+	})
+	if opened && leftOut(err) != "" { // the session was opened, and the person stopped at once
+		return nil
+	}
+	if err == nil && !opened { // it was open already
+		return conversation.ErrOtherOpen
+	}
+	return err
+}
+
+// Handle adds the job of runs to the handlers of a queue, and its end to what the queue does about a failed job.
+func (s *Service) Handle(
+	handlers map[string]queue.Handler, giveUp func(ctx context.Context, j queue.Job, cause error) error,
+) (map[string]queue.Handler, func(ctx context.Context, j queue.Job, cause error) error) {
+	handlers = maps.Clone(handlers)
+	handlers[Event] = s.Work
+	return handlers, func(ctx context.Context, j queue.Job, cause error) error {
+		if j.EventType == Event {
+			return s.GiveUp(ctx, j, cause)
+		}
+		return giveUp(ctx, j, cause)
+	}
+}
+
+// GiveUp pauses the run of a job that failed for good.
+func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
+	var p payload
+	if json.Unmarshal(j.Payload, &p) != nil {
+		return nil
+	}
+	_, _, err := s.stop(ctx, Run{OrgID: p.OrgID, ID: p.RunID}, "the work on the run failed: "+cause.Error()+"; resume it once its cause is mended")
+	if errors.Is(err, ErrNoRun) {
+		return nil
+	}
+	return err
+}
