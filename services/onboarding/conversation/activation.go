@@ -51,8 +51,8 @@ type Opening struct {
 	PerDay   int                // how many may be begun within 24 hours; 0 for any number
 }
 
-// Start names the person to write to, the published flow (empty for that of ACTIVATION_FLOW or the deployment's own conversation), and their consent, which is nil
-// when the caller does not say.
+// Start names the person to write to, the published flow, and their consent, which is nil when the caller does not say. Without a flow it
+// is that of ACTIVATION_FLOW, or the deployment's own conversation.
 type Start struct {
 	ProfileID string
 	Flow      string
@@ -106,7 +106,8 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 	if err != nil {
 		return Activated{}, err
 	}
-	if opened.Flow != opening.Session.Flow {
+	interview := opening.Session.Flow == "" && opened.Flow == session.Interview // a part of the same conversation
+	if opened.Flow != opening.Session.Flow && !interview {
 		return Activated{}, ErrOtherOpen
 	}
 	recorded := ""

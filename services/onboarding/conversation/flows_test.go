@@ -236,6 +236,8 @@ func TestPublishedFlow(t *testing.T) {
 			[]any{onboarded.Status, onboarded.Mode, onboarded.Token})
 		require.Equal(t, []any{"interview", session.Active, session.InterviewActivity01}, []any{interview.Flow, interview.Status, interview.Token})
 		require.Equal(t, "First question?", said(b, p)[7])
+		require.NoError(t, begin(b, p, ""), "the conversation is open")
+		require.Equal(t, interview.ID, b.Newest(p).ID)
 		b.Reply(p, "an answer")
 		b.Pass(time.Second)
 		require.Equal(t, []any{session.Active, session.Interviewing}, []any{b.Newest(p).Status, b.Newest(p).Mode}, "engagement follows")

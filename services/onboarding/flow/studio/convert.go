@@ -223,7 +223,8 @@ func (c *converter) flowYAML(name, start string, segments int) (string, error) {
 		steps = append(steps, pair{s.id, s.doc})
 	}
 	return written(mapping(
-		pair{"flow", name}, pair{"languages", list(c.language)}, pair{"segments", segments}, pair{"start", start}, pair{"steps", mapping(steps...)},
+		pair{"flow", name}, pair{"languages", list(c.language)}, pair{"segments", segments}, pair{"start", start},
+		pair{"steps", mapping(steps...)},
 	))
 }
 

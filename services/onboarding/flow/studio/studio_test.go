@@ -2,6 +2,7 @@ package studio_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,9 +41,7 @@ func play(t *testing.T, f flow.Flow, answers ...string) (texts []string, last fl
 	person := flow.Person{FirstName: "Ana", Locale: "en", Fields: map[string]flow.Value{}}
 	d := f.Next(flow.State{}, person, flow.Began{})
 	for {
-		for name, value := range d.Save {
-			person.Fields[name] = value
-		}
+		maps.Copy(person.Fields, d.Save)
 		switch do := d.Do.(type) {
 		case flow.SendText:
 			body, err := f.Render(do.Text, "en", person.FirstName, person.Fields)

@@ -99,7 +99,7 @@ func (c *converter) value(w *widget, source string) string {
 	if nameOf.MatchString(of) {
 		return "{first_name|there}"
 	}
-	c.leave(w, fmt.Sprintf("%s stands as ... in the text", strings.TrimSpace(source)))
+	c.leave(w, strings.TrimSpace(source)+" stands as ... in the text")
 	return "..."
 }
 
@@ -133,7 +133,7 @@ func (c condition) cel(field string) (string, bool) {
 		kind, not = of, "!"
 	}
 	field = "person.fields." + field
-	pattern := ""
+	var pattern string
 	switch quoted := regexp.QuoteMeta(value); kind {
 	case "equal_to":
 		pattern = `(?i)^\s*` + quoted + `\s*$`

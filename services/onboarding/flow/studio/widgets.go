@@ -130,10 +130,7 @@ func (c *converter) silence(w *widget) *yaml.Node {
 	after := pair{"after", w.timeout().String()}
 	next := c.widgets[w.next("timeout")]
 	again := next != nil && next.Type == sendMessage && next.next("sent") == w.Name
-	switch {
-	case next == w:
-		again, next = true, w
-	case !again:
+	if next != w && !again {
 		return mapping(after, pair{"then", c.lead(w.next("timeout"))})
 	}
 	c.leave(w, "it waits again without end; here it is sent once more, and then the flow ends")

@@ -1,0 +1,428 @@
+package conversation_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"paceline.internal/emulators/messagingtest"
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
+)
+
+// drawn is a flow while it is drawn. Its steps lead forward, and back only after an answer, so every person who answers comes to its end.
+type drawn struct {
+	t     *rapid.T
+	steps int
+	texts []string
+	field bool // a step before keeps one
+}
+
+// pick draws one of some values.
+func pick[T any](t *rapid.T, label string, of ...T) T { return rapid.SampledFrom(of).Draw(t, label) }
+
+// later draws a step behind i, or an end.
+func (d *drawn) later(i int, label string) string {
+	n := rapid.IntRange(i+1, d.steps+1).Draw(d.t, label)
+	if n > d.steps {
+		return "gone"
+	}
+	return d.id(n)
+}
+
+func (d *drawn) id(i int) string {
+	if i == d.steps {
+		return "done"
+	}
+	return fmt.Sprintf("s%d", i)
+}
+
+// text adds a text, and returns its key.
+func (d *drawn) text(key string) string {
+	d.texts = append(d.texts, fmt.Sprintf("  %s: Text %s.\n", key, strings.ToLower(key)))
+	return key
+}
+
+// waits draws what follows a silence and a refusal.
+func (d *drawn) waits(i int) string {
+	more := ""
+	if pick(d.t, "silence", true, false) {
+		send := pick(d.t, "nudge", "", ", send: "+fmt.Sprintf("N%d", i)+", times: 2")
+		if send != "" {
+			d.text(fmt.Sprintf("N%d", i))
+		}
+		more += fmt.Sprintf(", silence: {after: 1h%s, then: %s}", send, d.later(i, "after silence"))
+	}
+	if pick(d.t, "negative", true, false) {
+		more += fmt.Sprintf(", negative: {send: %s, stay: true}", d.text(fmt.Sprintf("L%d", i)))
+	}
+	return more
+}
+
+// step draws one step.
+func (d *drawn) step(i int) string {
+	kinds := []string{"send", "send", "wait", "choice", "number"}
+	if i > 0 {
+		kinds = append(kinds, "call", "hand_over")
+	}
+	if d.field {
+		kinds = append(kinds, "if")
+	}
+	next, after := d.id(i+1), pick(d.t, "after", "", ", after: 2s", ", after: 8s")
+	switch pick(d.t, "kind", kinds...) {
+	case "wait":
+		return fmt.Sprintf("{send: %s%s, wait: reply%s, then: %s}", d.text(fmt.Sprintf("T%d", i)), after, d.waits(i), next)
+	case "choice":
+		d.field = true
+		back := pick(d.t, "branch", d.later(i, "forward"), d.id(rapid.IntRange(0, i).Draw(d.t, "back")))
+		return fmt.Sprintf("{ask: %s%s, expect: {choice: [alpha, beta]}, save: f, unclear: {send: %s, times: %d, then: %s}%s, then: {alpha: %s, beta: %s}}",
+			d.text(fmt.Sprintf("T%d", i)), after, d.text(fmt.Sprintf("U%d", i)), rapid.IntRange(1, 2).Draw(d.t, "times"), next, d.waits(i), next, back)
+	case "number":
+		return fmt.Sprintf("{ask: %s%s, expect: {number: {min: 0, max: 9}}, save: n%d, unclear: {send: %s, then: %s}%s, then: %s}",
+			d.text(fmt.Sprintf("T%d", i)), after, i, d.text(fmt.Sprintf("U%d", i)), d.later(i, "unclear"), d.waits(i), next)
+	case "call":
+		return fmt.Sprintf("{call: \"https://host.example/%d\", save: c%d, failed: %s, then: {other: %s, else: %s}}", i, i,
+			d.later(i, "failed"), d.later(i, "other"), next)
+	case "hand_over":
+		return fmt.Sprintf("{hand_over: why, then: %s}", next)
+	case "if":
+		return fmt.Sprintf("{if: \"person.fields.f == 'alpha'\", then: %s, else: %s}", next, d.later(i, "else"))
+	}
+	return fmt.Sprintf("{send: %s%s, then: %s}", d.text(fmt.Sprintf("T%d", i)), after, next)
+}
+
+// drawFlow draws the files of a flow that is in order.
+func drawFlow(t *rapid.T) map[string]string {
+	d := &drawn{t: t, steps: rapid.IntRange(2, 7).Draw(t, "steps")}
+	var steps strings.Builder
+	for i := range d.steps {
+		steps.WriteString("  " + d.id(i) + ": " + d.step(i) + "\n")
+	}
+	steps.WriteString("  done: " + pick(t, "end", "{end: over}", "{end: over, host: true}", "{start: follows}") + "\n")
+	if strings.Contains(steps.String(), ": gone") {
+		steps.WriteString("  gone: {end: gone}\n")
+	}
+	return map[string]string{
+		"flow.yaml": "flow: walk\nlanguages: [en]\nstart: s0\nsteps:\n" + steps.String(), "en.yaml": "texts:\n" + strings.Join(d.texts, ""),
+	}
+}
+
+func parsed(t *rapid.T, files map[string]string) flow.Flow {
+	folder := fstest.MapFS{}
+	for name, text := range files {
+		folder[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	f, err := flow.Parse(folder)
+	require.NoError(t, err, "%s", files["flow.yaml"])
+	return f
+}
+
+// walk is a person in a random flow, while calls fail.
+type walk struct {
+	b       *bundle
+	p       people.Profile
+	flows   map[string]flow.Flow // by version
+	stopped int                  // the texts that they had when STOP was answered; -1 before
+	pinned  map[string]string    // by session
+}
+
+// until repeats a call as Twilio, a host application and an operator do: until it is answered without an error.
+func (w *walk) until(t *rapid.T, what string, call func() error) {
+	var err error
+	for range 12 {
+		if err = call(); err == nil {
+			return
+		}
+		w.b.Pass(10 * time.Second)
+	}
+	require.NoError(t, err, what)
+}
+
+func (w *walk) says(t *rapid.T, body string) {
+	w.until(t, "the text "+body, w.b.Posts(w.p, body))
+}
+
+// publish publishes a flow of the same name in another version.
+func (w *walk) publish(t *rapid.T, files map[string]string) {
+	f := parsed(t, files)
+	w.flows[f.Version] = f
+	_, err := w.b.Store.Flows().Publish(w.b.T.Context(), onboardingtest.OrgID, files, w.b.Clock.Now())
+	require.NoError(t, err)
+}
+
+// step lets one thing happen.
+func (w *walk) step(t *rapid.T) {
+	b := w.b
+	switch pick(t, "what", "answer", "answer", "answer", "unclear", "no", "stop", "silence", "silence", "time", "time", "fault", "fault", "fault",
+		"trouble", "lose", "resume", "version", "host") {
+	case "answer":
+		w.says(t, w.answer(t, pick(t, "answer", "alpha", "beta")))
+	case "unclear":
+		w.says(t, "what do you mean?")
+	case "no":
+		w.says(t, "not now")
+	case "stop":
+		if pick(t, "stops", true, false, false, false) {
+			w.says(t, "STOP")
+			w.stopped = len(b.Messaging.Taken(w.p.Phone))
+		}
+	case "silence":
+		b.Clock.Advance(time.Hour)
+		b.Pass(20 * time.Second)
+	case "time":
+		b.Pass(10 * time.Second)
+	case "fault": // a later call of the database, of messaging or of QStash
+		ports := b.Healthy()
+		ports.At = rapid.IntRange(1, 12).Draw(t, "call")
+		ports.Mishap = pick(t, "mishap", onboardingtest.FailBefore, onboardingtest.FailAfter, onboardingtest.DieBefore, onboardingtest.DieAfter)
+		b.Serve(b.Start(ports))
+	case "trouble":
+		b.Messaging.Script(messagingtest.First(pick(t, "outcome", messagingtest.AcceptLost, messagingtest.UnknownTaken,
+			messagingtest.UnknownMissed, messagingtest.Throttle, messagingtest.Reject, messagingtest.ParkTaken, messagingtest.ParkMissed)))
+	case "lose":
+		lost := false
+		b.QStash.SetFaults(emulator.Script{OnDeliver: func(emulator.Delivery) emulator.DeliverFault {
+			fault := emulator.DeliverFault{Lose: !lost, Copies: 2}
+			lost = true
+			return fault
+		}})
+	case "resume":
+		w.mend()
+	case "version":
+		w.publish(t, drawFlow(t))
+	case "host":
+		b.Host.Answer = pick(t, "host", free(`{"field": 3}`), free(`{"branch": "other"}`), nil)
+	}
+	if r := b.Newest(w.p); r.Flow != "" {
+		if r.Status.Parked() {
+			require.NotEmpty(t, r.Reason)
+		}
+		if pinned, known := w.pinned[r.ID]; known {
+			require.Equal(t, pinned, r.FlowVersion, "a session stays on its version")
+		}
+		w.pinned[r.ID] = r.FlowVersion
+	}
+}
+
+// answer is an answer in the form that the session waits for.
+func (w *walk) answer(t *rapid.T, choice string) string {
+	r := w.b.Newest(w.p)
+	switch w.flowOf(t, r).Steps[r.At.Step].Expect.Type {
+	case flow.Number:
+		return "4"
+	case flow.Choice:
+		return choice
+	default:
+		return "fine"
+	}
+}
+
+func (w *walk) flowOf(t *rapid.T, r session.Record) flow.Flow {
+	f, err := w.b.Store.Flows().Version(w.b.T.Context(), onboardingtest.OrgID, r.Flow, r.FlowVersion)
+	require.NoError(t, err)
+	return f
+}
+
+// mend is an operator who resolves what is in doubt and resumes the session.
+func (w *walk) mend() {
+	w.b.Messaging.Settle()
+	w.b.Messaging.ResolveAll()
+	_, err := w.b.Resume(w.b.Newest(w.p))
+	_ = err // it was not parked, or a call failed: they try again later
+}
+
+// ends brings the conversation to its end, as an operator and a person who answers do.
+func (w *walk) ends(t *rapid.T) {
+	b := w.b
+	b.Serve(b.Start(b.Healthy()))
+	b.Unmute()
+	b.Messaging.Script(nil)
+	for try := 0; ; try++ {
+		b.Pass(20 * time.Second)
+		r := b.Newest(w.p)
+		over := r.Status == session.Stopped || r.Status == session.Closed || r.Mode == session.Interviewing
+		if over && !strings.Contains(r.Reason, "the flow follows follows") {
+			return
+		}
+		require.Less(t, try, 60, "it does not come to its end: %+v", r)
+		w.mend()
+		if r := b.Newest(w.p); r.Status == session.Active && r.NextStep == "" && r.At.Phase == flow.Waiting {
+			w.says(t, w.answer(t, "alpha"))
+		}
+		b.Clock.Advance(onboardingtest.Grace)
+	}
+}
+
+// taken is a text as its key names it.
+type taken struct {
+	session, step, kind string // kind is empty for the text of the step itself
+	visit               int
+	at                  time.Time
+}
+
+// read takes a key apart: onboarding:{profile}:{session}:{step}, then #2 from the second visit on, then the kind and number of a reply.
+func read(t *rapid.T, sent messagingtest.Text) taken {
+	parts := strings.Split(sent.Key, ":")
+	require.GreaterOrEqual(t, len(parts), 4, sent.Key)
+	out := taken{session: parts[2], visit: 1, at: sent.At}
+	var again string
+	out.step, again, _ = strings.Cut(parts[3], "#")
+	if again != "" {
+		_, err := fmt.Sscan(again, &out.visit)
+		require.NoError(t, err)
+	}
+	if len(parts) > 4 {
+		out.kind = strings.Join(parts[4:], ":")
+	}
+	return out
+}
+
+// follow lists the steps with a text that may come next after a step.
+func follow(f flow.Flow, id string) map[string]bool {
+	found, seen := map[string]bool{}, map[string]bool{}
+	var from func(id string)
+	from = func(id string) {
+		if s := f.Steps[id]; seen[id] {
+			return
+		} else if seen[id] = true; s.Text != "" {
+			found[id] = true
+			return
+		}
+		for _, next := range leads(f.Steps[id]) {
+			from(next)
+		}
+	}
+	for _, next := range leads(f.Steps[id]) {
+		from(next)
+	}
+	return found
+}
+
+// leads lists the steps that a step leads to.
+func leads(s flow.Step) []string {
+	all := []string{s.Then, s.Else, s.Failed}
+	for _, next := range s.Branches {
+		all = append(all, next)
+	}
+	if s.Unclear != nil {
+		all = append(all, s.Unclear.Then)
+	}
+	if s.Silence != nil {
+		all = append(all, s.Silence.Then)
+	}
+	return all
+}
+
+// judge holds what the person got to what is promised.
+func (w *walk) judge(t *rapid.T) {
+	texts := w.b.Messaging.Taken(w.p.Phone)
+	keys, visits := map[string]bool{}, map[string]int{}
+	var before taken
+	var over []string // sessions with later ones behind them
+	for _, sent := range texts {
+		require.False(t, keys[sent.Key], "two messages for %s", sent.Key)
+		keys[sent.Key] = true
+		now := read(t, sent)
+		require.NotContains(t, over, now.session, "a text of a session that another followed")
+		f := w.flows[w.pinned[now.session]]
+		if now.session != before.session {
+			over = append(over, before.session)
+			before = taken{}
+		}
+		if len(f.Steps) == 0 { // the flow that follows
+			before = now
+			continue
+		}
+		if now.kind == "" {
+			visits[now.session+now.step]++
+			require.Equal(t, visits[now.session+now.step], now.visit, "%s: a visit is missing", sent.Key)
+		}
+		switch {
+		case before.step == "":
+			require.Equal(t, "s0", now.step, "it begins with its first step")
+		case now.kind != "":
+			require.Equal(t, before.step, now.step, "%s answers what was not asked last", sent.Key)
+		default:
+			require.True(t, follow(f, before.step)[now.step], "%s cannot follow %s in\n%v", now.step, before.step, f.Order)
+			require.GreaterOrEqual(t, now.at.Sub(before.at), f.Steps[now.step].After, "%s came too early", sent.Key)
+		}
+		before = now
+	}
+	if w.stopped >= 0 {
+		require.Len(t, texts, w.stopped, "a text after STOP")
+	}
+	last := w.b.Newest(w.p)
+	if f := w.flows[last.FlowVersion]; last.Status == session.Closed && last.Flow == "walk" {
+		for id, n := range last.At.Visits {
+			if f.Steps[id].Text != "" {
+				require.Equal(t, n, visits[last.ID+id], "texts of %s", id)
+			}
+		}
+	}
+	open := `select count(*) from webhook_jobs where status in ('pending', 'processing') and subject = $1`
+	for try := 0; w.b.Count(open, w.p.Phone) > 0; try++ {
+		require.Less(t, try, 30, "jobs are left: %v", onboardingtest.List[string](w.b.Bundle,
+			`select event_type || ' ' || status || ' ' || idempotency_key || ' ' || coalesce(error_message, '') || ' due ' || next_retry_at
+			from webhook_jobs where status in ('pending', 'processing') and subject = $1`, w.p.Phone))
+		w.b.Pass(30 * time.Second)
+	}
+	require.Zero(t, w.b.Count(`select count(*) from conversation_sessions where profile_id = $1 and status = 'active' and mode = 'onboarding'`, w.p.ID))
+}
+
+// rounds is how often the proof draws as many flows as a test does in seconds; -rapid.checks asks for more in each.
+const rounds = 8
+
+// TestRandomFlows plays random flows with random people, while calls fail and versions change: each text at most once, in the order of the
+// flow, never too early, none after STOP, and every conversation comes to its end.
+func TestRandomFlows(t *testing.T) {
+	t.Parallel()
+	n := rounds
+	if testing.Short() {
+		n = 1
+	}
+	for i := range n {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			publish(b, "follows", "  first: {send: BYE, then: done}\n  done: {end: over}\n", "  BYE: Bye.\n")
+			rapid.Check(t, func(t *rapid.T) { randomFlow(t, b) })
+		})
+	}
+}
+
+func randomFlow(t *rapid.T, b *bundle) {
+	b.Serve(b.Start(b.Healthy()))
+	b.Unmute()
+	b.Messaging.Script(nil)
+	b.Host.Answer = free(`{"field": 3}`)
+	w := &walk{b: b, p: b.Person(), flows: map[string]flow.Flow{}, stopped: -1, pinned: map[string]string{}}
+	w.publish(t, drawFlow(t))
+	if pick(t, "fault at once", true, false) {
+		ports := b.Healthy()
+		ports.At, ports.Mishap = rapid.IntRange(1, 8).Draw(t, "call"), pick(t, "mishap", onboardingtest.FailAfter, onboardingtest.DieAfter)
+		b.Serve(b.Start(ports))
+	}
+	w.until(t, "activation", func() error {
+		_, err := b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: w.p.ID, Flow: "walk"})
+		if _, parked := errors.AsType[*conversation.SessionParked](err); parked || errors.Is(err, conversation.ErrOtherOpen) {
+			return nil // it has gone on meanwhile
+		}
+		return err
+	})
+	w.pinned[b.Newest(w.p).ID] = b.Newest(w.p).FlowVersion
+	for range rapid.IntRange(2, 12).Draw(t, "events") {
+		w.step(t)
+	}
+	w.ends(t)
+	w.judge(t)
+}
