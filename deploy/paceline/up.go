@@ -170,7 +170,10 @@ func (u *upCommand) publish(
 		running.Go(func() { w.run(ctx) })
 		return func() { cancel(); running.Wait() }, nil
 	case !u.EnvironmentDatabases:
-		err = publishStory(ctx, s.api)
+		if err := publishStory(ctx, s.api); err != nil {
+			return nil, err
+		}
+		_, err = fmt.Fprintln(t.out, whatIsShown)
 	}
 	return func() {}, err
 }

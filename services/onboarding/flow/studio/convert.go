@@ -272,7 +272,7 @@ func (c *converter) segments() int {
 	return min(most, mostSegments)
 }
 
-// allowed is how many segments a text may take without a word of the flow, and shown how long the value of a placeholder may be.
+// allowed counts the segments that a text may take without a word of the flow, and shown the characters of a value in a text.
 const allowed, shown = 2, 60
 
 // timeout returns how long a widget waits for a reply.
