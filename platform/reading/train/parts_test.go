@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,23 @@ func TestPartsAreApart(t *testing.T) {
 		for _, text := range lines(t, filepath.Join("testdata", part, "*.t*")) {
 			require.False(t, made[folded(text)], "%s has a text that stands in the part that the readers are made from, too: %q", part, text)
 		}
+	}
+}
+
+// TestWeights checks that the training program makes the weights that are in the repository, byte for byte.
+func TestWeights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains both models")
+	}
+	t.Chdir("..")
+	folder := t.TempDir()
+	require.NoError(t, run(io.Discard, folder))
+	for _, name := range []string{"revocation.bin", "refusal.bin"} {
+		want, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err)
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got), "%s is not made from these texts: go generate ./platform/reading", name)
 	}
 }
 
