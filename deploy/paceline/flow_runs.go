@@ -68,7 +68,7 @@ type (
 	}
 )
 
-// pageOfRun is how many people one request takes.
+// pageOfRun bounds the people of one request.
 const pageOfRun = 10_000
 
 // Run makes the run, paused until all of its people are in it.

@@ -22,8 +22,8 @@ type Candidate struct {
 	Fields map[string]any // of flows, as JSON has them
 
 	Held            bool
-	OptedOut        bool // as messaging told it last
-	Busy            bool // a session of theirs is open
+	OptedOut        bool // as far as onboarding knows
+	Busy            bool // with an open session
 	Erasing         bool
 	ConsentRequired bool // their organisation starts nobody without a consent record
 

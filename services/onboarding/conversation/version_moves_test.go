@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/emulators/messagingtest"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
@@ -41,7 +43,7 @@ func TestMoveVersions(t *testing.T) {
 		require.Equal(t, []any{m.To, session.Token("visit:which")}, []any{is.FlowVersion, is.Token})
 		require.Equal(t, first.FlowVersion, b.Session(other.ID).FlowVersion)
 
-		b.Pass(2 * time.Hour)
+		b.Pass(90 * time.Minute)
 		require.Equal(t, "We still need a day.", said(b, waits)[2], "the silence of the new version")
 		b.Host.Answer = free(`{"field": 3}`)
 		b.Reply(waits, "Monday")
@@ -55,7 +57,7 @@ func TestMoveVersions(t *testing.T) {
 
 	onboardingtest.Subtest(t, "LeavesAReplyThatIsWorkedOn", setup, func(t *testing.T, b *bundle) {
 		p, r := visited(b)
-		b.Messaging.SetDown(true)
+		b.Messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return messagingtest.Unavailable })
 		b.Reply(p, "sure")
 		newer := maps.Clone(visit)
 		newer["en.yaml"] += "# changed\n"

@@ -21,7 +21,7 @@ const (
 	MaxFlows    = 100
 	MaxVersions = 1000 // of one flow
 	// MaxPublications bounds how often a flow is published; rolling back publishes.
-	MaxPublications = 1000
+	MaxPublications = 2000
 )
 
 // maxFiles is flow.yaml and as many languages as the schema allows.

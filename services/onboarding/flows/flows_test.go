@@ -212,6 +212,47 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, first.Version.Version, b.publish(files("welcome", "Hi"), noon).Version.Version, "one that is there comes back")
 	})
 
+	t.Run("Publications", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.publish(files("welcome", "Hi"), noon)
+		_, err := b.pool.Exec(t.Context(), `insert into flow_publications (org_id, flow, number, version, published_at)
+			select org_id, flow, n, version, published_at from flow_publications, generate_series(2, $1) n`, flows.MaxPublications)
+		require.NoError(t, err)
+		_, err = b.Publish(t.Context(), b.org, files("welcome", "One more"), noon)
+		require.ErrorIs(t, err, flows.ErrTooMany)
+	})
+
+	t.Run("TwoFlowsDoNotStartEachOther", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		starts := func(name, other string) map[string]string {
+			of := files(name, "Hi")
+			of["flow.yaml"] = strings.Replace(of["flow.yaml"], "{end: completed}", "{start: "+other+"}", 1)
+			return of
+		}
+		b.publish(starts("one", "two"), noon)
+		b.publish(starts("three", "one"), noon)
+		_, err := b.Publish(t.Context(), b.org, starts("two", "three"), noon)
+		require.ErrorContains(t, err, "flow two starts flow one, which starts two again, without an answer of the person")
+		b.publish(files("two", "Hi"), noon)
+	})
+
+	t.Run("AVersionThatIsUnreadable", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.publish(files("welcome", "Hi", "JOIN"), noon)
+		_, err := pgtest.Owner(t, b.pool).Exec(t.Context(), `update flow_versions set files = '{"flow.yaml": "later: true"}'`)
+		require.NoError(t, err)
+		store := flows.NewStore(b.pool) // of another process
+		_, _, err = store.ByKeyword(t.Context(), b.org, "join")
+		require.ErrorIs(t, err, flows.ErrUnreadable)
+		require.ErrorContains(t, err, "this release cannot read a version of the flow; publish the flow again: version ")
+		declared, err := store.Declared(t.Context(), b.org)
+		require.NoError(t, err)
+		require.Empty(t, declared)
+	})
+
 	t.Run("Flows", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

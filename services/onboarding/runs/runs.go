@@ -8,13 +8,12 @@ import (
 	"log/slog"
 	"time"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
-
-	"paceline.internal/platform/phone"
 )
 
 // The bounds of runs.

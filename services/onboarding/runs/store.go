@@ -94,7 +94,7 @@ with added as (
 select (select count(*) from added), (select people from counted)`
 )
 
-// Made is what a run is made with.
+// Made holds what a run is made with.
 type Made struct {
 	Key  string // idempotency key; may be empty
 	Hash []byte // of the request
