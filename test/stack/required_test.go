@@ -18,6 +18,7 @@ import (
 var alternatives = []string{ //nolint:gochecknoglobals // a constant list
 	"CreateGoalRequest.goal", "CreateGoalRequest.profile_id", "RescheduleGoalRequest.when", "EnqueueWebhookJobRequest.payload",
 	"RegisterDeviceRequest.profile_id", "ResolveMessageRequest.twilio_sid",
+	"StartRunRequest.people", "StartRunRequest.filter",
 	"RunEngagementRequest.dry_run", "SetConsentRequest.evidence",
 	"EnqueueTextRequest.idempotency_key", "CreateGoalRequest.idempotency_key", "EnqueueWebhookJobRequest.idempotency_key", "ReportActionRequest.idempotency_key", // or the header
 }

@@ -45,6 +45,9 @@ const movesFor = 10 * time.Second
 // MoveVersions moves sessions to another version of their flow. A text that is on its way stays in its version: only sessions that wait for
 // a reply are moved. Errors: flow.ErrNotFound, ErrVersionMove.
 func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove) (done VersionMoved, err error) {
+	if err := m.check(); err != nil {
+		return done, err
+	}
 	was, err := c.Flows.Version(ctx, orgID, m.Flow, m.From)
 	if err != nil {
 		return done, err
@@ -79,15 +82,27 @@ func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove)
 	return done, err
 }
 
+// check refuses a request that lacks something; ErrVersionMove.
+func (m VersionMove) check() error {
+	problem := ""
+	switch {
+	case m.From == "":
+		problem = "from_version is missing"
+	case m.To == "":
+		problem = "to_version is missing"
+	case m.From == m.To:
+		problem = "from_version and to_version are the same"
+	case len(m.Steps) == 0:
+		problem = `steps is empty; name each step that waits and its new one, such as {"ask": "ask_again"}`
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrVersionMove, problem)
+}
+
 // stepMoves holds the map to the steps of both versions, and names everything that is wrong.
 func stepMoves(was, is *flow.Flow, m VersionMove) (steps []stepMove, err error) {
 	var problems []string
-	if m.From == m.To {
-		problems = append(problems, "from_version and to_version are the same")
-	}
-	if len(m.Steps) == 0 {
-		problems = append(problems, `steps is empty; name each step that waits and its new one, such as {"ask": "ask_again"}`)
-	}
 	for _, from := range slices.Sorted(maps.Keys(m.Steps)) {
 		to := m.Steps[from]
 		if !was.Steps[from].Waits {

@@ -72,12 +72,16 @@ func TestMoveVersions(t *testing.T) {
 
 	onboardingtest.Subtest(t, "NamesWhatIsWrong", setup, func(t *testing.T, b *bundle) {
 		_, r := visited(b)
-		_, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
-			Flow: "visit", From: r.FlowVersion, To: r.FlowVersion, Steps: map[string]string{"tip": "done"},
+		newer := maps.Clone(visit)
+		newer["en.yaml"] += "# changed\n"
+		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
+		require.NoError(t, err)
+		_, err = b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+			Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"tip": "done"},
 		})
 		require.ErrorIs(t, err, conversation.ErrVersionMove)
 		for _, words := range []string{
-			"from_version and to_version are the same", `"tip" is no step of from_version that waits for a reply; these do: hello, day`,
+			`"tip" is no step of from_version that waits for a reply; these do: hello, day`,
 			`"done" is no step of to_version`,
 		} {
 			require.ErrorContains(t, err, words)
