@@ -91,6 +91,29 @@ func TestTurnsOfOutreach(t *testing.T) {
 	})
 }
 
+// TestReserveSends is about the turns of a run for many people: the whole rate, and what conversations leave of it.
+func TestReserveSends(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.rate = 2
+	reserve := func(segments ...int) (int, time.Duration) {
+		n, wait, err := b.outreach().ReserveSends(t.Context(), b.sender.OrgID, segments, b.Clock.Now())
+		require.NoError(t, err)
+		return n, wait
+	}
+	n, wait := reserve(1, 1, 1, 1)
+	require.Equal(t, []any{2, 500 * time.Millisecond}, []any{n, wait}, "what one second allows, and no interval between them")
+	b.Clock.Advance(time.Second)
+	b.tally.Add(4)
+	n, wait = reserve(1)
+	require.Equal(t, []any{0, 1500 * time.Millisecond}, []any{n, wait}, "conversations are charged first")
+	b.Clock.Advance(wait)
+	n, wait = reserve(2, 1)
+	require.Equal(t, []any{1, time.Second}, []any{n, wait}, "a text of two segments pays for both")
+	_, _, err := b.outreach().ReserveSends(t.Context(), uuid.Must(uuid.NewV7()), []int{1}, b.Clock.Now())
+	require.ErrorIs(t, err, send.ErrNoSender)
+}
+
 // TestQueueKeepsReminders: the purposes of the queue that are reminders fail for a person who wants none, and say so.
 func TestQueueKeepsReminders(t *testing.T) {
 	t.Parallel()
