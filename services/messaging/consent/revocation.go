@@ -8,6 +8,7 @@ import (
 
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/reading"
+	"paceline.internal/platform/reading/human"
 	"paceline.internal/platform/reading/languages"
 )
 
@@ -64,7 +65,8 @@ func wishOf(body, own string) (Wish, Locale) {
 	if locale, caught := doubtful(body, text); caught && (score > surelyOrdinary || strings.TrimSpace(text) == "") {
 		return Unclear, locale
 	}
-	if score > likeARevocation && !negated.MatchString(text) && !plain.MatchString(text) {
+	asks := human.Asked(own, nil) // who asks for a person and says nothing about texts gets one, who reads what was meant
+	if score > likeARevocation && !negated.MatchString(text) && !plain.MatchString(text) && !asks {
 		return Unclear, Locale(languages.Guess(letters.Words(own)))
 	}
 	return NoWish, English

@@ -217,3 +217,19 @@ func FuzzRevocation(f *testing.F) {
 		}
 	})
 }
+
+// TestAskingForAPersonIsNoRevocation is about words that the model finds like a revocation, and that the inbox takes.
+func TestAskingForAPersonIsNoRevocation(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]consent.Wish{
+		"I want to talk to a human please":                       consent.NoWish,
+		"quero falar com um atendente":                           consent.NoWish,
+		"Quiero hablar con una persona":                          consent.NoWish,
+		"je veux parler à un conseiller":                         consent.NoWish,
+		"stop texting me. I want to talk to a human":             consent.Clear,
+		"leave me alone, I want to talk to a person not a robot": consent.Unclear,
+	} {
+		got, _ := consent.Revocation(text)
+		require.Equal(t, want, got, text)
+	}
+}

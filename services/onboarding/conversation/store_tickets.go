@@ -16,15 +16,15 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// sqlTicketOfMove opens the ticket of a session whose flow hands its person over, with the move. A ticket that they have is the one that the
-// session waits for.
+// sqlTicketOfMove opens the ticket of a session whose flow hands its person over, with the move. A ticket that they have is the one that
+// the session waits for.
 const sqlTicketOfMove = `
     insert into tickets (id, org_id, profile_id, session_id, status, reason, detail, message_id, last_text, last_text_at, person_wrote_at,
         waits_since, texts, opened_at, opened_by)
     select u.id, m.org_id, m.profile_id, m.id, 'open', u.reason, left(u.detail, 200), nullif(u.message, '')::uuid, u.words, m.at,
         case when u.message <> '' then m.at end, m.at, case when u.message <> '' then 1 else 0 end, m.at, null
-    from moved m join unnest(@ticket::uuid[], @ticket_reason::text[], @ticket_detail::text[], @ticket_message::text[], @ticket_words::text[])
-        with ordinality as u (id, reason, detail, message, words, n) on u.n = m.n and u.id is not null
+    from moved m join unnest(@ticket::uuid[], @ticket_reason::text[], @ticket_detail::text[], @ticket_message::text[],
+        @ticket_words::text[]) with ordinality as u (id, reason, detail, message, words, n) on u.n = m.n and u.id is not null
     on conflict (profile_id) where status <> 'closed' do update set session_id = excluded.session_id`
 
 // ticketArgs adds the arguments of sqlTicketOfMove; null for a move that opens none.
@@ -114,11 +114,13 @@ func closeTicketOf(ctx context.Context, tx pgx.Tx, sessionID string, at time.Tim
 
 // sqlMayWait locks the person and the session that a ticket concerns: the open one, or one that waits for an earlier ticket.
 const sqlMayWait = sqlSession + `
-where s.profile_id = $1 and (s.status = 'active' or s.status = 'stuck' and (starts_with(s.status_reason, $2) or starts_with(s.status_reason, $3)))
+where s.profile_id = $1 and (s.status = 'active'
+    or s.status = 'stuck' and (starts_with(s.status_reason, $2) or starts_with(s.status_reason, $3)))
 order by s.status = 'active' desc, s.id desc limit 1 for update of s`
 
-// AwaitTicket parks the open session of a person until a ticket is closed, and returns its id. It is empty without a session, and of one that
-// the host application holds, which goes on. The entry is of the text that opens the ticket, and is added to the timeline all the same.
+// AwaitTicket parks the open session of a person until a ticket is closed, and returns its id. It is empty without a session, and of one
+// that the host application holds, which goes on. The entry is of the text that opens the ticket, and is added to the timeline all the
+// same.
 func (s *Store) AwaitTicket(
 	ctx context.Context, tx pgx.Tx, profileID, ticketID string, entry session.Entry, at time.Time,
 ) (sessionID string, err error) {

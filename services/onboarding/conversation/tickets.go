@@ -21,8 +21,8 @@ type TicketClosed struct {
 	At        time.Time       `json:"at"`
 }
 
-// AfterTicket is the job handler that has a session go on after its ticket was closed: where it stood, with its question asked again, or not at
-// all. A session that waits for something else by now stays as it is.
+// AfterTicket is the job handler that has a session go on after its ticket was closed: where it stood, with its question asked again, or
+// not at all. A session that waits for something else by now stays as it is.
 func (c *Service) AfterTicket(ctx context.Context, j queue.Job) error {
 	var p TicketClosed
 	if err := json.Unmarshal(j.Payload, &p); err != nil {

@@ -174,7 +174,8 @@ func (r personRow) view(orgID string) (View, error) {
 	}
 	v := View{
 		OrgID: orgID, ProfileID: r.ProfileID, Phone: r.Phone, FirstName: r.FirstName, Locale: r.Locale, Zone: zone, Zones: zones,
-		Hold: r.Hold, Ticket: r.Ticket, HoldVersion: r.HoldVersion, RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
+		Hold: r.Hold, Ticket: r.Ticket, HoldVersion: r.HoldVersion,
+		RemindersOff: r.ReengagementOptOut, TipsOff: !r.OnboardingTipsEnabled, OptedOut: r.OptedOut,
 		Destination: rules.Destination(r.PreferredDestination), DestinationChosen: r.DestinationChosen, HouseholdID: r.HouseholdID,
 		InHousehold: r.InHousehold, SignedUpAt: r.SignedUpAt, Progress: progress, ProgressRead: r.Progress, Expenses: r.ExpenseCount,
 		MagicAt: postgres.TimeOf(r.MagicMomentAt), Acted: acted,

@@ -3,6 +3,7 @@ package inbound
 import (
 	"context"
 
+	"paceline.internal/platform/reading/human"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 	"paceline.internal/services/onboarding/tickets"
@@ -45,7 +46,7 @@ func (in *Service) readInbox(ctx context.Context, t text) (bool, error) {
 		}
 		more = f.PersonWords()
 	}
-	if !tickets.Asks(t.Body, more) {
+	if !human.Asked(t.Body, more) {
 		return false, nil
 	}
 	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Asked, "asks for a person", "")

@@ -54,7 +54,8 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	case err == nil:
 		return true, conversation.ErrNothingToDo
 	case limited, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrNoSender),
-		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen), errors.Is(err, conversation.ErrTicketOpen),
+		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen),
+		errors.Is(err, conversation.ErrTicketOpen),
 		errors.Is(err, conversation.ErrFlowSendsNothing), errors.Is(err, conversation.ErrConsent):
 		in.Log.WarnContext(ctx, "onboarding.keyword_refused", "flow", f.Name, "error", err) // it stays a text
 		return false, nil

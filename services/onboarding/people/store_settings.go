@@ -53,7 +53,8 @@ on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
     time_zone = coalesce(nullif(@time_zone, ''), o.time_zone),
     require_consent_record = coalesce(@require_consent_record, o.require_consent_record), retention = coalesce(@retention, o.retention),
-    ticket_limit_minutes = coalesce(@ticket_limit::integer, o.ticket_limit_minutes), distress_words = coalesce(@distress::text[], o.distress_words),
+    ticket_limit_minutes = coalesce(@ticket_limit::integer, o.ticket_limit_minutes),
+    distress_words = coalesce(@distress::text[], o.distress_words),
     updated_at = excluded.updated_at, updated_by = excluded.updated_by
 returning ` + settingsColumns
 

@@ -28,29 +28,23 @@ from (select id, make_interval(secs => row_number() over ()) as seconds, row_num
 func BenchmarkList(b *testing.B) {
 	pool := pgtest.New(b, schema.Migrations())
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for _, sql := range []string{sqlCrowd} {
-		_, err := pool.Exec(b.Context(), sql, onboardingtest.OrgID, at, 1_000_000)
-		require.NoError(b, err)
-	}
-	_, err := pool.Exec(b.Context(), "analyze tickets, profiles")
+	_, err := pool.Exec(b.Context(), sqlCrowd, onboardingtest.OrgID, at, 1_000_000)
+	require.NoError(b, err)
+	_, err = pool.Exec(b.Context(), "analyze tickets, profiles")
 	require.NoError(b, err)
 	store := onboarding.NewStores(pool).Tickets()
-	slowest := time.Duration(0)
-	for b.Loop() {
-		var before *tickets.Place
-		for pages := 0; ; pages++ {
-			began := time.Now()
-			page, err := store.List(b.Context(), tickets.Filter{OrgID: onboardingtest.OrgID, Limit: 51, Before: before})
-			require.NoError(b, err)
-			_, err = store.Counts(b.Context(), onboardingtest.OrgID, "ada")
-			require.NoError(b, err)
-			slowest = max(slowest, time.Since(began))
-			if len(page) < 51 {
-				require.Equal(b, 19, pages)
-				break
-			}
-			before = &tickets.Place{At: page[49].LastTextAt, ID: page[49].ID}
+	filter := tickets.Filter{OrgID: onboardingtest.OrgID, Limit: 51}
+	rows := 0
+	for b.Loop() { // a page and its counts
+		page, err := store.List(b.Context(), filter)
+		require.NoError(b, err)
+		_, err = store.Counts(b.Context(), onboardingtest.OrgID, "ada")
+		require.NoError(b, err)
+		rows += len(page)
+		filter.Before = nil
+		if len(page) == filter.Limit {
+			filter.Before = &tickets.Place{At: page[49].LastTextAt, ID: page[49].ID}
 		}
 	}
-	b.ReportMetric(float64(slowest.Microseconds())/1000, "ms/slowest-page")
+	require.NotZero(b, rows)
 }

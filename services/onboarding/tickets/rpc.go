@@ -39,9 +39,9 @@ func (s *RPC) ListTickets(ctx context.Context, in *onboardingv1.ListTicketsReque
 	}
 	limit := f.Limit
 	f.Limit++
-	closed, other := slices.Contains(f.Statuses, Closed), len(f.Statuses) == 0 || slices.ContainsFunc(f.Statuses, func(st Status) bool { return st != Closed })
+	f.Closed = slices.Contains(f.Statuses, Closed)
 	list := s.Store.List
-	if f.Closed = closed; closed && other {
+	if f.Closed && slices.ContainsFunc(f.Statuses, func(st Status) bool { return st != Closed }) {
 		list = s.Store.ListAll
 	}
 	found, err := list(ctx, f)

@@ -16,7 +16,8 @@ func (s *RPC) SendAnswer(ctx context.Context, in *onboardingv1.SendAnswerRequest
 		return nil, err
 	}
 	a := Answer{
-		OrgID: request.Org(ctx), ProfileID: in.GetProfileId(), Key: in.GetIdempotencyKey(), SavedReplyID: in.GetSavedReplyId(), Author: caller(ctx),
+		OrgID: request.Org(ctx), ProfileID: in.GetProfileId(), Key: in.GetIdempotencyKey(), SavedReplyID: in.GetSavedReplyId(),
+		Author: caller(ctx),
 	}
 	var err error
 	switch {
@@ -50,8 +51,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// renderedOnce returns the text of a saved reply for the person; that of the first request where the key has one, because the saved reply may
-// have changed since, or be gone.
+// renderedOnce returns the text of a saved reply for the person; that of the first request where the key has one, because the saved reply
+// may have changed since, or be gone.
 func (s *RPC) renderedOnce(ctx context.Context, a Answer) (string, error) {
 	if err := request.ID("saved_reply_id", a.SavedReplyID); err != nil {
 		return "", err
@@ -225,7 +226,8 @@ func (s *RPC) UpdateSavedReply(
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Store.UpdateReply(ctx, request.Org(ctx), in.GetSavedReplyId(), given(in.Title, title), given(in.Body, text), caller(ctx), s.Now())
+	r, err := s.Store.UpdateReply(
+		ctx, request.Org(ctx), in.GetSavedReplyId(), given(in.Title, title), given(in.Body, text), caller(ctx), s.Now())
 	if err != nil {
 		return nil, err
 	}

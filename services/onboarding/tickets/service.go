@@ -10,49 +10,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"paceline.internal/platform/hours"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
-
-// store keeps the inbox. Each method is one intention: a statement, or a transaction. Store implements it, and the crash matrix puts one in
-// its place that fails at the k-th call.
-type store interface {
-	Standing(ctx context.Context, orgID, phone string) (Standing, error)
-	Open(ctx context.Context, o Opening) (t Ticket, created bool, err error)
-	Assign(ctx context.Context, orgID, id, from, to string, at time.Time) (Ticket, error)
-	Close(ctx context.Context, c Closing) (t Ticket, job string, err error)
-	Ticket(ctx context.Context, orgID, id string) (Ticket, error)
-	KeepAnswer(ctx context.Context, a Answer, job queue.New) (kept Answer, duplicate bool, err error)
-	Recipient(ctx context.Context, a Answer) (Recipient, error)
-	Answer(ctx context.Context, orgID, id string) (Answer, error)
-	Settle(ctx context.Context, s Settlement) (first bool, opened time.Time, err error)
-}
-
-// carrier is messaging; messaging.Client implements it.
-type carrier interface {
-	// Send hands over one message; people.ErrUnavailable.
-	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
-}
-
-// holds puts people on a safety hold; people.Service implements it.
-type holds interface {
-	Hold(ctx context.Context, orgID, profileID, reason string) (people.Profile, error)
-}
-
-// quiet knows when a person may be texted; people.Store implements it.
-type quiet interface {
-	// QuietHours is erasure.ErrBegun of a person who is being erased.
-	QuietHours(ctx context.Context, orgID, number, profileID string) (q hours.Quiet, consentRequired bool, err error)
-}
-
-// sessions has a session go on after its ticket; conversation.Service implements it.
-type sessions interface {
-	AfterTicket(ctx context.Context, j queue.Job) error
-}
 
 // Config has what a Service works with.
 type Config struct {
@@ -118,8 +81,8 @@ type Text struct {
 	Job       queue.Job
 }
 
-// Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's job in
-// the same transaction; queue.ErrFenced. detail stands in the timeline of the session, ended is one that is over.
+// Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's
+// job in the same transaction; queue.ErrFenced. detail stands in the timeline of the session, ended is one that is over.
 func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason Reason, detail, ended string) error {
 	_, created, err := s.Store.Open(ctx, Opening{
 		ID: newID(), OrgID: h.OrgID, ProfileID: profileID, Reason: reason, At: s.Now(),
@@ -160,8 +123,8 @@ type Closing struct {
 // inlineBudget is the time in which a call does the work of its job itself; the queue does it otherwise.
 const inlineBudget = 10 * time.Second
 
-// Close closes a ticket, and the conversation goes on as the outcome says: at once if that can be, else by the queue. Closing it again changes
-// nothing. ErrNotFound.
+// Close closes a ticket, and the conversation goes on as the outcome says: at once if that can be, else by the queue. Closing it again
+// changes nothing. ErrNotFound.
 func (s *Service) Close(ctx context.Context, orgID, id string, outcome Outcome) (Ticket, error) {
 	t, job, err := s.Store.Close(ctx, Closing{OrgID: orgID, ID: id, Outcome: outcome, At: s.Now()})
 	if err == nil && job != "" {
@@ -179,8 +142,8 @@ func (s *Service) try(ctx context.Context, job string, handle queue.Handler) {
 	}
 }
 
-// closedJob is the job that has the session of a ticket go on. It does not wait behind what the person writes: the session's own guards keep
-// them apart.
+// closedJob is the job that has the session of a ticket go on. It does not wait behind what the person writes: the session's own guards
+// keep them apart.
 func closedJob(t Ticket, at time.Time) (queue.New, error) {
 	payload, err := json.Marshal(conversation.TicketClosed{
 		TicketID: t.ID, SessionID: t.SessionID, ProfileID: t.ProfileID, How: flow.Resumption(t.Outcome), At: at,

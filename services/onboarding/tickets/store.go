@@ -36,8 +36,9 @@ func NewStore(pool postgres.DB, of *conversation.Store) *Store {
 }
 
 const ticketColumns = `
-select t.id::text, t.org_id::text, t.profile_id::text, coalesce(t.session_id::text, '') as session_id, p.first_name, p.phone, p.locale, t.status,
-    t.reason, t.detail, coalesce(t.assignee, '') as assignee, t.opened_at, case when t.assignee is not null then t.assigned_at end as assigned_at,
+select t.id::text, t.org_id::text, t.profile_id::text, coalesce(t.session_id::text, '') as session_id, p.first_name, p.phone, p.locale,
+    t.status, t.reason, t.detail, coalesce(t.assignee, '') as assignee, t.opened_at,
+    case when t.assignee is not null then t.assigned_at end as assigned_at,
     t.first_answered_at, t.closed_at, coalesce(t.outcome, '') as outcome, t.last_text, t.last_text_at, t.waits_since, t.texts, t.answers,
     t.notes, coalesce(t.message_id::text, '') as message_id, t.opened_by::text, t.closed_by::text
 from tickets t join profiles p on p.id = t.profile_id `
@@ -71,7 +72,8 @@ func ticket(ctx context.Context, in querier, sql string, args ...any) (Ticket, e
 
 const sqlStanding = `
 select p.id::text, p.locale, coalesce(t.id::text, ''), coalesce(o.distress_words, '{}'), coalesce(s.flow, ''), coalesce(s.flow_version, '')
-from profiles p left join conversation_sessions s on s.profile_id = p.id and s.status = 'active' left join tickets t on t.profile_id = p.id and t.status <> 'closed'
+from profiles p left join conversation_sessions s on s.profile_id = p.id and s.status = 'active'
+left join tickets t on t.profile_id = p.id and t.status <> 'closed'
 left join organisation_settings o on o.org_id = p.org_id
 where p.org_id = $1 and p.phone = $2`
 
@@ -93,11 +95,11 @@ const sqlLockPerson = `select id from profiles where org_id = $1 and id = $2 for
 
 // sqlOpen opens a ticket, or adds a text to the one that the person has: the one that is not closed.
 const sqlOpen = `
-insert into tickets as t (id, org_id, profile_id, session_id, status, reason, detail, assignee, assigned_at, message_id, last_text, last_text_at,
-    person_wrote_at, waits_since, texts, opened_at)
+insert into tickets as t (id, org_id, profile_id, session_id, status, reason, detail, assignee, assigned_at, message_id, last_text,
+    last_text_at, person_wrote_at, waits_since, texts, opened_at)
 values (@id, @org, @profile, nullif(@session, '')::uuid, case when @author = '' then 'open' else 'assigned' end, @reason, @detail,
-    nullif(@author, ''), case when @author <> '' then @at::timestamptz end, nullif(@message, '')::uuid, @words, @text_at, @wrote_at, @waits, @texts,
-    @at)
+    nullif(@author, ''), case when @author <> '' then @at::timestamptz end, nullif(@message, '')::uuid,
+    @words, @text_at, @wrote_at, @waits, @texts, @at)
 on conflict (profile_id) where status <> 'closed' do update set
     session_id = coalesce(excluded.session_id, t.session_id),
     reason = case when excluded.reason = 'distress' then excluded.reason else t.reason end,
@@ -110,8 +112,8 @@ returning t.id::text, coalesce(t.session_id::text, '')`
 
 const sqlOpenTicketOf = `select id::text, coalesce(session_id::text, '') from tickets where profile_id = $1 and status <> 'closed'`
 
-// Open opens a ticket with all that follows for the session of its person, or adds a text to the one that they have, and ends the text's job.
-// people.ErrNoProfile, erasure.ErrBegun of a ticket by hand, queue.ErrFenced; then nothing has happened.
+// Open opens a ticket with all that follows for the session of its person, or adds a text to the one that they have, and ends the text's
+// job. people.ErrNoProfile, erasure.ErrBegun of a ticket by hand, queue.ErrFenced; then nothing has happened.
 func (s *Store) Open(ctx context.Context, o Opening) (t Ticket, created bool, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if t, created, err = s.openIn(ctx, tx, o); err != nil || o.Text == nil {
@@ -211,8 +213,8 @@ const sqlClose = `
 update tickets set status = 'closed', outcome = @outcome, closed_at = @at, closed_by = current_actor(), waits_since = null
 where org_id = @org and id = @id and status <> 'closed'`
 
-// Close closes a ticket, with the job that has its session go on, whose id it returns: empty without a session, and of a ticket that was closed
-// before. ErrNotFound.
+// Close closes a ticket, with the job that has its session go on, whose id it returns: empty without a session, and of a ticket that was
+// closed before. ErrNotFound.
 func (s *Store) Close(ctx context.Context, c Closing) (t Ticket, job string, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		job = ""

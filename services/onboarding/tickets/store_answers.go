@@ -14,8 +14,9 @@ import (
 )
 
 const answerColumns = `
-select id::text, org_id::text, ticket_id::text, profile_id::text, idempotency_key, body, coalesce(saved_reply_id::text, '') as saved_reply_id,
-    author, status, reason, explanation, retry_at, coalesce(message_id::text, '') as message_id, created_at, settled_at
+select id::text, org_id::text, ticket_id::text, profile_id::text, idempotency_key, body,
+    coalesce(saved_reply_id::text, '') as saved_reply_id, author, status, reason, explanation,
+    retry_at, coalesce(message_id::text, '') as message_id, created_at, settled_at
 from ticket_answers `
 
 const (
@@ -138,8 +139,8 @@ func (s *Store) Recipient(ctx context.Context, a Answer) (Recipient, error) {
 	return to, nil
 }
 
-// sqlSettle records what became known of an answer, once: only one that is still being sent changes. An answer that went out ends the person's
-// wait, unless they have written since.
+// sqlSettle records what became known of an answer, once: only one that is still being sent changes. An answer that went out ends the
+// person's wait, unless they have written since.
 const sqlSettle = `
 with settled as (
     update ticket_answers set status = @status, reason = @reason, explanation = @explanation, retry_at = @retry_at,
@@ -147,7 +148,8 @@ with settled as (
     where id = @id and status = 'sending'
     returning ticket_id, message_id
 ), before as materialized (
-    select t.id, t.first_answered_at, t.opened_at from tickets t join settled on settled.ticket_id = t.id where @status = 'sent' for update of t
+    select t.id, t.first_answered_at, t.opened_at from tickets t join settled on settled.ticket_id = t.id
+    where @status = 'sent' for update of t
 ), told as (
     update tickets t set first_answered_at = coalesce(t.first_answered_at, @at), answers = t.answers + 1, last_answer_at = @at,
         last_answer_message_id = settled.message_id,
@@ -156,7 +158,8 @@ with settled as (
 )
 select b.first_answered_at is null, b.opened_at from before b`
 
-// Settle records what became known of an answer, and returns whether it is the first that went out for its ticket, and since when that is open.
+// Settle records what became known of an answer, and returns whether it is the first that went out for its ticket, and since when that is
+// open.
 func (s *Store) Settle(ctx context.Context, e Settlement) (first bool, opened time.Time, err error) {
 	err = s.pool.QueryRow(ctx, sqlSettle, postgres.Args{
 		"id": e.Answer.ID, "status": string(e.Status), "reason": string(e.Reason), "explanation": e.Explanation,

@@ -55,7 +55,8 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Ticket, error) {
 		sql, args["profile"] = sql+` and t.profile_id = @profile`, f.ProfileID
 	}
 	if f.Before != nil {
-		sql, args["before_at"], args["before_id"] = sql+` and (t.last_text_at, t.id) < (@before_at::timestamptz, @before_id::uuid)`, f.Before.At, f.Before.ID
+		sql += ` and (t.last_text_at, t.id) < (@before_at::timestamptz, @before_id::uuid)`
+		args["before_at"], args["before_id"] = f.Before.At, f.Before.ID
 	}
 	rows, err := s.pool.Query(ctx, sql+sqlListed, args)
 	if err != nil {
@@ -151,7 +152,8 @@ func (s *Store) AddNote(ctx context.Context, orgID, key string, n Note) (kept No
 }
 
 const sqlNotes = `
-select n.id::text, n.ticket_id::text, n.body, n.author, n.created_at from ticket_notes n where n.org_id = $1 and n.ticket_id = $2 order by n.id limit $3`
+select n.id::text, n.ticket_id::text, n.body, n.author, n.created_at from ticket_notes n
+where n.org_id = $1 and n.ticket_id = $2 order by n.id limit $3`
 
 // Notes lists the notes of a ticket, oldest first; ErrNotFound.
 func (s *Store) Notes(ctx context.Context, orgID, ticketID string) ([]Note, error) {

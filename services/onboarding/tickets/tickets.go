@@ -1,5 +1,5 @@
-// Package tickets has the inbox: the conversations that wait for a person of the organisation, what they answer by hand, their notes and saved
-// replies.
+// Package tickets has the inbox: the conversations that wait for a person of the organisation, what they answer by hand, their notes and
+// saved replies.
 package tickets
 
 import (
@@ -74,7 +74,7 @@ func (o Outcome) Known() bool { return o == Resume || o == Restart || o == End }
 // What keeps a call from being done. Each says what to do.
 var (
 	ErrNotFound     = errors.New("there is no such ticket in this organisation")
-	ErrClosed       = errors.New("the ticket is closed; the next text of the person that nothing else answers opens another, or POST /v1/tickets does")
+	ErrClosed       = errors.New("the ticket is closed; POST /v1/tickets opens another, and so may the person's next text")
 	ErrNoSavedReply = errors.New("there is no such saved reply in this organisation")
 	ErrTitleTaken   = errors.New("another saved reply of the organisation has this title; change that one, or choose another title")
 	ErrManyReplies  = fmt.Errorf("the organisation has %d saved replies; delete one first", MaxSavedReplies)

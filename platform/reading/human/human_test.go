@@ -1,14 +1,14 @@
-package tickets_test
+package human_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"paceline.internal/services/onboarding/tickets"
+	"paceline.internal/platform/reading/human"
 )
 
-func TestAsks(t *testing.T) {
+func TestAsked(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		text string
@@ -35,17 +35,7 @@ func TestAsks(t *testing.T) {
 	} {
 		t.Run(tt.text, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, tickets.Asks(tt.text, []string{"the front desk"}))
+			require.Equal(t, tt.want, human.Asked(tt.text, []string{"the front desk"}))
 		})
 	}
-}
-
-func TestDistressed(t *testing.T) {
-	t.Parallel()
-	words := []string{"want to die", "não aguento mais"}
-	require.True(t, tickets.Distressed("I WANT TO DIE.", words))
-	require.True(t, tickets.Distressed("eu nao aguento mais", words))
-	require.True(t, tickets.Distressed("I don't want to die", words), "nothing negates it")
-	require.False(t, tickets.Distressed("the battery died", words))
-	require.False(t, tickets.Distressed("I want to die", nil))
 }

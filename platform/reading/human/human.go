@@ -1,4 +1,5 @@
-package tickets
+// Package human reads whether a text asks to speak to a person, in words of every language that is known.
+package human
 
 import (
 	"bufio"
@@ -53,12 +54,14 @@ func (a *askers) add(line string) {
 }
 
 // negations before a phrase turn it round: "I don't need to talk to someone". They are looked for so many words before it.
-var negations = []string{"don", "dont", "not", "no", "never", "without", "nao", "nunca", "sem", "tampoco", "sin", "ne", "pas", "jamais", "sans", "n"} //nolint:gochecknoglobals // a constant list
+var negations = []string{
+	"don", "dont", "not", "no", "never", "without", "nao", "nunca", "sem", "tampoco", "sin", "ne", "pas", "jamais", "sans", "n",
+}
 
 const negationReach = 4
 
-// Asks reports whether a text asks for a person, by the words of every language and by more phrases, such as those of a flow.
-func Asks(text string, more []string) bool {
+// Asked reports whether a text asks for a person, by the words of every language and by more phrases, such as those of a flow.
+func Asked(text string, more []string) bool {
 	said, a := letters.Words(text), loaded()
 	if a.whole[strings.Join(said, " ")] {
 		return true
@@ -85,25 +88,4 @@ func affirms(said, phrase []string) bool {
 		}
 	}
 	return false
-}
-
-// Distressed reports whether a text has one of the words of distress of an organisation. Nothing negates them: a hold too many is looked at and
-// lifted, and one too few is not.
-func Distressed(text string, words []string) bool {
-	if len(words) == 0 {
-		return false
-	}
-	said := letters.Words(text)
-	return slices.ContainsFunc(words, func(phrase string) bool {
-		of := letters.Words(phrase)
-		if len(of) == 0 {
-			return false
-		}
-		for i := 0; i+len(of) <= len(said); i++ {
-			if slices.Equal(said[i:i+len(of)], of) {
-				return true
-			}
-		}
-		return false
-	})
 }
