@@ -115,7 +115,7 @@ type View struct {
 	Zone        *time.Location
 	Zones       []*time.Location // all that they may be in; one, unless only their number is known
 	Hold        bool
-	Ticket      bool // that is not closed: a person of the organisation has the conversation
+	Ticket      bool // a person of the organisation has the conversation, or is asked for
 	HoldVersion int64
 
 	RemindersOff, TipsOff, OptedOut bool

@@ -60,7 +60,7 @@ type Recipient struct {
 	Settled     bool       // the answer
 }
 
-// Settlement is what became known of an answer.
+// Settlement records the outcome of a try to send an answer.
 type Settlement struct {
 	Answer      Answer
 	Status      AnswerStatus

@@ -31,7 +31,7 @@ const (
 	ByOperator Reason = "operator"  // by hand
 )
 
-// Outcome says how a conversation goes on when its ticket is closed.
+// Outcome is the way in which a conversation goes on when its ticket is closed.
 type Outcome string
 
 // Outcomes of tickets.
