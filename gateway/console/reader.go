@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/message"
 )
 
-// reader has the language and the time zone of a person, who chooses both by links that set a cookie. A browser sets the cookie of its own
-// zone at the first page.
+// reader has the language and the time zone of a person, who chooses both by links that set a cookie. At its first page
+// a browser sets the cookie to the zone of its machine.
 type reader struct {
 	Lang    string // a tag, such as pt-BR
 	Zone    string // IANA

@@ -116,7 +116,7 @@ func (f frame) Coded(group, code string) template.HTML {
 // Plain says a name of a file, such as a step, with spaces.
 func (f frame) Plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// When says what leads along a way of a flow: an answer, or one of the words that are no answer.
+// When words the condition of a way of a flow: an answer, or one of the words that are no answer.
 func (f frame) When(when string) string {
 	word, after, _ := strings.Cut(when, " ")
 	if d, err := time.ParseDuration(after); err == nil {

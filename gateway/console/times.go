@@ -66,7 +66,7 @@ func (f frame) Ago(at any) string {
 	return f.Span(f.Now.Sub(t))
 }
 
-// relative says when something was, or will be, seen from now.
+// relative words an instant as its distance from now.
 func (f frame) relative(t time.Time) string {
 	since := f.Now.Sub(t)
 	switch {
