@@ -73,7 +73,8 @@ func (c *Console) needs(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	c.nameNeeds(r.Context(), found)
-	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: needsPage{found, kind, needKinds(), mostNeeds(kind), more}}, nil
+	shown := needsPage{found, kind, needKinds(), mostNeeds(kind), more}
+	return page{Title: "needs.title", Name: "needs", Topic: topicAll, Body: shown}, nil
 }
 
 // nameNeeds finds the person of each.
@@ -100,8 +101,9 @@ func needKinds() []string {
 // allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
 func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
 	ask := map[string]func(ctx context.Context, most int32) (needs []need, next string, err error){
-		"refusal": c.refusals, "ticket": c.openTickets, "session": c.parkedSessions, "message": c.messagesInDoubt, "undelivered": c.undeliveredTexts,
-		"letter": c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
+		"refusal": c.refusals, "ticket": c.openTickets, "session": c.parkedSessions, "message": c.messagesInDoubt,
+		"undelivered": c.undeliveredTexts,
+		"letter":      c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
 	}
 	kinds := needKinds()

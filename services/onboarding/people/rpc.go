@@ -125,7 +125,7 @@ func profileFilter(in *onboardingv1.ListProfilesRequest) (f ProfileFilter, err e
 	if part != "" && len(f.IDs) > 0 {
 		return f, request.Invalid("query and profile_id cannot be combined")
 	}
-	f.split(part)
+	f = f.split(part)
 	f.Held, f.OptedOut = in.GetHeld(), in.GetOptedOut()
 	if given := in.GetLocale(); given != "" {
 		if f.Locale, err = ParseLocale(given); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -228,11 +229,12 @@ func (f ProfileFilter) filters(few bool) []filter {
 }
 
 // asks is all that is asked of each person.
-func (f ProfileFilter) asks() (all string) {
+func (f ProfileFilter) asks() string {
+	var all strings.Builder
 	for _, filter := range f.filters(true) {
 		if filter.asked {
-			all += filter.ask
+			all.WriteString(filter.ask)
 		}
 	}
-	return all
+	return all.String()
 }

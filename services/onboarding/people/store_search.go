@@ -31,11 +31,12 @@ const (
 order by f.id desc limit @reach`
 )
 
-// split sets the part of a name or the digits of a number that are searched for. What has no letter is a number, in any spelling.
-func (f *ProfileFilter) split(part string) {
+// split returns the filter with the part of a name or the digits of a number that are searched for. What has no letter is a
+// number, in any spelling.
+func (f ProfileFilter) split(part string) ProfileFilter {
 	if strings.Trim(part, "+-0123456789 ()./\u00a0") != "" {
 		f.Part = part
-		return
+		return f
 	}
 	f.Digits = strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -46,6 +47,7 @@ func (f *ProfileFilter) split(part string) {
 	if len(f.Digits) >= national {
 		f.Digits = strings.TrimLeft(f.Digits, "0")
 	}
+	return f
 }
 
 // indexed reports whether the part is as long as the pieces of the index.
@@ -56,8 +58,8 @@ func (f ProfileFilter) indexed() bool {
 // sqlAsWorker has the statements behind it in the same transaction run as the role that no policy of people bounds.
 var sqlAsWorker = `select set_config('role', '` + postgres.RolesOf("onboarding").Worker + `', true)`
 
-// withPart finds people along the index of pieces, the newest of them. A policy would keep the condition from the index, because it cannot be
-// sure that the condition tells nothing of the rows that it hides; so this one statement is bounded to the organisation by itself.
+// withPart finds people along the index of pieces, the newest of them. A policy would keep the condition from the index, because it cannot
+// be sure that the condition tells nothing of the rows that it hides; so this one statement is bounded to the organisation by itself.
 func (s *Store) withPart(ctx context.Context, args postgres.Args) (found []string, err error) {
 	var batch pgx.Batch
 	batch.Queue(sqlAsWorker)
