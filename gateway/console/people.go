@@ -24,8 +24,9 @@ type peoplePage struct {
 	Held, Stopped        bool
 	States, Locales      []string
 	People               []*onboardingv1.Profile
-	Next                 string // the address of the next page; empty on the last
-	Problem              string // what is wrong with the search; empty for nothing
+	Next                 string      // the address of the next page; empty on the last
+	Texts                []foundText // of people, with the words of the search
+	Problem              string      // what is wrong with the search; empty for nothing
 }
 
 // people finds and lists them.
@@ -36,7 +37,8 @@ func (c *Console) people(r *http.Request) (page, error) {
 		States: []string{"active", "stopped", "closed", "stuck", "undeliverable", "none", "parked"}, Locales: locales.Written(),
 	}
 	in := &onboardingv1.ListProfilesRequest{
-		State: shown.State, Locale: shown.Locale, Held: shown.Held, OptedOut: shown.Stopped, Query: q, PageSize: peopleShown, PageToken: r.Form.Get("page"),
+		State: shown.State, Locale: shown.Locale, Held: shown.Held, OptedOut: shown.Stopped,
+		Query: q, PageSize: peopleShown, PageToken: r.Form.Get("page"),
 	}
 	found, token, err := c.found(r.Context(), q, in)
 	switch status.Code(err) {
@@ -45,6 +47,9 @@ func (c *Console) people(r *http.Request) (page, error) {
 		shown.Problem = saidBy(err)
 	default:
 		return page{}, err
+	}
+	if r.Form.Get("page") == "" {
+		shown.Texts = c.textsWith(r.Context(), q)
 	}
 	if shown.People = found; token != "" {
 		next := url.Values{}

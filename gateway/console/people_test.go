@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -74,4 +75,21 @@ func TestHoldingTwice(t *testing.T) {
 			require.Contains(t, b.acts(root+"/people/"+anasID+"/"+tt.deed, url.Values{"reason": {"another"}}), tt.want)
 		})
 	}
+}
+
+func TestSearchFindsTextsByTheirWords(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	s.says("ListMessages", &messagingv1.ListMessagesResponse{Messages: []*messagingv1.Message{
+		{MessageId: messageID, ProfileId: anasID, Body: "Não consigo abrir o link" + hostile, Direction: "inbound"},
+		{MessageId: letterID, ProfileId: anasID, Body: "ok", Direction: "inbound"},
+	}})
+	_, page := b.page(root + "/people?q=LINK+nao")
+	require.Contains(t, page, "Texts with these words")
+	require.Contains(t, page, "Não consigo abrir o link")
+	require.NotContains(t, page, `<p dir="auto">ok</p>`, "of a messaging that knows no words")
+	require.Equal(t, "LINK nao", calls[*messagingv1.ListMessagesRequest](s, "ListMessages")[0].GetWords())
+	require.Equal(t, "LINK nao", calls[*onboardingv1.ListProfilesRequest](s, "ListProfiles")[0].GetQuery())
+	b.page(root + "/people?q=%2B1+202")
+	require.Len(t, calls[*messagingv1.ListMessagesRequest](s, "ListMessages"), 1, "a number is no words")
 }

@@ -67,6 +67,7 @@ type Query struct {
 	ProfileID uuid.UUID  // uuid.Nil for all
 	Key       string     // an idempotency key; empty for all
 	Status    sms.Status // empty for all
+	Words     string     // words that a person wrote, with no other filter; empty for all
 	Before    uuid.UUID  // only messages older than this one; uuid.Max for the first page
 	Limit     int        // how many at most, at least 1
 }

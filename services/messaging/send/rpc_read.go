@@ -137,6 +137,20 @@ func readQuery(v edge.View, r *messagingv1.ListMessagesRequest) (Query, error) {
 			return Query{}, edge.Invalid("status", fmt.Sprintf("must be one of %v", sms.Statuses()))
 		}
 	}
-	q.Key, err = edge.ReadKey(r.GetIdempotencyKey())
-	return q, err
+	if q.Key, err = edge.ReadKey(r.GetIdempotencyKey()); err != nil {
+		return Query{}, err
+	}
+	if q.Words = letters.Compose(r.GetWords()); q.Words == "" {
+		return q, nil
+	}
+	if utf8.RuneCountInString(q.Words) > maxWords {
+		return Query{}, edge.Invalid("words", fmt.Sprintf("must be at most %d characters", maxWords))
+	}
+	if q.ProfileID != uuid.Nil || q.Key != "" || q.Status != "" {
+		return Query{}, edge.Invalid("words", "cannot be combined with another filter")
+	}
+	return q, nil
 }
+
+// maxWords limits what messages can be searched for, in characters.
+const maxWords = 100

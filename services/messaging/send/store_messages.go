@@ -43,6 +43,9 @@ const (
 // Messages lists messages of an organisation, newest first.
 func (s *Store) Messages(ctx context.Context, q Query) (found []Message, err error) {
 	defer edge.Mark(&err)
+	if q.Words != "" {
+		return s.withWords(ctx, q)
+	}
 	sql := sqlNewest
 	switch {
 	case q.Key != "":

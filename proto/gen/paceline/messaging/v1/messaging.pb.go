@@ -2558,7 +2558,9 @@ type ListMessagesRequest struct {
 	// From the answer before, together with the same filters.
 	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only with this status; empty for all. parked lists those that wait for an operator.
-	Status        string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
+	// Only texts of people with all of these words, without accents and capitals; at most 100 characters; empty for all. With no other filter.
+	Words         string `protobuf:"bytes,6,opt,name=words,proto3" json:"words,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2624,6 +2626,13 @@ func (x *ListMessagesRequest) GetPageToken() string {
 func (x *ListMessagesRequest) GetStatus() string {
 	if x != nil {
 		return x.Status
+	}
+	return ""
+}
+
+func (x *ListMessagesRequest) GetWords() string {
+	if x != nil {
+		return x.Words
 	}
 	return ""
 }
@@ -4874,7 +4883,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x05R\aattempt\"R\n" +
 	"\x16ResolveMessageResponse\x128\n" +
-	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"\xb1\x01\n" +
+	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\"\xc7\x01\n" +
 	"\x13ListMessagesRequest\x12\x1d\n" +
 	"\n" +
 	"profile_id\x18\x01 \x01(\tR\tprofileId\x12'\n" +
@@ -4882,7 +4891,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06status\x18\x05 \x01(\tR\x06status\"z\n" +
+	"\x06status\x18\x05 \x01(\tR\x06status\x12\x14\n" +
+	"\x05words\x18\x06 \x01(\tR\x05words\"z\n" +
 	"\x14ListMessagesResponse\x12:\n" +
 	"\bmessages\x18\x01 \x03(\v2\x1e.paceline.messaging.v1.MessageR\bmessages\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9e\x01\n" +
