@@ -99,8 +99,8 @@ func Rules(kept Kept) []retention.Rule {
 		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
 		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
 		{
-			Table: "flow_run_people", Holds: "for whom a run starts a flow, and who was left out and why: ids", Kept: "{for} after the end of the run",
-			Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
+			Table: "flow_run_people", Holds: "for whom a run starts a flow, and who was left out and why: ids",
+			Kept: "{for} after the end of the run", Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{
 				At: "due_at", If: `exists (select from flow_runs f where f.id = r.run_id and f.finished_at < @before)`,
 			},
 		},

@@ -238,7 +238,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 		QStashReach: w.cfg.QStashMaxDelay, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.persons = people.New(people.Config{
-		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Numbers: w.cfg.Numbers, Log: w.deps.Log, Now: w.deps.Now,
+		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Numbers: w.cfg.Numbers, Log: w.deps.Log,
+		Now: w.deps.Now,
 	})
 	if err := c.Observe(ctx, w.meter); err != nil {
 		return err

@@ -224,7 +224,7 @@ func across(out io.Writer, name string, share float64, all, more []text) map[str
 	return scores
 }
 
-// withoutStrays leaves out the ordinary texts that a model made without them takes for surely of its kind. Nobody labelled ordinary texts as
+// withoutStrays leaves out the ordinary texts that a model made without them surely takes for its kind. Nobody labelled ordinary texts as
 // answers, and some are a no.
 func withoutStrays(all []text, scores map[string]float64) (kept []text) {
 	for _, t := range all {

@@ -59,8 +59,8 @@ select coalesce(s.id::text, ''), coalesce(s.status, ''), coalesce(s.next_step_id
            or exists (select from webhook_jobs j
                where j.org_id = @org_id and j.subject = 'opening:' || s.id and j.status in ('pending', 'processing'))
            or exists (select from webhook_jobs j
-               where j.org_id = @org_id and j.subject = 'flow:' || s.id || ':' || (s.turn - s.detours) and j.status in ('pending', 'processing')
-                 and (j.status = 'processing' or j.idempotency_key like 'waits:%'))
+               where j.org_id = @org_id and j.subject = 'flow:' || s.id || ':' || (s.turn - s.detours)
+                 and j.status in ('pending', 'processing') and (j.status = 'processing' or j.idempotency_key like 'waits:%'))
 from (select) one left join lateral (
     select s.id, s.status, s.next_step_id, s.turn, s.detours from conversation_sessions s
     where s.profile_id = @id and s.status not in ('stopped', 'closed') order by s.status = 'active' desc, s.id desc limit 1) s on true`

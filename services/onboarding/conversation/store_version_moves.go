@@ -22,15 +22,16 @@ where s.org_id = @org and s.flow = @flow and s.flow_version = @from and s.status
     or exists (select from webhook_jobs j where j.org_id = s.org_id and j.subject = 'flow:' || s.id || ':' || (s.turn - s.detours)
         and j.status in ('pending', 'processing') and (j.status = 'processing' or j.idempotency_key like 'waits:%')))`
 
-	// sqlMoveVersion moves some sessions in one statement: their place in the flow, their timeline, and the job of the silence at the new step.
-	// The turn goes on, so that the job of the silence at the old step, and a reply that began before, do nothing.
+	// sqlMoveVersion moves some sessions in one statement: their place in the flow, their timeline, and the job of the silence at the new
+	// step. The turn goes on, so that the job of the silence at the old step, and a reply that began before, do nothing.
 	sqlMoveVersion = `
 with picked as materialized (
     select s.id, u.becomes, u.token, u.silence, s.state_token as came
     from conversation_sessions s join profiles p on p.id = s.profile_id
         join unnest(@steps::text[], @becomes::text[], @tokens::text[], @silences::interval[]) u (step, becomes, token, silence)
             on u.step = s.flow_state ->> 'step'
-    where s.org_id = @org and s.flow = @flow and s.flow_version = @from and s.status = 'active' and ` + sqlWaits + ` and not ` + sqlWorkedOn + `
+    where s.org_id = @org and s.flow = @flow and s.flow_version = @from and s.status = 'active'
+        and ` + sqlWaits + ` and not ` + sqlWorkedOn + `
     order by s.id limit @limit for no key update of s skip locked
 ), moved as (
     update conversation_sessions s
@@ -44,8 +45,8 @@ with picked as materialized (
 ), queued as (
     insert into webhook_jobs
         (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-    select gen_random_uuid(), org_id, 'flow:' || id || ':' || place, '` + SourceInternal + `', '` + EventFlow + `', 'flow:' || id || ':' || place,
-        jsonb_build_object('session_id', id, 'place', place), 'pending', @at::timestamptz + silence, @at, @at
+    select gen_random_uuid(), org_id, 'flow:' || id || ':' || place, '` + SourceInternal + `', '` + EventFlow + `',
+        'flow:' || id || ':' || place, jsonb_build_object('session_id', id, 'place', place), 'pending', @at::timestamptz + silence, @at, @at
     from moved where silence > interval '0'
 )
 select count(*) from moved`
@@ -53,7 +54,9 @@ select count(*) from moved`
 	sqlCountVersion = `
 select count(*) filter (where waits and mapped and not worked_on), count(*) filter (where waits and mapped and worked_on),
     count(*) filter (where waits and not mapped), count(*) filter (where not waits)
-from (select ` + sqlWaits + ` as waits, s.flow_state ->> 'step' = any(@steps::text[]) as mapped, ` + sqlWorkedOn + ` as worked_on` + sqlOfVersion + `) c`
+from (
+    select ` + sqlWaits + ` as waits, s.flow_state ->> 'step' = any(@steps::text[]) as mapped, ` + sqlWorkedOn + ` as worked_on` + sqlOfVersion + `
+) c`
 
 	// movedAtOnce bounds the sessions of one statement.
 	movedAtOnce = 500

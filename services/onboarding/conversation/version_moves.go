@@ -106,7 +106,8 @@ func stepMoves(was, is *flow.Flow, m VersionMove) (steps []stepMove, err error) 
 	for _, from := range slices.Sorted(maps.Keys(m.Steps)) {
 		to := m.Steps[from]
 		if !was.Steps[from].Waits {
-			problems = append(problems, fmt.Sprintf("steps: %.64q is no step of from_version that waits for a reply; these do: %s", from, repliedTo(was)))
+			problems = append(problems, fmt.Sprintf("steps: %.64q is no step of from_version that waits for a reply; these do: %s",
+				from, repliedTo(was)))
 		}
 		next := is.Steps[to]
 		if !next.Waits {

@@ -156,7 +156,8 @@ func (s *Store) checkStarts(ctx context.Context, orgID string, f flow.Flow) erro
 		follows := other.Follows()
 		if slices.Contains(follows, f.Name) {
 			return flow.Problems{{File: flow.File, Text: fmt.Sprintf(
-				"flow %s starts flow %s, which starts %s again, without an answer of the person; a circle needs a step that waits", f.Name, name, f.Name)}}
+				"flow %s starts flow %s, which starts %s again, without an answer of the person; a circle needs a step that waits",
+				f.Name, name, f.Name)}}
 		}
 		from = append(from, follows...)
 	}

@@ -56,11 +56,12 @@ type Open struct {
 	HoldUnforwarded bool
 }
 
-// ChangeProfile changes a person. Errors: ErrInvalid, flow.ErrFields, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold, ErrAwaitsOperator,
-// ErrPhoneTaken, ErrUnavailable, and ErrConflict when another change was faster.
+// ChangeProfile changes a person. Errors: ErrInvalid, flow.ErrFields, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold,
+// ErrAwaitsOperator, ErrPhoneTaken, ErrUnavailable, and ErrConflict when another change was faster.
 func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
 	if change.empty() {
-		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone, phone or fields; a field that is left out stays as it is", ErrInvalid)
+		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone, phone or fields; a field that is left out stays as it is",
+			ErrInvalid)
 	}
 	was, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
@@ -159,8 +160,8 @@ func said(field string, normalise func(string) (string, error)) func(string) (st
 	}
 }
 
-// MayChange decides whether a person may be changed into another while this is open. What they are called, in which language, and their fields
-// stand in the text of a message: while it is tried again under its key it must stay the same. By the phone everything finds them.
+// MayChange decides whether a person may be changed into another while this is open. What they are called, in which language, and their
+// fields stand in the text of a message: while it is tried again under its key it must stay the same. By the phone everything finds them.
 func MayChange(was, is Profile, fields bool, o Open) error {
 	switch phone := is.Phone != was.Phone; {
 	case phone && was.Hold:

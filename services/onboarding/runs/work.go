@@ -147,7 +147,7 @@ func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error
 	}
 	err = s.Store.Filtered(ctx, run, to, ids(met), last == "", s.Now())
 	if errors.Is(err, ErrTooMany) {
-		return s.stop(ctx, run, fmt.Sprintf("more than %d people meet the filter; cancel the run, and start one with a narrower filter", MaxPeople))
+		return s.stop(ctx, run, fmt.Sprintf("more than %d people meet the filter; cancel the run, start one with a narrower filter", MaxPeople))
 	}
 	return 0, false, err
 }
@@ -284,7 +284,7 @@ func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	if json.Unmarshal(j.Payload, &p) != nil {
 		return nil
 	}
-	_, _, err := s.stop(ctx, Run{OrgID: p.OrgID, ID: p.RunID}, "the work on the run failed: "+cause.Error()+"; resume it once its cause is mended")
+	_, _, err := s.stop(ctx, Run{OrgID: p.OrgID, ID: p.RunID}, "the run failed: "+cause.Error()+"; resume it once its cause is mended")
 	if errors.Is(err, ErrNoRun) {
 		return nil
 	}

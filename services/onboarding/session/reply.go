@@ -14,7 +14,7 @@ type Decision interface{ decision() }
 // Follow does what the flow decided: it sends a text at once, or moves the session.
 type Follow struct{ flow.Decision }
 
-// Hold keeps the reply. During a burst, the last reply that came after the last text was handed to Twilio is decided again once that text is
+// Hold keeps the reply. During a burst, the last reply that came after the last text went to Twilio is decided again once that text is
 // recorded as sent. To a parked session, the last reply is decided again when an operator resumes it. Earlier replies stay in the timeline.
 type Hold struct{}
 
