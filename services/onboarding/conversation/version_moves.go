@@ -84,7 +84,7 @@ func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove)
 
 // check refuses a request that lacks something; ErrVersionMove.
 func (m VersionMove) check() error {
-	problem := ""
+	var problem string
 	switch {
 	case m.From == "":
 		problem = "from_version is missing"

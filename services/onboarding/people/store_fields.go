@@ -19,8 +19,6 @@ type FieldChange struct {
 	Remove []string
 }
 
-func (c FieldChange) empty() bool { return len(c.Set)+len(c.Remove) == 0 }
-
 const sqlFields = `select jsonb_object_agg(name, value) from profile_fields where org_id = $1 and profile_id = $2`
 
 // Fields returns what is known of a person in the fields of flows, as JSON has it.

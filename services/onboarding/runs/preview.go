@@ -47,7 +47,8 @@ func (s *Service) Preview(ctx context.Context, in Request) (Preview, Unknown, er
 func (s *Service) count(p *Preview, f *flow.Flow, in Request, all []conversation.Candidate) {
 	for _, c := range all {
 		reason := leaves(c, in.Consent != nil)
-		first, sends := opening{}, false
+		var first opening
+		var sends bool
 		if reason == "" {
 			if first, sends = openingOf(f, c.Person(f.Fields)); !sends {
 				reason = SendsNothing

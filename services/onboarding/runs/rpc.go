@@ -155,6 +155,6 @@ func preview(p Preview) *onboardingv1.RunPreview {
 			Language: language, People: int64(share.People), Segments: int64(share.Segments),
 		})
 	}
-	slices.SortFunc(out.Languages, func(a, b *onboardingv1.RunLanguage) int { return int(b.GetPeople() - a.GetPeople()) })
+	slices.SortFunc(out.GetLanguages(), func(a, b *onboardingv1.RunLanguage) int { return int(b.GetPeople() - a.GetPeople()) })
 	return out
 }

@@ -53,7 +53,7 @@ func (s *Service) Start(ctx context.Context, in Request) (run Run, unknown Unkno
 	if err != nil {
 		return run, unknown, false, err
 	}
-	written, err := json.Marshal(in)
+	written, err := json.Marshal(in) //nolint:musttag // only its hash is kept
 	if err != nil {
 		return run, unknown, false, fmt.Errorf("write a request: %w", err)
 	}

@@ -56,7 +56,8 @@ type jobs func(ctx context.Context, tx pgx.Tx, n queue.New) (queue.Enqueued, err
 func NewStore(pool postgres.DB) *Store { return &Store{pool: pool, jobs: conversation.EnqueueIn} }
 
 const runColumns = `r.id::text, r.org_id::text, r.flow, r.flow_version, r.status, r.reason, r.filter, r.filtering, r.filtered_to::text,
-    r.consent, r.wakes, r.people, r.counts, r.created_at, r.updated_at, r.finished_at, r.created_by::text as created_by`
+    r.consent,
+    r.wakes, r.people, r.counts, r.created_at, r.updated_at, r.finished_at, r.created_by::text as created_by`
 
 func collect(rows pgx.Rows, err error) (Run, error) {
 	if err == nil {
@@ -79,8 +80,8 @@ const (
 	sqlByKey    = `select ` + runColumns + `, r.request_hash from flow_runs r where r.org_id = @org and r.idempotency_key = @key`
 	sqlOpenRuns = `select count(*) from flow_runs where org_id = @org and finished_at is null`
 	sqlCreate   = `
-insert into flow_runs (id, org_id, flow, flow_version, status, filter, filtering, consent, idempotency_key, request_hash, created_at,
-    updated_at)
+insert into flow_runs (id, org_id, flow, flow_version, status, filter, filtering, consent, idempotency_key, request_hash,
+    created_at, updated_at)
 values (@id, @org, @flow, @version, @status, @filter, @filtering, @consent, nullif(@key, ''), @hash, @at, @at)`
 
 	// sqlAdd leaves out people who were erased meanwhile: their profile is locked until the transaction ends.

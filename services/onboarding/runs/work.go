@@ -147,7 +147,8 @@ func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error
 	}
 	err = s.Store.Filtered(ctx, run, to, ids(met), last == "", s.Now())
 	if errors.Is(err, ErrTooMany) {
-		return s.stop(ctx, run, fmt.Sprintf("more than %d people meet the filter; cancel the run, start one with a narrower filter", MaxPeople))
+		return s.stop(ctx, run, fmt.Sprintf(
+			"more than %d people meet the filter; cancel the run, and start one with a narrower filter", MaxPeople))
 	}
 	return 0, false, err
 }
@@ -191,7 +192,7 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 		return 0, false, err
 	}
 	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
-	var ready, segments = []string{}, []int{}
+	ready, segments := []string{}, []int{}
 	for _, c := range all {
 		reason := leaves(c, run.Consent != nil)
 		first, sends := openingOf(f, c.Person(f.Fields))
@@ -282,9 +283,10 @@ func (s *Service) Handle(
 func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	var p payload
 	if json.Unmarshal(j.Payload, &p) != nil {
-		return nil
+		return nil //nolint:nilerr // it names no run
 	}
-	_, _, err := s.stop(ctx, Run{OrgID: p.OrgID, ID: p.RunID}, "the run failed: "+cause.Error()+"; resume it once its cause is mended")
+	reason := "the work on the run failed: " + cause.Error() + "; resume it once its cause is mended"
+	_, _, err := s.stop(ctx, Run{OrgID: p.OrgID, ID: p.RunID}, reason)
 	if errors.Is(err, ErrNoRun) {
 		return nil
 	}
