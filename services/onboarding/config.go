@@ -17,6 +17,7 @@ import (
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/session"
@@ -150,6 +151,11 @@ func (c *Config) Validate() error {
 		problems = append(problems, &config.Problem{
 			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",
 			Help: "redis://user:password@host:port/database, or none for Postgres",
+		})
+	}
+	if c.ActivationFlow != "" && !flow.IsName(c.ActivationFlow) {
+		problems = append(problems, &config.Problem{
+			Variable: "ACTIVATION_FLOW", Reason: "must be the name of a flow: a-z, 0-9 and _, at most 40, a letter first", Help: "such as appointment",
 		})
 	}
 	if c.ActivationsPerDay < 1 {

@@ -100,7 +100,7 @@ var table = []struct {
 	{events.ErrDraining, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{flow.ErrFields, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{flow.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_FLOW_NOT_FOUND},
-	{flows.ErrUnreadable, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
+	{flow.ErrUnreadable, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
 	{conversation.ErrVersionMove, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{runs.ErrNoRun, codes.NotFound, onboardingv1.Reason_REASON_RUN_NOT_FOUND},
 	{runs.ErrFinished, codes.FailedPrecondition, onboardingv1.Reason_REASON_RUN_FINISHED},

@@ -49,6 +49,7 @@ type Opening struct {
 	With     func(ctx context.Context, tx pgx.Tx, sessionID string) error
 	Fields   people.FieldChange // that come with it
 	PerDay   int                // how many may be begun within 24 hours; 0 for any number
+	Named    bool               // the caller named the flow, for which a session that the host application holds is closed
 }
 
 // Start names the person to write to, the published flow, and their consent, which is nil when the caller does not say. Without a flow it
@@ -63,6 +64,7 @@ type Start struct {
 	// With takes part in the transaction that opens the session, and an error of it refuses the session; nil for nothing.
 	With    func(ctx context.Context, tx pgx.Tx, sessionID string) error
 	Follows bool // it follows another flow, whose consent holds
+	Onward  bool // it goes on with the deployment's own conversation, and counts as one with it
 }
 
 // Activated is the session of an activation.
@@ -96,18 +98,21 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 	if sender != nil && !errors.Is(sender, people.ErrAwaitsOperator) {
 		return Activated{}, sender
 	}
+	named := start.Flow != ""
 	start.Flow = cmp.Or(start.Flow, c.ActivationFlow)
 	opening, err := c.opening(ctx, profile, start)
 	if err != nil {
 		return Activated{}, err
 	}
-	opening.Unjudged = sender != nil
+	opening.Unjudged, opening.Named = sender != nil, named
+	if start.Onward {
+		opening.PerDay = 0
+	}
 	opened, err := c.Store.OpenSession(ctx, opening)
 	if err != nil {
 		return Activated{}, err
 	}
-	interview := opening.Session.Flow == "" && opened.Flow == session.Interview // a part of the same conversation
-	if opened.Flow != opening.Session.Flow && !interview {
+	if named && opened.Flow != opening.Session.Flow {
 		return Activated{}, ErrOtherOpen
 	}
 	recorded := ""

@@ -29,12 +29,23 @@ func (c *Service) own(ctx context.Context, r session.Record) (*flow.Flow, error)
 	if r.Token != session.AwaitingInterviewStart {
 		return c.Flow.Script(), nil
 	}
-	_, err := c.Flows.Current(ctx, r.OrgID, session.Interview)
+	f, err := c.Flows.Current(ctx, r.OrgID, session.Interview)
 	switch {
 	case errors.Is(err, flow.ErrNotFound):
 		return c.Flow.Script(), nil
+	case errors.Is(err, flow.ErrUnreadable): // it waits for a release that reads it, and this reply does not
+		return c.Flow.ScriptWithInterview(), nil
 	case err != nil:
 		return nil, err
+	case f.Steps[f.Start].Kind != flow.If:
+		return c.Flow.ScriptWithInterview(), nil
+	}
+	view, err := c.Store.LoadSession(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if _, sends := f.Next(flow.State{}, view.person(&f), flow.Began{}).Do.(flow.SendText); !sends { // the host application has them
+		return c.Flow.Script(), nil
 	}
 	return c.Flow.ScriptWithInterview(), nil
 }
@@ -107,6 +118,9 @@ func (c *Service) FollowFlow(ctx context.Context, j queue.Job) error {
 	view, err := c.Store.LoadSession(ctx, p.SessionID)
 	if errors.Is(err, ErrNoSession) { // erased
 		return nil
+	}
+	if err != nil && p.Flow != "" { // an outage is not to end the conversation
+		return &queue.Snooze{After: holdPause, Cause: err}
 	}
 	if err != nil {
 		return err
@@ -258,19 +272,37 @@ func (c *Service) callHost(ctx context.Context, view View, j queue.Job) error {
 func (c *Service) startNext(ctx context.Context, view View, name string) error {
 	s := view.Session
 	newest, err := c.Store.Conversation(ctx, s.OrgID, view.Phone)
-	if err != nil || newest.Session.ID > s.ID { // it was begun before, and only its answer was lost; or another was
-		return err
-	}
-	_, err = c.Begin(ctx, s.OrgID, Start{ProfileID: s.ProfileID, Flow: name, Follows: true})
-	many, limited := errors.AsType[*TooManyActivations](err)
-	switch {
-	case err == nil, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile), errors.Is(err, ErrFlowSendsNothing):
+	if err == nil && newest.Session.ID > s.ID { // it was begun before, and only its answer was lost; or another was
 		return nil
-	case limited:
-		return &queue.Snooze{After: many.RetryAfter, Cause: err}
-	case errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrUnavailable), errors.Is(err, people.ErrConflict),
-		errors.Is(err, people.ErrAwaitsOperator):
+	}
+	var consent time.Time
+	if err == nil {
+		consent, err = c.Store.ConsentChangedAt(ctx, s.OrgID, s.ProfileID)
+	}
+	if err != nil {
 		return &queue.Snooze{After: holdPause, Cause: err}
 	}
-	return fmt.Errorf("the flow %s was to follow session %s; start it with POST /v1/profiles/%s:activate: %w", name, s.ID, s.ProfileID, err)
+	if consent.After(s.UpdatedAt) { // they stopped since, and who agreed again begins anew
+		return nil
+	}
+	_, err = c.Begin(ctx, s.OrgID, Start{ProfileID: s.ProfileID, Flow: name, Follows: true, Onward: s.Flow == ""})
+	many, limited := errors.AsType[*TooManyActivations](err)
+	switch {
+	case err == nil, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrNoProfile):
+		return nil
+	case errors.Is(err, flow.ErrNotFound), errors.Is(err, ErrFlowSendsNothing), c.Now().Sub(s.UpdatedAt) > longestFollow:
+		return ForOperator("the flow %s was to follow session %s: %s; start a flow with POST /v1/profiles/%s:activate, then cancel this job",
+			name, s.ID, err, s.ProfileID)
+	case limited:
+		return &queue.Snooze{After: many.RetryAfter, Cause: err}
+	}
+	// It waits for a hold, a ticket, an operator, a sender, a release that reads the flow, or the end of an outage.
+	return &queue.Snooze{After: max(holdPause, c.Now().Sub(s.UpdatedAt)/followPauses), Cause: err}
 }
+
+// longestFollow bounds how long a flow that follows another waits to begin, and followPauses how soon it is tried again: later, the longer
+// it has waited.
+const (
+	longestFollow = 7 * 24 * time.Hour
+	followPauses  = 20
+)

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/queue"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -244,6 +245,28 @@ func TestPublishedFlow(t *testing.T) {
 		require.Equal(t, 2, b.Count(`select count(*) from event_outbox where type = 'session.completed'`))
 	})
 
+	onboardingtest.Subtest(t, "LeavesWhomTheHostHasToAnActivationWithoutAName", setup, func(t *testing.T, b *bundle) {
+		_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, visit, b.Clock.Now())
+		require.NoError(t, err)
+		p, r := b.Finished()
+		b.Reply(p, "yes")
+		b.Current().Service.ActivationFlow = "visit"
+		require.NoError(t, begin(b, p, ""))
+		require.Equal(t, []any{r.ID, session.Interviewing}, []any{b.Newest(p).ID, b.Newest(p).Mode})
+		stranger := b.Person()
+		require.NoError(t, begin(b, stranger, ""))
+		require.Equal(t, "visit", b.Newest(stranger).Flow)
+	})
+
+	onboardingtest.Subtest(t, "LeavesTheInterviewToTheHostWhereItAsksNothing", setup, func(t *testing.T, b *bundle) {
+		publish(b, session.Interview, "  first: {if: \"person.locale == 'xx'\", then: ask, else: done}\n  ask: {send: FIRST, then: done}\n  done: {end: told, host: true}\n",
+			"  FIRST: First question?\n")
+		p, r := b.Finished()
+		b.Reply(p, "yes")
+		b.Pass(time.Second)
+		require.Equal(t, []any{session.Active, session.Interviewing}, []any{b.Session(r.ID).Status, b.Session(r.ID).Mode})
+	})
+
 	onboardingtest.Subtest(t, "RepeatsWhatWasJustSaid", setup, func(t *testing.T, b *bundle) {
 		publish(b, "party", "  first: {ask: HOW_MANY, expect: {number: {min: 1, max: 9}}, save: guests, unclear: {send: HOW_MANY, then: done}, then: thanks}\n"+
 			"  thanks: {send: THANKS, then: done}\n  done: {end: booked}\n", "  HOW_MANY: How many?\n  THANKS: \"A table for {guests|you}.\"\n")
@@ -309,7 +332,9 @@ func TestPublishedFlow(t *testing.T) {
 		require.NoError(t, begin(b, p, "visit"))
 		require.Equal(t, "visit", b.Newest(p).Flow)
 		require.Equal(t, session.Closed, b.Session(r.ID).Status)
-		require.ErrorIs(t, begin(b, p, ""), conversation.ErrOtherOpen)
+		require.NoError(t, begin(b, p, ""), "an open session is returned as it is")
+		require.ErrorIs(t, begin(b, p, "other"), flow.ErrNotFound)
+		require.Equal(t, 2, b.Sessions())
 	})
 
 	onboardingtest.Subtest(t, "AnswersWhatWasHeldRatherThanNudging", setup, func(t *testing.T, b *bundle) {

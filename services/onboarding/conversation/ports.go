@@ -24,6 +24,7 @@ type store interface {
 	// Fields returns what flows have learnt of a person, as JSON has it.
 	Fields(ctx context.Context, orgID, profileID string) (map[string]any, error)
 	LoadSession(ctx context.Context, id string) (View, error)
+	ConsentChangedAt(ctx context.Context, orgID, profileID string) (time.Time, error)
 	// LoadStep is LoadSession, with when the step that is due was to be sent.
 	LoadStep(ctx context.Context, id string) (View, StepDue, error)
 	// Conversation is the open session of the person with a phone, or else the newest. Without one the session has no id, and without a

@@ -114,7 +114,7 @@ func (s *Store) mayOpen(ctx context.Context, tx pgx.Tx, o Opening) (existing ses
 	rows, err := tx.Query(ctx, sqlOpen, o.Session.ProfileID)
 	view, err := s.collectView(rows, err)
 	switch {
-	case err == nil && view.Session.Status == session.Active && view.Session.Mode == session.Interviewing && o.Session.Flow != "":
+	case err == nil && view.Session.Status == session.Active && view.Session.Mode == session.Interviewing && o.Named:
 		if err := closeFor(ctx, tx, view.Session, o.Session); err != nil {
 			return existing, false, err
 		}

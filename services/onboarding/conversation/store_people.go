@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,4 +77,19 @@ func OpenOf(ctx context.Context, tx pgx.Tx, p people.Profile, open *people.Open)
 		return fmt.Errorf("read what is open of a person: %w", err)
 	}
 	return nil
+}
+
+const sqlConsentChangedAt = `select consent_changed_at from profiles where org_id = $1 and id = $2`
+
+// ConsentChangedAt returns when a person last stopped or agreed again by their own word; zero for never.
+func (s *Store) ConsentChangedAt(ctx context.Context, orgID, profileID string) (at time.Time, err error) {
+	var changed *time.Time
+	err = s.pool.QueryRow(ctx, sqlConsentChangedAt, orgID, profileID).Scan(&changed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), err == nil && changed == nil:
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("read when consent changed: %w", err)
+	}
+	return *changed, nil
 }

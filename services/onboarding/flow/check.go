@@ -195,6 +195,9 @@ func (f *Flow) declare(found *Problems) {
 		if s.Save == "" {
 			continue
 		}
+		if s.Save == FirstName {
+			found.addf(File, s.Line, "step %s: %s is the person's name, and no field to save", id, FirstName)
+		}
 		saved := s.Expect.Type
 		switch {
 		case s.Kind == Call:

@@ -14,6 +14,9 @@ var ErrFields = errors.New("fields")
 // ErrNotFound refuses the name of a flow that is not published, or a version that it does not have.
 var ErrNotFound = errors.New("there is no such flow, or it has no such version")
 
+// ErrUnreadable reports a version that this release cannot read: an earlier or a later one published it.
+var ErrUnreadable = errors.New("this release cannot read a version of the flow; publish the flow again")
+
 // Declared has the declarations of each field, by its name: several flows may declare one.
 type Declared map[string][]Field
 
@@ -28,23 +31,36 @@ func (f *Flow) Declared() Declared {
 
 // Read holds values, as JSON has them, to the declarations, and names everything that is wrong; ErrFields.
 func (d Declared) Read(given map[string]any) (map[string]Value, error) {
+	if len(given) > maxGiven {
+		return nil, fmt.Errorf("%w: these are %d; a call may set %d", ErrFields, len(given), maxGiven)
+	}
 	values := map[string]Value{}
-	var problems []string
+	var problems, unknown []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch value, ok := d.read(name, given[name]); {
 		case ok:
 			values[name] = value
 		case len(d[name]) == 0:
-			problems = append(problems, fmt.Sprintf("%.40q is declared by no current flow; there are: %s", name, d.names()))
+			unknown = append(unknown, fmt.Sprintf("%.40q", name))
 		default:
 			problems = append(problems, fmt.Sprintf("%s must be %s", name, d.form(name)))
 		}
 	}
+	if len(unknown) > 0 {
+		problems = append(problems, fmt.Sprintf("%s is declared by no current flow; there are: %s",
+			cut(strings.Join(unknown, ", "), maxProblem), cut(d.names(), maxProblem)))
+	}
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrFields, strings.Join(problems, "; "))
+		return nil, fmt.Errorf("%w: %s", ErrFields, cut(strings.Join(problems, "; "), 2*maxProblem))
 	}
 	return values, nil
 }
+
+// The bounds of a call that sets fields: what it may set, and how many characters of names a refusal repeats.
+const (
+	maxGiven   = 100
+	maxProblem = 1000
+)
 
 // read returns a value as the first declaration reads it that can.
 func (d Declared) read(name string, given any) (Value, bool) {

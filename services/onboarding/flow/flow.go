@@ -5,6 +5,7 @@
 package flow
 
 import (
+	"regexp"
 	"time"
 
 	"cel.dev/cel-go/cel"
@@ -64,6 +65,12 @@ type Flow struct {
 	Order        []string // the steps as they stand in the file
 	texts        map[string]edition
 }
+
+// named is the form of the names of flows, fields and choices.
+var named = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
+
+// IsName reports whether a text can be the name of a flow.
+func IsName(text string) bool { return named.MatchString(text) }
 
 // Field is something that the flow learns of a person.
 type Field struct {

@@ -75,6 +75,7 @@ func TestProblems(t *testing.T) {
 		"missing key":           {"flow.yaml", "failed: done, ", "", "flow.yaml:16: step score: failed is missing"},
 		"two documents":         {"flow.yaml", "start: opening", "start: opening\n---\nstart: done", "something follows the first document"},
 		"first_name":            {"flow.yaml", "start: opening", "start: opening\nfields: {first_name: text}", "flow.yaml:4: fields: first_name is the person's name"},
+		"saved name":            {"flow.yaml", "save: budget", "save: first_name", "first_name is the person's name, and no field to save"},
 		"choice called else":    {"flow.yaml", "[none, some, tight]", "[none, some, tight, else]", "step budget: a choice cannot be called else"},
 		"keyword STOP":          {"flow.yaml", "[JOIN, ENTRAR]", "[JOIN, PARE]", `entry: "PARE" is a word like STOP`},
 		"keyword twice":         {"flow.yaml", "[JOIN, ENTRAR]", "[JOIN, join]", `entry: "join" has no letters, or stands twice`},

@@ -27,13 +27,9 @@ const (
 // maxFiles is flow.yaml and as many languages as the schema allows.
 const maxFiles = 41
 
-var (
-	// ErrUnreadable reports a version that this release cannot read: an earlier or a later one published it.
-	ErrUnreadable = errors.New("this release cannot read a version of the flow; publish the flow again")
-	// ErrTooMany refuses a new flow, or a new version, at the most of them.
-	ErrTooMany = fmt.Errorf("an organisation has at most %d flows, and a flow at most %d versions and %d publications; "+
-		"publish it under another name", MaxFlows, MaxVersions, MaxPublications)
-)
+// ErrTooMany refuses a new flow, or a new version, at the most of them.
+var ErrTooMany = fmt.Errorf("an organisation has at most %d flows, and a flow at most %d versions and %d publications; "+
+	"publish it under another name", MaxFlows, MaxVersions, MaxPublications)
 
 // Version describes a version of a flow.
 type Version struct {
@@ -84,7 +80,7 @@ func (s *Store) Version(ctx context.Context, orgID, name, version string) (flow.
 	}
 	parsed, err := flow.Parse(folder(files))
 	if err != nil { // not wrapped: Problems are about the files of a caller
-		return flow.Flow{}, fmt.Errorf("%w: version %s of flow %s: %s", ErrUnreadable, version, name, err.Error())
+		return flow.Flow{}, fmt.Errorf("%w: version %s of flow %s: %s", flow.ErrUnreadable, version, name, err.Error())
 	}
 	parsed.Version = version
 	s.parsed.put(of, parsed)
@@ -100,7 +96,7 @@ func (s *Store) Declared(ctx context.Context, orgID string) (flow.Declared, erro
 	declared := flow.Declared{}
 	for _, v := range current {
 		f, err := s.Version(ctx, orgID, v.Flow, v.Version)
-		if errors.Is(err, ErrUnreadable) {
+		if errors.Is(err, flow.ErrUnreadable) {
 			continue
 		}
 		if err != nil {
@@ -147,7 +143,7 @@ func (s *Store) checkStarts(ctx context.Context, orgID string, f flow.Flow) erro
 		}
 		seen[name] = true
 		other, err := s.Current(ctx, orgID, name)
-		if errors.Is(err, flow.ErrNotFound) || errors.Is(err, ErrUnreadable) {
+		if errors.Is(err, flow.ErrNotFound) || errors.Is(err, flow.ErrUnreadable) {
 			continue
 		}
 		if err != nil {

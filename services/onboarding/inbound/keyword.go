@@ -9,7 +9,6 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
-	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
@@ -30,7 +29,7 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 		return false, nil
 	}
 	f, found, err := in.Flows.ByKeyword(ctx, t.OrgID, t.Body)
-	if errors.Is(err, flows.ErrUnreadable) { // the failed job says so; it is retried once the flow is published again
+	if errors.Is(err, flow.ErrUnreadable) { // the failed job says so; it is retried once the flow is published again
 		return true, &queue.Permanent{Cause: err}
 	}
 	if err != nil || !found {

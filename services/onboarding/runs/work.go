@@ -12,7 +12,6 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
-	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -92,7 +91,7 @@ func (s *Service) turn(ctx context.Context, p payload) (wait time.Duration, done
 		return 0, err == nil, err
 	}
 	f, err := s.Flows.Version(ctx, run.OrgID, run.Flow, run.FlowVersion)
-	if errors.Is(err, flows.ErrUnreadable) {
+	if errors.Is(err, flow.ErrUnreadable) {
 		return s.stop(ctx, run, err.Error())
 	}
 	if err != nil {
