@@ -23,9 +23,8 @@ type flowImportCommand struct {
 }
 
 var (
-	unnamed  = regexp.MustCompile(`[^a-z0-9]+`)
-	flowName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
-	written  = regexp.MustCompile(`^[a-z]{2,3}(-[A-Z]{2})?$`)
+	unnamed = regexp.MustCompile(`[^a-z0-9]+`)
+	written = regexp.MustCompile(`^[a-z]{2,3}(-[A-Z]{2})?$`)
 )
 
 // Help returns the text of --help after the first line.
@@ -41,7 +40,7 @@ func (c *flowImportCommand) Run(t terminal) error {
 		base := strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File))
 		name = strings.Trim(unnamed.ReplaceAllString(strings.ToLower(base), "_"), "_")
 	}
-	if !flowName.MatchString(name) {
+	if !flow.IsName(name) {
 		return fmt.Errorf("%q is no name of a flow; give --name with 1 to 40 of a-z, 0-9 and _, a letter first", name)
 	}
 	if !written.MatchString(c.Language) {

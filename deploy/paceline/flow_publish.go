@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -46,7 +47,10 @@ func flowFiles(folder fs.FS) (map[string]string, error) {
 	}
 	files := map[string]string{}
 	for _, name := range names {
-		text, err := fs.ReadFile(folder, name)
+		if strings.HasPrefix(name, ".") { // an editor's own file
+			continue
+		}
+		text, err := readFile(folder, name)
 		if err != nil {
 			return nil, err
 		}
@@ -56,6 +60,23 @@ func flowFiles(folder fs.FS) (map[string]string, error) {
 		files[name] = string(text)
 	}
 	return files, nil
+}
+
+// maxFlowFile bounds a file of a flow: a deployment takes no longer ones.
+const maxFlowFile = 1 << 20
+
+// readFile reads a file of a flow, but not one that is too long.
+func readFile(folder fs.FS, name string) (text []byte, err error) {
+	file, err := folder.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	text, err = io.ReadAll(io.LimitReader(file, maxFlowFile+1))
+	if err == nil && len(text) > maxFlowFile {
+		err = fmt.Errorf("%s: the file is too long; at most %d bytes are read", name, maxFlowFile)
+	}
+	return text, err
 }
 
 // publish sends files, and prints which version is current then.

@@ -141,8 +141,11 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 
 // conversation returns the name of the flow of --flow; empty without one.
 func (u *upCommand) conversation() (string, error) {
-	if u.Flow == "" {
+	switch {
+	case u.Flow == "":
 		return "", nil
+	case u.EnvironmentDatabases:
+		return "", errors.New("--flow goes without --environment-databases: each save would be published to that deployment; use paceline flow push")
 	}
 	f, _, err := readFlow(u.Flow)
 	return f.Name, err

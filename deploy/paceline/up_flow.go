@@ -26,6 +26,7 @@ type flowWatch struct {
 	token func() (string, error)
 
 	handled map[string]string // the files that were published or refused last
+	said    string            // the last refusal, which is shown once
 }
 
 // readFlow reads a folder, and refuses what is wrong with it.
@@ -74,26 +75,35 @@ func (w *flowWatch) run(ctx context.Context) {
 		if err != nil { // it is shown once
 			files = map[string]string{"": err.Error()}
 		}
-		if maps.Equal(files, last) && !maps.Equal(files, w.handled) {
+		if maps.Equal(files, last) && !maps.Equal(files, w.handled) && w.again(ctx) {
 			w.handled = files
-			w.again(ctx)
 		}
 		last = files
 	}
 }
 
-// again publishes the folder, or says why not.
-func (w *flowWatch) again(ctx context.Context) {
+// again publishes the folder, or says why not. It reports whether that is done: what failed for another reason than the files is tried
+// again.
+func (w *flowWatch) again(ctx context.Context) (done bool) {
 	f, files, err := readFlow(w.dir)
 	if err == nil && f.Name != w.name {
 		err = fmt.Errorf("%s: the flow was called %s and is %s now; stop and start paceline up for that", flow.File, w.name, f.Name)
 	}
+	var pushed error
 	if err == nil {
-		err = w.push(ctx, files)
+		pushed = w.push(ctx, files)
+		err = pushed
 	}
 	if err != nil && ctx.Err() == nil {
-		w.say("flow  not published, the version before stays:\n      " + strings.ReplaceAll(err.Error(), "\n", "\n      "))
+		if said := err.Error(); said != w.said {
+			w.said = said
+			w.say("flow  not published, the version before stays:\n      " + strings.ReplaceAll(said, "\n", "\n      "))
+		}
 	}
+	if err == nil {
+		w.said = ""
+	}
+	return err == nil || pushed == nil
 }
 
 func (w *flowWatch) say(line string) { _, _ = fmt.Fprintln(w.out, line) } // or the terminal is gone

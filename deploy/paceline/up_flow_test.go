@@ -69,4 +69,5 @@ func TestUpFlow(t *testing.T) {
 
 	wrong := []string{"up", "--free-ports", "--data", data, "--flow", t.TempDir()}
 	require.ErrorContains(t, run(t.Context(), wrong, terminal{out: io.Discard}), "flow.yaml: the file is missing")
+	require.ErrorContains(t, run(t.Context(), append(wrong, "--environment-databases"), terminal{out: io.Discard}), "use paceline flow push")
 }
