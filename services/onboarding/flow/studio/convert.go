@@ -46,6 +46,7 @@ type converter struct {
 	names    names             // of steps
 	words    names             // of fields
 	keys     map[string]string // the key of a text, by its words
+	parts    map[string]string // the part of a call's answer that is kept
 	left     []Left
 	queue    []string
 	asked    map[string]int // how many splits test the answer to a widget
@@ -67,7 +68,7 @@ func Import(source []byte, name, language string) (Imported, error) {
 	}
 	c := &converter{
 		widgets: map[string]*widget{}, ids: map[string]string{}, fields: map[string]string{}, names: names{done: true}, words: names{},
-		keys: map[string]string{}, asked: map[string]int{}, merged: map[string]bool{}, language: language,
+		keys: map[string]string{}, parts: map[string]string{}, asked: map[string]int{}, merged: map[string]bool{}, language: language,
 	}
 	for _, w := range d.States {
 		c.widgets[w.Name] = w

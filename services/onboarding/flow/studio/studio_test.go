@@ -80,7 +80,7 @@ func TestImport(t *testing.T) {
 		for _, l := range out.Left {
 			left = append(left, l.Widget)
 		}
-		require.Equal(t, []string{"Trigger", "Trigger", "menu", "keep", "confirm", "say_closed"}, left)
+		require.Equal(t, []string{"Trigger", "Trigger", "welcome", "menu", "keep", "confirm", "say_closed"}, left)
 		require.Contains(t, out.Left[0].String(), "Trigger (trigger): calls are not carried over")
 	})
 

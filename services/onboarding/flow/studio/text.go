@@ -10,7 +10,7 @@ import (
 )
 
 // liquid is one expression of Studio in a text.
-var liquid = regexp.MustCompile(`\{\{-?(.*?)-?\}\}|\{%.*?%\}`)
+var liquid = regexp.MustCompile(`(?s)\{\{-?(.*?)-?\}\}|\{%.*?%\}`)
 
 // placeholder is a placeholder of a flow.
 var placeholder = regexp.MustCompile(`\{[a-z_][a-z0-9_]*\|[^{}|]*\}`)
@@ -29,11 +29,13 @@ func (c *converter) field(source string) (string, bool) {
 	if field, ok := c.fields[of]; ok {
 		return field, true
 	}
-	for _, of := range []string{".parsed", ".body"} { // of a call
-		if call, _, found := strings.Cut(expression(source), of); found {
-			if field, ok := c.fields[call]; ok {
-				return field, true
+	for _, part := range []string{".parsed", ".body"} { // of a call, which keeps one value: the part that is used first
+		call, _, found := strings.Cut(of, part)
+		if field, ok := c.fields[call]; found && ok && strings.HasPrefix(call, "widgets.") {
+			if c.parts[call] == "" {
+				c.parts[call] = of
 			}
+			return field, c.parts[call] == of
 		}
 	}
 	return "", false
@@ -49,8 +51,8 @@ func (c *converter) asks(of string) string {
 	return ""
 }
 
-// nameOf is the name of a person, however a host calls it.
-var nameOf = regexp.MustCompile(`(^|[._])(first_?name|name)$`)
+// nameOf is the first name of a person, as hosts call it.
+var nameOf = regexp.MustCompile(`(^|\.)first_?name$|^(flow\.data|contact)\.name$`)
 
 // text returns the key of the text of a widget, which it writes once.
 func (c *converter) text(w *widget) string {
@@ -59,6 +61,9 @@ func (c *converter) text(w *widget) string {
 		c.leave(w, "its picture is not carried over")
 	}
 	parts := liquid.FindAllStringIndex(body, -1)
+	if strings.ContainsAny(liquid.ReplaceAllString(body, ""), "{}") {
+		c.leave(w, "its braces are round brackets here: a flow writes placeholders in braces")
+	}
 	var out strings.Builder
 	last := 0
 	for _, at := range parts {
@@ -93,10 +98,13 @@ func (c *converter) texting(name string) string {
 // value returns what stands in a text for an expression of Studio.
 func (c *converter) value(w *widget, source string) string {
 	if field, ok := c.field(source); ok {
+		if strings.Contains(source, "|") {
+			c.leave(w, strings.TrimSpace(source)+" stands without its filter")
+		}
 		return "{" + field + "|...}"
 	}
-	of := expression(source)
-	if nameOf.MatchString(of) {
+	if nameOf.MatchString(expression(source)) {
+		c.leave(w, strings.TrimSpace(source)+" is the first name of the person's profile here")
 		return "{first_name|there}"
 	}
 	c.leave(w, strings.TrimSpace(source)+" stands as ... in the text")
@@ -132,7 +140,7 @@ func (c condition) cel(field string) (string, bool) {
 	if of := negations[kind]; of != "" {
 		kind, not = of, "!"
 	}
-	field = "person.fields." + field
+	field = "string(person.fields." + field + ")"
 	var pattern string
 	switch quoted := regexp.QuoteMeta(value); kind {
 	case "equal_to":
@@ -196,6 +204,9 @@ func (c *converter) split(id string, w *widget) {
 				c.leave(w, fmt.Sprintf("the condition %s %q on %s; it never holds here", condition.Type, condition.Value, w.tested(condition)))
 				all = nil
 				break
+			}
+			if condition.Type == "is_blank" || negations[condition.Type] != "" {
+				c.leave(w, fmt.Sprintf("the condition %s %q does not hold where there was no answer", condition.Type, condition.Value))
 			}
 			all = append(all, found)
 		}

@@ -2,6 +2,8 @@ package studio
 
 import (
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +41,21 @@ func carried(w *widget) bool {
 }
 
 // callable reports whether a flow may call an address.
-func callable(url string) bool {
-	return strings.HasPrefix(url, "https://") && len(url) <= maxURL && !strings.Contains(url, "{{")
+func callable(address string) bool {
+	if len(address) > maxURL || strings.Contains(address, "{{") || strings.Contains(address, "{%") {
+		return false
+	}
+	parsed, err := url.Parse(address)
+	return err == nil && parsed.Scheme == "https" && parsed.Host != "" && parsed.User == nil && strings.HasPrefix(address, "https://")
+}
+
+// query lists the keys of the query of an address: their values may be secrets.
+func query(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.Join(slices.Sorted(maps.Keys(parsed.Query())), ", ")
 }
 
 const maxURL = 2000
@@ -101,6 +116,9 @@ func (c *converter) widget(w *widget) {
 	case httpRequest, runFunction:
 		c.leave(w, `the call has Paceline's form, a signed POST: let the host answer {"field": ..., "branch": ""}; `+
 			"method, headers and body are not carried over")
+		if keys := query(string(w.Properties.URL)); keys != "" {
+			c.leave(w, "the address has a query ("+keys+"), which stands in flow.yaml with its values: let no secret be in it")
+		}
 		c.add(id, pair{"call", string(w.Properties.URL)}, pair{"save", c.fields["widgets."+strings.ToLower(w.Name)]},
 			pair{"failed", c.lead(w.next("failed", "fail"))}, pair{"then", c.lead(w.next("success"))})
 	case sendToFlex:
