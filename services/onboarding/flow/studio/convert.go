@@ -59,7 +59,7 @@ type pair struct {
 	value any
 }
 
-// Import turns a definition into the files of a flow with a name, whose texts are in a language. It fails for a file that is no
+// Import turns a definition into the files of a flow with a name and with texts in a language. It fails for a file that is no
 // definition; whether the flow is in order is for flow.Parse to say.
 func Import(source []byte, name, language string) (Imported, error) {
 	d, err := read(source)

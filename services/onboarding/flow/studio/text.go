@@ -41,7 +41,7 @@ func (c *converter) field(source string) (string, bool) {
 	return "", false
 }
 
-// asks returns the question whose answer an expression is; empty for anything else.
+// asks returns the question that an expression has the answer to; empty for anything else.
 func (c *converter) asks(of string) string {
 	for name, w := range c.widgets {
 		if w.Type == sendAndWait && c.fields[of] != "" && c.fields[of] == c.fields["widgets."+strings.ToLower(name)+".inbound.body"] {
