@@ -22,8 +22,8 @@ func (c *Service) Judged(ctx context.Context, m Reply) error {
 	if err != nil || !awaitsJudgement(view.Session) {
 		return err
 	}
-	_, err = c.Store.Resume(ctx, m.OrgID, view.Session.ID, session.TriggerReply, now)
-	if errors.Is(err, ErrEnded) || errors.Is(err, ErrOtherOpen) { // moved meanwhile
+	_, err = c.Store.Resume(ctx, m.OrgID, view.Session.ID, session.TriggerReply, false, now)
+	if errors.Is(err, ErrEnded) || errors.Is(err, ErrOtherOpen) || errors.Is(err, ErrTicketOpen) { // moved meanwhile
 		return nil
 	}
 	return err

@@ -178,6 +178,9 @@ func (s *Store) ReplayDeadLetter(
 		if err := json.Unmarshal(d.Payload, &payload); err != nil {
 			return fmt.Errorf("dead letter %s has a session but no payload: %w", id, err)
 		}
+		if err := lockPersonOf(ctx, tx, within.OrgID, d.SessionID); err != nil {
+			return err
+		}
 		rows, err = tx.Query(ctx, sqlLockSession, d.SessionID, within.OrgID)
 		view, err := s.collectView(rows, err)
 		if err != nil {
@@ -201,6 +204,9 @@ func replay(
 	ctx context.Context, tx pgx.Tx, r session.Record, held bool, p session.StepPayload, at time.Time,
 ) (Replayed, error) {
 	ok, parked, reason := session.MayReplay(r.ProfileID, r.Snapshot(held), p)
+	if ok && parked && session.WaitsForTicket(r, "") { // who answers the person has it go on
+		ok, reason = false, session.SkipSessionInactive
+	}
 	if !ok {
 		return Replayed{Skip: reason, Session: r}, nil
 	}
@@ -212,6 +218,9 @@ func replay(
 	if !parked {
 		return Replayed{AlarmSet: true, Session: r}, setAgain(ctx, tx, r, session.CauseReplayed, at)
 	}
-	r, err := resume(ctx, tx, r, session.CauseReplayed, session.TriggerOperator, at)
+	r, err := resume(ctx, tx, r, resuming{Cause: session.CauseReplayed, By: session.TriggerOperator, At: at})
+	if err == nil && r.Status != session.Active { // the person has a ticket
+		return Replayed{Skip: session.SkipSessionInactive, Session: r}, nil
+	}
 	return Replayed{AlarmSet: true, Session: r}, err
 }

@@ -167,11 +167,12 @@ func move(ctx context.Context, tx pgx.Tx, m session.Move, cause *Cause) error {
 	return nil
 }
 
-// moveArgs are the arguments of sqlMove. Parking and resuming are detours, but not a flow that hands over; a parked session keeps the job
-// that was under way, for its resume.
+// moveArgs are the arguments of sqlMove. Parking, parking again and resuming are detours, but not a flow that hands over; a parked session
+// keeps the job that was under way, for its resume.
 func moveArgs(m session.Move, cause *Cause) postgres.Args {
 	detour, job := 0, ""
-	if m.From.Status.Parked() != m.Status.Parked() && m.Status != session.Stopped && m.Position.Phase == m.From.At.Phase && !m.Anew {
+	parks := m.From.Status.Parked() || m.Status.Parked() // or is resumed, or waits for something else by now
+	if parks && m.Status != session.Stopped && m.Position.Phase == m.From.At.Phase && !m.Anew {
 		detour = 1
 	}
 	if cause != nil && !m.Settled {

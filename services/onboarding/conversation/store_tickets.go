@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -141,12 +142,140 @@ func (s *Store) AwaitTicket(
 		return "", writeTimeline(ctx, tx, r.ID, said)
 	}
 	park := session.Park(r, at, session.Stuck, entry.Trigger, entry.MessageID, session.ForTicket(ticketID))
-	park.Settled = true // a person answers it
 	park.Entries = append(said, park.Entries...)
 	if r.At.Phase == flow.Handed {
 		park.Reason = r.Reason
 	}
-	return r.ID, move(ctx, tx, park, nil)
+	cause, err := underWay(ctx, tx, r.ID, entry.MessageID == "")
+	if err != nil {
+		return "", err
+	}
+	return r.ID, move(ctx, tx, park, cause)
+}
+
+// sqlUnderWay selects what a session keeps for its resume while it waits for a ticket: what it has kept, or, of a ticket by hand, the reply
+// that is being answered or has been tried. Its answer may be at the carrier already.
+const sqlUnderWay = `
+select coalesce(s.parked_job_id, case when @by_hand then (
+    select j.id from webhook_jobs j
+    where j.org_id = s.org_id and j.subject = p.phone and j.status in ('pending', 'processing') and j.event_type = any(@replies)
+      and (j.status = 'processing' or j.error_message <> '')
+    order by j.id limit 1) end)::text
+from conversation_sessions s join profiles p on p.id = s.profile_id where s.id = @session`
+
+func underWay(ctx context.Context, tx pgx.Tx, sessionID string, byHand bool) (*Cause, error) {
+	var id *string
+	err := tx.QueryRow(ctx, sqlUnderWay, postgres.Args{
+		"session": sessionID, "by_hand": byHand, "replies": []string{EventMessage, EventWhatsApp, EventResumedReply},
+	}).Scan(&id)
+	if err != nil {
+		return nil, fmt.Errorf("read what is under way: %w", err)
+	}
+	if id == nil {
+		return nil, nil //nolint:nilnil // a move without a cause
+	}
+	return &Cause{Job: queue.Job{ID: *id}}, nil
+}
+
+// sqlAttach makes an open ticket of a person that of a session.
+const sqlAttach = `
+update tickets set session_id = @session where profile_id = @profile and status <> 'closed' and session_id is distinct from @session
+returning id::text`
+
+// awaitOther has a session that is to be resumed wait for the ticket of its person, if it is not its own. Its own is ErrTicketOpen if it is not
+// to be closed.
+func awaitOther(ctx context.Context, tx pgx.Tx, r session.Record, how resuming) (waiting session.Record, waits bool, err error) {
+	var id string
+	err = tx.QueryRow(ctx, sqlAttach, postgres.Args{"session": r.ID, "profile": r.ProfileID}).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return r, false, unlessOpen(ctx, tx, r, how)
+	}
+	if err != nil {
+		return r, false, fmt.Errorf("have a session wait for a ticket: %w", err)
+	}
+	cause, err := underWay(ctx, tx, r.ID, false)
+	if err != nil {
+		return r, false, err
+	}
+	park := session.Park(r, how.At, session.Stuck, how.By, "", session.ForTicket(id))
+	if err := move(ctx, tx, park, cause); err != nil {
+		return r, false, err
+	}
+	r.Status, r.Reason, r.Turn, r.Detours, r.UpdatedAt = park.Status, park.Reason, r.Turn+1, r.Detours+1, how.At
+	return r, true, nil
+}
+
+func unlessOpen(ctx context.Context, tx pgx.Tx, r session.Record, how resuming) error {
+	if how.ClosesTicket {
+		return nil
+	}
+	var open bool
+	if err := tx.QueryRow(ctx, sqlTicketOpen, r.ProfileID).Scan(&open); err != nil {
+		return fmt.Errorf("read the ticket of a person: %w", err)
+	}
+	if open {
+		return ErrTicketOpen
+	}
+	return nil
+}
+
+// ResumeAfterTicket is Resume of a session that stands where it was read, after its ticket was closed, and ends the job of that. A session that
+// waits for an answer waits for it anew, where it was: what is said there again has the same key. people.ErrConflict, queue.ErrFenced,
+// ErrOtherOpen; ErrTicketOpen when another ticket decides.
+func (s *Store) ResumeAfterTicket(ctx context.Context, r session.Record, p TicketClosed, waits bool, silentAt time.Time, cause Cause, at time.Time) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := awaited(ctx, tx, r, p); err != nil {
+			return err
+		}
+		if _, err := resume(ctx, tx, r, resuming{
+			Cause: session.CauseResumed, By: session.TriggerOperator, At: at, Anew: waits, SilentAt: silentAt,
+		}); err != nil {
+			return err
+		}
+		return finishCause(ctx, tx, &cause, at)
+	})
+}
+
+// MoveAfterTicket is Move of a session after its ticket was closed; ErrTicketOpen when another ticket decides.
+func (s *Store) MoveAfterTicket(ctx context.Context, m session.Move, p TicketClosed, cause Cause) error {
+	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		if err := awaited(ctx, tx, m.From, p); err != nil {
+			return err
+		}
+		if err := move(ctx, tx, m, &cause); err != nil {
+			return err
+		}
+		if !m.AnswerHeldSince.IsZero() {
+			if err := answerHeld(ctx, tx, m.From, m.From.Place()+1, m.AnswerHeldSince, m.At); err != nil {
+				return err
+			}
+		}
+		return finishCause(ctx, tx, &cause, m.At)
+	})
+}
+
+// sqlOtherTicket finds a ticket that decides instead of one that was closed: one that is open, or was closed later.
+const sqlOtherTicket = `
+select exists (select from tickets where profile_id = @profile and id <> @ticket
+    and (status <> 'closed' or session_id = @session and closed_at > @closed))`
+
+// awaited locks a session that stands where it was read, if its closed ticket decides how it goes on: a ticket is opened with a move of the
+// session. people.ErrConflict, ErrTicketOpen.
+func awaited(ctx context.Context, tx pgx.Tx, r session.Record, p TicketClosed) error {
+	if err := still(ctx, tx, r); err != nil {
+		return err
+	}
+	var other bool
+	err := tx.QueryRow(ctx, sqlOtherTicket, postgres.Args{
+		"profile": r.ProfileID, "ticket": p.TicketID, "session": r.ID, "closed": p.At,
+	}).Scan(&other)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the tickets of a person: %w", err)
+	case other:
+		return ErrTicketOpen
+	}
+	return nil
 }
 
 // NoteText adds a text that a ticket takes to the timeline of a session.

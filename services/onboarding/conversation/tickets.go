@@ -55,15 +55,18 @@ func (c *Service) goOnAfter(ctx context.Context, view View, j queue.Job, p Ticke
 	}
 	d := f.Next(at, view.person(f), flow.Closed{How: p.How})
 	text, asks := d.Do.(flow.SendText)
+	await, waits := d.Do.(flow.Await)
 	_, still := d.Do.(flow.Hold)
 	unopened := s.Place() == 0 && p.How != flow.Finish // its first text is to come
 	switch {
 	case still, unopened: // with its alarm, its call or its opening
-		_, err := c.Store.Resume(ctx, s.OrgID, s.ID, session.TriggerOperator, now)
-		if errors.Is(err, ErrEnded) || errors.Is(err, ErrOtherOpen) || err == nil {
-			return ErrNothingToDo
+		return unlessOver(c.Store.ResumeAfterTicket(ctx, s, p, false, time.Time{}, Cause{Job: j}, now))
+	case waits:
+		var silentAt time.Time
+		if await.Silence > 0 {
+			silentAt = now.Add(await.Silence)
 		}
-		return err
+		return unlessOver(c.Store.ResumeAfterTicket(ctx, s, p, true, silentAt, Cause{Job: j}, now))
 	case asks && at.Phase == flow.Waiting:
 		return c.askAgain(ctx, view, j, f, d, text, p)
 	}
@@ -73,11 +76,20 @@ func (c *Service) goOnAfter(ctx context.Context, view View, j queue.Job, p Ticke
 	if err := c.armed(ctx, &move); err != nil {
 		return err
 	}
-	if err := c.Store.Move(ctx, move, &Cause{Job: j}); err != nil {
-		return err
+	if err := c.Store.MoveAfterTicket(ctx, move, p, Cause{Job: j}); err != nil {
+		return unlessOver(err)
 	}
 	c.publish(ctx, view, move)
 	return nil
+}
+
+// unlessOver returns an error of a session that is to go on after a ticket. There is nothing to do if another ticket decides about it, or
+// another session has taken its place.
+func unlessOver(err error) error {
+	if errors.Is(err, ErrOtherOpen) || errors.Is(err, ErrTicketOpen) {
+		return ErrNothingToDo
+	}
+	return err
 }
 
 // askAgain sends the question that a session waits at once more. Its key names the ticket, so that it is sent once for it.

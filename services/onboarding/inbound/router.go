@@ -105,6 +105,9 @@ func (in *Service) inSession(ctx context.Context, t text) error {
 		if t.unclaimed(view) {
 			return in.takeUnclaimed(ctx, t, view)
 		}
+		if taken, err := in.takeAwaited(ctx, t, view); taken || err != nil {
+			return err
+		}
 		return in.Conversations.Answer(ctx, view, t.Reply)
 	}
 	err := people.ErrConflict
@@ -118,6 +121,19 @@ func (in *Service) inSession(ctx context.Context, t text) error {
 		}
 	}
 	return err
+}
+
+// takeAwaited has the inbox take a text for a ticket that was opened since readInbox was asked: the session waits for it. While the ticket is
+// closed and the session has not gone on yet, the text is held, and considered then.
+func (in *Service) takeAwaited(ctx context.Context, t text, view conversation.View) (bool, error) {
+	if !t.own || t.Effect != conversation.EffectNone || t.LiftsHold || !session.WaitsForTicket(view.Session, "") {
+		return false, nil
+	}
+	who, err := in.Inbox.Store.Standing(ctx, t.OrgID, t.Phone)
+	if err != nil || who.TicketID == "" {
+		return false, err
+	}
+	return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Unclaimed, "ticket", "")
 }
 
 // concerned is the conversation that a message is about. A reply is about the open one. A word about consent, however late it is worked, is

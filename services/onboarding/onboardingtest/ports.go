@@ -249,8 +249,18 @@ func (p *Ports) Receipt(ctx context.Context, org, key string) (conversation.Rece
 	return read(p, "Receipt", func() (conversation.Receipt, error) { return p.carrier.Receipt(ctx, org, key) })
 }
 
-func (p *Ports) Resume(ctx context.Context, org, id string, by session.Trigger, at time.Time) (session.Record, error) {
-	return call(p, "Resume", func() (session.Record, error) { return p.Stores.Resume(ctx, org, id, by, at) })
+func (p *Ports) Resume(ctx context.Context, org, id string, by session.Trigger, closes bool, at time.Time) (session.Record, error) {
+	return call(p, "Resume", func() (session.Record, error) { return p.Stores.Resume(ctx, org, id, by, closes, at) })
+}
+
+func (p *Ports) ResumeAfterTicket(
+	ctx context.Context, r session.Record, c conversation.TicketClosed, waits bool, silentAt time.Time, cause conversation.Cause, at time.Time,
+) error {
+	return act(p, "ResumeAfterTicket", func() error { return p.Stores.ResumeAfterTicket(ctx, r, c, waits, silentAt, cause, at) })
+}
+
+func (p *Ports) MoveAfterTicket(ctx context.Context, m session.Move, c conversation.TicketClosed, cause conversation.Cause) error {
+	return act(p, "MoveAfterTicket", func() error { return p.Stores.MoveAfterTicket(ctx, m, c, cause) })
 }
 
 func (p *Ports) ReplayDeadLetter(ctx context.Context, within conversation.Scope, id string, at time.Time) (conversation.Replayed, error) {
