@@ -19,7 +19,7 @@ import (
 
 const goalID = "01900000-0000-7000-8000-0000000000e1"
 
-// goalIn is a goal in a state, which is due in 4m 32s.
+// goalIn is a goal in a state, which is due in 4 min 32 s.
 func goalIn(state string) string {
 	at := func(d time.Duration) string { return noon().Add(d).Format(time.RFC3339) }
 	return fmt.Sprintf(`{"goalId":%q,"profileId":%q,"goal":"water the plants","status":%q,"deviceKind":"phone","createdAt":%q,"startedAt":%q,`+
@@ -55,7 +55,7 @@ func TestConsoleGoals(t *testing.T) {
 			icons[found[2]], words[found[3]] = state, state
 		}
 		require.Equal(t, "scheduled", words["Scheduled"])
-		require.Equal(t, "scheduled", icons[`<circle cx="8" cy="8" r="6.5"></circle><path d="M8 4v4.2l2.8 1.8"></path>`], "a face and two hands")
+		require.Equal(t, "scheduled", icons[`<circle cx="12" cy="12" r="9"/><path d="M12 6v6.3l4 2.7"/>`], "a face and two hands")
 	})
 
 	t.Run("S3_26_TheTooltipHasTheClockTimeBesideTheCountdown", func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestConsoleGoals(t *testing.T) {
 		v := visits(t)
 		v.signsIn("operator")
 		require.Contains(t, v.goalCard("scheduled"), `aria-describedby="tip-`+goalID+`">Runs in `+
-			`<time class="due" datetime="2026-03-04T12:04:32Z" title="2026-03-04 12:04:32 UTC">4m 32s</time></button>`+
+			`<time class="due" datetime="2026-03-04T12:04:32Z" title="2026-03-04 12:04:32 UTC">4 min 32 s</time></button>`+
 			`<span role="tooltip" id="tip-`+goalID+`">Runs at <time datetime="2026-03-04T12:04:32Z">2026-03-04 12:04:32 UTC</time></span>`)
 		require.NotContains(t, v.goalCard("completed"), "Runs in")
 	})

@@ -84,5 +84,5 @@ func (p *product) longTexts() {
 	goal := `<script>alert()</script> ` + strings.Repeat("W", 150)
 	p.goal(goal + " in 2 hours")
 	p.shows("goals-long", "/console/goals", "Runs in", goal)
-	p.shows("search-long", "/console/people?q="+strings.Repeat("W", 3000), "This search does not work:", "name must be")
+	p.shows("search-long", "/console/people?q="+strings.Repeat("W", 3000), "This search does not work:", "query must be")
 }

@@ -19,13 +19,13 @@ func TestSomebodyIsAnsweredByHandInABrowser(t *testing.T) {
 	p.signsIn()
 	p.meets()
 	p.opens("/console/inbox", "Nobody waits for an answer.")
-	p.writes("can somebody call me?")
+	p.writes("I want to talk to a human please")
 	p.waits("asked for a person") // live
 	p.looks("inbox-list")
 	p.walks("/console/inbox")
 
 	p.does(chromedp.Navigate(p.origin+"/console/inbox"), chromedp.WaitVisible(chromedp.CSS(`.tickets ol a`)), chromedp.KeyEvent("j"))
-	p.waits("can somebody call me?")
+	p.waits("I want to talk to a human please")
 	p.does(chromedp.WaitVisible(chromedp.CSS(`#compose`)))
 	p.looks("inbox")
 	p.walks("a ticket")
