@@ -79,10 +79,11 @@ func Preview(text string) string {
 	return string(line)
 }
 
-// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins.
+// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins. Who has
+// written a note has read it, and means to answer.
 const sqlUnclaimed = `
 update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'resume', waits_since = null
-where profile_id = @profile and status = 'open' and reason = 'unclaimed' and answers = 0`
+where profile_id = @profile and status = 'open' and reason = 'unclaimed' and answers = 0 and notes = 0`
 
 const sqlTicketOpen = `select exists (select from tickets where profile_id = $1 and status <> 'closed')`
 

@@ -87,7 +87,8 @@ func TestTicketKeepsThePlace(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "AnAnswerIsThatOfItsQuestion", setup, func(t *testing.T, b *bundle) {
-		publish(b, "two", "  first: {ask: ONE, expect: {text: {limit: 300}}, save: one, then: second}\n  second: {ask: TWO, expect: {text: {limit: 300}}, save: two, then: done}\n"+
+		publish(b, "two", "  first: {ask: ONE, expect: {text: {limit: 300}}, unclear: {send: ONE, then: done}, save: one, then: second}\n"+
+			"  second: {ask: TWO, expect: {text: {limit: 300}}, unclear: {send: TWO, then: done}, save: two, then: done}\n"+
 			"  done: {end: told}\n", "  ONE: First?\n  TWO: Second?\n")
 		p := b.Person()
 		require.NoError(t, begin(b, p, "two"))
@@ -191,7 +192,8 @@ func TestOtherTicket(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "DecidesInsteadOfOneThatWasClosed", setup, func(t *testing.T, b *bundle) {
-		publish(b, "passed", "  first: {ask: ONE, expect: {text: {limit: 300}}, save: one, then: human}\n  human: {hand_over: look, then: bye}\n"+
+		publish(b, "passed", "  first: {ask: ONE, expect: {text: {limit: 300}}, unclear: {send: ONE, then: done}, save: one, then: human}\n"+
+			"  human: {hand_over: look, then: bye}\n"+
 			"  bye: {send: BYE, then: done}\n  done: {end: told}\n", "  ONE: First?\n  BYE: Bye.\n")
 		p := b.Person()
 		require.NoError(t, begin(b, p, "passed"))
@@ -236,6 +238,18 @@ func TestOtherTicket(t *testing.T) {
 		b.Pass(5 * time.Minute)
 		require.Equal(t, []string{"Ready?", "Bye."}, said(b, p))
 	})
+}
+
+// TestNotedTicket is about a ticket that somebody has read.
+func TestNotedTicket(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.Person()
+	b.Reply(p, "is this the clinic? my child is sick")
+	_, err := b.Current().Inbox.AddNote(b.operator(), &onboardingv1.AddNoteRequest{TicketId: b.ticket(p), Body: "I call them.", IdempotencyKey: "n-1"})
+	require.NoError(t, err)
+	require.ErrorIs(t, begin(b, p, ""), conversation.ErrTicketOpen)
+	b.ticket(p)
 }
 
 // TestTextThatMeetsATicket is about texts that a session has parked for while they were read.
