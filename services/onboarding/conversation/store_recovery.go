@@ -229,8 +229,8 @@ select @id, j.org_id, 'resumed:' || s.id || ':' || s.turn, 'internal',
 from conversation_sessions s join webhook_jobs j on j.id = s.parked_job_id
 where s.id = @session and j.event_type not in (@flow, @ticket)`
 
-// sqlSilenceAnew enqueues the silence of a session that waits, from now on: one that was to come earlier is cancelled. The turn makes its key,
-// for the place has had one.
+// sqlSilenceAnew enqueues the silence of a session that waits, from now on: one that was to come earlier is cancelled. The turn makes
+// its key, for the place has had one.
 const sqlSilenceAnew = `
 with before as (
     update webhook_jobs j set status = 'cancelled', next_retry_at = null, processed_at = @at, updated_at = @at

@@ -79,8 +79,8 @@ func Preview(text string) string {
 	return string(line)
 }
 
-// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins. Who has
-// written a note has read it, and means to answer.
+// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins. Who
+// has written a note has read it, and means to answer.
 const sqlUnclaimed = `
 update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'resume', waits_since = null
 where profile_id = @profile and status = 'open' and reason = 'unclaimed' and answers = 0 and notes = 0`
@@ -183,8 +183,8 @@ const sqlAttach = `
 update tickets set session_id = @session where profile_id = @profile and status <> 'closed' and session_id is distinct from @session
 returning id::text`
 
-// awaitOther has a session that is to be resumed wait for the ticket of its person, if it is not its own. Its own is ErrTicketOpen if it is not
-// to be closed.
+// awaitOther has a session that is to be resumed wait for the ticket of its person, if it is not its own. Its own is ErrTicketOpen if it is
+// not to be closed.
 func awaitOther(ctx context.Context, tx pgx.Tx, r session.Record, how resuming) (waiting session.Record, waits bool, err error) {
 	var id string
 	err = tx.QueryRow(ctx, sqlAttach, postgres.Args{"session": r.ID, "profile": r.ProfileID}).Scan(&id)
@@ -223,7 +223,9 @@ func unlessOpen(ctx context.Context, tx pgx.Tx, r session.Record, how resuming) 
 // ResumeAfterTicket is Resume of a session that stands where it was read, after its ticket was closed, and ends the job of that. A session that
 // waits for an answer waits for it anew, where it was: what is said there again has the same key. people.ErrConflict, queue.ErrFenced,
 // ErrOtherOpen; ErrTicketOpen when another ticket decides.
-func (s *Store) ResumeAfterTicket(ctx context.Context, r session.Record, p TicketClosed, waits bool, silentAt time.Time, cause Cause, at time.Time) error {
+func (s *Store) ResumeAfterTicket(
+	ctx context.Context, r session.Record, p TicketClosed, waits bool, silentAt time.Time, cause Cause, at time.Time,
+) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := awaited(ctx, tx, r, p); err != nil {
 			return err
