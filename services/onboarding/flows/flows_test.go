@@ -246,7 +246,7 @@ func TestLimits(t *testing.T) {
 		require.NoError(t, err)
 		store := flows.NewStore(b.pool) // of another process
 		_, _, err = store.ByKeyword(t.Context(), b.org, "join")
-		require.ErrorIs(t, err, flows.ErrUnreadable)
+		require.ErrorIs(t, err, flow.ErrUnreadable)
 		require.ErrorContains(t, err, "this release cannot read a version of the flow; publish the flow again: version ")
 		declared, err := store.Declared(t.Context(), b.org)
 		require.NoError(t, err)
