@@ -22,7 +22,7 @@ type flowStartCommand struct {
 	apiFlags
 
 	Flow   string `arg:"" help:"The published flow."`
-	People string `xor:"who" required:"" type:"existingfile" help:"File with an id or a phone on each line, or CSV with a column profile_id or phone."`
+	People string `xor:"who" required:"" type:"existingfile" help:"File with an id or a phone on each line, or CSV with one of these columns."`
 	Filter string `xor:"who" required:"" help:"A condition in CEL over the people, such as person.fields.plan == 'gold'; true is everybody."`
 	DryRun bool   `help:"Only count who would be started, and who would not and why."`
 	Paused bool   `help:"Leave the run paused: paceline flow resume starts it."`
@@ -31,7 +31,7 @@ type flowStartCommand struct {
 
 // Help returns the text of --help after the first line.
 func (c *flowStartCommand) Help() string {
-	return "It makes a run, which goes out at the sender's rate; paceline flow runs shows its progress. A phone without a profile is left out: " +
+	return "It makes a run, sent at the sender's rate; paceline flow runs shows its progress. A phone without a profile is left out: " +
 		"paceline profiles import enrols people. It takes the token of an operator or of an app, as paceline events does."
 }
 

@@ -145,7 +145,7 @@ func (u *upCommand) conversation() (string, error) {
 	case u.Flow == "":
 		return "", nil
 	case u.EnvironmentDatabases:
-		return "", errors.New("--flow goes without --environment-databases: each save would be published to that deployment; use paceline flow push")
+		return "", errors.New("--flow goes without --environment-databases: each save would be published there; use paceline flow push")
 	}
 	f, _, err := readFlow(u.Flow)
 	return f.Name, err

@@ -63,7 +63,7 @@ type Start struct {
 	Reserved  bool           // messaging has given the opening a turn at the sender's rate
 	// With takes part in the transaction that opens the session, and an error of it refuses the session; nil for nothing.
 	With    func(ctx context.Context, tx pgx.Tx, sessionID string) error
-	Follows bool // it follows another flow, whose consent holds
+	Follows bool // it follows another flow; the consent to that one holds
 	Onward  bool // it goes on with the deployment's own conversation, and counts as one with it
 }
 

@@ -67,7 +67,8 @@ type store interface {
 	Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error
 	Park(ctx context.Context, m session.Move) error
 	Resume(ctx context.Context, orgID, sessionID string, by session.Trigger, closesTicket bool, at time.Time) (session.Record, error)
-	// ResumeAfterTicket and MoveAfterTicket have a session go on after its ticket was closed; ErrTicketOpen, people.ErrConflict, queue.ErrFenced.
+	// ResumeAfterTicket and MoveAfterTicket have a session go on after its ticket was closed; ErrTicketOpen, people.ErrConflict,
+	// queue.ErrFenced.
 	ResumeAfterTicket(ctx context.Context, r session.Record, p TicketClosed, waits bool, silentAt time.Time, cause Cause, at time.Time) error
 	MoveAfterTicket(ctx context.Context, m session.Move, p TicketClosed, cause Cause) error
 	ReplayDeadLetter(ctx context.Context, within Scope, id string, at time.Time) (Replayed, error)

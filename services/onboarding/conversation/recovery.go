@@ -39,8 +39,8 @@ type Unresumed struct {
 // Resume makes a parked session active again, where it was: a step that is due gets an alarm again, not before it would have, and
 // the reply or the opening that was under way is taken up again with the key that it had, so that nothing is sent twice.
 // Replies that came meanwhile are considered. An active session is returned as it is. One that waits for the judgement of words that may be
-// an opt-out is judged so: they are none. The ticket that it waits for is closed; any other of its person keeps it parked, and is what it waits
-// for from then on. Errors: ErrNoSession, ErrEnded, ErrOtherOpen, people.ErrUnavailable.
+// an opt-out is judged so: they are none. The ticket that it waits for is closed. While the person has another one, the session stays
+// parked and waits for that. Errors: ErrNoSession, ErrEnded, ErrOtherOpen, people.ErrUnavailable.
 func (c *Service) Resume(ctx context.Context, orgID, sessionID string) (session.Record, error) {
 	return c.resume(ctx, orgID, sessionID, true)
 }
@@ -56,8 +56,8 @@ func (c *Service) resume(ctx context.Context, orgID, sessionID string, closesTic
 	return c.Store.Resume(ctx, orgID, sessionID, session.TriggerOperator, closesTicket, c.Now())
 }
 
-// ResumeAll resumes sessions one after the other, as Resume does, but closes no ticket; with leaveUnjudged none that waits for a judgement of words. Those that
-// cannot be are reported; any other error ends it, and what was resumed by then is.
+// ResumeAll resumes sessions one after the other, as Resume does, but closes no ticket; with leaveUnjudged none that waits for a judgement
+// of words. Those that cannot be are reported; any other error ends it, and what was resumed by then is.
 func (c *Service) ResumeAll(
 	ctx context.Context, orgID string, ids []string, leaveUnjudged bool,
 ) (resumed []string, left []Unresumed, err error) {
@@ -73,7 +73,8 @@ func (c *Service) ResumeAll(
 			}
 		}
 		switch {
-		case errors.Is(err, ErrTicketOpen), errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded), errors.Is(err, ErrNoSession):
+		case errors.Is(err, ErrTicketOpen), errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, ErrOtherOpen), errors.Is(err, ErrEnded),
+			errors.Is(err, ErrNoSession):
 			left = append(left, Unresumed{SessionID: id, Cause: err})
 		case err != nil:
 			return resumed, left, err

@@ -104,7 +104,7 @@ func (s *Store) candidates(rows pgx.Rows, err error) ([]Candidate, error) {
 // sqlOpened selects the sessions with an opening that was sent, or is not sent any more.
 const sqlOpened = `select id::text from conversation_sessions where id = any(@ids::uuid[]) and (turn > 0 or status <> 'active')`
 
-// Opened returns those of some sessions whose opening is not to be sent any more.
+// Opened returns the sessions that need no opening any more.
 func (s *Store) Opened(ctx context.Context, sessionIDs []string) ([]string, error) {
 	rows, err := s.pool.Query(ctx, sqlOpened, postgres.Args{"ids": sessionIDs})
 	if err == nil {

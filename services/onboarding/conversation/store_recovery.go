@@ -15,8 +15,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// sqlParkedSessions goes by when a session was last moved: a parked one is not, until it is resumed. Who has a ticket that is open is left to
-// those who answer it.
+// sqlParkedSessions goes by when a session was last moved: a parked one is not, until it is resumed. Who has a ticket that is open is left
+// to those who answer it.
 const sqlParkedSessions = `
 with chosen as materialized (
     select id from conversation_sessions
@@ -67,8 +67,8 @@ func lockPersonOf(ctx context.Context, tx pgx.Tx, orgID, sessionID string) error
 const sqlLockSession = sqlSession + `where s.id = $1 and s.org_id = $2 for update of s`
 
 // Resume makes a parked session active again, with all that it needs to go on, in one transaction. The alarm of a due step
-// is set again. The ticket that it waits for is closed if the caller says so, else ErrTicketOpen. Any other ticket of the person that is open
-// keeps it parked: it waits for that one from now on. Errors: ErrNoSession, ErrEnded, ErrOtherOpen.
+// is set again. The ticket that it waits for is closed if the caller says so, else ErrTicketOpen. Any other ticket of the person that is
+// open keeps it parked: it waits for that one from now on. Errors: ErrNoSession, ErrEnded, ErrOtherOpen.
 func (s *Store) Resume(
 	ctx context.Context, orgID, sessionID string, by session.Trigger, closesTicket bool, at time.Time,
 ) (session.Record, error) {
@@ -97,7 +97,7 @@ func (s *Store) Resume(
 	return resumed, err
 }
 
-// resuming is how a session is resumed.
+// resuming describes the resumption of a session.
 type resuming struct {
 	Cause        session.AlarmCause
 	By           session.Trigger
@@ -108,8 +108,8 @@ type resuming struct {
 	SilentAt time.Time
 }
 
-// resume moves a session that is locked and parked, with its person locked. What was under way comes first: replies that were held meanwhile
-// are considered after it, by the move that it makes.
+// resume moves a session that is locked and parked, with its person locked. What was under way comes first: replies that were held
+// meanwhile are considered after it, by the move that it makes.
 func resume(ctx context.Context, tx pgx.Tx, r session.Record, how resuming) (session.Record, error) {
 	at := how.At
 	waiting, waits, err := awaitOther(ctx, tx, r, how)

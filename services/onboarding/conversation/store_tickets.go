@@ -220,8 +220,8 @@ func unlessOpen(ctx context.Context, tx pgx.Tx, r session.Record, how resuming) 
 	return nil
 }
 
-// ResumeAfterTicket is Resume of a session that stands where it was read, after its ticket was closed, and ends the job of that. A session that
-// waits for an answer waits for it anew, where it was: what is said there again has the same key. people.ErrConflict, queue.ErrFenced,
+// ResumeAfterTicket is Resume of a session that stands where it was read, after its ticket was closed, and ends the job of that. A session
+// that waits for an answer waits for it anew, where it was: what is said there again has the same key. people.ErrConflict, queue.ErrFenced,
 // ErrOtherOpen; ErrTicketOpen when another ticket decides.
 func (s *Store) ResumeAfterTicket(
 	ctx context.Context, r session.Record, p TicketClosed, waits bool, silentAt time.Time, cause Cause, at time.Time,

@@ -55,7 +55,8 @@ select count(*) from moved`
 select count(*) filter (where waits and mapped and not worked_on), count(*) filter (where waits and mapped and worked_on),
     count(*) filter (where waits and not mapped), count(*) filter (where not waits)
 from (
-    select ` + sqlWaits + ` as waits, s.flow_state ->> 'step' = any(@steps::text[]) as mapped, ` + sqlWorkedOn + ` as worked_on` + sqlOfVersion + `
+    select ` + sqlWaits + ` as waits, s.flow_state ->> 'step' = any(@steps::text[]) as mapped,
+        ` + sqlWorkedOn + ` as worked_on` + sqlOfVersion + `
 ) c`
 
 	// movedAtOnce bounds the sessions of one statement.

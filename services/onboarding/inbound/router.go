@@ -123,8 +123,8 @@ func (in *Service) inSession(ctx context.Context, t text) error {
 	return err
 }
 
-// takeAwaited has the inbox take a text for a ticket that was opened since readInbox was asked: the session waits for it. While the ticket is
-// closed and the session has not gone on yet, the text is held, and considered then.
+// takeAwaited has the inbox take a text for a ticket that was opened since readInbox was asked: the session waits for it. While the ticket
+// is closed and the session has not gone on yet, the text is held, and considered then.
 func (in *Service) takeAwaited(ctx context.Context, t text, view conversation.View) (bool, error) {
 	if !t.own || t.Effect != conversation.EffectNone || t.LiftsHold || !session.WaitsForTicket(view.Session, "") {
 		return false, nil

@@ -171,7 +171,7 @@ type audience interface {
 	Candidates(ctx context.Context, orgID string, ids []string) ([]conversation.Candidate, error)
 	CandidatesByPhone(ctx context.Context, orgID string, phones []string) ([]conversation.Candidate, error)
 	CandidatesBehind(ctx context.Context, orgID, after string, limit int) ([]conversation.Candidate, error)
-	// Opened returns those of some sessions whose opening is not to be sent any more.
+	// Opened returns the sessions that need no opening any more.
 	Opened(ctx context.Context, sessionIDs []string) ([]string, error)
 }
 

@@ -37,8 +37,8 @@ func newJob(r Run, at time.Time) (queue.New, error) {
 const (
 	// workFor bounds one turn of the job, less than the queue gives a handler: the next turn follows at once, behind other jobs that are due.
 	workFor = 12 * time.Second
-	// atOnce bounds the people whom a run starts at the same time, and inDoubt those whose opening it does not know to be sent: while the
-	// carrier is away no more are opened.
+	// atOnce bounds the people whom a run starts at the same time, and inDoubt the sessions with an opening that it does not know to be sent:
+	// while the carrier is away no more are opened.
 	atOnce, inDoubt = 8, 64
 	// looked bounds the people who are read at a time.
 	looked = 50

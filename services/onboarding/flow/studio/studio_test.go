@@ -145,8 +145,8 @@ func TestImport(t *testing.T) {
 	})
 }
 
-// FuzzImport reads files of any content: an error about the file, or a flow whose form is right, so that every problem of it is one of its
-// words and steps.
+// FuzzImport reads files of any content: an error about the file, or a flow of the right form, which can have problems only in its words
+// and steps.
 func FuzzImport(f *testing.F) {
 	names, err := filepath.Glob("testdata/*.json")
 	require.NoError(f, err)
