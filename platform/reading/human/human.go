@@ -4,6 +4,7 @@ package human
 import (
 	"bufio"
 	"embed"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,13 +17,12 @@ var files embed.FS
 
 // askers has the words that ask for a person, of all languages together: people write in whichever they like.
 type askers struct {
-	within [][]string      // found anywhere in a text
-	whole  map[string]bool // the whole text
+	within []*regexp.Regexp // found in a clause
+	whole  []*regexp.Regexp // the whole text
 }
 
 // loaded reads the files once; they are part of the program, so that one that cannot be read is a fault of the build.
-var loaded = sync.OnceValue(func() askers { //nolint:gochecknoglobals // constant data
-	a := askers{whole: map[string]bool{}}
+var loaded = sync.OnceValue(func() (a askers) { //nolint:gochecknoglobals // constant data
 	entries, err := files.ReadDir("words")
 	if err != nil {
 		panic(err)
@@ -32,8 +32,9 @@ var loaded = sync.OnceValue(func() askers { //nolint:gochecknoglobals // constan
 		if err != nil {
 			panic(err)
 		}
+		named := map[string]string{}
 		for lines := bufio.NewScanner(file); lines.Scan(); {
-			a.add(lines.Text())
+			a.add(strings.TrimSpace(lines.Text()), named)
 		}
 		if err := file.Close(); err != nil {
 			panic(err)
@@ -42,50 +43,180 @@ var loaded = sync.OnceValue(func() askers { //nolint:gochecknoglobals // constan
 	return a
 })
 
-func (a *askers) add(line string) {
-	phrase, whole := strings.CutPrefix(strings.TrimSpace(line), "=")
-	switch words := letters.Words(phrase); {
-	case strings.HasPrefix(line, "#"), len(words) == 0:
+// add reads a line. Regular expressions take linear time for every text.
+func (a *askers) add(line string, named map[string]string) {
+	name, alternatives, names := strings.Cut(line, " = ")
+	switch pattern, whole := strings.CutPrefix(line, "= "); {
+	case line == "", strings.HasPrefix(line, "#"):
 	case whole:
-		a.whole[strings.Join(words, " ")] = true
+		a.whole = append(a.whole, compile("^ "+pattern+" $", named))
+	case names:
+		named[name] = alternatives
 	default:
-		a.within = append(a.within, words)
+		a.within = append(a.within, compile(pattern, named))
 	}
 }
 
-// negations before a phrase turn it round: "I don't need to talk to someone". They are looked for so many words before it.
-var negations = []string{
-	"don", "dont", "not", "no", "never", "without", "nao", "nunca", "sem", "tampoco", "sin", "ne", "pas", "jamais", "sans", "n",
-}
+// reference is a named list of alternatives in a line.
+var reference = regexp.MustCompile(`\{(\w+)\}`)
 
-const negationReach = 4
+// compile makes a pattern for words that each have a space around them. A token is a run of alternatives, which may be several words.
+func compile(line string, named map[string]string) *regexp.Regexp {
+	line = reference.ReplaceAllStringFunc(line, func(ref string) string {
+		alternatives, known := named[ref[1:len(ref)-1]]
+		if !known {
+			panic("human: " + ref + " is not named in: " + line)
+		}
+		return strings.ReplaceAll(alternatives, " ", "_")
+	})
+	tokens := strings.Fields(strings.TrimPrefix(line, "^ "))
+	pattern := " "
+	if strings.HasPrefix(line, "^") {
+		pattern = "^ "
+	}
+	for _, token := range tokens {
+		alternatives, optional := strings.CutSuffix(token, "?")
+		switch {
+		case token == "$":
+			pattern += "$"
+		case optional:
+			pattern += "(?:(?:" + alternatives + ") )?"
+		default:
+			pattern += "(?:" + alternatives + ") "
+		}
+	}
+	return regexp.MustCompile(strings.ReplaceAll(pattern, "_", " "))
+}
 
 // Asked reports whether a text asks for a person, by the words of every language and by more phrases, such as those of a flow.
 func Asked(text string, more []string) bool {
-	said, a := letters.Words(text), loaded()
-	if a.whole[strings.Join(said, " ")] {
+	a, whole := loaded(), spaced(letters.Words(text))
+	matches := func(pattern *regexp.Regexp) bool { return pattern.MatchString(whole) }
+	if slices.ContainsFunc(a.whole, matches) {
 		return true
 	}
-	for _, phrase := range a.within {
-		if affirms(said, phrase) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(more, func(phrase string) bool { return affirms(said, letters.Words(phrase)) })
-}
-
-// affirms reports whether words have a phrase that nothing before it negates.
-func affirms(said, phrase []string) bool {
-	if len(phrase) == 0 {
-		return false
-	}
-	for i := 0; i+len(phrase) <= len(said); i++ {
-		if !slices.Equal(said[i:i+len(phrase)], phrase) {
-			continue
-		}
-		if !slices.ContainsFunc(said[max(0, i-negationReach):i], func(word string) bool { return slices.Contains(negations, word) }) {
+	for _, c := range clauses(text) {
+		if slices.ContainsFunc(a.within, c.affirms) || slices.ContainsFunc(more, c.has) {
 			return true
 		}
 	}
 	return false
+}
+
+// clause is a part of a text between signs that end one, in words with a space around each. What negates one does not negate the next.
+type clause struct {
+	words    string
+	question bool
+}
+
+func clauses(text string) (all []clause) {
+	for text != "" {
+		end := strings.IndexAny(text, ".,;:!?¿¡()\n\r。，！？…—–")
+		part, sign := text, ""
+		if end >= 0 {
+			part, sign, text = text[:end], text[end:], text[end:]
+			text = strings.TrimLeft(text, ".,;:!?¿¡()\n\r。，！？…—–")
+		} else {
+			text = ""
+		}
+		if words := letters.Words(part); len(words) > 0 {
+			all = append(all, clause{words: spaced(words), question: strings.HasPrefix(sign, "?")})
+		}
+	}
+	return all
+}
+
+func spaced(words []string) string { return " " + strings.Join(words, " ") + " " }
+
+// affirms reports whether a clause matches a pattern where nothing before it negates or reports it.
+func (c clause) affirms(pattern *regexp.Regexp) bool {
+	return slices.ContainsFunc(pattern.FindAllStringIndex(c.words, -1), func(at []int) bool {
+		matched := strings.Fields(c.words[at[0]:at[1]])
+		before := strings.Fields(c.words[:at[0]])
+		return !c.negated(before, matched[0]) && !(verbs[matched[0]] && reports(before))
+	})
+}
+
+// has reports whether a clause has a phrase that nothing before it negates.
+func (c clause) has(phrase string) bool {
+	words := letters.Words(phrase)
+	at := strings.Index(c.words, spaced(words))
+	return len(words) > 0 && at >= 0 && !c.negated(strings.Fields(c.words[:at]), words[0])
+}
+
+// negations turn what follows them round: "I don't need to talk to someone".
+var negations = set(`t dont cant wont didnt not no never without cannot nao n nunca jamais sem tampoco sin ni nadie jamas ne pas sans nor
+	neither nobody ninguem`)
+
+// bridges are the words that a negation reaches across. Any other ends it: "I don't understand I want to talk to a human".
+var bridges = set(`want wanna need needs wants wish like have having has to do be am is are it you me us that think believe a an any the would
+	will can could gonna going ready interested in asked asking trying necessary required reason point of for time rather prefer care feel
+	comfortable one just even i we please
+	quiero quiere necesito necesita hace falta deseo es necesario que me te le se nos tengo tiene de gusta gustaria puedo ganas quisiera favor
+	yo por hay
+	quero queria preciso precisa precisar necessario tenho tem gosto gostaria posso vontade eu com
+	veux voudrais souhaite besoin il faut la peine envie d je j y ai a suis vous`)
+
+// subjects after a negation begin another clause, or a question: "no I want", "can't I". In French the imperative does.
+var subjects = set("i we you there someone somebody yo eu je j passez mettez transferez appelez let lets please por")
+
+// canWords make a negated question an invitation: "¿no puedo hablar con una persona?"
+var canWords = set("puedo podria puede pueden posso poderia pode podem tem peux puis pourrais peut")
+
+// longestNegation bounds across how many words a negation reaches.
+const longestNegation = 7
+
+func (c clause) negated(before []string, first string) bool {
+	next, invites := first, c.question && slices.ContainsFunc(append(slices.Clone(before), first), func(w string) bool { return canWords[w] })
+	for n := 0; n < longestNegation && len(before) > 0; n++ {
+		word := before[len(before)-1]
+		before = before[:len(before)-1]
+		switch {
+		case negations[word] && !subjects[next] && !invites:
+			return true
+		case !negations[word] && !bridges[word] && !adverb(word):
+			return false
+		}
+		next = word
+	}
+	return false
+}
+
+func adverb(word string) bool {
+	return strings.HasSuffix(word, "ly") || strings.HasSuffix(word, "mente") || strings.HasSuffix(word, "ment")
+}
+
+// verbs begin a pattern that may tell of what somebody does.
+var verbs = set("talk speak chat hablar platicar falar conversar parler discuter")
+
+// reporters tell of a habit or a plan where they stand right before a verb: "I talk to a representative every day", "vou falar com a equipe".
+var reporters = set(`i we they he she usually always often sometimes normally vou vamos vais vai va voy vas will ll gonna used had hate
+	yesterday already siempre sempre toujours`)
+
+// requests before a subject make it a request: "can I talk to a human".
+var requests = set("can could may should shall do t if wish might")
+
+func reports(before []string) bool {
+	if len(before) == 0 {
+		return false
+	}
+	last, word := before[len(before)-1], ""
+	if len(before) > 1 {
+		word = before[len(before)-2]
+	}
+	switch last {
+	case "to", "a": // "I am going to", "I used to", "voy a"
+		return word == "going" || word == "used" || word == "had" || word == "voy" || word == "va" || word == "vamos"
+	case "i", "we":
+		return !requests[word]
+	}
+	return reporters[last]
+}
+
+func set(words string) map[string]bool {
+	of := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		of[word] = true
+	}
+	return of
 }
