@@ -149,7 +149,8 @@ var negations = set(`t dont cant wont didnt not no never without cannot nao n nu
 	neither nobody ninguem`)
 
 // bridges are the words that a negation reaches across. Any other ends it: "I don't understand I want to talk to a human".
-var bridges = set(`want wanna need needs wants wish like have having has to do be am is are it you me us that think believe a an any the would
+var bridges = set(`want wanna need needs wants wish like have having has to do be am is are it you me us that think believe a an any
+	the would
 	will can could gonna going ready interested in asked asking trying necessary required reason point of for time rather prefer care feel
 	comfortable one just even i we please
 	quiero quiere necesito necesita hace falta deseo es necesario que me te le se nos tengo tiene de gusta gustaria puedo ganas quisiera favor
@@ -160,7 +161,7 @@ var bridges = set(`want wanna need needs wants wish like have having has to do b
 // subjects after a negation begin another clause, or a question: "no I want", "can't I". In French the imperative does.
 var subjects = set("i we you there someone somebody yo eu je j passez mettez transferez appelez let lets please por")
 
-// canWords make a negated question an invitation: "¿no puedo hablar con una persona?"
+// canWords make a negated question, such as "¿no puedo hablar con una persona?", an invitation.
 var canWords = set("puedo podria puede pueden posso poderia pode podem tem peux puis pourrais peut")
 
 // longestNegation bounds across how many words a negation reaches.
@@ -189,7 +190,7 @@ func adverb(word string) bool {
 // verbs begin a pattern that may tell of what somebody does.
 var verbs = set("talk speak chat hablar platicar falar conversar parler discuter")
 
-// reporters tell of a habit or a plan where they stand right before a verb: "I talk to a representative every day", "vou falar com a equipe".
+// reporters tell of a habit or a plan right before a verb: "I talk to a representative every day", "vou falar com a equipe".
 var reporters = set(`i we they he she usually always often sometimes normally vou vamos vais vai va voy vas will ll gonna used had hate
 	yesterday already siempre sempre toujours`)
 
