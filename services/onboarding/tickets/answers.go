@@ -100,25 +100,57 @@ func (s *Service) sendAnswer(ctx context.Context, j queue.Job) error {
 	switch opens := q.Next(now); {
 	case errors.Is(err, erasure.ErrBegun):
 		end.Reason, end.Explanation = WhyRejected, "the person is being erased"
-		return s.settle(ctx, end)
+		return s.unsent(ctx, end)
 	case err != nil:
 		return err
 	case opens.After(now) && (to.WroteAt == nil || now.Sub(*to.WroteAt) > replyWindow) && a.untried():
 		end.Reason, end.RetryAt = WhyQuietHours, opens
-		end.Explanation = "it is night where the person is, and they wrote more than 24 hours ago; send it when the quiet hours have ended"
-		return s.settle(ctx, end)
-	}
-	if to.Hold { // messaging is told the version of a hold that was lifted, and this one was not
-		return s.follow(ctx, end, conversation.Sent{Outcome: conversation.Held}, 0)
+		end.Explanation = "it is night where the person is, and they have written nothing for this ticket for 24 hours; send it when the quiet hours have ended"
+		return s.unsent(ctx, end)
+	case to.Hold: // messaging is told the version of a hold that was lifted, and this one was not
+		end.Reason, end.Explanation = WhySafetyHold, "the person is on a safety hold; release them (POST /v1/profiles/"+a.ProfileID+
+			":release) and send it anew: while the ticket is open, the flow sends nothing"
+		return s.unsent(ctx, end)
+	case now.Sub(j.CreatedAt) > answerLimit && (a.Reason == "" || a.Reason == WhyUnavailable):
+		end.Reason, end.Explanation = WhyExpired, "for an hour it could not be handed to messaging; send it anew if it is still wanted"
+		return s.unsent(ctx, end)
 	}
 	sent, err := s.Carrier.Send(ctx, conversation.Message{
-		OrgID: a.OrgID, ProfileID: a.ProfileID, To: to.Phone, Body: a.Body, Key: "answer:" + a.ID, CorrelationID: a.ID,
+		OrgID: a.OrgID, ProfileID: a.ProfileID, To: to.Phone, Body: a.Body, Key: a.key(), CorrelationID: a.ID,
 		Unknown: session.ConfirmAbsentThenResend, HoldVersion: to.HoldVersion, Purpose: purpose,
 	})
 	if err != nil {
 		return s.notHandedOver(ctx, end, err)
 	}
 	return s.follow(ctx, end, sent, now.Sub(j.CreatedAt))
+}
+
+// key names an answer to messaging.
+func (a Answer) key() string { return "answer:" + a.ID }
+
+// unsent ends an answer that is not to be sent. An earlier try may have sent it, and its process have ended before it was recorded: what
+// messaging knows of its key decides.
+func (s *Service) unsent(ctx context.Context, end Settlement) error {
+	fate, err := s.Carrier.Fate(ctx, end.Answer.OrgID, end.Answer.key())
+	switch {
+	case errors.Is(err, people.ErrUnavailable):
+		return s.notHandedOver(ctx, end, err)
+	case err != nil:
+		return err
+	}
+	end.MessageID = fate.MessageID
+	switch {
+	case !fate.AcceptedAt.IsZero():
+		end.Status, end.Reason, end.Explanation, end.RetryAt = Sent, "", "", time.Time{}
+		end.SentAt = fate.AcceptedAt
+	case fate.InDoubt:
+		return s.follow(ctx, end, conversation.Sent{Outcome: conversation.Unknown, MessageID: fate.MessageID}, 0)
+	case fate.Parked:
+		return s.follow(ctx, end, conversation.Sent{
+			Outcome: conversation.Undecided, MessageID: fate.MessageID, Explanation: "an operator has to resolve message " + fate.MessageID,
+		}, 0)
+	}
+	return s.settle(ctx, end)
 }
 
 // untried reports whether Twilio certainly does not have an answer yet.
@@ -130,7 +162,8 @@ func (a Answer) untried() bool {
 func (s *Service) notHandedOver(ctx context.Context, end Settlement, err error) error {
 	switch code := status.Code(err); {
 	case errors.Is(err, people.ErrUnavailable):
-		end.Status, end.Reason, end.Explanation = Sending, WhyUnavailable, "messaging cannot be reached; it is tried again"
+		end.Status, end.Reason, end.RetryAt = Sending, WhyUnavailable, time.Time{}
+		end.Explanation = "messaging cannot be reached; it is tried again"
 		return s.wait(ctx, end, answerPause, err)
 	case errors.Is(err, people.ErrNoSender):
 		end.Reason, end.Explanation = WhyRejected, people.ErrNoSender.Error()
@@ -152,12 +185,14 @@ func (s *Service) follow(ctx context.Context, end Settlement, sent conversation.
 	case conversation.OptedOut:
 		end.Reason, end.Explanation = WhyOptedOut, "the person has opted out; only they can opt in again, by texting START"
 		return s.settle(ctx, end)
-	case conversation.Held:
-		end.Reason = WhySafetyHold
-		end.Explanation = "the person is on a safety hold; release them (POST /v1/profiles/" + end.Answer.ProfileID +
-			":release) and send it anew: while the ticket is open, the flow sends nothing"
+	case conversation.Held: // on no hold a moment ago: by one that has come since, or by words that nobody has judged
+		end.Reason, end.Explanation = WhySafetyHold, "messaging holds what is sent to the person: they are on a safety hold by now, or words of "+
+			"theirs that may be an opt-out are to be judged; do that and send it anew"
 		return s.settle(ctx, end)
-	case conversation.Rejected, conversation.KeyReused, conversation.RemindersOff, conversation.GivenUp:
+	case conversation.KeyReused: // the phone was changed since the first try, whose outcome stands
+		end.Reason, end.Explanation = WhyRejected, "the person's number was changed since it was first tried; send it anew"
+		return s.unsent(ctx, end)
+	case conversation.Rejected, conversation.RemindersOff, conversation.GivenUp:
 		end.Reason, end.Explanation = WhyRejected, sent.Explanation
 		return s.settle(ctx, end)
 	case conversation.Undecided:

@@ -112,3 +112,22 @@ func (b *bundle) surveyed() (people.Profile, session.Record) {
 	b.Work()
 	return p, b.Session(started.Record.ID)
 }
+
+// killedBeforeItWasRecorded has an answer and its job as a process leaves them that was killed after the carrier took the message.
+func (b *bundle) killedBeforeItWasRecorded(answerID string) {
+	b.T.Helper()
+	for _, sql := range []string{
+		`update ticket_answers set status = 'sending', reason = '', settled_at = null, message_id = null where id = $1::uuid`,
+		`update webhook_jobs set status = 'pending', next_retry_at = updated_at, processed_at = null where subject = 'answer:' || $1::text`,
+	} {
+		tag, err := b.Pool.Exec(b.T.Context(), sql, answerID)
+		require.NoError(b.T, err)
+		require.EqualValues(b.T, 1, tag.RowsAffected())
+	}
+}
+
+func (b *bundle) hold(p people.Profile) {
+	b.T.Helper()
+	_, err := b.Current().Persons.Hold(b.T.Context(), p.OrgID, p.ID, "an operator looks")
+	require.NoError(b.T, err)
+}

@@ -7,6 +7,7 @@ import (
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -28,6 +29,8 @@ type store interface {
 type carrier interface {
 	// Send hands over one message; people.ErrUnavailable.
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
+	// Fate reads the status of the message of a key; people.ErrUnavailable.
+	Fate(ctx context.Context, orgID, key string) (engagement.Fate, error)
 }
 
 // holds puts people on a safety hold; people.Service implements it.

@@ -364,6 +364,44 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, "sent", b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer().GetStatus())
 	})
 
+	t.Run("OneThatWentOutIsSentWhateverCameBeforeItWasRecorded", func(t *testing.T) {
+		t.Parallel()
+		for _, since := range []func(*bundle, people.Profile){
+			func(b *bundle, _ people.Profile) { b.Clock.Advance(24 * time.Hour); b.Turns(23, 0) },
+			func(b *bundle, p people.Profile) { b.hold(p) },
+		} {
+			b := setup(t)
+			b.SleepsAtNight()
+			p, _ := b.Activated()
+			b.Reply(p, asking)
+			sent := b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer()
+			require.Equal(t, "sent", sent.GetStatus())
+			b.killedBeforeItWasRecorded(sent.GetAnswerId())
+			since(b, p)
+			b.Work()
+			require.Equal(t, "sent", b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer().GetStatus())
+			require.Len(t, b.said(p), 2)
+		}
+	})
+
+	t.Run("MessagingThatIsAwayForLongerThanAnHourSendsNothingAfterwards", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		b.Reply(p, asking)
+		b.Messaging.SetDown(true)
+		b.answers(p, "ada", "a-1", "Hi, this is Ada.")
+		b.Clock.Advance(2 * time.Hour)
+		b.Work()
+		require.Equal(t, "unavailable", b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer().GetReason())
+		b.Messaging.SetDown(false)
+		b.Clock.Advance(time.Minute)
+		b.Work()
+		out := b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer()
+		require.Equal(t, []string{"not_sent", "expired"}, []string{out.GetStatus(), out.GetReason()})
+		require.Len(t, b.said(p), 1)
+	})
+
 	t.Run("OpensATicket", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
