@@ -113,15 +113,27 @@ returning t.id::text, coalesce(t.session_id::text, '')`
 const sqlOpenTicketOf = `select id::text, coalesce(session_id::text, '') from tickets where profile_id = $1 and status <> 'closed'`
 
 // Open opens a ticket with all that follows for the session of its person, or adds a text to the one that they have, and ends the text's
-// job. people.ErrNoProfile, erasure.ErrBegun of a ticket by hand, queue.ErrFenced; then nothing has happened.
+// job. people.ErrNoProfile, erasure.ErrBegun of a ticket by hand, queue.ErrFenced, people.ErrConflict; then nothing has happened.
 func (s *Store) Open(ctx context.Context, o Opening) (t Ticket, created bool, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = s.unlessOvertaken(ctx, func(tx pgx.Tx) error {
 		if t, created, err = s.openIn(ctx, tx, o); err != nil || o.Text == nil {
 			return err
 		}
 		return s.sessions.EndJob(ctx, tx, o.Text.Job, o.At)
 	})
 	return t, created, err
+}
+
+// maxOvertaken bounds how often a transaction is done anew because the ticket of its person was closed or opened meanwhile.
+const maxOvertaken = 3
+
+// unlessOvertaken runs a transaction that uses openIn, anew after a people.ErrConflict, which it returns when that goes on.
+func (s *Store) unlessOvertaken(ctx context.Context, do func(tx pgx.Tx) error) error {
+	err := postgres.InTx(ctx, s.pool, do)
+	for n := 1; n < maxOvertaken && errors.Is(err, people.ErrConflict); n++ {
+		err = postgres.InTx(ctx, s.pool, do)
+	}
+	return err
 }
 
 func (s *Store) openIn(ctx context.Context, tx pgx.Tx, o Opening) (t Ticket, created bool, err error) {
@@ -138,6 +150,7 @@ func (s *Store) openIn(ctx context.Context, tx pgx.Tx, o Opening) (t Ticket, cre
 		}
 	}
 	id, sessionID := "", ""
+	created = false
 	err = tx.QueryRow(ctx, sqlOpenTicketOf, o.ProfileID).Scan(&id, &sessionID)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -153,8 +166,12 @@ func (s *Store) openIn(ctx context.Context, tx pgx.Tx, o Opening) (t Ticket, cre
 		return t, false, fmt.Errorf("have a session wait: %w", err)
 	}
 	if created || o.Text != nil {
-		if _, err := tx.Exec(ctx, sqlOpen, o.args(sessionID)); err != nil {
+		var opened, session string
+		if err := tx.QueryRow(ctx, sqlOpen, o.args(sessionID)).Scan(&opened, &session); err != nil {
 			return t, false, fmt.Errorf("open a ticket: %w", err)
+		}
+		if opened != id { // the one that was read was closed meanwhile, or the flow has opened one: who waits for what is to be decided anew
+			return t, false, people.ErrConflict
 		}
 	}
 	t, err = ticket(ctx, tx, sqlTicket, o.OrgID, id)

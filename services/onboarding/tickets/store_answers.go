@@ -61,9 +61,9 @@ const sqlTakeOver = `
 update tickets set assignee = @author, status = 'assigned', assigned_at = @at where id = @ticket and status = 'open'`
 
 // KeepAnswer stores an answer with the job that sends it, and the ticket that it belongs to, or returns the answer that its key has.
-// people.ErrNoProfile, erasure.ErrBegun, ErrKeyReused, ErrManyAnswers.
+// people.ErrNoProfile, people.ErrConflict, erasure.ErrBegun, ErrKeyReused, ErrManyAnswers.
 func (s *Store) KeepAnswer(ctx context.Context, a Answer, job queue.New) (kept Answer, duplicate bool, err error) {
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = s.unlessOvertaken(ctx, func(tx pgx.Tx) error {
 		duplicate = false
 		kept, err = answer(ctx, tx, sqlAnswerByKey, a.OrgID, a.Key)
 		switch {
