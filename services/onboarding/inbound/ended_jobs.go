@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/session"
 )
 
 // GiveUp parks the conversation that waits for a job that failed for good, so that an operator finds it, and ends the job as failed in the
@@ -24,12 +26,48 @@ func (in *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 			return err
 		}
 	}
+	switch j.EventType {
+	case conversation.EventAnswer:
+		return in.Inbox.GiveUp(ctx, j, cause)
+	case conversation.EventTicket:
+		return in.parkAfterTicket(ctx, j, cause)
+	}
 	_, err := in.Conversations.ParkFor(ctx, conversation.Cause{Job: j, Failure: cause.Error()},
 		fmt.Sprintf("job %s (%s) failed for good: %v; see the job and the log, mend that", j.ID, j.EventType, cause))
 	if errors.Is(err, queue.ErrFenced) {
 		return nil
 	}
 	return err
+}
+
+// parkAfterTicket has a session that stays parked for its closed ticket wait for an operator instead, who finds it by the new reason.
+func (in *Service) parkAfterTicket(ctx context.Context, j queue.Job, cause error) error {
+	var p conversation.TicketClosed
+	if json.Unmarshal(j.Payload, &p) != nil {
+		return nil // left to the list of failed jobs
+	}
+	err := people.ErrConflict
+	for n := 0; n < maxDecisions && errors.Is(err, people.ErrConflict); n++ {
+		err = in.parkAfterTicketOnce(ctx, j, p, cause)
+	}
+	if errors.Is(err, queue.ErrFenced) {
+		return nil
+	}
+	return err
+}
+
+func (in *Service) parkAfterTicketOnce(ctx context.Context, j queue.Job, p conversation.TicketClosed, cause error) error {
+	view, err := in.Conversations.Store.LoadSession(ctx, p.SessionID)
+	if errors.Is(err, conversation.ErrNoSession) {
+		return nil
+	}
+	if err != nil || !session.WaitsForTicket(view.Session, p.TicketID) {
+		return err
+	}
+	why := fmt.Sprintf("its ticket was closed, but job %s (%s) failed for good: %v; see the job and the log, mend that, %s",
+		j.ID, j.EventType, cause, session.ThenResume(p.SessionID))
+	park := session.Park(view.Session, in.Now(), session.Stuck, session.TriggerOperator, "", why)
+	return in.Conversations.Store.Move(ctx, park, &conversation.Cause{Job: j, Failure: cause.Error()})
 }
 
 // Cancel ends a pending or a failed job for an operator. The conversation that waits for a pending one is parked in the same

@@ -220,6 +220,37 @@ func (s *Service) wait(ctx context.Context, end Settlement, after time.Duration,
 	return &queue.Snooze{After: after, Cause: cause}
 }
 
+// GiveUp settles the answer of a job that failed for good: it was sent, it may have been, or it will not be.
+func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
+	var p answerJob
+	if json.Unmarshal(j.Payload, &p) != nil {
+		return nil // left to the list of failed jobs
+	}
+	a, err := s.Store.Answer(ctx, j.OrgID, p.AnswerID)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fate, err := s.Carrier.Fate(ctx, a.OrgID, a.key())
+	if err != nil {
+		return err
+	}
+	end := Settlement{Answer: a, At: s.Now(), MessageID: fate.MessageID}
+	switch {
+	case !fate.AcceptedAt.IsZero():
+		end.Status, end.SentAt = Sent, fate.AcceptedAt
+	case fate.InDoubt, fate.Parked:
+		end.Status, end.Reason = Sending, WhyUndecided
+		end.Explanation = fmt.Sprintf("it may have gone out: see message %s; its job %s failed for good: %v", fate.MessageID, j.ID, cause)
+	default:
+		end.Status, end.Reason = NotSent, WhyRejected
+		end.Explanation = fmt.Sprintf("its job %s failed for good: %v; mend that and send it anew", j.ID, cause)
+	}
+	return s.settle(ctx, end)
+}
+
 func (s *Service) settle(ctx context.Context, end Settlement) error {
 	first, opened, err := s.Store.Settle(ctx, end)
 	if err != nil {

@@ -3,9 +3,11 @@ package tickets_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
@@ -130,4 +132,16 @@ func (b *bundle) hold(p people.Profile) {
 	b.T.Helper()
 	_, err := b.Current().Persons.Hold(b.T.Context(), p.OrgID, p.ID, "an operator looks")
 	require.NoError(b.T, err)
+}
+
+// claimed is the only job that is due soon, begun.
+func (b *bundle) claimed(event string) queue.Job {
+	b.T.Helper()
+	b.Clock.Advance(15 * time.Minute)
+	now := b.Clock.Now()
+	found, err := b.Store.Jobs().Claim(b.T.Context(), queue.Claim{Limit: 1, Now: now, Until: now.Add(time.Minute)})
+	require.NoError(b.T, err)
+	require.Len(b.T, found.Jobs, 1)
+	require.Equal(b.T, event, found.Jobs[0].EventType)
+	return found.Jobs[0]
 }

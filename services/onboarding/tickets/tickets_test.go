@@ -10,6 +10,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -432,6 +433,38 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, onboardingv1.Reason_REASON_SAVED_REPLY_EXISTS.String(), reason(err))
 		_, err = b.Current().Inbox.CreateSavedReply(b.as("bob"), &onboardingv1.CreateSavedReplyRequest{Title: "Bad", Body: "Hi {first_name}"})
 		require.ErrorContains(t, err, "has no fallback")
+	})
+}
+
+// TestGiveUp is about jobs that fail for good: what they leave undone is seen.
+func TestGiveUp(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AnAnswerWasNotSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		b.Reply(p, asking)
+		b.Messaging.SetDown(true)
+		b.answers(p, "ada", "a-1", "Hi, this is Ada.")
+		j := b.claimed(conversation.EventAnswer)
+		require.ErrorIs(t, b.Current().Inbound.GiveUp(t.Context(), j, onboardingtest.ErrMishap), people.ErrUnavailable, "whether it went out is not known")
+		b.Messaging.SetDown(false)
+		require.NoError(t, b.Current().Inbound.GiveUp(t.Context(), j, onboardingtest.ErrMishap))
+		out := b.answers(p, "ada", "a-1", "Hi, this is Ada.").GetAnswer()
+		require.Equal(t, []string{"not_sent", "rejected"}, []string{out.GetStatus(), out.GetReason()})
+	})
+
+	t.Run("ASessionWaitsForAnOperator", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, r := b.Activated()
+		b.Reply(p, asking)
+		b.hold(p)
+		b.closes(p, "restart") // which waits for the release
+		require.NoError(t, b.Current().Inbound.GiveUp(t.Context(), b.claimed(conversation.EventTicket), onboardingtest.ErrMishap))
+		b.RequireParked(r, "failed for good")
+		require.False(t, session.WaitsForTicket(b.Session(r.ID), ""))
 	})
 }
 
