@@ -3,6 +3,7 @@ package inbound
 import (
 	"context"
 
+	"paceline.internal/platform/queue"
 	"paceline.internal/platform/reading/human"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
@@ -27,6 +28,13 @@ func (in *Service) readDistress(ctx context.Context, t text) (bool, error) {
 		return false, err
 	}
 	return true, in.Inbox.TakeDistress(ctx, t.Heard, who.ProfileID)
+}
+
+// noteDistress is readDistress of a text that is about consent, too. It leaves the job to the reader of that.
+func (in *Service) noteDistress(ctx context.Context, t text) error {
+	t.Job = queue.Job{}
+	_, err := in.readDistress(ctx, t)
+	return err
 }
 
 // readInbox takes a text for a ticket that is open, and one that asks for a person.

@@ -70,6 +70,10 @@ func (in *Service) readConsent(ctx context.Context, t text) (bool, error) {
 			return false, err
 		}
 	}
+	// Messaging has recorded what they said about consent. What the session makes of it ends the job, so distress is noted before.
+	if err := in.noteDistress(ctx, t); err != nil {
+		return false, err
+	}
 	return true, in.inSession(ctx, t)
 }
 

@@ -15,5 +15,11 @@ func TestDistressed(t *testing.T) {
 	require.True(t, tickets.Distressed("eu nao aguento mais", words))
 	require.True(t, tickets.Distressed("I don't want to die", words), "nothing negates it")
 	require.False(t, tickets.Distressed("the battery died", words))
-	require.False(t, tickets.Distressed("I want to die", nil))
+	require.False(t, tickets.Distressed("I want to die", []string{}), "the organisation wants none")
+	for _, text := range []string{
+		"please stop, I want to die", "I'm going to kill myself", "quero morrer", "vou me matar", "quiero morir", "Suicide", "j'ai envie de mourir",
+	} {
+		require.True(t, tickets.Distressed(text, nil), text)
+	}
+	require.False(t, tickets.Distressed("I hurt my knee at work", nil))
 }

@@ -53,7 +53,7 @@ type Standing struct {
 	ProfileID string   // empty of a stranger
 	Locale    string   // of their messages
 	TicketID  string   // that is not closed; empty for none
-	Distress  []string // the organisation's words of distress
+	Distress  []string // the organisation's words of distress; nil when it has decided nothing
 	// Flow and FlowVersion are those of the session that is open; empty of the deployment's own conversation.
 	Flow, FlowVersion string
 	Read              bool // whether it was read
@@ -76,9 +76,9 @@ type Text struct {
 	MessageID string
 	Body      string
 	At        time.Time
-	Detail    string // in the timeline
-	Ended     string // the session that the text came too late for, and that it is noted in; empty for none
-	Job       queue.Job
+	Detail    string    // in the timeline
+	Ended     string    // the session that the text came too late for, and that it is noted in; empty for none
+	Job       queue.Job // empty when another reader is to end it
 }
 
 // Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's

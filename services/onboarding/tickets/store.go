@@ -71,7 +71,7 @@ func ticket(ctx context.Context, in querier, sql string, args ...any) (Ticket, e
 }
 
 const sqlStanding = `
-select p.id::text, p.locale, coalesce(t.id::text, ''), coalesce(o.distress_words, '{}'), coalesce(s.flow, ''), coalesce(s.flow_version, '')
+select p.id::text, p.locale, coalesce(t.id::text, ''), o.distress_words, coalesce(s.flow, ''), coalesce(s.flow_version, '')
 from profiles p left join conversation_sessions s on s.profile_id = p.id and s.status = 'active'
 left join tickets t on t.profile_id = p.id and t.status <> 'closed'
 left join organisation_settings o on o.org_id = p.org_id
@@ -107,7 +107,7 @@ on conflict (profile_id) where status <> 'closed' do update set
     last_text_at = case when excluded.texts > 0 then greatest(excluded.last_text_at, t.last_text_at) else t.last_text_at end,
     person_wrote_at = greatest(excluded.person_wrote_at, t.person_wrote_at),
     waits_since = case when excluded.texts > 0 then coalesce(t.waits_since, excluded.waits_since) else t.waits_since end,
-    texts = t.texts + excluded.texts
+    texts = t.texts + case when t.message_id = excluded.message_id then 0 else excluded.texts end
 returning t.id::text, coalesce(t.session_id::text, '')`
 
 const sqlOpenTicketOf = `select id::text, coalesce(session_id::text, '') from tickets where profile_id = $1 and status <> 'closed'`
@@ -116,7 +116,7 @@ const sqlOpenTicketOf = `select id::text, coalesce(session_id::text, '') from ti
 // job. people.ErrNoProfile, erasure.ErrBegun of a ticket by hand, queue.ErrFenced, people.ErrConflict; then nothing has happened.
 func (s *Store) Open(ctx context.Context, o Opening) (t Ticket, created bool, err error) {
 	err = s.unlessOvertaken(ctx, func(tx pgx.Tx) error {
-		if t, created, err = s.openIn(ctx, tx, o); err != nil || o.Text == nil {
+		if t, created, err = s.openIn(ctx, tx, o); err != nil || o.Text == nil || o.Text.Job.ID == "" {
 			return err
 		}
 		return s.sessions.EndJob(ctx, tx, o.Text.Job, o.At)

@@ -151,6 +151,19 @@ func TestTakers(t *testing.T) {
 		b.Release(p)
 		require.Equal(t, "sent", b.answers(p, "ada", "a-2", "We are here for you.").GetAnswer().GetStatus())
 	})
+
+	t.Run("WordsOfDistressAreHeardInWhatMayBeAnOptOut", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.Activated()
+		b.Reply(p, "please stop texting me, I want to die")
+		got := b.ticket(p)
+		require.Equal(t, "distress", got.GetReason())
+		require.EqualValues(t, 1, got.GetTexts())
+		held, err := b.Store.Profile(t.Context(), onboardingtest.OrgID, p.ID)
+		require.NoError(t, err)
+		require.True(t, held.Hold)
+	})
 }
 
 // TestClose is about how a conversation goes on.

@@ -46,7 +46,7 @@ type Settings struct {
 	// After how many minutes without an answer a person in the inbox waits too long, which alerts: 1 to 10080; 60 as long as nothing was decided. A
 	// request without it leaves it as it is.
 	TicketLimitMinutes *int32 `protobuf:"varint,20,opt,name=ticket_limit_minutes,json=ticketLimitMinutes,proto3,oneof" json:"ticket_limit_minutes,omitempty"`
-	// The words of distress that put a safety hold on a person and open a ticket; absent as long as nothing was decided, when none do. A request
+	// The words of distress that put a safety hold on a person and open a ticket; absent as long as nothing was decided, when a short list of ours does. A request
 	// without it leaves them as they are.
 	DistressWords *DistressWords `protobuf:"bytes,21,opt,name=distress_words,json=distressWords,proto3" json:"distress_words,omitempty"`
 	unknownFields protoimpl.UnknownFields
