@@ -36,6 +36,8 @@ CREATE TABLE tickets (
 CREATE UNIQUE INDEX tickets_one_open ON tickets (profile_id) WHERE status <> 'closed';
 CREATE INDEX tickets_not_closed ON tickets (org_id, last_text_at DESC, id DESC) WHERE status <> 'closed';
 CREATE INDEX tickets_closed ON tickets (org_id, last_text_at DESC, id DESC) WHERE status = 'closed';
+CREATE INDEX tickets_of_an_assignee ON tickets (org_id, assignee, last_text_at DESC, id DESC) WHERE status <> 'closed' AND assignee IS NOT NULL;
+CREATE INDEX tickets_closed_of_an_assignee ON tickets (org_id, assignee, last_text_at DESC, id DESC) WHERE status = 'closed' AND assignee IS NOT NULL;
 CREATE INDEX tickets_of_a_person ON tickets (profile_id, last_text_at DESC, id DESC);
 CREATE INDEX tickets_of_a_session ON tickets (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX tickets_over ON tickets (org_id, closed_at) WHERE closed_at IS NOT NULL;
