@@ -56,7 +56,7 @@ type Recipient struct {
 	Phone       string
 	Hold        bool
 	HoldVersion int64
-	WroteAt     *time.Time // their newest text of the ticket
+	WroteAt     *time.Time // their newest text, of the ticket or in a conversation
 	Settled     bool       // the answer
 }
 
@@ -105,7 +105,7 @@ func (s *Service) sendAnswer(ctx context.Context, j queue.Job) error {
 		return err
 	case opens.After(now) && (to.WroteAt == nil || now.Sub(*to.WroteAt) > replyWindow) && a.untried():
 		end.Reason, end.RetryAt = WhyQuietHours, opens
-		end.Explanation = "it is night where the person is, and they have written nothing for this ticket for 24 hours; send it when the quiet hours have ended"
+		end.Explanation = "it is night where the person is, and they wrote more than 24 hours ago; send it when the quiet hours have ended"
 		return s.unsent(ctx, end)
 	case to.Hold: // messaging is told the version of a hold that was lifted, and this one was not
 		end.Reason, end.Explanation = WhySafetyHold, "the person is on a safety hold; release them (POST /v1/profiles/"+a.ProfileID+

@@ -82,12 +82,15 @@ type Text struct {
 }
 
 // Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's
-// job in the same transaction; queue.ErrFenced. detail stands in the timeline of the session, ended is one that is over.
+// job in the same transaction; queue.ErrFenced, conversation.ErrNothingToDo of a person who was erased. detail stands in the timeline of the session, ended is one that is over.
 func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason Reason, detail, ended string) error {
 	_, created, err := s.Store.Open(ctx, Opening{
 		ID: newID(), OrgID: h.OrgID, ProfileID: profileID, Reason: reason, At: s.Now(),
 		Text: &Text{MessageID: h.MessageID, Body: h.Body, At: h.At, Detail: detail, Ended: ended, Job: h.Job},
 	})
+	if errors.Is(err, people.ErrNoProfile) { // erased meanwhile
+		return conversation.ErrNothingToDo
+	}
 	if err == nil && created {
 		s.Log.InfoContext(ctx, "tickets.opened", "profile_id", profileID, "reason", string(reason))
 	}
@@ -100,6 +103,9 @@ const HeldForDistress = "words of distress; read the ticket"
 // TakeDistress puts a person on a safety hold before the inbox takes their text. Each part may be done again.
 func (s *Service) TakeDistress(ctx context.Context, h conversation.Heard, profileID string) error {
 	_, err := s.Holds.Hold(ctx, h.OrgID, profileID, HeldForDistress)
+	if errors.Is(err, people.ErrNoProfile) { // erased meanwhile
+		return conversation.ErrNothingToDo
+	}
 	if err != nil && !errors.Is(err, people.ErrHoldNotForwarded) { // it is stored, and forwarded as soon as messaging can be reached
 		return err
 	}

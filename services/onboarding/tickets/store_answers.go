@@ -120,7 +120,9 @@ func sameAnswer(kept, a Answer) error {
 }
 
 const sqlRecipient = `
-select p.phone, p.hold, p.hold_version, t.person_wrote_at as wrote_at, a.status <> 'sending' as settled
+select p.phone, p.hold, p.hold_version, greatest(t.person_wrote_at, (
+    select max(x.at) from conversation_sessions s join session_transitions x on x.session_id = s.id
+    where s.profile_id = p.id and x.kind = 'replied' and x.message_id is not null)) as wrote_at, a.status <> 'sending' as settled
 from ticket_answers a join profiles p on p.id = a.profile_id join tickets t on t.id = a.ticket_id where a.id = $1`
 
 // Recipient reads the person of an answer as they are now; people.ErrNoProfile.
@@ -153,7 +155,8 @@ with settled as (
 ), told as (
     update tickets t set first_answered_at = coalesce(t.first_answered_at, @at), answers = t.answers + 1, last_answer_at = @at,
         last_answer_message_id = settled.message_id,
-        waits_since = case when t.person_wrote_at > @written::timestamptz then t.person_wrote_at end
+        waits_since = case when t.status <> 'closed' and t.person_wrote_at > @written::timestamptz
+            then case when t.waits_since > @written then t.waits_since else t.person_wrote_at end end
     from settled, before where t.id = before.id and settled.ticket_id = t.id
 )
 select b.first_answered_at is null, b.opened_at from before b`

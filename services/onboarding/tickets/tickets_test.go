@@ -364,6 +364,16 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, "sent", b.answers(p, "ada", "a-3", "Good morning.").GetAnswer().GetStatus())
 	})
 
+	t.Run("AtNightToOneWhoWroteToTheFlow", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.SleepsAtNight()
+		p, _ := b.surveyed()
+		b.Turns(22, 30)
+		b.Reply(p, "what?")
+		require.Equal(t, "sent", b.answers(p, "ada", "a-1", "Good evening.").GetAnswer().GetStatus())
+	})
+
 	t.Run("WhileMessagingIsAway", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
