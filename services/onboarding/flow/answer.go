@@ -55,6 +55,18 @@ func (f *Flow) answer(s Step, said Said) (Value, bool) {
 	return Value{}, false
 }
 
+// IsChoice reports whether a text is one of the words for a choice of the flow, in any of its languages.
+func (f *Flow) IsChoice(text string) bool {
+	for _, language := range f.Languages {
+		for choice := range f.texts[language].Choices {
+			if f.says(language, choice, text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // says reports whether the whole text is a word for a choice.
 func (f *Flow) says(locale, choice, text string) bool {
 	return slices.ContainsFunc(f.texts[f.Language(locale)].Choices[choice], func(word string) bool { return fold(word) == fold(text) })

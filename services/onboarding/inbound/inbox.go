@@ -52,6 +52,9 @@ func (in *Service) readInbox(ctx context.Context, t text) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if f.IsChoice(t.Body) { // an occupation may be "agent"
+			return false, nil
+		}
 		more = f.PersonWords()
 	}
 	if !human.Asked(t.Body, more) {

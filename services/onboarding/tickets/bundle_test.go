@@ -104,12 +104,15 @@ person: [the front desk]
 }
 
 // surveyed starts the survey with a new person.
-func (b *bundle) surveyed() (people.Profile, session.Record) {
+func (b *bundle) surveyed() (people.Profile, session.Record) { return b.begun("survey", survey) }
+
+// begun starts a flow with a new person.
+func (b *bundle) begun(flow string, files map[string]string) (people.Profile, session.Record) {
 	b.T.Helper()
-	_, err := b.Store.Flows().Publish(b.T.Context(), onboardingtest.OrgID, survey, b.Clock.Now())
+	_, err := b.Store.Flows().Publish(b.T.Context(), onboardingtest.OrgID, files, b.Clock.Now())
 	require.NoError(b.T, err)
 	p := b.Person()
-	started, err := b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID, Flow: "survey"})
+	started, err := b.Current().Service.Begin(b.T.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID, Flow: flow})
 	require.NoError(b.T, err)
 	b.Work()
 	return p, b.Session(started.Record.ID)

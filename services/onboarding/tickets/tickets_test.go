@@ -54,6 +54,30 @@ func TestTakers(t *testing.T) {
 		require.Equal(t, session.AwaitingExplanationResponse, b.Session(r.ID).Token)
 	})
 
+	t.Run("AChoiceGoesToTheFlow", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p, _ := b.begun("jobs", map[string]string{
+			"flow.yaml": `
+flow: jobs
+languages: [en]
+start: ask
+steps:
+  ask: {ask: WHAT, expect: {choice: [agent, driver]}, save: job, unclear: {send: WHAT, times: 1, then: done}, then: done}
+  done: {end: known}
+`,
+			"en.yaml": `
+texts:
+  WHAT: Are you an agent or a driver?
+choices:
+  agent: [agent]
+  driver: [driver]
+`,
+		})
+		b.Reply(p, "Agent")
+		require.Empty(t, b.tickets(p))
+	})
+
 	t.Run("WithoutAConversation", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
