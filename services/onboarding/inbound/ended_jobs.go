@@ -43,8 +43,8 @@ func (in *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 // parkAfterTicket has a session that stays parked for its closed ticket wait for an operator instead, who finds it by the new reason.
 func (in *Service) parkAfterTicket(ctx context.Context, j queue.Job, cause error) error {
 	var p conversation.TicketClosed
-	if json.Unmarshal(j.Payload, &p) != nil {
-		return nil // left to the list of failed jobs
+	if err := json.Unmarshal(j.Payload, &p); err != nil {
+		return nil //nolint:nilerr // left to the list of failed jobs
 	}
 	err := people.ErrConflict
 	for n := 0; n < maxDecisions && errors.Is(err, people.ErrConflict); n++ {

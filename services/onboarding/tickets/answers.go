@@ -189,7 +189,7 @@ func (s *Service) follow(ctx context.Context, end Settlement, sent conversation.
 		end.Reason, end.Explanation = WhySafetyHold, "messaging holds what is sent to the person: they are on a safety hold by now, or words of "+
 			"theirs that may be an opt-out are to be judged; do that and send it anew"
 		return s.settle(ctx, end)
-	case conversation.KeyReused: // the phone was changed since the first try, whose outcome stands
+	case conversation.KeyReused: // the phone was changed since the first try, which decides
 		end.Reason, end.Explanation = WhyRejected, "the person's number was changed since it was first tried; send it anew"
 		return s.unsent(ctx, end)
 	case conversation.Rejected, conversation.RemindersOff, conversation.GivenUp:
@@ -223,8 +223,8 @@ func (s *Service) wait(ctx context.Context, end Settlement, after time.Duration,
 // GiveUp settles the answer of a job that failed for good: it was sent, it may have been, or it will not be.
 func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	var p answerJob
-	if json.Unmarshal(j.Payload, &p) != nil {
-		return nil // left to the list of failed jobs
+	if err := json.Unmarshal(j.Payload, &p); err != nil {
+		return nil //nolint:nilerr // left to the list of failed jobs
 	}
 	a, err := s.Store.Answer(ctx, j.OrgID, p.AnswerID)
 	if errors.Is(err, ErrNotFound) {

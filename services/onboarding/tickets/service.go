@@ -82,7 +82,8 @@ type Text struct {
 }
 
 // Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's
-// job in the same transaction; queue.ErrFenced, conversation.ErrNothingToDo of a person who was erased. detail stands in the timeline of the session, ended is one that is over.
+// job in the same transaction. detail stands in the timeline of the session, ended is one that is over. queue.ErrFenced, and
+// conversation.ErrNothingToDo of a person who was erased.
 func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason Reason, detail, ended string) error {
 	_, created, err := s.Store.Open(ctx, Opening{
 		ID: newID(), OrgID: h.OrgID, ProfileID: profileID, Reason: reason, At: s.Now(),

@@ -156,7 +156,7 @@ with settled as (
     update tickets t set first_answered_at = coalesce(t.first_answered_at, @at), answers = t.answers + 1, last_answer_at = @at,
         last_answer_message_id = settled.message_id,
         waits_since = case when t.status <> 'closed' and t.person_wrote_at > @written::timestamptz
-            then case when t.waits_since > @written then t.waits_since else t.person_wrote_at end end
+            then coalesce(case when t.waits_since > @written then t.waits_since end, t.person_wrote_at) end
     from settled, before where t.id = before.id and settled.ticket_id = t.id
 )
 select b.first_answered_at is null, b.opened_at from before b`

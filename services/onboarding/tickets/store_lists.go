@@ -29,7 +29,8 @@ type Place struct {
 	ID string    `json:"id"`
 }
 
-// The two lists go through an index of each, and of each by assignee. A condition that is not asked for is not in the statement, so that the plan is the list's own.
+// The two lists go through an index of each, and of each by assignee. A condition that is not asked for is not in the statement, so that
+// the plan is the list's own.
 const (
 	sqlNotClosed = ` t.org_id = @org and t.status <> 'closed'`
 	sqlClosed    = ` t.org_id = @org and t.status = 'closed'`
