@@ -184,6 +184,7 @@ func TestAsked(t *testing.T) {
 		{text: "I need to talk to my wife", want: false},
 		{text: "I need to talk to someone else first", want: false},
 		{text: "I need to talk to someone before I decide", want: false},
+		{text: "can a human help me", want: true},
 		{text: "", want: false},
 	} {
 		t.Run(tt.text, func(t *testing.T) {
