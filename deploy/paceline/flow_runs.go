@@ -240,7 +240,7 @@ func (c *flowRunsCommand) Run(ctx context.Context, t terminal) error {
 		if err := c.call(ctx, t, http.MethodGet, "/v1/runs/"+url.PathEscape(c.ID), nil, &got); err != nil {
 			return err
 		}
-		return got.Run.print(t.out)
+		return got.Run.show(t.out)
 	}
 	var listed struct {
 		Runs []flowRun `json:"runs"`
@@ -255,7 +255,7 @@ func (c *flowRunsCommand) Run(ctx context.Context, t terminal) error {
 	return table.Flush()
 }
 
-func (r flowRun) print(out io.Writer) error {
+func (r flowRun) show(out io.Writer) error {
 	fmt.Fprintf(out, "run %s of %s: %s %s\n", r.ID, r.Flow, r.Status, r.Reason)
 	if r.Counts == nil {
 		return nil
@@ -282,7 +282,7 @@ func switchRun(ctx context.Context, t terminal, api apiFlags, id, verb string, o
 	if err := api.call(ctx, t, http.MethodPost, "/v1/runs/"+url.PathEscape(id)+":"+verb, map[string]any{}, &got); err != nil {
 		return err
 	}
-	return got.Run.print(out)
+	return got.Run.show(out)
 }
 
 // runArg names a run.

@@ -155,7 +155,8 @@ func (c *Config) Validate() error {
 	}
 	if c.ActivationFlow != "" && !flow.IsName(c.ActivationFlow) {
 		problems = append(problems, &config.Problem{
-			Variable: "ACTIVATION_FLOW", Reason: "must be the name of a flow: a-z, 0-9 and _, at most 40, a letter first", Help: "such as appointment",
+			Variable: "ACTIVATION_FLOW", Reason: "must be the name of a flow: a-z, 0-9 and _, at most 40, a letter first",
+			Help: "such as appointment",
 		})
 	}
 	if c.ActivationsPerDay < 1 {

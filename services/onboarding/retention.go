@@ -96,6 +96,25 @@ func Rules(kept Kept) []retention.Rule {
 		{Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "its ticket goes"},
 		{Table: "saved_replies", Holds: "the texts that an organisation answers with", Kept: organisation},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
+		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
+		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
+	}
+	rules = append(rules, rulesOfFlows(kept)...)
+	rules = append(rules, engagement.Rules(kept.Engagement, kept.Jobs)...)
+	rules = append(rules, goals.Rules(kept.Goals)...)
+	rules = append(rules, events.Rules(kept.Events, kept.Jobs)...)
+	return append(rules,
+		retention.Rule{
+			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
+			Variable: "AUDIT_RETENTION", Setting: people.KeepsAudit, For: kept.Audit, Over: &retention.Over{At: "at"},
+		},
+		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
+	)
+}
+
+// rulesOfFlows returns the rules of published flows and their runs.
+func rulesOfFlows(kept Kept) []retention.Rule {
+	return []retention.Rule{
 		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
 		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
 		{
@@ -110,17 +129,5 @@ func Rules(kept Kept) []retention.Rule {
 				At: "finished_at", Of: "r.finished_at is not null", If: `not exists (select from flow_run_people p where p.run_id = r.id)`,
 			},
 		},
-		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
-		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
 	}
-	rules = append(rules, engagement.Rules(kept.Engagement, kept.Jobs)...)
-	rules = append(rules, goals.Rules(kept.Goals)...)
-	rules = append(rules, events.Rules(kept.Events, kept.Jobs)...)
-	return append(rules,
-		retention.Rule{
-			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
-			Variable: "AUDIT_RETENTION", Setting: people.KeepsAudit, For: kept.Audit, Over: &retention.Over{At: "at"},
-		},
-		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
-	)
 }

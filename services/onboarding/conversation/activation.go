@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/flow"
@@ -46,7 +45,7 @@ type Opening struct {
 	Agreed  bool // a consent record comes with it
 	// Unjudged says that messaging holds the person by words that may be an opt-out: no new session is opened.
 	Unjudged bool
-	With     func(ctx context.Context, tx pgx.Tx, sessionID string) error
+	With     Within
 	Fields   people.FieldChange // that come with it
 	PerDay   int                // how many may be begun within 24 hours; 0 for any number
 	Named    bool               // the caller named the flow, for which a session that the host application holds is closed
@@ -62,7 +61,7 @@ type Start struct {
 	Version   string         // of the flow; empty for the current one
 	Reserved  bool           // messaging has given the opening a turn at the sender's rate
 	// With takes part in the transaction that opens the session, and an error of it refuses the session; nil for nothing.
-	With    func(ctx context.Context, tx pgx.Tx, sessionID string) error
+	With    Within
 	Follows bool // it follows another flow; the consent to that one holds
 	Onward  bool // it goes on with the deployment's own conversation, and counts as one with it
 }

@@ -15,6 +15,9 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
+// Within takes part in the transaction that opens a session. An error of it refuses the session.
+type Within func(ctx context.Context, tx pgx.Tx, sessionID string) error
+
 func isNoSession(err error) bool { return errors.Is(err, ErrNoSession) }
 
 // sqlMayOpen locks the person, so that what may be opened is decided by one activation at a time, and by none during a hold.

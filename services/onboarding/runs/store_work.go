@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -156,7 +157,7 @@ where p.run_id = @id and p.profile_id = @person and p.status = 'waiting'
   and exists (select from flow_runs r where r.id = p.run_id and r.status = 'running')`
 
 // Starts implements store.
-func (s *Store) Starts(id, profileID string, opened *bool) func(ctx context.Context, tx pgx.Tx, sessionID string) error {
+func (s *Store) Starts(id, profileID string, opened *bool) conversation.Within {
 	return func(ctx context.Context, tx pgx.Tx, sessionID string) error {
 		tag, err := tx.Exec(ctx, sqlStart, postgres.Args{"id": id, "person": profileID, "session": sessionID})
 		if err != nil {
