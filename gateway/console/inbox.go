@@ -267,7 +267,7 @@ func (c *Console) addNote(r *http.Request) (notice, error) {
 		TicketId: r.PathValue("ticket"), Body: r.Form.Get("body"), IdempotencyKey: "console:" + key,
 	})
 	if err != nil {
-		return notice{Typed: draftOf(r)}, err
+		return unkept(r, err), err
 	}
 	return said("inbox.noted"), nil
 }
@@ -283,24 +283,30 @@ func (c *Console) answer(r *http.Request) (notice, error) {
 	}
 	got, err := c.services.Tickets.GetTicket(r.Context(), &onboardingv1.GetTicketRequest{TicketId: r.PathValue("ticket")})
 	if err != nil {
-		return notice{Typed: draftOf(r)}, err
+		return unkept(r, err), err
 	}
 	out, err := c.services.Tickets.SendAnswer(r.Context(), &onboardingv1.SendAnswerRequest{
 		ProfileId: got.GetTicket().GetProfileId(), Body: r.Form.Get("body"), IdempotencyKey: "console:" + key,
 	})
-	switch code := status.Code(err); {
-	case code == codes.DeadlineExceeded || code == codes.Unavailable: // it may be stored: the same key makes no second one
-		n := notice{Typed: draftOf(r)}
-		n.Typed["key"] = key
-		return n, err
+	switch {
 	case err != nil:
-		return notice{Typed: draftOf(r)}, err
+		return unkept(r, err), err
 	case out.GetAnswer().GetStatus() == "not_sent":
 		return said("inbox.not_sent", out.GetAnswer().GetExplanation()).bad(), nil
 	case out.GetAnswer().GetStatus() == "sending":
 		return said("inbox.sending"), nil
 	}
 	return said("inbox.sent"), nil
+}
+
+// unkept gives the form back what was typed, with its key: whatever the error, it may be stored, and then the same key makes no second one.
+// Only a key that stands for other words cannot be used again.
+func unkept(r *http.Request, err error) notice {
+	n := notice{Typed: draftOf(r)}
+	if status.Code(err) != codes.AlreadyExists {
+		n.Typed["key"] = r.Form.Get("key")
+	}
+	return n
 }
 
 // maxDraft bounds the text that a form gets back when it did not work, in bytes: a cookie has four thousand.

@@ -86,8 +86,18 @@ func TestAnAnswerByHand(t *testing.T) {
 	require.Contains(t, page, ">We call you</textarea>", "what was typed is not lost")
 	require.Contains(t, page, `name="key" value="k1"`, "and sent again it is the same answer")
 
+	for _, code := range []codes.Code{codes.Internal, codes.FailedPrecondition} { // a read after the insert may fail with any code
+		s.refuses("SendAnswer", code, "no")
+		s.refuses("AddNote", code, "no")
+		require.Contains(t, answers(url.Values{"body": {"We call you"}}), `name="key" value="k1"`)
+		require.Contains(t, answers(url.Values{"body": {"a note"}, "as": {"note"}}), `name="key" value="k1"`)
+	}
+	s.refuses("SendAnswer", codes.AlreadyExists, "the key stands for other words")
+	require.NotContains(t, answers(url.Values{"body": {"We call you"}}), `name="key" value="k1"`)
+	s.says("AddNote", &onboardingv1.AddNoteResponse{})
+
 	require.Contains(t, answers(url.Values{"body": {"call her at six"}, "as": {"note"}}), "Only your team sees it.")
-	require.Equal(t, "call her at six", calls[*onboardingv1.AddNoteRequest](s, "AddNote")[0].GetBody())
+	require.Equal(t, "call her at six", calls[*onboardingv1.AddNoteRequest](s, "AddNote")[2].GetBody())
 }
 
 func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
