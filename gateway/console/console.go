@@ -292,13 +292,16 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 		if err != nil {
 			n = notice{Key: refusal(err), Text: saidBy(err), Bad: true, Typed: n.Typed}
 		}
-		if err := c.door.set(w, purposeNotice, n, c.now().Add(noticeLife)); err != nil {
-			c.fail(w, r, err)
-			return
-		}
 		to := n.To
 		if to == "" {
 			to = backTo(r)
+		}
+		if len(n.Typed) > 0 {
+			n.Of, _, _ = strings.Cut(to, "?")
+		}
+		if err := c.door.set(w, purposeNotice, n, c.now().Add(noticeLife)); err != nil {
+			c.fail(w, r, err)
+			return
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	}
@@ -313,6 +316,7 @@ type notice struct {
 	To   string   `json:"-"` // the page that shows it; by default the one that the form came from
 
 	Typed map[string]string `json:"typed,omitempty"` // what was typed into a form that did not work, by its field
+	Of    string            `json:"of,omitempty"`    // the path of that form: no other page may show what was typed for it
 }
 
 func said(key string, args ...string) notice { return notice{Key: key, Args: args} }
@@ -325,7 +329,7 @@ func (n notice) bad() notice {
 
 const (
 	purposeNotice = "paceline-notice"
-	noticeLife    = time.Minute
+	noticeLife    = 10 * time.Minute // it outlives an outage of its page, which has what was typed
 	maxSaid       = 1000 // of a service's text, in bytes: a cookie has four thousand
 	maxTyped      = 120  // of a field, in bytes; longer is not kept
 )

@@ -168,7 +168,7 @@ func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p
 	}
 	var n notice
 	part := r.Header.Get("HX-Request") != "" // which does not show the notice
-	if !part && c.door.get(r, purposeNotice, &n) == nil {
+	if !part && httpStatus == http.StatusOK && c.door.get(r, purposeNotice, &n) == nil && (n.Of == "" || n.Of == f.Path) {
 		f.Notice = &n
 		c.door.clear(w, purposeNotice)
 	} else if f.Unknown != "" {

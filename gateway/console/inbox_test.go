@@ -100,6 +100,23 @@ func TestAnAnswerByHand(t *testing.T) {
 	require.Equal(t, "call her at six", calls[*onboardingv1.AddNoteRequest](s, "AddNote")[2].GetBody())
 }
 
+func TestWhatWasTypedComesBackToItsPageAlone(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	s.refuses("SendAnswer", codes.Unavailable, "try again")
+	s.refuses("GetProfile", codes.Unavailable, "try again")
+	failed := readsAll(t, b.post(root+"/inbox/"+ticketID+"/answer", url.Values{"body": {"We call you"}, "key": {"k1"}, "back": {root + "/inbox/" + ticketID + "?view=mine"}}))
+	require.NotContains(t, failed, "We call you")
+	s.knows(ana())
+	_, another := b.page(root + "/inbox/" + sessionID)
+	require.NotContains(t, another, "We call you", "it was written to another person")
+	_, page := b.page(root + "/inbox/" + ticketID)
+	require.Contains(t, page, ">We call you</textarea>")
+	require.Contains(t, page, `name="key" value="k1"`)
+	_, page = b.page(root + "/inbox/" + ticketID)
+	require.NotContains(t, page, "We call you", "once")
+}
+
 func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
 	t.Parallel()
 	b, s := waits(t)
