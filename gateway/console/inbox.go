@@ -176,7 +176,7 @@ func (t *openTicket) draft(reply, again string, answers []*onboardingv1.Answer) 
 		}
 	}
 	for _, a := range answers {
-		if a.GetAnswerId() == again {
+		if a.GetAnswerId() == again && a.GetStatus() == "not_sent" { // any other may still go out by itself
 			t.Draft = a.GetBody()
 		}
 	}

@@ -100,6 +100,20 @@ func TestAnAnswerByHand(t *testing.T) {
 	require.Equal(t, "call her at six", calls[*onboardingv1.AddNoteRequest](s, "AddNote")[2].GetBody())
 }
 
+func TestOnlyWhatIsNotSentIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	for _, tried := range []struct{ reason, words string }{{"", "Being sent"}, {"capped", "Not sent yet: the limit"}, {"undecided", "In doubt: it may have gone out"}} {
+		s.says("ListAnswers", &onboardingv1.ListAnswersResponse{Answers: []*onboardingv1.Answer{
+			{AnswerId: sessionID, Body: "Hello!", Status: "sending", Reason: tried.reason, CreatedAt: at(0)},
+		}})
+		_, page := b.page(root + "/inbox/" + ticketID + "?again=" + sessionID)
+		require.Contains(t, page, "<strong>"+tried.words)
+		require.NotContains(t, page, "Write it again")
+		require.NotContains(t, page, "Hello!</textarea>")
+	}
+}
+
 func TestWhatWasTypedComesBackToItsPageAlone(t *testing.T) {
 	t.Parallel()
 	b, s := waits(t)

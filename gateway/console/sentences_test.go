@@ -46,6 +46,8 @@ var saidOnPages = []spoken{
 		"ErrInvalid", "Normalise", "ReadPhone", "normalisePhone", "normaliseName", "normaliseLocale", "ParseZone",
 	}},
 	{file: "services/onboarding/goals/explain.go"},
+	{file: "services/onboarding/tickets/answers.go", names: []string{"notHandedOver", "follow", "GiveUp"}},
+	{file: "services/onboarding/tickets/service.go", names: []string{"HeldForDistress"}},
 	{file: "platform/phone/marks.go"},
 	{file: "platform/phone/policy.go", names: []string{"ErrRefused", "Check"}},
 }

@@ -248,5 +248,6 @@ func (s *signIn) returned(w http.ResponseWriter, r *http.Request) {
 // out signs a person out of this browser.
 func (s *signIn) out(w http.ResponseWriter, r *http.Request) {
 	s.clear(w, purposeSession)
+	s.clear(w, purposeNotice) // the next reader of this browser is another one
 	s.ask(w, r, http.StatusOK, signInPage{Why: "signin.out"})
 }
