@@ -248,13 +248,17 @@ func (c *Console) assign(r *http.Request) (notice, error) {
 
 // closeTicket ends a ticket; its outcome says how the conversation goes on.
 func (c *Console) closeTicket(r *http.Request) (notice, error) {
-	_, err := c.services.Tickets.CloseTicket(r.Context(), &onboardingv1.CloseTicketRequest{
-		TicketId: r.PathValue("ticket"), Outcome: r.Form.Get("outcome"),
+	wanted := r.Form.Get("outcome")
+	out, err := c.services.Tickets.CloseTicket(r.Context(), &onboardingv1.CloseTicketRequest{
+		TicketId: r.PathValue("ticket"), Outcome: wanted,
 	})
 	if err != nil {
 		return notice{}, err
 	}
-	return said("inbox.closed." + r.Form.Get("outcome")), nil
+	if done := out.GetTicket().GetOutcome(); done != "" && done != wanted { // by somebody else, who chose before
+		return said("inbox.closed.before." + done).bad(), nil
+	}
+	return said("inbox.closed." + wanted), nil
 }
 
 // addNote keeps a remark that the person never sees.
@@ -288,15 +292,23 @@ func (c *Console) answer(r *http.Request) (notice, error) {
 	out, err := c.services.Tickets.SendAnswer(r.Context(), &onboardingv1.SendAnswerRequest{
 		ProfileId: got.GetTicket().GetProfileId(), Body: r.Form.Get("body"), IdempotencyKey: "console:" + key,
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return unkept(r, err), err
-	case out.GetAnswer().GetStatus() == "not_sent":
-		return said("inbox.not_sent", out.GetAnswer().GetExplanation()).bad(), nil
-	case out.GetAnswer().GetStatus() == "sending":
-		return said("inbox.sending"), nil
 	}
-	return said("inbox.sent"), nil
+	n, now := said("inbox.sent"), out.GetTicket().GetTicketId()
+	anew := now != "" && now != r.PathValue("ticket") // the one of the page was closed
+	switch status := out.GetAnswer().GetStatus(); {
+	case status == "not_sent":
+		n = said("inbox.not_sent", out.GetAnswer().GetExplanation()).bad()
+	case anew:
+		n = said("inbox.anew")
+	case status == "sending":
+		n = said("inbox.sending")
+	}
+	if anew {
+		n.To = root + "/inbox/" + now
+	}
+	return n, nil
 }
 
 // unkept gives the form back what was typed, with its key: whatever the error, it may be stored, and then the same key makes no second one.

@@ -114,6 +114,33 @@ func TestOnlyWhatIsNotSentIsWrittenAgain(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatOpensTheConversationAnew(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	s.says("GetTicket", &onboardingv1.GetTicketResponse{Ticket: &onboardingv1.Ticket{TicketId: ticketID, ProfileId: anasID, Status: "closed"}})
+	_, page := b.page(root + "/inbox/" + ticketID)
+	require.Contains(t, page, "An answer opens it anew")
+	s.says("SendAnswer", &onboardingv1.SendAnswerResponse{
+		Answer: &onboardingv1.Answer{Status: "sending"}, Ticket: &onboardingv1.Ticket{TicketId: sessionID},
+	})
+	answer := b.post(root+"/inbox/"+ticketID+"/answer", url.Values{"body": {"Hi"}, "key": {"k1"}, "back": {root + "/inbox/" + ticketID}})
+	require.Equal(t, root+"/inbox/"+sessionID, answer.Request.URL.Path)
+	require.Contains(t, readsAll(t, answer), "Your answer opened it anew")
+}
+
+func TestWhatKeepsAnAnswerBackStandsAtTheBox(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	_, page := b.page(root + "/inbox/" + ticketID)
+	require.NotContains(t, page, "does not go out")
+	p := ana()
+	p.Hold = true
+	s.knows(p)
+	s.says("GetConsent", &messagingv1.GetConsentResponse{Consent: &messagingv1.Consent{State: "opted_out"}})
+	_, page = b.page(root + "/inbox/" + ticketID)
+	require.Regexp(t, `(?s)</ol></div>\s*<p class="notice bad" id="stopped">.*<p class="notice bad" id="on-hold">.*<div class="reply"`, page)
+}
+
 func TestWhatWasTypedComesBackToItsPageAlone(t *testing.T) {
 	t.Parallel()
 	b, s := waits(t)
@@ -143,4 +170,7 @@ func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
 	page = readsAll(t, b.post(at+"/close", url.Values{"outcome": {"restart"}, "back": {at}}))
 	require.Contains(t, page, "Closed. The step asks again.")
 	require.Equal(t, "restart", calls[*onboardingv1.CloseTicketRequest](s, "CloseTicket")[0].GetOutcome())
+	s.says("CloseTicket", &onboardingv1.CloseTicketResponse{Ticket: &onboardingv1.Ticket{Outcome: "end"}})
+	page = readsAll(t, b.post(at+"/close", url.Values{"outcome": {"restart"}, "back": {at}}))
+	require.Contains(t, page, "It was closed meanwhile, otherwise than you chose: the flow has ended.")
 }

@@ -45,6 +45,14 @@ func stopped(p personPage) *stopLine {
 	return &line
 }
 
+// OptedOut reports whether the person has opted out: by the ledger, and where it cannot be read by their profile.
+func (p personPage) OptedOut() bool {
+	if p.Consent.Consent != nil {
+		return p.Consent.GetState() == "opted_out"
+	}
+	return p.Profile.GetState().GetOptedOutAt() != nil
+}
+
 // inDoubt reports whether it is not known whether Twilio has a text.
 func inDoubt(m *messagingv1.Message) bool {
 	return slices.Contains([]string{"sending", "unknown", "parked"}, m.GetStatus())
