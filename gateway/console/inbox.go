@@ -273,7 +273,9 @@ func (c *Console) addNote(r *http.Request) (notice, error) {
 	if err != nil {
 		return unkept(r, err), err
 	}
-	return said("inbox.noted"), nil
+	n := said("inbox.noted")
+	n.Stored = r.PathValue("ticket")
+	return n, nil
 }
 
 // answer sends what the reader wrote. A text that does not go out says why; it stays in the conversation.
@@ -305,6 +307,7 @@ func (c *Console) answer(r *http.Request) (notice, error) {
 	case status == "sending":
 		n = said("inbox.sending")
 	}
+	n.Stored = r.PathValue("ticket")
 	if anew {
 		n.To = root + "/inbox/" + now
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -74,7 +75,7 @@ func TestAnAnswerByHand(t *testing.T) {
 		return readsAll(t, b.post(root+"/inbox/"+ticketID+"/answer", form))
 	}
 	s.says("SendAnswer", &onboardingv1.SendAnswerResponse{Answer: &onboardingv1.Answer{Status: "sent"}})
-	require.Contains(t, answers(url.Values{"body": {"We call you"}}), `role="status">Sent.`)
+	require.Contains(t, answers(url.Values{"body": {"We call you"}}), `data-stored="draft/ada/`+ticketID+`">Sent.`)
 	in := calls[*onboardingv1.SendAnswerRequest](s, "SendAnswer")[0]
 	require.Equal(t, []string{anasID, "We call you", "console:k1"}, []string{in.GetProfileId(), in.GetBody(), in.GetIdempotencyKey()})
 
@@ -135,10 +136,16 @@ func TestWhatKeepsAnAnswerBackStandsAtTheBox(t *testing.T) {
 	require.NotContains(t, page, "does not go out")
 	p := ana()
 	p.Hold = true
+	fields, err := structpb.NewStruct(map[string]any{"pet_name": "Rex" + hostile, "visits": 1200000, "insured": true})
+	require.NoError(t, err)
+	p.Fields = fields
 	s.knows(p)
 	s.says("GetConsent", &messagingv1.GetConsentResponse{Consent: &messagingv1.Consent{State: "opted_out"}})
 	_, page = b.page(root + "/inbox/" + ticketID)
 	require.Regexp(t, `(?s)</ol></div>\s*<p class="notice bad" id="stopped">.*<p class="notice bad" id="on-hold">.*<div class="reply"`, page)
+	require.Contains(t, page, "<li>visits: <bdi>1200000</bdi></li>")
+	require.Contains(t, page, "<li>insured: <bdi>yes</bdi></li>")
+	require.NotContains(t, page, hostile)
 }
 
 func TestWhatWasTypedComesBackToItsPageAlone(t *testing.T) {
@@ -162,7 +169,10 @@ func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
 	t.Parallel()
 	b, s := waits(t)
 	at := root + "/inbox/" + ticketID
-	page := readsAll(t, b.post(at+"/assign", url.Values{"take": {"me"}, "from": {"bea"}, "back": {at}}))
+	s.says("GetTicket", &onboardingv1.GetTicketResponse{Ticket: &onboardingv1.Ticket{TicketId: ticketID, ProfileId: anasID, Status: "assigned", Assignee: "bea"}})
+	_, page := b.page(at)
+	require.Regexp(t, `<details class="ends"><summary data-key="a">.*bea has it.*Take it over`, page, "only when it is confirmed")
+	page = readsAll(t, b.post(at+"/assign", url.Values{"take": {"me"}, "from": {"bea"}, "back": {at}}))
 	require.Contains(t, page, "It is yours.")
 	in := calls[*onboardingv1.AssignTicketRequest](s, "AssignTicket")[0]
 	require.Equal(t, "bea", in.GetFrom())

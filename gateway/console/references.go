@@ -1,11 +1,13 @@
 package console
 
 import (
+	"fmt"
 	"html/template"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -115,6 +117,17 @@ func (f frame) Coded(group, code string) template.HTML {
 
 // Plain says a name of a file, such as a step, with spaces.
 func (f frame) Plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// Value says the value of a field of a person.
+func (f frame) Value(value any) string {
+	switch value := value.(type) {
+	case bool:
+		return f.T(map[bool]string{true: "way.yes", false: "way.no"}[value])
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
 
 // When words the condition of a way of a flow: an answer, or one of the words that are no answer.
 func (f frame) When(when string) string {

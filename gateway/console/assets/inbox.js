@@ -16,8 +16,19 @@
     document.querySelector(field.dataset.segments).textContent =
       field.value ? field.dataset.words.replace("{n}", segments(field.value)).replace("{c}", [...field.value].length) : "";
   };
-  document.addEventListener("input", (e) => e.target.matches("[data-segments]") && count(e.target));
-  document.querySelectorAll("[data-segments]").forEach(count);
+  // What is being written stays in this tab, by its reader and conversation, until it is stored: a key, a link or the end of a session may
+  // leave the page.
+  const keep = (field) => field.value ? sessionStorage.setItem(field.dataset.draft, field.value) : sessionStorage.removeItem(field.dataset.draft);
+  document.querySelectorAll("[data-stored]").forEach((notice) => sessionStorage.removeItem(notice.dataset.stored));
+  document.addEventListener("input", (e) => {
+    if (!e.target.matches("[data-segments]")) return;
+    count(e.target);
+    keep(e.target);
+  });
+  document.querySelectorAll("[data-segments]").forEach((field) => {
+    if (!field.value) field.value = sessionStorage.getItem(field.dataset.draft) ?? "";
+    count(field);
+  });
   document.addEventListener("click", (e) => {
     const reply = e.target.closest?.("[data-insert]");
     if (!reply) return;
@@ -27,6 +38,7 @@
     reply.closest("details").open = false;
     field.focus();
     count(field);
+    keep(field);
   });
   const on = () => localStorage.getItem("paceline-keys") !== "off";
   const told = () => document.querySelectorAll("[data-keys]").forEach((b) => b.setAttribute("aria-pressed", on()));
