@@ -167,7 +167,7 @@ func (s *RPC) CloseTicket(ctx context.Context, in *onboardingv1.CloseTicketReque
 
 // body checks a text of an operator, and returns it with letters and their accents in one.
 func body(field, given string, most int) (string, error) {
-	text := strings.TrimSpace(letters.Compose(given))
+	text := strings.TrimSpace(letters.Compose(strings.ReplaceAll(given, "\r\n", "\n"))) // as browsers submit it: one more character a line
 	if n := utf8.RuneCountInString(text); n == 0 || n > most || strings.ContainsRune(text, 0) {
 		return "", request.Invalid("%s must be 1 to %d characters", field, most)
 	}

@@ -525,8 +525,8 @@ func TestNotes(t *testing.T) {
 	add := func(key, body string) (*onboardingv1.AddNoteResponse, error) {
 		return b.Current().Inbox.AddNote(b.as("ada"), &onboardingv1.AddNoteRequest{TicketId: id, Body: body, IdempotencyKey: key})
 	}
-	for range 2 {
-		_, err := add("n-1", "Called the school.")
+	for _, end := range []string{"\r\n", "\n"} { // as a browser submits a line's end, and as a program does
+		_, err := add("n-1", "Called the school."+end+"Nobody there.")
 		require.NoError(t, err)
 	}
 	_, err := add("n-1", "Other words.")
