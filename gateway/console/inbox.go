@@ -124,7 +124,15 @@ func (c *Console) inbox(r *http.Request) (page, error) {
 	if shown.View != "all" {
 		shown.Query = "?view=" + url.QueryEscape(shown.View)
 	}
-	return page{Name: "inbox", Title: "inbox.title", Topic: topicAll, Full: true, Body: shown}, nil
+	return page{Name: "inbox", Title: "inbox.title", Topic: topicInbox + shown.Open.person(), Full: true, Body: shown}, nil
+}
+
+// person is the id of the person of a ticket; empty where none is open.
+func (t *openTicket) person() string {
+	if t == nil {
+		return ""
+	}
+	return t.Profile.GetProfileId()
 }
 
 // ticket reads a ticket and all that its columns show. Only without the ticket or its person there is none.
@@ -142,9 +150,8 @@ func (c *Console) ticket(ctx context.Context, r *http.Request, id string) (*open
 	t.Profile = who.GetProfile()
 	var notes []*onboardingv1.Note
 	var answers []*onboardingv1.Answer
-	parts := c.personParts()
 	c.readParts(ctx, &t.personPage, map[string]part{
-		"conversation": parts["conversation"], "consent": parts["consent"], "goals": parts["goals"], "timeline": parts["timeline"],
+		"conversation": c.texts, "consent": c.consentOf, "goals": c.goalCards, "session": c.standing,
 		"notes": func(ctx context.Context, _ *personPage) error {
 			out, err := c.services.Tickets.ListNotes(ctx, &onboardingv1.ListNotesRequest{TicketId: id})
 			notes = out.GetNotes()
@@ -158,6 +165,9 @@ func (c *Console) ticket(ctx context.Context, r *http.Request, id string) (*open
 			return err
 		},
 		"replies": func(ctx context.Context, p *personPage) error {
+			if r.Header.Get("HX-Request") != "" { // a page that renews itself leaves its box as it is
+				return nil
+			}
 			out, err := c.services.Tickets.ListSavedReplies(ctx, &onboardingv1.ListSavedRepliesRequest{ProfileId: p.Profile.GetProfileId()})
 			t.Replies = out.GetSavedReplies()
 			return err

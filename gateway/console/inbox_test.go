@@ -1,9 +1,11 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,6 +148,23 @@ func TestWhatKeepsAnAnswerBackStandsAtTheBox(t *testing.T) {
 	require.Contains(t, page, "<li>visits: <bdi>1200000</bdi></li>")
 	require.Contains(t, page, "<li>insured: <bdi>yes</bdi></li>")
 	require.NotContains(t, page, hostile)
+}
+
+func TestARenewalReadsWhatItShows(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL+root+"/inbox/"+ticketID, nil)
+	require.NoError(t, err)
+	r.Header.Set("HX-Request", "true")
+	s.mu.Lock()
+	clear(s.asked)
+	s.mu.Unlock()
+	require.Equal(t, http.StatusOK, b.does(r).StatusCode)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.ElementsMatch(t, []string{
+		"ListTickets", "GetTicket", "GetProfile", "ListMessages", "GetConsent", "ListGoals", "GetSession", "ExplainSession", "ListNotes", "ListAnswers",
+	}, slices.Collect(maps.Keys(s.asked)))
 }
 
 func TestWhatWasTypedComesBackToItsPageAlone(t *testing.T) {

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -24,6 +25,9 @@ const (
 
 	// topicAll are the events of all people.
 	topicAll = "all"
+	// topicInbox begins the topic of the inbox: its tickets, the texts of all people, for any may be in its list, and all of the person whose
+	// id follows. What writes no event, such as a note or an answer that is refused, it is told by the clock.
+	topicInbox = "inbox:"
 	// news is the text that a page gets.
 	news = "data: new\n\n"
 )
@@ -37,8 +41,15 @@ func (c *Console) changed(ctx context.Context, id string, last **onboardingv1.Pr
 	return err != nil || !proto.Equal(before, *last)
 }
 
+// concerns reports whether an event makes a page of a topic old.
+func concerns(topic string, e *onboardingv1.Event) bool {
+	person, inbox := strings.CutPrefix(topic, topicInbox)
+	return topic == topicAll || person != "" && e.GetSubject() == person ||
+		inbox && (strings.HasPrefix(e.GetType(), "ticket.") || e.GetType() == "message.received")
+}
+
 // live tells a page, by server-sent events, that something of its topic has happened, until it goes away, its session ends or the process
-// stops. What has happened it asks for itself. The topic is a person's id, or "all". A page of a person is told so every liveUser.
+// stops. What has happened it asks for itself. The topic is a person's id, the inbox, or "all". A page of a person is told so every liveUser.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	who := sessionFrom(r.Context())
 	ctx, cancel := context.WithTimeout(r.Context(), who.Expires.Sub(c.now()))
@@ -64,7 +75,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write([]byte(text)) //nolint:gosec // one of two constants, whatever the topic is
 		return err == nil && control.Flush() == nil
 	}
-	every, restless := liveSilent, topic == topicAll // where all stands still there is no event, and what is overdue grows
+	every, restless := liveSilent, topic == topicAll || strings.HasPrefix(topic, topicInbox) // where all stands still there is no event, and what is overdue grows
 	if who.Role == rpc.RoleUser {
 		every, restless = liveUser, true
 	}
@@ -81,7 +92,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 			if !more {
 				return
 			}
-			if !waiting && (topic == topicAll || e.GetSubject() == topic) {
+			if !waiting && concerns(topic, e) {
 				waiting = true
 				soon.Reset(liveEvery)
 			}

@@ -88,6 +88,23 @@ func TestAPageIsToldOfTheEventsOfItsTopic(t *testing.T) {
 	})
 }
 
+func TestTheInboxIsToldOfTicketsAndOfItsPerson(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		topic, kind, of string
+		want            bool
+	}{
+		{topicInbox, "ticket.opened", anasID, true},
+		{topicInbox, "message.received", anasID, true},
+		{topicInbox, "message.delivered", anasID, false},
+		{topicInbox + anasID, "message.delivered", anasID, true},
+		{topicInbox + anasID, "session.advanced", sessionID, false},
+		{anasID, "ticket.opened", sessionID, false},
+	} {
+		require.Equal(t, tt.want, concerns(tt.topic, &onboardingv1.Event{Type: tt.kind, Subject: tt.of}), tt)
+	}
+}
+
 // newsOf counts how often a page of a topic is told that it is old: by an event of another, then by two of Ana that come together, long before
 // a page is told by the clock.
 func newsOf(t *testing.T, topic string) int {

@@ -175,16 +175,28 @@ func (c *Console) readParts(ctx context.Context, p *personPage, parts map[string
 	}
 }
 
-// conversation reads the newest texts of both directions.
-func (c *Console) conversation(ctx context.Context, p *personPage) error {
+// texts reads the newest texts of both directions.
+func (c *Console) texts(ctx context.Context, p *personPage) error {
+	_, err := c.newestTexts(ctx, p)
+	return err
+}
+
+// newestTexts reads them, and returns them newest first.
+func (c *Console) newestTexts(ctx context.Context, p *personPage) ([]*messagingv1.Message, error) {
 	texts, err := c.services.Messaging.ListMessages(ctx, &messagingv1.ListMessagesRequest{
 		ProfileId: p.Profile.GetProfileId(), PageSize: textsShown,
 	})
 	p.Bubbles, p.Earlier = bubbles(texts.GetMessages(), parked(p.Profile)), texts.GetNextPageToken() != ""
-	if err != nil || len(texts.GetMessages()) == 0 || !undelivered(texts.GetMessages()[0]) && !texts.GetMessages()[0].GetNeedsPerson() {
+	return texts.GetMessages(), err
+}
+
+// conversation reads the newest texts, and why the last of them did not reach the person.
+func (c *Console) conversation(ctx context.Context, p *personPage) error {
+	texts, err := c.newestTexts(ctx, p)
+	if err != nil || len(texts) == 0 || !undelivered(texts[0]) && !texts[0].GetNeedsPerson() {
 		return err
 	}
-	p.LostID = texts.GetMessages()[0].GetMessageId()
+	p.LostID = texts[0].GetMessageId()
 	p.Lost, err = c.lost(ctx, p.LostID)
 	return err
 }

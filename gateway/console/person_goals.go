@@ -22,17 +22,20 @@ type personGoals struct {
 	Key     string                 // of the goal that the form makes, so that a second press makes no second one
 }
 
+// goalCards reads the goals of a person.
+func (c *Console) goalCards(ctx context.Context, p *personPage) error {
+	out, err := c.services.Goals.ListGoals(ctx, &onboardingv1.ListGoalsRequest{ProfileId: p.Profile.GetProfileId(), PageSize: personGoalsShown})
+	for _, g := range out.GetGoals() {
+		p.Goals.Cards = append(p.Goals.Cards, card(g, c.now(), false))
+	}
+	return err
+}
+
 func (c *Console) goalsOf(ctx context.Context, p *personPage) error {
 	id := p.Profile.GetProfileId()
 	p.Goals.Key = rand.Text()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		out, err := c.services.Goals.ListGoals(ctx, &onboardingv1.ListGoalsRequest{ProfileId: id, PageSize: personGoalsShown})
-		for _, g := range out.GetGoals() {
-			p.Goals.Cards = append(p.Goals.Cards, card(g, c.now(), false))
-		}
-		return err
-	})
+	group.Go(func() error { return c.goalCards(ctx, p) })
 	group.Go(func() error {
 		out, err := c.services.Goals.ListDevices(ctx, &onboardingv1.ListDevicesRequest{ProfileId: id, PageSize: personDevicesShown})
 		for _, d := range out.GetDevices() {

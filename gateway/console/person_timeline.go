@@ -83,6 +83,20 @@ func (c *Console) story(ctx context.Context, p *personPage) error {
 	return err
 }
 
+// standing reads the newest session, and the gate that keeps its due step back: no more of the story than the inbox shows.
+func (c *Console) standing(ctx context.Context, p *personPage) error {
+	newest := p.Profile.GetState().GetSessionId()
+	if newest == "" {
+		return nil
+	}
+	told, err := c.session(ctx, newest)
+	if p.Session = told.GetSession(); err != nil || p.Session.GetNextDueAt() == nil {
+		return err
+	}
+	p.Kept, err = c.kept(ctx, newest)
+	return err
+}
+
 // session is a session with its timeline; nothing of one that was deleted meanwhile.
 func (c *Console) session(ctx context.Context, id string) (*onboardingv1.GetSessionResponse, error) {
 	told, err := c.services.Onboarding.GetSession(ctx, &onboardingv1.GetSessionRequest{SessionId: id})
