@@ -332,8 +332,8 @@ func (n notice) bad() notice {
 const (
 	purposeNotice = "paceline-notice"
 	noticeLife    = 10 * time.Minute // it outlives an outage of its page, which has what was typed
-	maxSaid       = 1000 // of a service's text, in bytes: a cookie has four thousand
-	maxTyped      = 120  // of a field, in bytes; longer is not kept
+	maxSaid       = 1000             // of a service's text, in bytes: a cookie has four thousand
+	maxTyped      = 120              // of a field, in bytes; longer is not kept
 )
 
 // typed returns the values of a form in these fields.

@@ -58,7 +58,7 @@ func draw(f flowShown) (d drawing) {
 			if !ok {
 				continue
 			}
-			w := drawnWay{FromY: b.LineY(n), ToY: d.Boxes[to].Y + boxInset, Aside: slices.Contains([]string{"else", "failed", "unclear"}, way.When)}
+			w := drawnWay{FromY: b.LineY(n), ToY: d.Boxes[to].Y + boxInset, Aside: slices.Contains([]string{"else", "failed", "unclear", "silence"}, word(way.When))}
 			d.Ways = append(d.Ways, w)
 		}
 	}

@@ -22,12 +22,29 @@ type flowShown struct {
 // flowStep is a step of a flow.
 type flowStep struct {
 	ID, Kind string
-	What     string            // the key of its text, or what it calls, starts, or ends with
-	Texts    map[string]string // by language
-	Before   map[string]string // those of the version that this one is compared with, where they differ
+	What     string // the key of its text, or what it calls, starts, or ends with
+	Copies   []flowCopy
 	Ways     []flowWay
 	Change   string // new or changed, in a comparison
 	source   string
+}
+
+// Texts are those of the step itself, by language.
+func (s flowStep) Texts() map[string]string {
+	for _, c := range s.Copies {
+		if c.When == "" {
+			return c.Texts
+		}
+	}
+	return nil
+}
+
+// flowCopy is a text that a step may send.
+type flowCopy struct {
+	When   string            // what it answers: negative, unclear, or silence with its time; empty for the text of the step itself
+	Texts  map[string]string // by language
+	Before map[string]string // those of the version that this one is compared with, where they differ
+	key    string
 }
 
 // flowWay is one way to go on.
@@ -70,10 +87,12 @@ func readFlow(files map[string]string) (f flowShown, err error) {
 		if err != nil {
 			return f, errFlow
 		}
-		step.source, step.Texts = string(source), map[string]string{}
-		for lang, of := range texts {
-			if text := of[step.What]; text != "" && (step.Kind == "ask" || step.Kind == "send") {
-				step.Texts[lang] = text
+		step.source = string(source)
+		for i := range step.Copies {
+			for lang, of := range texts {
+				if text := of[step.Copies[i].key]; text != "" {
+					step.Copies[i].Texts[lang] = text
+				}
 			}
 		}
 		f.Steps = append(f.Steps, step)
@@ -87,6 +106,14 @@ func readStep(id string, fields map[string]any) flowStep {
 		if what, ok := fields[kind]; ok {
 			s.Kind, s.What = kind, text(what)
 		}
+	}
+	says := func(when, key string) {
+		if key != "" {
+			s.Copies = append(s.Copies, flowCopy{When: when, key: key, Texts: map[string]string{}, Before: map[string]string{}})
+		}
+	}
+	if s.Kind == "ask" || s.Kind == "send" {
+		says("", s.What)
 	}
 	add := func(when string, to any) {
 		if to := text(to); to != "" {
@@ -111,6 +138,7 @@ func readStep(id string, fields map[string]any) flowStep {
 			if after := text(inner["after"]); name == "silence" && after != "" {
 				when += " " + after
 			}
+			says(when, text(inner["send"]))
 			add(when, inner["then"])
 			add(when, inner["wait_at"])
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -78,6 +79,11 @@ func (c *Console) flow(r *http.Request) (page, error) {
 
 // compare marks what another version has otherwise, and keeps what is not there any more.
 func (f *flowShown) compare(before flowShown) {
+	for _, lang := range before.Langs {
+		if !slices.Contains(f.Langs, lang) {
+			f.Langs = append(f.Langs, lang)
+		}
+	}
 	had := map[string]flowStep{}
 	for _, s := range before.Steps {
 		had[s.ID] = s
@@ -91,12 +97,24 @@ func (f *flowShown) compare(before flowShown) {
 		case old.source != s.source:
 			f.Steps[i].Change = "changed"
 		}
-		for lang, text := range s.Texts {
-			if was && old.Texts[lang] != text {
-				f.Steps[i].Change = cmp.Or(f.Steps[i].Change, "changed")
-				f.Steps[i].Before = old.Texts
+		for _, c := range s.Copies {
+			at := slices.IndexFunc(old.Copies, func(o flowCopy) bool { return word(o.When) == word(c.When) })
+			if at < 0 {
+				continue
+			}
+			for _, lang := range f.Langs {
+				if text := old.Copies[at].Texts[lang]; text != c.Texts[lang] {
+					f.Steps[i].Change = cmp.Or(f.Steps[i].Change, "changed")
+					c.Before[lang] = text
+				}
 			}
 		}
 	}
 	f.Gone = slices.Sorted(maps.Keys(had))
+}
+
+// word is the condition of a text without its time.
+func word(when string) string {
+	before, _, _ := strings.Cut(when, " ")
+	return before
 }

@@ -46,6 +46,35 @@ func TestFlowPages(t *testing.T) {
 	_, page = b.page(root + "/flows/appointment?against=older")
 	require.Regexp(t, `(?s)which day</strong>.*>changed<.*Which day suits you\?.*<del dir="auto">What day\?`, page)
 	require.Equal(t, 1, strings.Count(page, `assigned">changed<`))
+	require.Equal(t, 1, strings.Count(page, "<del"), "in the language that changed alone")
+}
+
+func TestEveryTextOfAStepIsShownAndCompared(t *testing.T) {
+	t.Parallel()
+	read := func(change func(files map[string]string)) flowShown {
+		files := example(t, "appointment")
+		change(files)
+		f, err := readFlow(files)
+		require.NoError(t, err)
+		return f
+	}
+	now := read(func(map[string]string) {})
+	now.compare(read(func(files map[string]string) {
+		files["en.yaml"] = strings.Replace(files["en.yaml"], "NUDGE: \"Can you come", "NUDGE: \"Will you come", 1)
+		files["flow.yaml"] = strings.Replace(files["flow.yaml"], "languages: [en, pt-BR]", "languages: [en, pt-BR, es]", 1)
+		files["es.yaml"] = "texts:\n  NUDGE: ¿Puede venir?\n"
+	}))
+	whens := []string{}
+	for _, c := range now.Steps[0].Copies {
+		whens = append(whens, c.When)
+	}
+	require.Equal(t, []string{"", "unclear", "silence 6h"}, whens)
+	nudge := now.Steps[0].Copies[2]
+	require.Contains(t, nudge.Texts["pt-BR"], "Você pode vir")
+	require.Equal(t, "¿Puede venir?", nudge.Before["es"], "also in a language that is gone")
+	require.Contains(t, nudge.Before["en"], "Will you come")
+	require.Len(t, nudge.Before, 2, "what is as it was is not struck out")
+	require.Equal(t, "changed", now.Steps[0].Change)
 }
 
 // TestEveryExampleIsDrawn holds that no two ways share a piece of a lane.

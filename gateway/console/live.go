@@ -49,7 +49,8 @@ func concerns(topic string, e *onboardingv1.Event) bool {
 }
 
 // live tells a page, by server-sent events, that something of its topic has happened, until it goes away, its session ends or the process
-// stops. What has happened it asks for itself. The topic is a person's id, the inbox, or "all". A page of a person is told so every liveUser.
+// stops. What has happened it asks for itself. The topic is a person's id, the inbox, or "all". A page of a person is told so every
+// liveUser.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	who := sessionFrom(r.Context())
 	ctx, cancel := context.WithTimeout(r.Context(), who.Expires.Sub(c.now()))
@@ -75,7 +76,8 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write([]byte(text)) //nolint:gosec // one of two constants, whatever the topic is
 		return err == nil && control.Flush() == nil
 	}
-	every, restless := liveSilent, topic == topicAll || strings.HasPrefix(topic, topicInbox) // where all stands still there is no event, and what is overdue grows
+	// Where all stands still there is no event, and what is overdue grows.
+	every, restless := liveSilent, topic == topicAll || strings.HasPrefix(topic, topicInbox)
 	if who.Role == rpc.RoleUser {
 		every, restless = liveUser, true
 	}

@@ -24,7 +24,9 @@ type personGoals struct {
 
 // goalCards reads the goals of a person.
 func (c *Console) goalCards(ctx context.Context, p *personPage) error {
-	out, err := c.services.Goals.ListGoals(ctx, &onboardingv1.ListGoalsRequest{ProfileId: p.Profile.GetProfileId(), PageSize: personGoalsShown})
+	out, err := c.services.Goals.ListGoals(ctx, &onboardingv1.ListGoalsRequest{
+		ProfileId: p.Profile.GetProfileId(), PageSize: personGoalsShown,
+	})
 	for _, g := range out.GetGoals() {
 		p.Goals.Cards = append(p.Goals.Cards, card(g, c.now(), false))
 	}
