@@ -17,9 +17,6 @@ type drawnBox struct {
 	Starts    bool
 }
 
-// Bottom is where the box ends.
-func (b drawnBox) Bottom() int { return b.Y + b.Height }
-
 // LineY is the middle of the line of a way within the box.
 func (b drawnBox) LineY(way int) int { return b.Y + boxHead + way*boxLine + boxLine/2 }
 

@@ -27,7 +27,6 @@ var icons = map[string]string{
 	"note":       `<path d="M5 3h14v12l-6 6H5z"/><path d="M13 21v-6h6"/>`,
 	"back":       `<path d="M15 5l-7 7 7 7"/>`,
 	"person":     `<circle cx="12" cy="8" r="4"/><path d="M4 21c.6-4.5 3.4-7 8-7s7.4 2.5 8 7"/>`,
-	"plus":       `<path d="M12 5v14M5 12h14"/>`,
 	"scheduled":  `<circle cx="12" cy="12" r="9"/><path d="M12 6v6.3l4 2.7"/>`,
 	"running":    `<path d="M7 5v14l11-7z"/>`,
 	"cancelled":  `<circle cx="12" cy="12" r="9"/><path d="M5.6 18.4L18.4 5.6"/>`,

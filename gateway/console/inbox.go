@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,8 +30,20 @@ type inboxPage struct {
 	Tickets []*onboardingv1.Ticket
 	Next    string // the address of the next page; empty on the last
 	Open    *openTicket
-	Part    string // list, thread or person: the column that a phone shows
-	Query   string // of the view, for the links to tickets
+	Part    string     // list, thread or person: the column that a phone shows
+	at      url.Values // the view and the page of the list
+}
+
+// Query leads to a ticket in the same list: what a link has on top, by its key and value, and the view and the page.
+func (p inboxPage) Query(more ...string) string {
+	query := maps.Clone(p.at)
+	for i := 0; i+1 < len(more); i += 2 {
+		query.Set(more[i], more[i+1])
+	}
+	if len(query) == 0 {
+		return ""
+	}
+	return "?" + query.Encode()
 }
 
 // inboxView is one way to choose tickets.
@@ -98,7 +111,12 @@ func (c *Console) tickets(ctx context.Context, in *onboardingv1.ListTicketsReque
 
 // inbox lists the conversations that wait for a person of the organisation, and shows the one of the address.
 func (c *Console) inbox(r *http.Request) (page, error) {
-	shown := inboxPage{View: cmp.Or(r.Form.Get("view"), "all"), Part: "list"}
+	shown := inboxPage{View: cmp.Or(r.Form.Get("view"), "all"), Part: "list", at: url.Values{}}
+	for _, key := range []string{"view", "page"} {
+		if value := r.Form.Get(key); value != "" && value != "all" {
+			shown.at.Set(key, value)
+		}
+	}
 	group, ctx := errgroup.WithContext(r.Context())
 	group.Go(func() error {
 		out, err := c.tickets(ctx, ticketsOf(shown.View, r.Form.Get("page")))
@@ -121,9 +139,6 @@ func (c *Console) inbox(r *http.Request) (page, error) {
 	if r.Form.Get("part") == "person" {
 		shown.Part = "person"
 	}
-	if shown.View != "all" {
-		shown.Query = "?view=" + url.QueryEscape(shown.View)
-	}
 	return page{Name: "inbox", Title: "inbox.title", Topic: topicInbox + shown.Open.person(), Full: true, Body: shown}, nil
 }
 
@@ -141,7 +156,7 @@ func (c *Console) ticket(ctx context.Context, r *http.Request, id string) (*open
 	if err != nil {
 		return nil, err
 	}
-	t := &openTicket{Ticket: got.GetTicket(), Key: rand.Text(), Draft: r.Form.Get("draft")}
+	t := &openTicket{Ticket: got.GetTicket(), Key: rand.Text()}
 	t.Mine = t.GetAssignee() == sessionFrom(ctx).Subject
 	who, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: t.Ticket.GetProfileId()})
 	if err != nil {

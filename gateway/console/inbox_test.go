@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,4 +203,22 @@ func TestATicketIsAssignedAsItWasShownAndClosed(t *testing.T) {
 	s.says("CloseTicket", &onboardingv1.CloseTicketResponse{Ticket: &onboardingv1.Ticket{Outcome: "end"}})
 	page = readsAll(t, b.post(at+"/close", url.Values{"outcome": {"restart"}, "back": {at}}))
 	require.Contains(t, page, "It was closed meanwhile, otherwise than you chose: the flow has ended.")
+}
+
+func TestATicketOfAnotherPageLeadsBackToIt(t *testing.T) {
+	t.Parallel()
+	b, _ := waits(t)
+	_, page := b.page(root + "/inbox/" + ticketID + "?view=mine&page=p2")
+	for _, want := range []string{`/inbox/` + ticketID + `?page=p2&amp;view=mine"`, `href="/console/inbox?page=p2&amp;view=mine"`, `?page=p2&amp;part=person&amp;view=mine"`} {
+		require.Contains(t, page, want)
+	}
+}
+
+func TestAChangeOfASavedReplyThatIsRefusedStaysOne(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	s.refuses("UpdateSavedReply", codes.InvalidArgument, "no")
+	page := readsAll(t, b.post(root+"/replies", url.Values{"id": {letterID}, "title": {"Opening"}, "body": {"We open at nine"}, "back": {root + "/replies"}}))
+	require.Equal(t, 1, strings.Count(page, "We open at nine"))
+	require.Regexp(t, `(?s)<ul class="needs">.*<details open>.*value="Opening".*>We open at nine</textarea>`, page)
 }

@@ -27,7 +27,7 @@ func (c *Console) saveReply(r *http.Request) (notice, error) {
 		})
 	}
 	if err != nil {
-		return notice{Typed: map[string]string{"title": title, "body": draftOf(r)["body"]}}, err
+		return notice{Typed: map[string]string{"id": id, "title": title, "body": draftOf(r)["body"]}}, err
 	}
 	return said("replies.saved"), nil
 }
