@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -221,4 +222,29 @@ func TestAChangeOfASavedReplyThatIsRefusedStaysOne(t *testing.T) {
 	page := readsAll(t, b.post(root+"/replies", url.Values{"id": {letterID}, "title": {"Opening"}, "body": {"We open at nine"}, "back": {root + "/replies"}}))
 	require.Equal(t, 1, strings.Count(page, "We open at nine"))
 	require.Regexp(t, `(?s)<ul class="needs">.*<details open>.*value="Opening".*>We open at nine</textarea>`, page)
+}
+
+func TestAConversationThatWaitsTooLongForWhoHasItIsANeed(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	assigned := []*onboardingv1.Ticket{
+		{TicketId: letterID, ProfileId: anasID, Status: "assigned", Assignee: "bea", WaitsSince: at(-31 * time.Minute)},
+		{TicketId: messageID, ProfileId: anasID, Status: "assigned", Assignee: "bea", WaitsSince: at(-29 * time.Minute)},
+		{TicketId: sessionID, ProfileId: anasID, Status: "assigned", Assignee: "bea"},
+	}
+	s.answers["ListTickets"] = func(in proto.Message) (proto.Message, error) {
+		out := &onboardingv1.ListTicketsResponse{Counts: &onboardingv1.TicketCounts{Assigned: 3}}
+		if slices.Contains(in.(*onboardingv1.ListTicketsRequest).GetStatus(), "assigned") {
+			out.Tickets = assigned
+		}
+		return out, nil
+	}
+	s.says("GetSettings", &onboardingv1.GetSettingsResponse{Settings: &onboardingv1.Settings{TicketLimitMinutes: new(int32(30))}})
+	_, page := b.page(root + "/needs?kind=ticket")
+	require.Contains(t, page, "/inbox/"+letterID)
+	require.Contains(t, page, "bea has it")
+	require.NotContains(t, page, "/inbox/"+messageID)
+	require.NotContains(t, page, "/inbox/"+sessionID)
+	_, page = b.page(root)
+	require.Contains(t, page, `<a href="/console/needs?kind=ticket"><strong>1</strong> conversation that somebody has waits too long`)
 }

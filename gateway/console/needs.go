@@ -101,7 +101,7 @@ func needKinds() []string {
 // allNeeds asks for every kind at once, or for one. more are the kinds that have more than is shown.
 func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more []string, err error) {
 	ask := map[string]func(ctx context.Context, most int32) (needs []need, next string, err error){
-		"refusal": c.refusals, "ticket": c.openTickets, "session": c.parkedSessions, "message": c.messagesInDoubt,
+		"refusal": c.refusals, "ticket": c.waitingTickets, "session": c.parkedSessions, "message": c.messagesInDoubt,
 		"undelivered": c.undeliveredTexts,
 		"letter":      c.deadLetters, "job": c.failedJobs, "text": c.failedTexts,
 		"outreach": c.failedOutreach, "subscription": c.pausedSubscriptions,
@@ -130,18 +130,6 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 		}
 	}
 	return found, more, nil
-}
-
-// openTickets are the conversations that wait for an answer and that nobody has.
-func (c *Console) openTickets(ctx context.Context, most int32) (needs []need, next string, err error) {
-	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{Status: []string{"open"}, PageSize: most})
-	for _, t := range out.GetTickets() {
-		needs = append(needs, need{
-			Kind: "ticket", ID: t.GetTicketId(), At: t.GetLastTextAt().AsTime(), Profile: t.GetProfileId(), Ticket: t,
-			Open: root + "/inbox/" + t.GetTicketId(),
-		})
-	}
-	return needs, out.GetNextPageToken(), err
 }
 
 // refusals are the codes with which Twilio or the carriers refuse texts until a person has acted. They are gone once texts pass again.

@@ -49,9 +49,15 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		return nil
 	})
 	var tickets *onboardingv1.TicketCounts
+	var late overviewv1.Count
 	group.Go(func() error {
 		out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{PageSize: 1})
 		tickets = out.GetCounts()
+		if err != nil {
+			return err
+		}
+		found, more, err := c.lateTickets(ctx, tickets)
+		late.Count, late.More = int32(min(len(found), mostAssigned)), more != ""
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -61,6 +67,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	waiting := shown.Onboarding.GetAttention()
 	for _, w := range []wanting{
 		{"overview.tickets", &overviewv1.Count{Count: tickets.GetOpen()}, "/inbox?view=unassigned"},
+		{"overview.late", &late, "/needs?kind=ticket"},
 		{"overview.parked", waiting.GetParkedSessions(), "/needs?kind=session"},
 		{"overview.doubtful", shown.Messaging.GetParked(), "/needs?kind=message"},
 		{"overview.dead_letters", waiting.GetDeadLetters(), "/needs?kind=letter"},

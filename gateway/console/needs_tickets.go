@@ -1,0 +1,56 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const (
+	mostAssigned = 500              // tickets that are looked through for those that wait too long
+	usualLimit   = 60 * time.Minute // of an organisation that has decided nothing
+)
+
+// waitingTickets are the conversations that wait for an answer: those that nobody has, and those whose person waits too long for somebody.
+func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need, next string, err error) {
+	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{Status: []string{"open"}, PageSize: most})
+	if err != nil {
+		return nil, "", err
+	}
+	late, more, err := c.lateTickets(ctx, out.GetCounts())
+	if err != nil {
+		return nil, "", err
+	}
+	if len(late) > int(most) {
+		late, more = late[:most], "more"
+	}
+	for _, t := range append(out.GetTickets(), late...) {
+		needs = append(needs, need{
+			Kind: "ticket", ID: t.GetTicketId(), At: t.GetLastTextAt().AsTime(), Profile: t.GetProfileId(), Ticket: t,
+			Open: root + "/inbox/" + t.GetTicketId(),
+		})
+	}
+	return needs, cmp.Or(out.GetNextPageToken(), more), nil
+}
+
+// lateTickets are the conversations that somebody has, and whose person waits longer for an answer than the organisation's limit. more is
+// not empty when some were not looked through.
+func (c *Console) lateTickets(ctx context.Context, counts *onboardingv1.TicketCounts) (late []*onboardingv1.Ticket, more string, err error) {
+	if counts.GetAssigned() == 0 {
+		return nil, "", nil
+	}
+	set, err := c.services.Onboarding.GetSettings(ctx, &onboardingv1.GetSettingsRequest{})
+	if err != nil {
+		return nil, "", err
+	}
+	limit := cmp.Or(time.Duration(set.GetSettings().GetTicketLimitMinutes())*time.Minute, usualLimit)
+	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{Status: []string{"assigned"}, PageSize: mostAssigned})
+	for _, t := range out.GetTickets() {
+		if t.GetWaitsSince() != nil && c.now().Sub(t.GetWaitsSince().AsTime()) > limit {
+			late = append(late, t)
+		}
+	}
+	return late, out.GetNextPageToken(), err
+}
