@@ -55,7 +55,8 @@ func draw(f flowShown) (d drawing) {
 			if !ok {
 				continue
 			}
-			w := drawnWay{FromY: b.LineY(n), ToY: d.Boxes[to].Y + boxInset, Aside: slices.Contains([]string{"else", "failed", "unclear", "silence"}, word(way.When))}
+			aside := slices.Contains([]string{"else", "failed", "unclear", "silence"}, word(way.When))
+			w := drawnWay{FromY: b.LineY(n), ToY: d.Boxes[to].Y + boxInset, Aside: aside}
 			d.Ways = append(d.Ways, w)
 		}
 	}

@@ -37,7 +37,9 @@ func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need,
 
 // lateTickets are the conversations that somebody has, and whose person waits longer for an answer than the organisation's limit. more is
 // not empty when some were not looked through.
-func (c *Console) lateTickets(ctx context.Context, counts *onboardingv1.TicketCounts) (late []*onboardingv1.Ticket, more string, err error) {
+func (c *Console) lateTickets(
+	ctx context.Context, counts *onboardingv1.TicketCounts,
+) (late []*onboardingv1.Ticket, more string, err error) {
 	if counts.GetAssigned() == 0 {
 		return nil, "", nil
 	}
