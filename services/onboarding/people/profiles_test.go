@@ -250,6 +250,7 @@ func TestListProfiles(t *testing.T) {
 	})
 	for name, in := range map[string]*onboardingv1.ListProfilesRequest{
 		"a national phone": {Phone: "11987654321"}, "a state that is none": {State: "away"}, "a language that we do not speak": {Locale: "fr"}, "a name of spaces": {Name: "  "},
+		"a part without a letter or a digit": {Query: "+ ()"}, "a part of zeros": {Query: "0000000"},
 		"a name that cannot be seen": {Name: "a\x00"}, "a page too large": {PageSize: 501}, "a token that is not ours": {PageToken: "x"},
 		"an id that is none": {ProfileId: []string{"ana"}}, "too many of them": {ProfileId: slices.Repeat([]string{active.ID}, 101)},
 	} {

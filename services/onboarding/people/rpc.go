@@ -125,7 +125,9 @@ func profileFilter(in *onboardingv1.ListProfilesRequest) (f ProfileFilter, err e
 	if part != "" && len(f.IDs) > 0 {
 		return f, request.Invalid("query and profile_id cannot be combined")
 	}
-	f = f.split(part)
+	if f = f.split(part); part != "" && f.Part == "" && f.Digits == "" { // which would be everybody
+		return f, request.Invalid("query needs a letter or a digit other than 0")
+	}
 	f.Held, f.OptedOut = in.GetHeld(), in.GetOptedOut()
 	if given := in.GetLocale(); given != "" {
 		if f.Locale, err = ParseLocale(given); err != nil {

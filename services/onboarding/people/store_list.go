@@ -135,6 +135,13 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 		if err != nil || len(found) > f.Limit || !f.indexed() {
 			return page(found, f.Limit, err)
 		}
+		last, err := s.lastLooked(ctx, sqlListed+sqlListedByAge, args)
+		if err != nil {
+			return nil, "", err
+		}
+		if last == "" { // all were among them
+			return found, "", nil
+		}
 		if args["ids"], err = s.withPart(ctx, args); err != nil {
 			return nil, "", err
 		}
@@ -152,12 +159,18 @@ func (s *Store) ListProfiles(ctx context.Context, f ProfileFilter) (found []Stan
 	case others == "":
 		return found, "", nil
 	}
+	next, err = s.lastLooked(ctx, looked, args)
+	return found, next, err
+}
+
+// lastLooked returns the last of as many people as are looked at; empty when there are fewer.
+func (s *Store) lastLooked(ctx context.Context, looked string, args postgres.Args) (string, error) {
 	last := `select coalesce((select id::text from (` + looked + `) l offset @reach - 1), '')`
-	next, err = postgres.OneInOrder(ctx, s.pool, last, args, pgx.RowTo[string])
+	id, err := postgres.OneInOrder(ctx, s.pool, last, args, pgx.RowTo[string])
 	if err != nil {
-		return nil, "", fmt.Errorf("list people: %w", err)
+		return "", fmt.Errorf("list people: %w", err)
 	}
-	return found, next, nil
+	return id, nil
 }
 
 // page cuts what was found to its limit, and says behind which person there is more.
