@@ -315,7 +315,7 @@ type notice struct {
 	Bad  bool     `json:"bad,omitempty"`
 	To   string   `json:"-"` // the page that shows it; by default the one that the form came from
 
-	Stored string `json:"stored,omitempty"` // the ticket whose draft is stored now, whatever becomes of it
+	Stored string `json:"stored,omitempty"` // the id of a ticket: what was written for it is stored now
 
 	Typed map[string]string `json:"typed,omitempty"` // what was typed into a form that did not work, by its field
 	Of    string            `json:"of,omitempty"`    // the path of that form: no other page may show what was typed for it

@@ -25,8 +25,8 @@ const (
 
 	// topicAll are the events of all people.
 	topicAll = "all"
-	// topicInbox begins the topic of the inbox: its tickets, the texts of all people, for any may be in its list, and all of the person whose
-	// id follows. What writes no event, such as a note or an answer that is refused, it is told by the clock.
+	// topicInbox begins the topic of the inbox: its tickets, the texts of all people, for any may be in its list, and all of the person
+	// that is named behind it by id. What writes no event, such as a note or an answer that is refused, it is told by the clock.
 	topicInbox = "inbox:"
 	// news is the text that a page gets.
 	news = "data: new\n\n"

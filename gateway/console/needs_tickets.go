@@ -13,7 +13,7 @@ const (
 	usualLimit   = 60 * time.Minute // of an organisation that has decided nothing
 )
 
-// waitingTickets are the conversations that wait for an answer: those that nobody has, and those whose person waits too long for somebody.
+// waitingTickets are the conversations that wait for an answer: those that nobody has, and those that somebody has for too long.
 func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need, next string, err error) {
 	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{Status: []string{"open"}, PageSize: most})
 	if err != nil {
@@ -35,8 +35,8 @@ func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need,
 	return needs, cmp.Or(out.GetNextPageToken(), more), nil
 }
 
-// lateTickets are the conversations that somebody has, and whose person waits longer for an answer than the organisation's limit. more is
-// not empty when some were not looked through.
+// lateTickets are the conversations that somebody has while the person waits longer for an answer than the organisation's limit. more is not
+// empty when some were not looked through.
 func (c *Console) lateTickets(
 	ctx context.Context, counts *onboardingv1.TicketCounts,
 ) (late []*onboardingv1.Ticket, more string, err error) {

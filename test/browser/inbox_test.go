@@ -3,6 +3,7 @@ package browser_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -32,6 +33,8 @@ func TestSomebodyIsAnsweredByHandInABrowser(t *testing.T) {
 	p.does(chromedp.KeyEvent(kb.Escape), chromedp.Click(chromedp.CSS(`#thread-title`)), chromedp.KeyEvent("a"))
 	p.waits("It is yours.")
 
+	require.Eventually(t, func() bool { return asks[string](p, `document.readyState`) == "complete" }, longest, 100*time.Millisecond,
+		"the page may be there before what follows its keys")
 	p.does(chromedp.KeyEvent("r"))
 	require.Equal(t, "answer", asks[string](p, `document.activeElement.id`))
 	asks[string](p, `document.querySelector("#answer").value = ""`) // chromedp types the letter of a key by itself
