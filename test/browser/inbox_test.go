@@ -43,8 +43,20 @@ func TestSomebodyIsAnsweredByHandInABrowser(t *testing.T) {
 	p.writes("are you there?")
 	p.waits("are you there?") // live, under the hands of who writes
 	require.Equal(t, "Somebody calls you today", asks[string](p, `document.querySelector("#answer").value`))
-	p.does(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	p.does(chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j")) // away from it, by mistake
+	p.does(chromedp.Navigate(p.origin+"/console/inbox"), chromedp.Click(chromedp.CSS(`.tickets ol a`)))
+	p.does(chromedp.WaitVisible(chromedp.CSS(`#compose`)))
+	p.waits("are you there?")
+	restored := func() bool {
+		return asks[string](p, `document.querySelector("#answer").value`) == "Somebody calls you today"
+	}
+	require.Eventually(t, restored, longest, 100*time.Millisecond, "it is kept in the tab")
+	p.does(chromedp.Focus(chromedp.CSS(`#answer`)), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	p.waits("Sent.")
+	forgotten := func() bool {
+		return asks[string](p, `document.querySelector("#answer").value + Object.keys(sessionStorage)`) == ""
+	}
+	require.Eventually(t, forgotten, longest, 100*time.Millisecond, "once it is stored")
 	require.Equal(t, 1, p.sent("Somebody calls you today"))
 	p.waits("by operator")
 	p.keeps("inbox-answered")
