@@ -35,8 +35,8 @@ func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need,
 	return needs, cmp.Or(out.GetNextPageToken(), more), nil
 }
 
-// lateTickets are the conversations that somebody has while the person waits longer for an answer than the organisation's limit. more is not
-// empty when some were not looked through.
+// lateTickets are the conversations that somebody has while the person waits longer for an answer than the organisation's limit. more is
+// not empty when some were not looked through.
 func (c *Console) lateTickets(
 	ctx context.Context, counts *onboardingv1.TicketCounts,
 ) (late []*onboardingv1.Ticket, more string, err error) {
