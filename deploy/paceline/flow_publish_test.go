@@ -65,7 +65,7 @@ func TestFlowPush(t *testing.T) {
 	_, err = flow("rollback", "opt_in", "0000000000000000")
 	require.ErrorContains(t, err, "there is no such flow, or it has no such version")
 	require.Equal(t, "opt_in: version "+first+" is current again\n", works("rollback", "opt_in", first))
-	require.Regexp(t, `^opt_in  `+first+`  \S+Z  operator  current\n$`, works("list"))
+	require.Regexp(t, `^interview +[0-9a-f]{16} +\S+Z +up +current\nopt_in +`+first+` +\S+Z +operator +current\n$`, works("list"))
 	require.Regexp(t, `^opt_in  `+first+`  \S+Z  operator  current\nopt_in  [0-9a-f]{16}  \S+Z  operator  *\n$`, works("list", "opt_in"))
 	up.stop(t, syscall.SIGTERM)
 }

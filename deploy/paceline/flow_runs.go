@@ -98,7 +98,7 @@ func (c *flowStartCommand) Run(ctx context.Context, t terminal) error {
 		Duplicate bool          `json:"duplicate"`
 	}
 	if err := c.call(ctx, t, http.MethodPost, "/v1/flows/"+url.PathEscape(c.Flow)+":start", in, &made); err != nil {
-		return err
+		return fmt.Errorf("run the command again with --key %s, so that nobody is started twice: %w", key, err)
 	}
 	left := map[string]int{}
 	count(left, made.Unknown.Counts)
@@ -114,7 +114,7 @@ func (c *flowStartCommand) Run(ctx context.Context, t terminal) error {
 	}
 	if !c.Paused {
 		if err := switchRun(ctx, t, c.apiFlags, made.Run.ID, "resume", io.Discard); err != nil {
-			return err
+			return fmt.Errorf("run %s may not go on yet; see paceline flow runs, then paceline flow resume: %w", made.Run.ID, err)
 		}
 	}
 	fmt.Fprintf(t.out, "run %s of %s; paceline flow runs %s shows how far it is\n", made.Run.ID, c.Flow, made.Run.ID)

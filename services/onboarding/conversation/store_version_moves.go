@@ -23,7 +23,8 @@ where s.org_id = @org and s.flow = @flow and s.flow_version = @from and s.status
         and j.status in ('pending', 'processing') and (j.status = 'processing' or j.idempotency_key like 'waits:%')))`
 
 	// sqlMoveVersion moves some sessions in one statement: their place in the flow, their timeline, and the job of the silence at the new
-	// step. The turn goes on, so that the job of the silence at the old step, and a reply that began before, do nothing.
+	// step. The turn goes on, so that the job of the silence at the old step, and a reply that began before, do nothing. The move is a visit,
+	// so that no text of the new version has the key of one that was sent.
 	sqlMoveVersion = `
 with picked as materialized (
     select s.id, u.becomes, u.token, u.silence, s.state_token as came
@@ -36,7 +37,9 @@ with picked as materialized (
 ), moved as (
     update conversation_sessions s
     set flow_version = @to, state_token = m.token, turn = s.turn + 1, updated_at = @at,
-        flow_state = s.flow_state - 'unclear' - 'silent' || jsonb_build_object('step', m.becomes, 'asked', m.becomes)
+        flow_state = s.flow_state - 'unclear' - 'silent' || jsonb_build_object('step', m.becomes, 'asked', m.becomes,
+            'visits', coalesce(s.flow_state -> 'visits', '{}') || jsonb_build_object(m.becomes,
+                coalesce((s.flow_state -> 'visits' ->> m.becomes)::int, 0) + 1))
     from picked m where s.id = m.id
     returning s.id, s.org_id, s.turn - s.detours as place, m.came, m.token, m.becomes, m.silence
 ), noted as (

@@ -72,6 +72,10 @@ func (c *Client) Send(ctx context.Context, t conversation.Message) (conversation
 	if full, _ := rpc.ErrorFrom(err); reasonOf(err) == messagingv1.Reason_REASON_SEND_CAPPED {
 		return conversation.Sent{Outcome: conversation.Capped, RetryAfter: full.RetryAfter, Explanation: full.Message}, nil
 	}
+	if t.Reserved && status.Code(err) == codes.InvalidArgument { // the release before does not know the class
+		t.Reserved = false
+		return c.Send(ctx, t)
+	}
 	if err != nil {
 		return conversation.Sent{}, translate(err)
 	}

@@ -150,11 +150,11 @@ func (s *Store) Finish(ctx context.Context, id string, at time.Time) (done bool,
 }
 
 // sqlStart is the one place at which a run starts a person. It is part of the transaction that opens their session, so neither is without
-// the other; and a run that is paused or cancelled by then starts nobody.
+// the other. Its lock makes a pause wait for it: a run starts nobody once a pause or cancellation was answered.
 const sqlStart = `
 update flow_run_people p set status = 'opening', session_id = @session
 where p.run_id = @id and p.profile_id = @person and p.status = 'waiting'
-  and exists (select from flow_runs r where r.id = p.run_id and r.status = 'running')`
+  and exists (select from flow_runs r where r.id = @id and r.status = 'running' for share)`
 
 // Starts implements store.
 func (s *Store) Starts(id, profileID string, opened *bool) conversation.Within {

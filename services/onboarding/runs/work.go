@@ -228,7 +228,14 @@ func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 	results := make([]error, len(ready))
 	var each sync.WaitGroup
 	for i, id := range ready {
-		each.Go(func() { results[i] = s.one(ctx, run, id) })
+		each.Go(func() {
+			defer func() {
+				if p := recover(); p != nil { // the queue sees only its own goroutine
+					results[i] = fmt.Errorf("panic: %v", p)
+				}
+			}()
+			results[i] = s.one(ctx, run, id)
+		})
 	}
 	each.Wait()
 	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
