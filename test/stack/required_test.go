@@ -19,6 +19,8 @@ var alternatives = []string{ //nolint:gochecknoglobals // a constant list
 	"CreateGoalRequest.goal", "CreateGoalRequest.profile_id", "RescheduleGoalRequest.when", "EnqueueWebhookJobRequest.payload",
 	"RegisterDeviceRequest.profile_id", "ResolveMessageRequest.twilio_sid",
 	"StartRunRequest.people", "StartRunRequest.filter",
+	"SendAnswerRequest.body", "SendAnswerRequest.saved_reply_id", "UpdateSavedReplyRequest.title", "UpdateSavedReplyRequest.body",
+	"SendAnswerRequest.idempotency_key", "AddNoteRequest.idempotency_key", // or the header
 	"RunEngagementRequest.dry_run", "SetConsentRequest.evidence",
 	"EnqueueTextRequest.idempotency_key", "CreateGoalRequest.idempotency_key", "EnqueueWebhookJobRequest.idempotency_key", "ReportActionRequest.idempotency_key", // or the header
 }

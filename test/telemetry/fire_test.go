@@ -217,6 +217,7 @@ func TestAlertsFire(t *testing.T) {
 		{name: "ASilenceThatComesAgain", alert: "LoopsBrokenOff", series: []string{`paceline_loop_timeouts_total{loop="relay"} 0x5 0+1x20 20x60`}, fires: 15, clears: 53},
 		{name: "OneSilence", alert: "LoopsBrokenOff", series: []string{`paceline_loop_timeouts_total{loop="relay"} 0x5 1x60`}, fires: never},
 		{name: "ARowThatStaysLocked", alert: "RowsPassedOver", series: []string{`paceline_loop_rows_lock_skipped_total{loop="sweeper"} 0x5 0+4x20 80x60`}, fires: 14, clears: 38},
+		{name: "APersonWhoWaitsInTheInbox", alert: "TicketsWait", series: []string{`paceline_tickets_overdue 0x5 1x10 0x20`}, fires: 8, clears: 17},
 		{name: "AFewSendsThatMeetACap", alert: "SendsCapped", series: []string{`paceline_sms_refused_total{why="cap"} 0x5 10x90`}, fires: never},
 		{name: "NumbersThatAreNotTexted", alert: "SendsCapped", series: []string{`paceline_sms_refused_total{why="number"} 0+5x90`}, fires: never},
 		{name: "APhoneThatIsBombed", alert: "SendsCapped", series: []string{`paceline_sms_refused_total{why="cap"} 0x5 40x120`}, fires: 11, clears: 65},
