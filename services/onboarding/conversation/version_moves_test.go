@@ -43,7 +43,8 @@ func TestMoveVersions(t *testing.T) {
 		require.Equal(t, []any{m.To, session.Token("visit:which")}, []any{is.FlowVersion, is.Token})
 		require.Equal(t, first.FlowVersion, b.Session(other.ID).FlowVersion)
 
-		b.Pass(90 * time.Minute)
+		b.Clock.Advance(90 * time.Minute)
+		b.Pass(time.Minute)
 		require.Equal(t, "We still need a day.", said(b, waits)[2], "the silence of the new version")
 		b.Host.Answer = free(`{"field": 3}`)
 		b.Reply(waits, "Monday")
@@ -51,8 +52,30 @@ func TestMoveVersions(t *testing.T) {
 		require.Equal(t, "ended: booked", b.Session(first.ID).Reason)
 		b.Reply(greeted, "sure")
 		require.Equal(t, session.Token("visit:day"), b.Session(other.ID).Token)
-		b.Pass(25 * time.Hour)
+		b.Clock.Advance(25 * time.Hour)
+		b.Pass(time.Minute)
 		require.Len(t, said(b, waits), 5, "the silence of the old version does nothing")
+	})
+
+	onboardingtest.Subtest(t, "GivesTextsOfTheNewVersionNewKeys", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		b.Clock.Advance(25 * time.Hour)
+		b.Pass(time.Minute)
+		require.Equal(t, "We still need a day.", said(b, p)[2])
+		newer := maps.Clone(visit)
+		newer["en.yaml"] = strings.Replace(visit["en.yaml"], "We still need a day.", "Which day?", 1)
+		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
+		require.NoError(t, err)
+		moved, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+			Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"day": "day"},
+		})
+		require.NoError(t, err)
+		require.Equal(t, conversation.VersionMoved{Moved: 1}, moved)
+		b.Clock.Advance(25 * time.Hour)
+		b.Pass(time.Minute)
+		require.Equal(t, "Which day?", said(b, p)[3])
+		require.Equal(t, session.Active, b.Session(r.ID).Status)
 	})
 
 	onboardingtest.Subtest(t, "LeavesAReplyThatIsWorkedOn", setup, func(t *testing.T, b *bundle) {
