@@ -256,7 +256,7 @@ func (c *Console) openByHand(r *http.Request) (notice, error) {
 	return n, nil
 }
 
-// assign gives a ticket to the reader, or takes it from whoever the page showed.
+// assign gives a ticket to the reader, or takes it from the assignee that the page showed.
 func (c *Console) assign(r *http.Request) (notice, error) {
 	in := &onboardingv1.AssignTicketRequest{TicketId: r.PathValue("ticket"), From: r.Form.Get("from")}
 	if r.Form.Get("take") == "me" {
@@ -271,7 +271,7 @@ func (c *Console) assign(r *http.Request) (notice, error) {
 	return said("inbox.assigned"), nil
 }
 
-// closeTicket ends a ticket; its outcome says how the conversation goes on.
+// closeTicket closes a ticket with an outcome: resume, restart or end.
 func (c *Console) closeTicket(r *http.Request) (notice, error) {
 	wanted := r.Form.Get("outcome")
 	out, err := c.services.Tickets.CloseTicket(r.Context(), &onboardingv1.CloseTicketRequest{

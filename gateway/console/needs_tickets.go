@@ -13,7 +13,7 @@ const (
 	usualLimit   = 60 * time.Minute // of an organisation that has decided nothing
 )
 
-// waitingTickets are the conversations that wait for an answer: those that nobody has, and those that somebody has for too long.
+// waitingTickets lists tickets that need an answer: tickets without an assignee, and tickets that wait beyond the limit.
 func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need, next string, err error) {
 	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{Status: []string{"open"}, PageSize: most})
 	if err != nil {
@@ -35,8 +35,7 @@ func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need,
 	return needs, cmp.Or(out.GetNextPageToken(), more), nil
 }
 
-// lateTickets are the conversations that somebody has while the person waits longer for an answer than the organisation's limit. more is
-// not empty when some were not looked through.
+// lateTickets lists assigned tickets that wait beyond the organisation's limit. more is not empty when some tickets were not read.
 func (c *Console) lateTickets(
 	ctx context.Context, counts *onboardingv1.TicketCounts,
 ) (late []*onboardingv1.Ticket, more string, err error) {

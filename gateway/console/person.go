@@ -47,7 +47,7 @@ type personPage struct {
 	Theirs     bool              // times are in the person's zone
 }
 
-// State is the key of where the person stands: with the team, while somebody of the organisation has the conversation.
+// State returns the key of the person's state: with_team while their ticket is open.
 func (p personPage) State() string {
 	if withTeam(p.Session) {
 		return "with_team"

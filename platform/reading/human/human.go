@@ -187,7 +187,7 @@ func adverb(word string) bool {
 	return strings.HasSuffix(word, "ly") || strings.HasSuffix(word, "mente") || strings.HasSuffix(word, "ment")
 }
 
-// verbs begin a pattern that may tell of what somebody does.
+// verbs lists the words that begin a request, but also a report such as "I talk to a representative every day".
 var verbs = set("talk speak chat hablar platicar falar conversar parler discuter")
 
 // reporters tell of a habit or a plan right before a verb: "I talk to a representative every day", "vou falar com a equipe".
