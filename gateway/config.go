@@ -22,8 +22,9 @@ type Config struct {
 	MessagingAddr  config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
 	PublicBaseURL  config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 
-	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
-	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY,required" help:"the same after its keys were rotated"`
+	Alarms            string        `env:"ALARMS" help:"as onboarding has it: with postgres, and without QStash's keys, no callback of QStash is taken"`
+	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
+	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY" help:"the same after its keys were rotated"`
 	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
 	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls: an Ed25519 private key, PKCS #8"`
 	ServiceAuthSecret config.Secret `env:"SERVICE_AUTH_SECRET" help:"the shared secret of earlier releases; leave it out once every process has keys"`
@@ -84,6 +85,7 @@ func (c *Config) Validate() error {
 		problems = append(problems, rpc.CheckSecret("API_JWT_SECRET", c.JWTSecret))
 	}
 	problems = append(problems, c.keys().CheckSigning())
+	problems = append(problems, c.qstashKeys()...)
 	problems = append(problems, c.publishedKeys()...)
 	for _, secrets := range []struct {
 		variable string
@@ -106,6 +108,28 @@ func (c *Config) Validate() error {
 // keys are those that the gateway's calls are signed with. It believes none, for no process calls it.
 func (c *Config) keys() rpc.Keys {
 	return rpc.Keys{Process: rpc.Gateway, Signing: c.SigningKey, Shared: c.ServiceAuthSecret}
+}
+
+// takesQStash reports whether QStash's callbacks are taken. After a change to ALARMS=postgres the keys stay until the last alarm has come.
+func (c *Config) takesQStash() bool {
+	return c.Alarms != "postgres" || !c.QStashCurrentKey.IsZero() || !c.QStashNextKey.IsZero()
+}
+
+// qstashKeys reports the keys that are missing.
+func (c *Config) qstashKeys() (problems []error) {
+	if !c.takesQStash() {
+		return nil
+	}
+	for variable, key := range map[string]config.Secret{
+		"QSTASH_CURRENT_SIGNING_KEY": c.QStashCurrentKey, "QSTASH_NEXT_SIGNING_KEY": c.QStashNextKey,
+	} {
+		if key.IsZero() {
+			problems = append(problems, &config.Problem{
+				Variable: variable, Reason: "is missing", Help: "console.upstash.com, QStash, Signing Keys; or ALARMS=postgres, which needs no QStash",
+			})
+		}
+	}
+	return problems
 }
 
 // console reports what its pages cannot be served with.

@@ -132,18 +132,20 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: stay}
+	defer client.CloseIdleConnections()
+	if !c.takesQStash() {
+		return origin + " leads to a gateway with this token of Twilio; QStash is not used", c.lookAtTwilioToken(ctx, client)
+	}
 	now := time.Now() //nolint:forbidigo // by the host's clock, which QStash's has to agree with
 	request, err := qstash.Probe(ctx, origin, c.QStashCurrentKey, now)
 	if err != nil {
 		return "", err
 	}
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: stay}
-	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
-		return "", process.Mend("start the gateway; QStash and Twilio must reach PUBLIC_BASE_URL from the internet, by https and a public name",
-			process.Warn("%s cannot be reached from here, which may be meant: %w", origin, err))
+		return "", unreachable(origin, err)
 	}
 	if err := response.Body.Close(); err != nil {
 		return "", err
@@ -160,6 +162,11 @@ func (c *Config) lookAtOrigin(ctx context.Context) (string, error) {
 	}
 }
 
+func unreachable(origin string, err error) error {
+	return process.Mend("start the gateway; QStash and Twilio must reach PUBLIC_BASE_URL from the internet, by https and a public name",
+		process.Warn("%s cannot be reached from here, which may be meant: %w", origin, err))
+}
+
 // lookAtTwilioToken posts a signed receipt without content. A server that answers 400 has our token.
 func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) error {
 	request, err := twilio.Probe(ctx, c.PublicBaseURL.String(), c.TwilioAuthToken.First())
@@ -168,7 +175,7 @@ func (c *Config) lookAtTwilioToken(ctx context.Context, client *http.Client) err
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return unreachable(c.PublicBaseURL.String(), err)
 	}
 	if err := response.Body.Close(); err != nil {
 		return err

@@ -35,7 +35,7 @@ var flowSchema []byte
 
 // surface is everything that answers on the public port.
 type surface struct {
-	alarms   *qstash.Alarms
+	alarms   *qstash.Alarms // nil where no alarm comes from QStash
 	carrier  *twilio.Callbacks
 	hooks    route.Webhooks
 	sources  []route.Source // of webhooks
@@ -54,7 +54,10 @@ type surface struct {
 
 // routes registers the handler of each path, and a 405 for its other methods.
 func (s surface) routes(mux *http.ServeMux) {
-	posts := s.alarms.Routes()
+	posts := map[string]http.HandlerFunc{}
+	if s.alarms != nil {
+		posts = s.alarms.Routes()
+	}
 	maps.Copy(posts, s.carrier.Routes())
 	for _, vendor := range s.sources {
 		posts[route.PathWebhooks+vendor.Name] = s.hooks.Of(vendor)

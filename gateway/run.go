@@ -114,10 +114,13 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 		return err
 	}
 	conversations, messages := onboardingv1.NewOnboardingServiceClient(onboarding), messagingv1.NewMessagingServiceClient(messaging)
-	alarms, err := qstash.New(qstash.Config{
-		CurrentKey: cfg.QStashCurrentKey, NextKey: cfg.QStashNextKey, Origin: cfg.PublicBaseURL,
-		Onboarding: conversations, Goals: onboardingv1.NewGoalServiceClient(onboarding), Meter: meter, Now: deps.Now, Log: deps.Log,
-	})
+	var alarms *qstash.Alarms
+	if cfg.takesQStash() {
+		alarms, err = qstash.New(qstash.Config{
+			CurrentKey: cfg.QStashCurrentKey, NextKey: cfg.QStashNextKey, Origin: cfg.PublicBaseURL,
+			Onboarding: conversations, Goals: onboardingv1.NewGoalServiceClient(onboarding), Meter: meter, Now: deps.Now, Log: deps.Log,
+		})
+	}
 	carrier, carrierErr := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, conversations, messages, deps.Now)
 	sources, sourcesErr := openSources(cfg)
 	pages, consoleErr := g.openConsole(cfg, deps, auth, onboarding, messaging)

@@ -24,6 +24,10 @@ type Route struct {
 
 // Job is one piece of work that our path is called for later. The Publisher adds origin and policy.
 type Job struct {
+	// OrgID names the organisation that the work is for. QStash is not told.
+	OrgID string
+	// Lost says that the alarm before it brought nothing. QStash is not told.
+	Lost bool
 	// Route is one of those that the publisher was given.
 	Route Route
 	// DedupID names the business operation: a second publish of it within ten minutes is no second message.

@@ -43,8 +43,11 @@ type Config struct {
 
 	ActivationFlow string `env:"ACTIVATION_FLOW" help:"the published flow that an activation starts which names none; without it the deployment's own conversation"`
 
+	// Alarms names the engine of the alarms. An alarm that another engine was given before a change rings all the same.
+	Alarms string `env:"ALARMS" help:"who rings alarms: qstash, postgres (onboarding's database), or qstash,postgres: the database while QStash does not; by default qstash where QSTASH_TOKEN is set, else postgres"`
+
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
-	QStashToken        config.Secret `env:"QSTASH_TOKEN,required" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
+	QStashToken        config.Secret `env:"QSTASH_TOKEN" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
 	QStashRetries      int           `env:"QSTASH_RETRIES" envDefault:"5" help:"attempts that QStash makes after the first"`
 	QStashRetryDelay   string        `env:"QSTASH_RETRY_DELAY" envDefault:"10000 * pow(2, retried)" help:"QStash's expression for the pause before a retry, in milliseconds"`
 	SchedulingDisabled bool          `env:"ONBOARDING_SCHEDULING_DISABLED" help:"1 records alarms without publishing them, until it is lifted"`
@@ -146,7 +149,7 @@ func (c *Config) Validate() error {
 			Variable: "DEFAULT_ORG_ID", Reason: "must be a UUID", Help: "the organisation that owns the configured sender",
 		})
 	}
-	problems = append(problems, c.keys().CheckSigning(), c.keys().CheckPublic())
+	problems = append(problems, c.keys().CheckSigning(), c.keys().CheckPublic(), c.checkAlarms())
 	if _, err := dedup.RedisOptions(c.RedisURL.Reveal()); err != nil && !c.RedisURL.IsZero() {
 		problems = append(problems, &config.Problem{
 			Variable: "REDIS_URL", Reason: "must be a redis://, rediss:// or unix:// URL",

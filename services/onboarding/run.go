@@ -16,7 +16,6 @@ import (
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
-	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/retention"
 	"paceline.internal/platform/rpc"
@@ -179,7 +178,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	s.loops, s.calls = loops, audit.New(s.pool, deps.Now)
 	w := wiring{wired: s, cfg: cfg, deps: deps, tel: tel, meter: tel.Meter.Meter(name)}
 	for _, feature := range []func() error{
-		w.openQStash,
+		w.openAlarms,
 		func() error { return w.conversation(ctx) },
 		w.guard,
 		func() error { return w.serve(tokens, files) },
@@ -195,9 +194,8 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 type wiring struct {
 	*wired
 
-	deleted   *retention.Metrics
-	qstash    *qstash.Client
-	publisher *qstash.Publisher
+	deleted *retention.Metrics
+	alarms  publishing
 
 	cfg   Config
 	deps  process.Deps
@@ -233,9 +231,9 @@ func (w *wiring) conversation(ctx context.Context) error {
 	c := conversation.New(conversation.Config{
 		OrgID: w.cfg.DefaultOrgID, Store: w.store, Carrier: carrier, Flows: w.store.Flows(), Host: w.courier,
 		Numbers: w.cfg.Numbers, ActivationsPerDay: w.cfg.ActivationsPerDay, ActivationFlow: w.cfg.ActivationFlow, Outbox: w.store.Alarms(),
-		QStash: w.publisher, Flow: flow, Catalog: texts, Metrics: measured,
+		QStash: w.alarms, Flow: flow, Catalog: texts, Metrics: measured,
 		Spans:       telemetry.Conversations{Tracer: w.tel.Tracer.Tracer("paceline.internal/services/" + name)},
-		QStashReach: w.cfg.QStashMaxDelay, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
+		QStashReach: w.alarms.Reach, SchedulingDisabled: w.cfg.SchedulingDisabled, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.persons = people.New(people.Config{
 		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Numbers: w.cfg.Numbers, Log: w.deps.Log,
@@ -252,5 +250,5 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	w.addLoops()
-	return w.sendOutreach(ctx, counted)
+	return errors.Join(w.ringAlarms(ctx, counted), w.sendOutreach(ctx, counted))
 }

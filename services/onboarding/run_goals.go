@@ -39,7 +39,7 @@ func (w *wiring) goals(ctx context.Context, carrier *messaging.Client, flow sess
 		return nil, err
 	}
 	cfg := goals.Config{
-		Store: rows, Outbox: rows.Alarms(), QStash: w.publisher, Messages: w.qstash, Reach: w.cfg.QStashMaxDelay,
+		Store: rows, Outbox: rows.Alarms(), QStash: w.alarms, Messages: w.alarms, Reach: w.alarms.Reach,
 		Phone:   &goals.TextPhone{Store: w.store, Carrier: carrier, Copy: copies, Words: words, Unknown: flow.UnknownSends(), Now: w.deps.Now},
 		Metrics: measured, RunLease: w.cfg.RunLease, RunLimit: w.cfg.RunLimit, Disabled: w.cfg.SchedulingDisabled,
 		Log: w.deps.Log, Now: w.deps.Now,

@@ -2,18 +2,13 @@ package onboarding
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
-	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
-	"paceline.internal/services/onboarding/conversation"
-	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/messaging"
 )
@@ -43,21 +38,6 @@ func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *
 		wakeJobs: make(chan struct{}, 1), wakeOutreach: make(chan struct{}, 1), wakeRelay: make(chan struct{}, 1),
 		wakeGoals: make(chan struct{}, 1),
 	}, nil
-}
-
-// openQStash opens the one publisher, with the policy of the environment.
-func (w *wiring) openQStash() (err error) {
-	if w.qstash, err = qstash.New(qstash.Config{URL: w.cfg.QStashURL.String(), Token: w.cfg.QStashToken.Reveal()}); err != nil {
-		return err
-	}
-	key := hmac.New(sha256.New, w.cfg.keys().Root()) // one secret, another key for every purpose
-	key.Write([]byte("qstash dedup id"))
-	w.publisher, err = qstash.NewPublisher(qstash.PublisherConfig{
-		Client: w.qstash, Origin: w.cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute, goals.Route},
-		Policy:  qstash.Policy{Retries: w.cfg.QStashRetries, RetryDelay: w.cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
-		HashKey: key.Sum(nil), Log: w.deps.Log, TracerProvider: w.tel.Tracer, Now: w.deps.Now,
-	})
-	return err
 }
 
 // guard keeps the reservations of failure callbacks in the database, or in Redis when there is one.

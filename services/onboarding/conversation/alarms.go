@@ -50,7 +50,9 @@ func stepJob(a session.Alarm) (qstash.Job, error) {
 		return qstash.Job{}, fmt.Errorf("encode alarm: %w", err)
 	}
 	id, err := qstash.NewDedupID("onboarding", a.SessionID, string(a.StepID), strconv.Itoa(a.Generation))
-	return qstash.Job{Route: StepRoute, DedupID: id, Body: body, Due: a.DueAt}, err
+	return qstash.Job{
+		OrgID: a.OrgID, Lost: a.Cause == session.CauseOverdue, Route: StepRoute, DedupID: id, Body: body, Due: a.DueAt,
+	}, err
 }
 
 // Overdue is a session with a due step that was not executed although its alarm was published.

@@ -139,7 +139,7 @@ func job(a Alarm) (qstash.Job, error) {
 		return qstash.Job{}, fmt.Errorf("encode alarm: %w", err)
 	}
 	id, err := qstash.NewDedupID("goal", a.GoalID, strconv.Itoa(a.Generation))
-	return qstash.Job{Route: Route, DedupID: id, Body: body, Due: a.DueAt}, err
+	return qstash.Job{OrgID: a.OrgID, Lost: a.Cause == "overdue", Route: Route, DedupID: id, Body: body, Due: a.DueAt}, err
 }
 
 // Moved tells the alarms that wait here that some goal may have moved.

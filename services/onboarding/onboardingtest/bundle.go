@@ -57,7 +57,8 @@ type Bundle struct {
 	Store     *onboarding.Stores
 	Clock     *clock.Settable
 	QStash    *emulator.Emulator
-	alarms    *qstash.Publisher
+	alarms    outbox.Publisher
+	publisher *qstash.Publisher
 	Messaging *messagingtest.Service
 	Carrier   *messaging.Client
 	Gateway   string // where QStash calls us
@@ -141,11 +142,12 @@ func New(t *testing.T) *Bundle {
 	t.Cleanup(transport.CloseIdleConnections)
 	client, err := qstash.New(qstash.Config{URL: api.URL, Token: emulator.DevToken, HTTPClient: &http.Client{Transport: transport}})
 	require.NoError(t, err)
-	b.alarms, err = qstash.NewPublisher(qstash.PublisherConfig{
+	b.publisher, err = qstash.NewPublisher(qstash.PublisherConfig{
 		Client: client, Origin: b.Gateway, Routes: []qstash.Route{conversation.StepRoute, goals.Route},
 		HashKey: []byte("a key of the tests with over 32 bytes"), Log: slog.New(slog.NewJSONHandler(b.Log, nil)), Now: b.Clock.Now,
 	})
 	require.NoError(t, err)
+	b.alarms = b.publisher
 	b.Serve(b.Start(b.Healthy()))
 	return b
 }
@@ -163,6 +165,7 @@ type Running struct {
 	Runs     *runs.Service
 	Runner   *queue.Runner
 	Outreach *queue.Runner
+	Alarms   *queue.Runner // of our own database
 	Relay    *outbox.Outbox[session.Alarm]
 	Sweeper  *outbox.Sweeper[conversation.Overdue]
 }
@@ -214,7 +217,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 	require.NoError(b.T, err)
 	return &Running{
 		Ports: p, Goals: later, Service: service, Inbound: comes, Runner: service.Jobs, Outreach: outreach, Relay: service.Alarms,
-		Persons: persons, Runs: many,
+		Persons: persons, Runs: many, Alarms: b.clockOf(service, later, logger),
 		Server: onboarding.NewService(
 			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},
 			&conversation.RPC{Conversations: service, Store: b.Store.Conversations(), Engagement: catalog.DefaultEngagement(), Now: now},

@@ -38,6 +38,7 @@ func (b *Bundle) Work() {
 			break
 		}
 	}
+	b.rings(p)
 	_, _ = p.Goals.Alarms.Relay(b.T.Context())
 	_, _ = p.Relay.Relay(b.T.Context()) // a mishap of the ports; the next pass mends it
 	_, _ = p.Sweeper.Sweep(b.T.Context())
@@ -80,6 +81,9 @@ func (b *Bundle) jump(end time.Time) {
 	if next, ok := b.Clock.Next(); ok {
 		d = max(time.Millisecond, min(d, next.Sub(now)))
 	}
+	if next, ok := b.nextAlarm(); ok {
+		d = max(time.Millisecond, min(d, next.Sub(now)))
+	}
 	b.Clock.Advance(d)
 }
 
@@ -109,6 +113,7 @@ func (b *Bundle) Waiting() int {
 		}
 	}
 	return at + b.Count(`select (select count(*) from webhook_jobs where status in ('pending', 'processing'))
+		+ (select count(*) from alarm_jobs where status in ('pending', 'processing') and event_type = 'onboarding-step')
 		+ (select count(*) from step_alarms where published_at is null) + (select count(*) from goal_alarms where published_at is null)`)
 }
 

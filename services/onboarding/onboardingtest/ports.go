@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/alarms"
+	"paceline.internal/platform/outbox"
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
@@ -38,7 +40,7 @@ type Ports struct {
 	*onboarding.Stores
 
 	carrier *messaging.Client
-	alarms  *qstash.Publisher
+	alarms  outbox.Publisher
 	At      int
 	Mishap  Mishap
 
@@ -363,6 +365,11 @@ func (p *Ports) ConversationOf(ctx context.Context, org, profileID string) (conv
 }
 
 // Delete withdraws an alarm of a goal. It is let be, so that every alarm of a goal that was cancelled comes all the same.
-func (p *Ports) Delete(context.Context, string) error {
-	return act(p, "Delete", func() error { return nil })
+func (p *Ports) Delete(ctx context.Context, messageID string) error {
+	return act(p, "Delete", func() error {
+		if own, is := p.alarms.(*alarms.Engine); is {
+			return own.Delete(ctx, messageID)
+		}
+		return nil
+	})
 }

@@ -1,0 +1,106 @@
+// Package alarms keeps alarms in a queue of the service's own database and rings them from there. It takes the place of QStash: Engine
+// publishes as qstash.Publisher does, and a queue.Runner calls what QStash's callbacks call.
+package alarms
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
+)
+
+// Table is the table of the queue.
+const Table = "alarm_jobs"
+
+const (
+	// Attempts is how often an alarm rings at most before it is given up, as often as with QStash's default policy.
+	Attempts = qstash.PolicyRetries + 1
+	// firstPause is the wait after the first failed attempt. Each one after that is twice as long as the one before.
+	firstPause = 10 * time.Second
+	// Poll is how often the queue is looked at without a wake-up: alarms that another process stored are late by as much.
+	Poll = 250 * time.Millisecond
+	// horizon bounds the timers that are kept: an alarm that is due later is found by a look at the queue.
+	horizon = 30 * time.Second
+)
+
+// Backoff returns the wait after the n-th failed attempt: 10 s, 20 s, up to 160 s.
+func Backoff(n int) time.Duration { return firstPause << min(max(n-1, 0), qstash.PolicyRetries-1) }
+
+// Alarm is the payload of a job: what rings, and when it was first to.
+type Alarm struct {
+	Due  time.Time       `json:"due"`
+	Body json.RawMessage `json:"body"` // as QStash would deliver it
+}
+
+// Read returns the alarm of a job.
+func Read(j queue.Job) (a Alarm, err error) {
+	if err := json.Unmarshal(j.Payload, &a); err != nil {
+		return a, &queue.Permanent{Cause: fmt.Errorf("alarms: the payload cannot be read: %w", err)}
+	}
+	return a, nil
+}
+
+// Engine stores alarms. It implements outbox.Publisher.
+type Engine struct {
+	DB    postgres.DB
+	Queue *queue.Queue
+	Wake  chan<- struct{} // of one: wakes the runner of this process when an alarm is due
+	Now   func() time.Time
+}
+
+// Publish stores an alarm to ring when it is due. The same identity again stores nothing, and returns the alarm that has it.
+func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return qstash.Receipt{}, fmt.Errorf("alarm id: %w", err)
+	}
+	now := e.Now()
+	due := job.Due
+	if due.Before(now) {
+		due = now
+	}
+	payload, err := json.Marshal(Alarm{Due: due, Body: job.Body})
+	if err != nil {
+		return qstash.Receipt{}, fmt.Errorf("encode an alarm: %w", err)
+	}
+	// A person's own call may not write here; the identity of the organisation is the alarm's.
+	stored, err := e.Queue.Enqueue(postgres.AcrossOrganisations(ctx), e.DB, queue.New{
+		ID: id.String(), OrgID: job.OrgID, Key: job.DedupID.String(), EventType: job.Route.Label, Payload: payload, MaxAttempts: Attempts,
+		At: now, DueAt: due,
+	})
+	if err != nil && !errors.Is(err, queue.ErrPayloadMismatch) { // a repeat of what was due at once has another time
+		return qstash.Receipt{}, fmt.Errorf("store an alarm: %w", err)
+	}
+	e.wakeAt(due.Sub(now))
+	return qstash.Receipt{MessageID: stored.ID, Deduplicated: stored.Duplicate}, nil
+}
+
+// wakeAt wakes the runner of this process when an alarm that it stored is due, so that the look is not late.
+func (e *Engine) wakeAt(in time.Duration) {
+	switch {
+	case in <= 0:
+		queue.Wake(e.Wake)
+	case in <= horizon:
+		time.AfterFunc(in, func() { queue.Wake(e.Wake) })
+	}
+}
+
+// Delete cancels an alarm that has not rung. One that is ringing, or that another engine has, is left: it finds nothing to do.
+func (e *Engine) Delete(ctx context.Context, messageID string) error {
+	const sql = `update alarm_jobs set status = 'cancelled', next_retry_at = null, processed_at = $2, updated_at = $2
+where id = $1 and status || '' = 'pending'`
+	if uuid.Validate(messageID) != nil {
+		return nil
+	}
+	if _, err := e.DB.Exec(postgres.AcrossOrganisations(ctx), sql, messageID, e.Now()); err != nil {
+		return fmt.Errorf("cancel an alarm: %w", err)
+	}
+	return nil
+}

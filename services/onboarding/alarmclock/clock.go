@@ -1,0 +1,117 @@
+// Package alarmclock rings the alarms that our own database keeps, with ALARMS=postgres: steps and goals that are due.
+package alarmclock
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"paceline.internal/platform/alarms"
+	"paceline.internal/platform/queue"
+	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/proto/payload"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// Clock does with the alarms of our database what the gateway does with QStash's callbacks.
+type Clock struct {
+	Conversations *conversation.Service
+	Goals         *goals.Service
+	Letters       letters
+	Answer        func(err error) error // turns an error into what a caller is told
+	Metrics       *Metrics              // nil measures nothing
+	Now           func() time.Time
+}
+
+// letters keeps alarms that were given up; conversation.Store implements it.
+type letters interface {
+	AddDeadLetter(ctx context.Context, d conversation.DeadLetter) error
+}
+
+// Handlers returns those of the queue, by the label of the alarm's route.
+func (r *Clock) Handlers() map[string]queue.Handler {
+	return map[string]queue.Handler{conversation.StepRoute.Label: r.step, goals.Route.Label: r.goal}
+}
+
+// errPayload is an alarm that no release of ours wrote.
+var errPayload = &queue.Permanent{Cause: errors.New("the payload of the alarm cannot be read")}
+
+// step runs one due step.
+func (r *Clock) step(ctx context.Context, j queue.Job) error {
+	rings, err := alarms.Read(j)
+	if err != nil {
+		return err
+	}
+	request, issues := payload.DecodeStep(rings.Body)
+	if issues != nil {
+		return errPayload
+	}
+	alarm := conversation.StepPayload(request)
+	if err := alarm.Validate(); err != nil {
+		return &queue.Permanent{Cause: err}
+	}
+	result, err := r.Conversations.ExecuteStep(ctx, alarm, j.ID, conversation.EarlyRuns)
+	outcome := "sent"
+	if err != nil {
+		outcome = "failed"
+	} else if result.Skip != "" {
+		outcome = "skipped"
+	}
+	r.Metrics.late(ctx, r.Now().Sub(rings.Due), outcome)
+	return r.again(err)
+}
+
+// goal runs one due goal.
+func (r *Clock) goal(ctx context.Context, j queue.Job) error {
+	rings, err := alarms.Read(j)
+	if err != nil {
+		return err
+	}
+	request, issues := payload.DecodeGoal(rings.Body)
+	if issues != nil {
+		return errPayload
+	}
+	_, err = r.Goals.Execute(ctx, request.GetGoalId())
+	return r.again(goals.Refusal(err))
+}
+
+// again tells an error that no repeat can help, as the gateway does for QStash, from one that is tried again.
+func (r *Clock) again(err error) error {
+	e, known := rpc.ErrorFrom(r.Answer(err))
+	if err == nil || !known {
+		return err
+	}
+	switch onboardingv1.Reason(onboardingv1.Reason_value[e.Reason]) {
+	case onboardingv1.Reason_REASON_STUCK, onboardingv1.Reason_REASON_UNDELIVERABLE, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED:
+		return &queue.Permanent{Cause: err}
+	}
+	if e.Code == codes.InvalidArgument {
+		return &queue.Permanent{Cause: err}
+	}
+	return err
+}
+
+// GiveUp keeps a dead letter of a step, or fails a goal that its device never began, as the failure callbacks of QStash do.
+func (r *Clock) GiveUp(ctx context.Context, j queue.Job, cause error) error {
+	rings, err := alarms.Read(j)
+	if err != nil {
+		return nil //nolint:nilerr // no release of ours wrote it; the failed job shows it
+	}
+	if goal, issues := payload.DecodeGoal(rings.Body); issues == nil {
+		_, err := r.Goals.AlarmFailed(ctx, goal.GetGoalId(), j.ID)
+		return err
+	}
+	failed := conversation.DeadLetter{
+		SourceMessageID: j.ID, Payload: rings.Body, Status: http.StatusInternalServerError, Response: []byte(cause.Error()), Retried: j.Attempts,
+		At: r.Now(),
+	}
+	if step, issues := payload.DecodeStep(rings.Body); issues == nil && conversation.StepPayload(step).Validate() == nil {
+		failed.SessionID, failed.StepID = step.GetSessionId(), step.GetStepId()
+	}
+	return r.Letters.AddDeadLetter(ctx, failed)
+}

@@ -1,0 +1,155 @@
+package alarmclock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/emulators/messagingtest"
+	emulator "paceline.internal/emulators/qstash"
+	"paceline.internal/platform/alarms"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/goals"
+	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
+)
+
+func TestMain(m *testing.M) { onboardingtest.Main(m) }
+
+// setup returns a service with alarms of its own database.
+func setup(t *testing.T) *onboardingtest.Bundle {
+	t.Helper()
+	b := onboardingtest.New(t)
+	b.Ring(onboardingtest.Postgres)
+	return b
+}
+
+func TestAlarms(t *testing.T) {
+	t.Parallel()
+	type bundle = onboardingtest.Bundle
+
+	onboardingtest.Subtest(t, "PaceTheBurst", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.Finished()
+		b.Completes(p)
+		b.KeepsPace(p)
+		require.Empty(t, b.QStash.Record().Of(emulator.Published))
+		require.Equal(t, 4, b.Count(`select count(*) from alarm_jobs where status = 'completed'`))
+	})
+
+	onboardingtest.Subtest(t, "RingAgainAfterAFailure", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.Explained()
+		b.Messaging.Script(messagingtest.First(messagingtest.Unavailable, messagingtest.Unavailable))
+		b.Reply(p, "ok")
+		b.Quiet()
+		b.Completes(p)
+		require.Equal(t, 2, b.Count(`select max(attempts) from alarm_jobs`))
+	})
+
+	onboardingtest.Subtest(t, "AreStoredOnce", setup, func(t *testing.T, b *bundle) {
+		id, err := qstash.NewDedupID("onboarding", "s", "step", "1")
+		require.NoError(t, err)
+		job := qstash.Job{
+			OrgID: onboardingtest.OrgID, Route: conversation.StepRoute, DedupID: id, Body: []byte(`{"a":1}`), Due: b.Clock.Now().Add(time.Hour),
+		}
+		first, err := b.Own().Publish(t.Context(), job)
+		require.NoError(t, err)
+		again, err := b.Own().Publish(t.Context(), job)
+		require.NoError(t, err)
+		require.Equal(t, qstash.Receipt{MessageID: first.MessageID, Deduplicated: true}, again)
+		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs`))
+	})
+
+	onboardingtest.Subtest(t, "OfAnUnreadablePayloadBecomeADeadLetter", setup, func(t *testing.T, b *bundle) {
+		id, err := qstash.NewDedupID("onboarding", "s", "step", "1")
+		require.NoError(t, err)
+		_, err = b.Own().Publish(t.Context(), qstash.Job{
+			OrgID: onboardingtest.OrgID, Route: conversation.StepRoute, DedupID: id, Body: []byte(`{"a":1}`),
+		})
+		require.NoError(t, err)
+		b.Work()
+		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs where status = 'failed' and attempts = 1`))
+		require.Equal(t, 1, b.Count(`select count(*) from dead_letters`))
+	})
+
+	onboardingtest.Subtest(t, "OfAWithdrawnGoalDoNotRing", setup, func(t *testing.T, b *bundle) {
+		p, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Work()
+		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs where status = 'pending' and event_type = $1`, goals.Route.Label))
+		_, err := b.Current().Goals.Cancel(t.Context(), goals.Caller{OrgID: onboardingtest.OrgID, ProfileID: p.ID}, g.ID)
+		require.NoError(t, err)
+		b.Clock.Advance(48 * time.Hour)
+		b.Work()
+		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs where status = 'cancelled'`))
+	})
+}
+
+// TestEngineChanges changes the engine in the middle of a burst, both ways. The alarm that the engine before has rings all the same.
+func TestEngineChanges(t *testing.T) {
+	t.Parallel()
+	for _, way := range [][2]string{
+		{onboardingtest.QStash, onboardingtest.Postgres},
+		{onboardingtest.Postgres, onboardingtest.QStash},
+		{onboardingtest.QStash, onboardingtest.Both},
+		{onboardingtest.Both, onboardingtest.Postgres},
+	} {
+		t.Run(way[0]+" to "+way[1], func(t *testing.T) {
+			t.Parallel()
+			b := onboardingtest.New(t)
+			b.Ring(way[0])
+			p, _ := b.Explained()
+			b.Reply(p, "ok")
+			b.Pass(10 * time.Second)
+			b.Ring(way[1])
+			b.Quiet()
+			b.Completes(p)
+			b.KeepsPace(p)
+		})
+	}
+}
+
+// TestTakeover has the database ring what QStash does not.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T, faults emulator.Script) (*onboardingtest.Bundle, people.Profile) {
+		t.Helper()
+		b := onboardingtest.New(t)
+		b.Ring(onboardingtest.Both)
+		p, _ := b.Explained()
+		b.QStash.SetFaults(faults)
+		b.Reply(p, "ok")
+		return b, p
+	}
+	t.Run("OfAlarmsThatAreRefused", func(t *testing.T) {
+		t.Parallel()
+		b, p := begin(t, emulator.Script{OnPublish: func(int, emulator.Message) emulator.PublishFault { return emulator.PublishFault{Status: 500} }})
+		b.Quiet()
+		b.Completes(p)
+		b.KeepsPace(p)
+		require.Equal(t, 4, b.Count(`select count(*) from alarm_jobs where status = 'completed'`))
+		b.Unmute()
+		b.Clock.Advance(alarms.Poll + time.Minute)
+		q, _ := b.Finished()
+		b.Completes(q)
+		require.Equal(t, 4, b.Count(`select count(*) from alarm_jobs`), "QStash is asked again")
+	})
+	t.Run("OfAlarmsThatAreLost", func(t *testing.T) {
+		t.Parallel()
+		b, p := begin(t, emulator.Script{OnDeliver: emulator.Every(emulator.DeliverFault{Lose: true})})
+		b.Until(func() bool { return b.Count(`select count(*) from alarm_jobs where status = 'completed'`) == 4 })
+		b.Completes(p)
+	})
+}
+
+// TestCrashOfAlarms has the process meet every mishap at every call while the database rings a burst.
+func TestCrashOfAlarms(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.EveryMishap(20, func(ports *onboardingtest.Ports) {
+		p, _ := b.Explained()
+		b.Play(ports, p, func(p people.Profile) func() error { return b.Posts(p, "ok") })
+		b.Quiet()
+		b.Completes(p)
+	})
+}

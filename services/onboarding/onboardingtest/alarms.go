@@ -1,0 +1,67 @@
+package onboardingtest
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/alarms"
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/alarmclock"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// Own returns the engine of alarms in our own database.
+func (b *Bundle) Own() *alarms.Engine {
+	return &alarms.Engine{DB: b.Pool, Queue: queue.NewQueue(b.Pool, queue.Table{Name: alarms.Table}), Now: b.Clock.Now}
+}
+
+// The engines of alarms.
+const (
+	QStash   = "qstash"
+	Postgres = "postgres"
+	Both     = "qstash,postgres"
+)
+
+// Ring has this engine ring the alarms that are published from now on.
+func (b *Bundle) Ring(engine string) {
+	own := b.Own()
+	b.alarms = map[string]outbox.Publisher{
+		QStash: b.publisher, Postgres: own,
+		Both: &alarms.Takeover{QStash: b.publisher, Own: own, Log: slog.New(slog.NewJSONHandler(b.Log, nil)), Now: b.Clock.Now},
+	}[engine]
+	b.Serve(b.Start(b.Healthy()))
+}
+
+// rings lets the alarms of our database ring that are due.
+func (b *Bundle) rings(p *Running) {
+	if !p.Ports.Dead() {
+		_, _ = p.Alarms.Drain(b.T.Context())
+	}
+	b.Idle()
+}
+
+// clockOf returns what rings the alarms of our database.
+func (b *Bundle) clockOf(c *conversation.Service, g *goals.Service, log *slog.Logger) *queue.Runner {
+	clock := &alarmclock.Clock{
+		Conversations: c, Goals: g, Letters: b.Store.Conversations(), Answer: onboarding.Answer, Now: b.Clock.Now,
+	}
+	return queue.NewRunner(queue.Config{
+		Name: alarms.Table, Store: b.Own().Queue, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Log: log,
+		Now: b.Clock.Now,
+	})
+}
+
+// nextAlarm returns when the next alarm of our database is due.
+func (b *Bundle) nextAlarm() (time.Time, bool) {
+	var next *time.Time
+	require.NoError(b.T, b.Pool.QueryRow(b.T.Context(), `select min(next_retry_at) from alarm_jobs where status = 'pending'`).Scan(&next))
+	if next == nil {
+		return time.Time{}, false
+	}
+	return *next, true
+}

@@ -1,0 +1,132 @@
+package onboarding
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"paceline.internal/platform/alarms"
+	"paceline.internal/platform/config"
+	"paceline.internal/platform/outbox"
+	"paceline.internal/platform/qstash"
+	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/alarmclock"
+	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/goals"
+)
+
+// The engines of alarms, as ALARMS names them.
+const (
+	alarmsQStash   = "qstash"
+	alarmsPostgres = "postgres"
+	alarmsBoth     = "qstash,postgres"
+)
+
+const (
+	// alarmWorkers limits how many alarms are at work at a time: each spends most of its time waiting for messaging and Twilio.
+	alarmWorkers = 256
+	// alarmTimeout bounds the work of one alarm, as the gateway bounds that of a callback of QStash.
+	alarmTimeout = 25 * time.Second
+	// alarmsKept is how long an alarm is kept after its end: far longer than a repeat of its publish may take.
+	alarmsKept = 24 * time.Hour
+)
+
+// engine returns who rings alarms.
+func (c *Config) engine() string {
+	if c.Alarms == "" && c.QStashToken.IsZero() {
+		return alarmsPostgres
+	}
+	return cmp.Or(c.Alarms, alarmsQStash)
+}
+
+func (c *Config) checkAlarms() error {
+	const help = "qstash, postgres, or qstash,postgres; without it qstash where QSTASH_TOKEN is set, else postgres"
+	switch engine := c.engine(); {
+	case engine == alarmsPostgres:
+		return nil
+	case engine != alarmsQStash && engine != alarmsBoth:
+		return &config.Problem{Variable: "ALARMS", Reason: "names no engine of alarms", Help: help}
+	case c.QStashToken.IsZero():
+		return &config.Problem{Variable: "QSTASH_TOKEN", Reason: "is missing: ALARMS names qstash", Help: help}
+	}
+	return nil
+}
+
+// publishing has the engines of alarms.
+type publishing struct {
+	outbox.Publisher
+	deleter
+
+	Reach time.Duration // how far ahead it takes alarms; 0 for any time
+	own   *alarms.Engine
+	wake  chan struct{}
+}
+
+// deleter withdraws what was published.
+type deleter interface {
+	Delete(ctx context.Context, messageID string) error
+}
+
+// openAlarms opens the engines that ALARMS names.
+func (w *wiring) openAlarms() error {
+	wake := make(chan struct{}, 1)
+	own := &alarms.Engine{DB: w.pool, Queue: queue.NewQueue(w.pool, queue.Table{Name: alarms.Table}), Wake: wake, Now: w.deps.Now}
+	w.alarms = publishing{Publisher: own, deleter: own, own: own, wake: wake}
+	if w.cfg.engine() == alarmsPostgres {
+		return nil
+	}
+	client, publisher, err := w.openQStash()
+	if err != nil {
+		return err
+	}
+	w.alarms.Publisher, w.alarms.deleter, w.alarms.Reach = publisher, client, w.cfg.QStashMaxDelay
+	if w.cfg.engine() == alarmsBoth {
+		both := &alarms.Takeover{QStash: publisher, Messages: client, Own: own, Log: w.deps.Log, Now: w.deps.Now}
+		w.alarms.Publisher, w.alarms.deleter = both, both
+	}
+	return nil
+}
+
+// openQStash opens the publisher to QStash, with the policy of the environment.
+func (w *wiring) openQStash() (*qstash.Client, *qstash.Publisher, error) {
+	client, err := qstash.New(qstash.Config{URL: w.cfg.QStashURL.String(), Token: w.cfg.QStashToken.Reveal()})
+	if err != nil {
+		return nil, nil, err
+	}
+	key := hmac.New(sha256.New, w.cfg.keys().Root()) // one secret, another key for every purpose
+	key.Write([]byte("qstash dedup id"))
+	publisher, err := qstash.NewPublisher(qstash.PublisherConfig{
+		Client: client, Origin: w.cfg.PublicBaseURL.String(), Routes: []qstash.Route{conversation.StepRoute, goals.Route},
+		Policy:  qstash.Policy{Retries: w.cfg.QStashRetries, RetryDelay: w.cfg.QStashRetryDelay, Timeout: qstash.PolicyTimeout},
+		HashKey: key.Sum(nil), Log: w.deps.Log, TracerProvider: w.tel.Tracer, Now: w.deps.Now,
+	})
+	return client, publisher, err
+}
+
+// ringAlarms adds the loop that rings the alarms of our database. It runs with every engine: alarms may be left from before a change.
+func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
+	rows := w.alarms.own.Queue
+	measured, err := alarmclock.NewMetrics(w.meter)
+	if err := errors.Join(err, queue.Observe(ctx, w.meter, alarms.Table, rows, w.deps.Now)); err != nil {
+		return err
+	}
+	clock := &alarmclock.Clock{
+		Conversations: w.conversations, Goals: w.later, Letters: w.store.Conversations(), Answer: Answer, Metrics: measured, Now: w.deps.Now,
+	}
+	poll := time.Duration(0) // the runner's own
+	if w.cfg.engine() != alarmsQStash {
+		poll = alarms.Poll
+	}
+	runner := queue.NewRunner(queue.Config{
+		Name: alarms.Table, Store: rows, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Transient: transient,
+		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Poll: poll, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+	})
+	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
+	w.components = append(w.components,
+		bounded(w.loops.Loop("alarms", runner.Loop(w.deps.Rest).Run), stopLoops),
+		w.loops.Loop("alarms-retention", ended.Loop(w.deps.Rest).Run))
+	return nil
+}
