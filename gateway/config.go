@@ -22,8 +22,8 @@ type Config struct {
 	MessagingAddr  config.Addr   `env:"MESSAGING_ADDR" envDefault:":9002" help:"where messaging serves gRPC and is called: name its host on another machine"`
 	PublicBaseURL  config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 
-	Alarms            string        `env:"ALARMS" help:"as onboarding has it: with postgres, and without QStash's keys, no callback of QStash is taken"`
-	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
+	Alarms            string        `env:"ALARMS" envDefault:"qstash" help:"who rings alarms: qstash; postgres, which is onboarding's database; or qstash,postgres: the database while QStash does not"`
+	QStashCurrentKey  config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks, unless ALARMS is postgres; console.upstash.com, QStash, Signing Keys"`
 	QStashNextKey     config.Secret `env:"QSTASH_NEXT_SIGNING_KEY" help:"the same after its keys were rotated"`
 	TwilioAuthToken   config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
 	SigningKey        config.Secret `env:"GATEWAY_SIGNING_KEY" help:"signs the gateway's calls: an Ed25519 private key, PKCS #8"`
@@ -117,15 +117,14 @@ func (c *Config) takesQStash() bool {
 
 // qstashKeys reports the keys that are missing.
 func (c *Config) qstashKeys() (problems []error) {
-	if !c.takesQStash() {
-		return nil
-	}
-	for variable, key := range map[string]config.Secret{
-		"QSTASH_CURRENT_SIGNING_KEY": c.QStashCurrentKey, "QSTASH_NEXT_SIGNING_KEY": c.QStashNextKey,
-	} {
-		if key.IsZero() {
+	for _, key := range []struct {
+		variable string
+		value    config.Secret
+	}{{"QSTASH_CURRENT_SIGNING_KEY", c.QStashCurrentKey}, {"QSTASH_NEXT_SIGNING_KEY", c.QStashNextKey}} {
+		if key.value.IsZero() && c.takesQStash() {
 			problems = append(problems, &config.Problem{
-				Variable: variable, Reason: "is missing", Help: "console.upstash.com, QStash, Signing Keys; or ALARMS=postgres, which needs no QStash",
+				Variable: key.variable, Reason: "is missing",
+				Help: "verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys; or ALARMS=postgres, which needs no QStash",
 			})
 		}
 	}

@@ -106,8 +106,8 @@ func TestLoadConfig(t *testing.T) {
 		problems := strings.Split(err.Error(), "\n")
 		require.Len(t, problems, 6)
 		for i, variable := range []string{
-			"PUBLIC_BASE_URL", "QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY", "TWILIO_AUTH_TOKEN",
-			"API_JWT_SECRET or API_JWKS_URL", "GATEWAY_SIGNING_KEY or SERVICE_AUTH_SECRET",
+			"PUBLIC_BASE_URL", "TWILIO_AUTH_TOKEN", "API_JWT_SECRET or API_JWKS_URL", "GATEWAY_SIGNING_KEY or SERVICE_AUTH_SECRET",
+			"QSTASH_CURRENT_SIGNING_KEY", "QSTASH_NEXT_SIGNING_KEY",
 		} {
 			require.True(t, strings.HasPrefix(problems[i], variable+" is missing ("), problems[i])
 		}

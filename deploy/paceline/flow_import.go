@@ -55,7 +55,7 @@ func (c *flowImportCommand) Run(t terminal) error {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	dir := cmp.Or(c.To, name)
-	if err := writeNew(dir, imported.Files); err != nil {
+	if err := writeNew(dir, "--to", imported.Files); err != nil {
 		return err
 	}
 	fmt.Fprintf(t.out, "%s: written from %s\n", dir, c.File)
@@ -83,14 +83,14 @@ func readBounded(path string, limit int64) (content []byte, err error) {
 	return io.ReadAll(io.LimitReader(file, limit+1))
 }
 
-// writeNew writes files into a folder that has none of them.
-func writeNew(dir string, files map[string]string) error {
+// writeNew writes files into a folder that has none of them, readable by their owner only. flag names another folder.
+func writeNew(dir, flag string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
 	for name := range files {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("%s is there already; give another folder with --to", filepath.Join(dir, name))
+			return fmt.Errorf("%s is there already; give another folder with %s", filepath.Join(dir, name), flag)
 		}
 	}
 	for name, text := range files {

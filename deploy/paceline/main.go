@@ -23,7 +23,8 @@ type commands struct {
 	Demo demoCommand `cmd:"" group:"try" help:"Play one whole conversation and check every promise."`
 	Up   upCommand   `cmd:"" group:"try" help:"Run the whole product on this machine until Ctrl-C; data is kept between runs."`
 
-	Serve  serveCommand  `cmd:"" group:"run" help:"Run one service from the environment, as its own binary does."`
+	Init   initCommand   `cmd:"" group:"run" help:"Write the environment of a deployment: secrets, databases, and what you say of Twilio."`
+	Serve  serveCommand  `cmd:"" group:"run" help:"Run the product, or one service, from the environment."`
 	Doctor doctorCommand `cmd:"" group:"run" help:"Check everything that a deployment needs, and say how to repair what is wrong."`
 	E2E    e2eCommand    `cmd:"" group:"run" name:"e2e" help:"Play onboarding against a running deployment and check the results."`
 

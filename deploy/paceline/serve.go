@@ -2,19 +2,26 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"paceline.internal/deploy/stack"
 )
 
-// serveCommand is the binary of one service inside this one. It starts real processes on a machine that has
-// nothing but the command.
+// serveCommand runs the product from the environment: all of it in this process, or one service as its own binary does.
 type serveCommand struct {
-	Service string `arg:"" enum:"onboarding,messaging,gateway" help:"One of ${enum}."`
-	Verb    string `arg:"" optional:"" enum:"serve,migrate,doctor" default:"serve" help:"The verb of its own binary: ${enum}."`
+	Service string `arg:"" optional:"" enum:",onboarding,messaging,gateway" default:"" help:"onboarding, messaging or gateway; without it all three, in this process."`
+	Verb    string `arg:"" optional:"" enum:"serve,migrate,doctor" default:"serve" help:"The verb of the service's own binary: ${enum}."`
+	Migrate bool   `help:"Bring both databases to this release's schema first; without a service."`
 }
 
-// Run does what the binary of the service does with the same environment.
+// Run serves until SIGTERM or Ctrl-C.
 func (s *serveCommand) Run(ctx context.Context, t terminal) error {
+	if s.Service == "" {
+		return stack.Together(ctx, t.environ, s.Migrate)
+	}
+	if s.Migrate {
+		return errors.New("--migrate is for all services; for one name the verb: paceline serve " + s.Service + " migrate")
+	}
 	service, err := stack.ServiceNamed(s.Service)
 	if err != nil {
 		return err

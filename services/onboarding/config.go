@@ -44,10 +44,10 @@ type Config struct {
 	ActivationFlow string `env:"ACTIVATION_FLOW" help:"the published flow that an activation starts which names none; without it the deployment's own conversation"`
 
 	// Alarms names the engine of the alarms. An alarm that another engine was given before a change rings all the same.
-	Alarms string `env:"ALARMS" help:"who rings alarms: qstash, postgres (onboarding's database), or qstash,postgres: the database while QStash does not; by default qstash where QSTASH_TOKEN is set, else postgres"`
+	Alarms string `env:"ALARMS" envDefault:"qstash" help:"who rings alarms: qstash; postgres, which is onboarding's database; or qstash,postgres: the database while QStash does not"`
 
 	QStashURL          config.Origin `env:"QSTASH_URL" envDefault:"https://qstash.upstash.io" help:"QStash's API, a bare origin"`
-	QStashToken        config.Secret `env:"QSTASH_TOKEN" help:"publishes alarms; console.upstash.com, QStash, Request Builder"`
+	QStashToken        config.Secret `env:"QSTASH_TOKEN" help:"publishes alarms, unless ALARMS is postgres; console.upstash.com, QStash, Request Builder"`
 	QStashRetries      int           `env:"QSTASH_RETRIES" envDefault:"5" help:"attempts that QStash makes after the first"`
 	QStashRetryDelay   string        `env:"QSTASH_RETRY_DELAY" envDefault:"10000 * pow(2, retried)" help:"QStash's expression for the pause before a retry, in milliseconds"`
 	SchedulingDisabled bool          `env:"ONBOARDING_SCHEDULING_DISABLED" help:"1 records alarms without publishing them, until it is lifted"`

@@ -69,6 +69,20 @@ func TestLoadConfig(t *testing.T) {
 		}
 	})
 
+	t.Run("PostgresRingsWithoutQStash", func(t *testing.T) {
+		t.Parallel()
+		environ := complete()
+		delete(environ, "QSTASH_TOKEN")
+		environ["ALARMS"] = "postgres"
+		_, err := onboarding.LoadConfig(environ)
+		require.NoError(t, err)
+		for _, wrong := range []string{"qstash,postgres", "qstash", "cron"} {
+			environ["ALARMS"] = wrong
+			_, err = onboarding.LoadConfig(environ)
+			require.Error(t, err, wrong)
+		}
+	})
+
 	for _, tt := range []struct {
 		name  string
 		value string

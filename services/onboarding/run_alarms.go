@@ -35,22 +35,18 @@ const (
 )
 
 // engine returns who rings alarms.
-func (c *Config) engine() string {
-	if c.Alarms == "" && c.QStashToken.IsZero() {
-		return alarmsPostgres
-	}
-	return cmp.Or(c.Alarms, alarmsQStash)
-}
+func (c *Config) engine() string { return cmp.Or(c.Alarms, alarmsQStash) }
 
 func (c *Config) checkAlarms() error {
-	const help = "qstash, postgres, or qstash,postgres; without it qstash where QSTASH_TOKEN is set, else postgres"
-	switch engine := c.engine(); {
-	case engine == alarmsPostgres:
-		return nil
-	case engine != alarmsQStash && engine != alarmsBoth:
-		return &config.Problem{Variable: "ALARMS", Reason: "names no engine of alarms", Help: help}
-	case c.QStashToken.IsZero():
-		return &config.Problem{Variable: "QSTASH_TOKEN", Reason: "is missing: ALARMS names qstash", Help: help}
+	engine := c.engine()
+	if engine != alarmsPostgres && engine != alarmsQStash && engine != alarmsBoth {
+		return &config.Problem{Variable: "ALARMS", Reason: "names no engine of alarms", Help: "qstash, postgres, or qstash,postgres"}
+	}
+	if engine != alarmsPostgres && c.QStashToken.IsZero() {
+		return &config.Problem{
+			Variable: "QSTASH_TOKEN", Reason: "is missing",
+			Help: "publishes alarms; console.upstash.com, QStash, Request Builder; or ALARMS=postgres, which needs no QStash",
+		}
 	}
 	return nil
 }

@@ -29,6 +29,9 @@ with p as (
 ), j as (
     insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
     values (gen_random_uuid(), @org, @profile, 'internal', 'e', 's', '{}', 'pending', @at, @at, @at) returning id
+), aj as (
+    insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+    values (gen_random_uuid(), @org, @profile, 'onboarding-step', '', '{}', 'pending', @at, @at, @at)
 ), t as (
     insert into session_transitions (session_id, at, kind, trigger) select id, @at, 'activated', 'activation' from s
 ), h as (

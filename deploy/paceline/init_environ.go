@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"paceline.internal/deploy/stack"
+)
+
+// usualTwilioURL is where paceline emulators serves Twilio.
+const usualTwilioURL = "http://127.0.0.1:8082"
+
+// setting is a group of lines of the environment file.
+type setting struct {
+	why    string
+	values map[string]string
+}
+
+// environment returns the file: each line NAME='value', as a shell and systemd read it.
+func (c *initCommand) environment(origin string, vendor map[string]string, secrets stack.Secrets, p passwords) string {
+	quiet := "08:00-21:00"
+	if c.Emulators {
+		quiet = "off"
+	}
+	database := func(role, name string) string {
+		return fmt.Sprintf("postgres://%s:%s@%s/%s", role, p[role], c.Database, name)
+	}
+	keys := secrets.Keys()
+	var text strings.Builder
+	text.WriteString("# The environment of paceline serve. docs/configuration.md lists every variable. It has secrets: only its owner may read it.\n")
+	for _, s := range []setting{
+		{"The origin by which Twilio reaches the gateway, letter by letter: signatures are computed from it. A proxy in front ends TLS.", map[string]string{
+			"PUBLIC_BASE_URL": origin, "GATEWAY_ADDR": "127.0.0.1:8080",
+		}},
+		{"Where the parts find each other, and their metrics: on this machine alone.", stack.OneMachine()},
+		{"Two databases, made by databases.sql. The MIGRATE logins own the tables, the others serve.", map[string]string{
+			"ONBOARDING_DATABASE_URL": database("onboarding_serve", "onboarding"), "ONBOARDING_DATABASE_MIGRATE_URL": database("onboarding", "onboarding"),
+			"MESSAGING_DATABASE_URL": database("messaging_serve", "messaging"), "MESSAGING_DATABASE_MIGRATE_URL": database("messaging", "messaging"),
+		}},
+		{"Twilio's account and the sender of every text. Texts to other countries are refused.", vendor},
+		{"Who rings the alarms: the database. With an account of QStash: qstash, and its variables.", map[string]string{"ALARMS": "postgres"}},
+		{"When conversations begin, by each person's clock; off is any hour.", map[string]string{"QUIET_HOURS_DEFAULT": quiet}},
+		{"Signs the tokens of /v1, and seals the console's cookies.", map[string]string{
+			"API_JWT_SECRET": secrets.APIJWT, "CONSOLE": "on", "CONSOLE_KEY": p["console"],
+		}},
+		{"Makes the pseudonyms of erased people. Never change it, and keep a copy with the backups.", map[string]string{
+			"PSEUDONYM_KEY": secrets.Pseudonym,
+		}},
+		{"The keys by which the services believe each other, and you.", keys},
+	} {
+		fmt.Fprintf(&text, "\n# %s\n", s.why)
+		for _, name := range slices.Sorted(maps.Keys(s.values)) {
+			if s.values[name] != "" {
+				fmt.Fprintf(&text, "%s='%s'\n", name, s.values[name])
+			}
+		}
+	}
+	return text.String()
+}
