@@ -61,7 +61,7 @@ func (c *initCommand) Run(_ context.Context, t terminal) error {
 	}
 	env, sql := filepath.Join(c.Folder, envFile), filepath.Join(c.Folder, databaseFile)
 	_, err = fmt.Fprintf(t.out, `Written: %[1]s and %[2]s. Next:
-  sudo -u postgres psql -v ON_ERROR_STOP=1 <%[2]s
+  sudo cat %[2]s | sudo -u postgres psql -v ON_ERROR_STOP=1
   set -a; . %[1]s; set +a
   paceline serve --migrate
 and in another shell with the same environment:
@@ -90,7 +90,7 @@ func (q needed) read(from io.Reader, lines *bufio.Scanner) string {
 	return ""
 }
 
-// refuse says what is wrong with a value.
+// refuse returns the problem of a value; nil when it has none.
 func (q needed) refuse(value string) error {
 	switch {
 	case value == "" && q.optional:

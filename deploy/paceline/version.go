@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -8,6 +9,9 @@ import (
 
 // commit is the commit that an image was built from; the linker sets it (Dockerfile). A build in a checkout has it from Go.
 var commit string //nolint:gochecknoglobals // the linker sets it
+
+// release is the version of a released binary, such as v0.2.0; the linker sets it (.goreleaser.yaml).
+var release string //nolint:gochecknoglobals // the linker sets it
 
 // versionCommand prints what this program was built from.
 type versionCommand struct{}
@@ -21,9 +25,9 @@ func (c *versionCommand) Run(t terminal) error {
 
 // version returns the version, the commit and the toolchain of a build. info may be nil.
 func version(info *debug.BuildInfo, commit string) string {
-	version, dirty := "(devel)", ""
+	version, dirty := cmp.Or(release, "(devel)"), ""
 	if info != nil {
-		if info.Main.Version != "" {
+		if info.Main.Version != "" && release == "" {
 			version = info.Main.Version
 		}
 		for _, setting := range info.Settings {

@@ -20,11 +20,11 @@ import (
 const Table = "alarm_jobs"
 
 const (
-	// Attempts is how often an alarm rings at most before it is given up, as often as with QStash's default policy.
+	// Attempts bounds the rings of an alarm, as QStash's default policy does.
 	Attempts = qstash.PolicyRetries + 1
 	// firstPause is the wait after the first failed attempt. Each one after that is twice as long as the one before.
 	firstPause = 10 * time.Second
-	// Poll is how often the queue is looked at without a wake-up: alarms that another process stored are late by as much.
+	// Poll is the time between two looks at the queue without a wake-up: alarms that another process stored are late by as much.
 	Poll = 250 * time.Millisecond
 	// horizon bounds the timers that are kept: an alarm that is due later is found by a look at the queue.
 	horizon = 30 * time.Second

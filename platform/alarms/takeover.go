@@ -16,7 +16,7 @@ import (
 const (
 	// patience bounds a publish to QStash, so that the caller has time left for the database.
 	patience = 2 * time.Second
-	// aside is how long QStash is not asked after it refused or was silent.
+	// aside is the time for which QStash is not asked after it refused or was silent.
 	aside = 10 * time.Second
 )
 

@@ -30,7 +30,7 @@ const (
 	alarmWorkers = 256
 	// alarmTimeout bounds the work of one alarm, as the gateway bounds that of a callback of QStash.
 	alarmTimeout = 25 * time.Second
-	// alarmsKept is how long an alarm is kept after its end: far longer than a repeat of its publish may take.
+	// alarmsKept is the time for which an ended alarm is kept: far longer than a repeat of its publish may take.
 	alarmsKept = 24 * time.Hour
 )
 

@@ -38,7 +38,7 @@ func (r *Clock) Handlers() map[string]queue.Handler {
 	return map[string]queue.Handler{conversation.StepRoute.Label: r.step, goals.Route.Label: r.goal}
 }
 
-// errPayload is an alarm that no release of ours wrote.
+// errPayload refuses an alarm that no release wrote.
 var errPayload = &queue.Permanent{Cause: errors.New("the payload of the alarm cannot be read")}
 
 // step runs one due step.
@@ -100,7 +100,7 @@ func (r *Clock) again(err error) error {
 func (r *Clock) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	rings, err := alarms.Read(j)
 	if err != nil {
-		return nil //nolint:nilerr // no release of ours wrote it; the failed job shows it
+		return nil //nolint:nilerr // the failed job shows it
 	}
 	if goal, issues := payload.DecodeGoal(rings.Body); issues == nil {
 		_, err := r.Goals.AlarmFailed(ctx, goal.GetGoalId(), j.ID)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { onboardingtest.Main(m) }
 
-// setup returns a service with alarms of its own database.
+// setup returns a service that rings alarms from its database.
 func setup(t *testing.T) *onboardingtest.Bundle {
 	t.Helper()
 	b := onboardingtest.New(t)

@@ -165,7 +165,7 @@ type Running struct {
 	Runs     *runs.Service
 	Runner   *queue.Runner
 	Outreach *queue.Runner
-	Alarms   *queue.Runner // of our own database
+	Alarms   *queue.Runner // of ALARMS=postgres
 	Relay    *outbox.Outbox[session.Alarm]
 	Sweeper  *outbox.Sweeper[conversation.Overdue]
 }
