@@ -50,10 +50,10 @@ var worldEnviron = map[string]string{
 }
 
 // loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of jobs and outreach, the relay, the
-// sweeper and what tells holds, of goals the relay, the sweeper, the devices and the offers, and of events the sequencer, the readers, the
+// sweeper, the alarms of the database with their retention, and what tells holds, of goals the relay, the sweeper, the devices and the offers, and of events the sequencer, the readers, the
 // deliveries and their retention; the reconciler, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 17
+	onboardingLoops = 19
 	messagingLoops  = 4
 )
 
@@ -77,7 +77,7 @@ func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *w
 	if err := w.openVendors(ctx, vendors, shift.odds); err != nil {
 		return w, err
 	}
-	if err := w.serve(ctx); err != nil {
+	if err := w.serve(ctx, engineOf(seed)); err != nil {
 		return w, err
 	}
 	if err := w.openPools(ctx, data.onboarding, data.messaging); err != nil {
@@ -86,8 +86,13 @@ func newWorld(ctx context.Context, shift shift, seed uint64, people int, data *w
 	return w, w.gather(people)
 }
 
-// serve reserves the ports, configures the services and starts them.
-func (w *world) serve(ctx context.Context) (err error) {
+// engineOf returns who rings the alarms of a world: QStash in half of them, the database, or both.
+func engineOf(seed uint64) string {
+	return []string{"qstash", "qstash", "qstash,postgres", "postgres"}[seed%4]
+}
+
+// serve reserves the ports, configures the services and starts them. engine rings the alarms.
+func (w *world) serve(ctx context.Context, engine string) (err error) {
 	if w.messaging, err = reserve(stack.Messaging, messagingLoops); err != nil {
 		return err
 	}
@@ -110,6 +115,7 @@ func (w *world) serve(ctx context.Context) (err error) {
 		return err
 	}
 	environ = merged(environ, worldEnviron)
+	environ["ALARMS"] = engine
 	if w.tempo.days > 0 {
 		environ["ALARM_RELAY_INTERVAL"] = "4s" // half of all instants would be the relay's, which few have alarms for
 		environ["JOBS_RETENTION"] = "8760h"    // the rows of outreach are evidence
