@@ -194,6 +194,19 @@ func (s *RPC) ReserveSends(ctx context.Context, r *messagingv1.ReserveSendsReque
 	if len(segments) == 0 || len(segments) > mostReserved {
 		return nil, edge.Invalid("segments", fmt.Sprintf("must be of 1 to %d messages", mostReserved))
 	}
+	begun, err := readBegun(r.GetBegun())
+	if err != nil {
+		return nil, err
+	}
+	refused, is, err := s.Store.Refused(ctx, orgID, begun, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	if is {
+		return &messagingv1.ReserveSendsResponse{Refused: &messagingv1.ReserveRefusal{
+			ErrorCode: edge.Int32(refused.Code), Messages: edge.Int32(refused.Messages), Explanation: refused.Explanation,
+		}}, nil
+	}
 	n, wait, err := s.Limiter.ReserveSends(ctx, orgID, segments, s.Now())
 	if err != nil {
 		return nil, err
@@ -203,6 +216,24 @@ func (s *RPC) ReserveSends(ctx context.Context, r *messagingv1.ReserveSendsReque
 		answer.RetryAfter = durationpb.New(wait)
 	}
 	return answer, nil
+}
+
+// readBegun reads the conversations of a run.
+func readBegun(given []*messagingv1.BegunConversation) ([]Begun, error) {
+	if len(given) > mostBegun {
+		return nil, edge.Invalid("begun", fmt.Sprintf("must be at most %d conversations", mostBegun))
+	}
+	begun := make([]Begun, len(given))
+	for i, b := range given {
+		id, err := edge.ReadID("begun.profile_id", b.GetProfileId())
+		if err != nil {
+			return nil, err
+		}
+		if begun[i] = (Begun{ProfileID: id, KeyPrefix: b.GetKeyPrefix()}); b.GetKeyPrefix() == "" {
+			return nil, edge.Invalid("begun.key_prefix", "must not be empty")
+		}
+	}
+	return begun, nil
 }
 
 // CheckSender reports what an organisation sends from, and whether the person that it asks about has opted out.

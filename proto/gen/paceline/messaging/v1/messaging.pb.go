@@ -3771,7 +3771,10 @@ type ReserveSendsRequest struct {
 	// The organisation.
 	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	// The segments of each message, in the order in which they are to be sent; 1 to 100 messages.
-	Segments      []int32 `protobuf:"varint,2,rep,packed,name=segments,proto3" json:"segments,omitempty"`
+	Segments []int32 `protobuf:"varint,2,rep,packed,name=segments,proto3" json:"segments,omitempty"`
+	// Conversations that the same run began, the newest first, at most 64. No turn is given while the newest of their messages that came to an
+	// end were refused, 16 in a row, with a code that no retry mends.
+	Begun         []*BegunConversation `protobuf:"bytes,3,rep,name=begun,proto3" json:"begun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3820,20 +3823,84 @@ func (x *ReserveSendsRequest) GetSegments() []int32 {
 	return nil
 }
 
+func (x *ReserveSendsRequest) GetBegun() []*BegunConversation {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
+// BegunConversation names the messages of a conversation.
+type BegunConversation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The person.
+	ProfileId string `protobuf:"bytes,1,opt,name=profile_id,json=profileId,proto3" json:"profile_id,omitempty"`
+	// What the idempotency keys of its messages begin with.
+	KeyPrefix     string `protobuf:"bytes,2,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BegunConversation) Reset() {
+	*x = BegunConversation{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BegunConversation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BegunConversation) ProtoMessage() {}
+
+func (x *BegunConversation) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BegunConversation.ProtoReflect.Descriptor instead.
+func (*BegunConversation) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *BegunConversation) GetProfileId() string {
+	if x != nil {
+		return x.ProfileId
+	}
+	return ""
+}
+
+func (x *BegunConversation) GetKeyPrefix() string {
+	if x != nil {
+		return x.KeyPrefix
+	}
+	return ""
+}
+
 // ReserveSendsResponse says how many may be sent.
 type ReserveSendsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first so many messages may be sent now.
 	Reserved int32 `protobuf:"varint,1,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	// How long until there may be a turn for the next one; absent when all were taken.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// Why nothing is given until a person has acted; absent otherwise.
+	Refused       *ReserveRefusal `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReserveSendsResponse) Reset() {
 	*x = ReserveSendsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +3912,7 @@ func (x *ReserveSendsResponse) String() string {
 func (*ReserveSendsResponse) ProtoMessage() {}
 
 func (x *ReserveSendsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +3925,7 @@ func (x *ReserveSendsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSendsResponse.ProtoReflect.Descriptor instead.
 func (*ReserveSendsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReserveSendsResponse) GetReserved() int32 {
@@ -3873,6 +3940,77 @@ func (x *ReserveSendsResponse) GetRetryAfter() *durationpb.Duration {
 		return x.RetryAfter
 	}
 	return nil
+}
+
+func (x *ReserveSendsResponse) GetRefused() *ReserveRefusal {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// ReserveRefusal says what Twilio refused messages for.
+type ReserveRefusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Twilio's error code of the newest one.
+	ErrorCode int32 `protobuf:"varint,1,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	// How many were refused in a row.
+	Messages int32 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	// What it means, and what to do.
+	Explanation   string `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveRefusal) Reset() {
+	*x = ReserveRefusal{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveRefusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveRefusal) ProtoMessage() {}
+
+func (x *ReserveRefusal) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveRefusal.ProtoReflect.Descriptor instead.
+func (*ReserveRefusal) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ReserveRefusal) GetErrorCode() int32 {
+	if x != nil {
+		return x.ErrorCode
+	}
+	return 0
+}
+
+func (x *ReserveRefusal) GetMessages() int32 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *ReserveRefusal) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
 }
 
 // CheckSenderResponse describes its sender.
@@ -3892,7 +4030,7 @@ type CheckSenderResponse struct {
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3904,7 +4042,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3917,7 +4055,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -3963,7 +4101,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3975,7 +4113,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3988,7 +4126,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListEventsRequest) GetDone() []int64 {
@@ -4023,7 +4161,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4173,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4186,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -4085,7 +4223,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4097,7 +4235,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4110,7 +4248,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Event) GetRow() int64 {
@@ -4185,7 +4323,7 @@ type GetMessagingOverviewRequest struct {
 
 func (x *GetMessagingOverviewRequest) Reset() {
 	*x = GetMessagingOverviewRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +4335,7 @@ func (x *GetMessagingOverviewRequest) String() string {
 func (*GetMessagingOverviewRequest) ProtoMessage() {}
 
 func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +4348,7 @@ func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewRequest.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
 }
 
 // GetMessagingOverviewResponse counts messages by their state.
@@ -4240,7 +4378,7 @@ type GetMessagingOverviewResponse struct {
 
 func (x *GetMessagingOverviewResponse) Reset() {
 	*x = GetMessagingOverviewResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4390,7 @@ func (x *GetMessagingOverviewResponse) String() string {
 func (*GetMessagingOverviewResponse) ProtoMessage() {}
 
 func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +4403,7 @@ func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewResponse.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetMessagingOverviewResponse) GetAt() *timestamppb.Timestamp {
@@ -4352,7 +4490,7 @@ type CarrierRefusal struct {
 
 func (x *CarrierRefusal) Reset() {
 	*x = CarrierRefusal{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4364,7 +4502,7 @@ func (x *CarrierRefusal) String() string {
 func (*CarrierRefusal) ProtoMessage() {}
 
 func (x *CarrierRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4377,7 +4515,7 @@ func (x *CarrierRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarrierRefusal.ProtoReflect.Descriptor instead.
 func (*CarrierRefusal) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CarrierRefusal) GetCode() int32 {
@@ -4441,7 +4579,7 @@ type UndeliveredMinute struct {
 
 func (x *UndeliveredMinute) Reset() {
 	*x = UndeliveredMinute{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4591,7 @@ func (x *UndeliveredMinute) String() string {
 func (*UndeliveredMinute) ProtoMessage() {}
 
 func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4604,7 @@ func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeliveredMinute.ProtoReflect.Descriptor instead.
 func (*UndeliveredMinute) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{52}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *UndeliveredMinute) GetAt() *timestamppb.Timestamp {
@@ -4537,7 +4675,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4687,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4700,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{53}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -4660,7 +4798,7 @@ type ListMessagingAuditResponse struct {
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +4810,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +4823,7 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{54}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -4973,14 +5111,26 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\atext_id\x18\x03 \x01(\tR\x06textId\";\n" +
 	"\x12CheckSenderRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"H\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"\x88\x01\n" +
 	"\x13ReserveSendsRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x1a\n" +
-	"\bsegments\x18\x02 \x03(\x05R\bsegments\"n\n" +
+	"\bsegments\x18\x02 \x03(\x05R\bsegments\x12>\n" +
+	"\x05begun\x18\x03 \x03(\v2(.paceline.messaging.v1.BegunConversationR\x05begun\"Q\n" +
+	"\x11BegunConversation\x12\x1d\n" +
+	"\n" +
+	"profile_id\x18\x01 \x01(\tR\tprofileId\x12\x1d\n" +
+	"\n" +
+	"key_prefix\x18\x02 \x01(\tR\tkeyPrefix\"\xaf\x01\n" +
 	"\x14ReserveSendsResponse\x12\x1a\n" +
 	"\breserved\x18\x01 \x01(\x05R\breserved\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"\x9a\x01\n" +
+	"retryAfter\x12?\n" +
+	"\arefused\x18\x03 \x01(\v2%.paceline.messaging.v1.ReserveRefusalR\arefused\"m\n" +
+	"\x0eReserveRefusal\x12\x1d\n" +
+	"\n" +
+	"error_code\x18\x01 \x01(\x05R\terrorCode\x12\x1a\n" +
+	"\bmessages\x18\x02 \x01(\x05R\bmessages\x12 \n" +
+	"\vexplanation\x18\x03 \x01(\tR\vexplanation\"\x9a\x01\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
 	"\topted_out\x18\x02 \x01(\bR\boptedOut\x12.\n" +
@@ -5180,7 +5330,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
@@ -5233,162 +5383,166 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*GetUnfinishedResponse)(nil),        // 48: paceline.messaging.v1.GetUnfinishedResponse
 	(*CheckSenderRequest)(nil),           // 49: paceline.messaging.v1.CheckSenderRequest
 	(*ReserveSendsRequest)(nil),          // 50: paceline.messaging.v1.ReserveSendsRequest
-	(*ReserveSendsResponse)(nil),         // 51: paceline.messaging.v1.ReserveSendsResponse
-	(*CheckSenderResponse)(nil),          // 52: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),            // 53: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),           // 54: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                        // 55: paceline.messaging.v1.Event
-	(*GetMessagingOverviewRequest)(nil),  // 56: paceline.messaging.v1.GetMessagingOverviewRequest
-	(*GetMessagingOverviewResponse)(nil), // 57: paceline.messaging.v1.GetMessagingOverviewResponse
-	(*CarrierRefusal)(nil),               // 58: paceline.messaging.v1.CarrierRefusal
-	(*UndeliveredMinute)(nil),            // 59: paceline.messaging.v1.UndeliveredMinute
-	(*ListMessagingAuditRequest)(nil),    // 60: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil),   // 61: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                  // 62: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),        // 63: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),          // 64: google.protobuf.Duration
-	(*v1.Explanation)(nil),               // 65: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                    // 66: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                    // 67: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),              // 68: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),               // 69: paceline.audit.v1.AuditEntry
-	(*ErasePersonRequest)(nil),           // 70: paceline.messaging.v1.ErasePersonRequest
-	(*ExportPersonRequest)(nil),          // 71: paceline.messaging.v1.ExportPersonRequest
-	(*GetErasedLedgerRequest)(nil),       // 72: paceline.messaging.v1.GetErasedLedgerRequest
-	(*ErasePersonResponse)(nil),          // 73: paceline.messaging.v1.ErasePersonResponse
-	(*ExportPersonResponse)(nil),         // 74: paceline.messaging.v1.ExportPersonResponse
-	(*GetErasedLedgerResponse)(nil),      // 75: paceline.messaging.v1.GetErasedLedgerResponse
+	(*BegunConversation)(nil),            // 51: paceline.messaging.v1.BegunConversation
+	(*ReserveSendsResponse)(nil),         // 52: paceline.messaging.v1.ReserveSendsResponse
+	(*ReserveRefusal)(nil),               // 53: paceline.messaging.v1.ReserveRefusal
+	(*CheckSenderResponse)(nil),          // 54: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),            // 55: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),           // 56: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                        // 57: paceline.messaging.v1.Event
+	(*GetMessagingOverviewRequest)(nil),  // 58: paceline.messaging.v1.GetMessagingOverviewRequest
+	(*GetMessagingOverviewResponse)(nil), // 59: paceline.messaging.v1.GetMessagingOverviewResponse
+	(*CarrierRefusal)(nil),               // 60: paceline.messaging.v1.CarrierRefusal
+	(*UndeliveredMinute)(nil),            // 61: paceline.messaging.v1.UndeliveredMinute
+	(*ListMessagingAuditRequest)(nil),    // 62: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),   // 63: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                  // 64: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),        // 65: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),          // 66: google.protobuf.Duration
+	(*v1.Explanation)(nil),               // 67: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 68: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 69: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 70: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),               // 71: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 72: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 73: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 74: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 75: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 76: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 77: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	63,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	63,  // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	63,  // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
+	65,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	65,  // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	65,  // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
 	4,   // 3: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,   // 4: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,   // 5: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,   // 6: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	63,  // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	65,  // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,   // 8: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,   // 9: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	64,  // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	64,  // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	64,  // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	62,  // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	63,  // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	66,  // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	66,  // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	66,  // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	64,  // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	65,  // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,   // 15: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,   // 16: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,   // 17: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,   // 18: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,   // 19: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	63,  // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	65,  // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,   // 21: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	63,  // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	63,  // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	63,  // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	63,  // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	65,  // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	65,  // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	65,  // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	65,  // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18,  // 26: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,   // 27: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	65,  // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	67,  // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
 	8,   // 29: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
-	65,  // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	63,  // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	63,  // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	67,  // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	65,  // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	65,  // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	27,  // 33: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	63,  // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	65,  // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,   // 35: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	28,  // 36: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	29,  // 37: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	63,  // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	65,  // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,   // 39: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,   // 40: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,   // 41: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	63,  // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	63,  // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	66,  // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	65,  // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	65,  // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	68,  // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
 	35,  // 45: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37,  // 46: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36,  // 47: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	41,  // 48: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	63,  // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	65,  // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	35,  // 50: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37,  // 51: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36,  // 52: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	64,  // 53: paceline.messaging.v1.ReserveSendsResponse.retry_after:type_name -> google.protobuf.Duration
-	55,  // 54: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	63,  // 55: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	63,  // 56: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	59,  // 57: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
-	67,  // 58: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
-	63,  // 59: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
-	67,  // 60: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
-	63,  // 61: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
-	67,  // 62: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
-	68,  // 63: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	58,  // 64: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
-	67,  // 65: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
-	63,  // 66: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
-	63,  // 67: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
-	67,  // 68: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
-	67,  // 69: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
-	67,  // 70: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
-	67,  // 71: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
-	63,  // 72: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	63,  // 73: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	63,  // 74: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	69,  // 75: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	8,   // 76: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11,  // 77: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13,  // 78: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17,  // 79: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20,  // 80: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22,  // 81: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
-	24,  // 82: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
-	26,  // 83: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	31,  // 84: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	33,  // 85: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	38,  // 86: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	40,  // 87: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	43,  // 88: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	45,  // 89: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
-	15,  // 90: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	53,  // 91: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	47,  // 92: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	49,  // 93: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	50,  // 94: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
-	70,  // 95: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	71,  // 96: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	72,  // 97: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	56,  // 98: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	60,  // 99: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10,  // 100: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12,  // 101: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14,  // 102: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19,  // 103: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21,  // 104: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23,  // 105: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25,  // 106: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30,  // 107: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32,  // 108: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34,  // 109: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39,  // 110: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42,  // 111: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44,  // 112: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	46,  // 113: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
-	16,  // 114: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	54,  // 115: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	48,  // 116: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	52,  // 117: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	51,  // 118: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
-	73,  // 119: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	74,  // 120: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	75,  // 121: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	57,  // 122: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	61,  // 123: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	100, // [100:124] is the sub-list for method output_type
-	76,  // [76:100] is the sub-list for method input_type
-	76,  // [76:76] is the sub-list for extension type_name
-	76,  // [76:76] is the sub-list for extension extendee
-	0,   // [0:76] is the sub-list for field type_name
+	51,  // 53: paceline.messaging.v1.ReserveSendsRequest.begun:type_name -> paceline.messaging.v1.BegunConversation
+	66,  // 54: paceline.messaging.v1.ReserveSendsResponse.retry_after:type_name -> google.protobuf.Duration
+	53,  // 55: paceline.messaging.v1.ReserveSendsResponse.refused:type_name -> paceline.messaging.v1.ReserveRefusal
+	57,  // 56: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	65,  // 57: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	65,  // 58: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	61,  // 59: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
+	69,  // 60: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
+	65,  // 61: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
+	69,  // 62: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
+	65,  // 63: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
+	69,  // 64: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
+	70,  // 65: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	60,  // 66: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
+	69,  // 67: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
+	65,  // 68: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
+	65,  // 69: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
+	69,  // 70: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
+	69,  // 71: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
+	69,  // 72: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
+	69,  // 73: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
+	65,  // 74: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	65,  // 75: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	65,  // 76: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	71,  // 77: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,   // 78: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11,  // 79: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13,  // 80: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17,  // 81: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20,  // 82: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22,  // 83: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24,  // 84: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26,  // 85: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31,  // 86: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33,  // 87: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38,  // 88: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40,  // 89: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43,  // 90: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	45,  // 91: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15,  // 92: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	55,  // 93: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	47,  // 94: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	49,  // 95: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	50,  // 96: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
+	72,  // 97: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	73,  // 98: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	74,  // 99: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	58,  // 100: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	62,  // 101: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10,  // 102: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12,  // 103: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14,  // 104: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19,  // 105: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21,  // 106: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23,  // 107: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25,  // 108: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30,  // 109: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32,  // 110: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34,  // 111: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39,  // 112: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42,  // 113: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44,  // 114: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46,  // 115: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16,  // 116: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	56,  // 117: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	48,  // 118: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	54,  // 119: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	52,  // 120: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
+	75,  // 121: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	76,  // 122: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	77,  // 123: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	59,  // 124: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	63,  // 125: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	102, // [102:126] is the sub-list for method output_type
+	78,  // [78:102] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -5405,7 +5559,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   56,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
