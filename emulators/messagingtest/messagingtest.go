@@ -645,6 +645,11 @@ func (s *Service) ReserveSends(_ context.Context, in *messagingv1.ReserveSendsRe
 	if s.down {
 		return nil, unavailable()
 	}
+	if n := s.refusedOf(in.GetBegun()); n >= 16 {
+		return &messagingv1.ReserveSendsResponse{Refused: &messagingv1.ReserveRefusal{
+			ErrorCode: ConfigCode, Messages: int32(n), Explanation: "Twilio does not know our account; to do: correct TWILIO_AUTH_TOKEN", //nolint:gosec // of a request
+		}}, nil
+	}
 	n := len(in.GetSegments())
 	answer := &messagingv1.ReserveSendsResponse{}
 	if s.turns != nil {
@@ -655,6 +660,22 @@ func (s *Service) ReserveSends(_ context.Context, in *messagingv1.ReserveSendsRe
 	}
 	answer.Reserved = int32(n) //nolint:gosec // of a request
 	return answer, nil
+}
+
+// refusedOf counts the newest conversations in a row that were refused because of our own account.
+func (s *Service) refusedOf(begun []*messagingv1.BegunConversation) (n int) {
+	for _, b := range begun {
+		for key, r := range s.rows {
+			if !strings.HasPrefix(key, b.GetKeyPrefix()) {
+				continue
+			}
+			if r.message.GetErrorCode() != ConfigCode {
+				return n
+			}
+			n++
+		}
+	}
+	return n
 }
 
 // GetUnfinished finds a message that is on its way or in doubt; it keeps no queue of texts.

@@ -37,8 +37,18 @@ func (w *wiring) addLoops() {
 	if !w.cfg.SchedulingDisabled {
 		policy := outbox.Policy{Grace: w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}
 		repeat("relay", c.Alarms.RelayLoop(rest, w.cfg.AlarmRelayInterval, w.wakeRelay))
-		repeat("sweeper", c.Sweeper(policy).Loop(rest, min(policy.Grace/4, sweepInterval)))
+		repeat("sweeper", w.reviving(c.Sweeper(policy).Loop(rest, min(policy.Grace/4, sweepInterval))))
 	}
+}
+
+// reviving has the sweeper find, too, what waits for a job that is there no more: runs.
+func (w *wiring) reviving(r process.Repetition) process.Repetition {
+	sweep := r.Once
+	r.Once = func(ctx context.Context) (bool, error) {
+		more, err := sweep(ctx)
+		return more, errors.Join(err, w.runs.Revive(ctx))
+	}
+	return r
 }
 
 // forgetting has a retention delete the goals and the events too that were over long ago, and what the rules say is over.

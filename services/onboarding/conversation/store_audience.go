@@ -101,17 +101,32 @@ func (s *Store) candidates(rows pgx.Rows, err error) ([]Candidate, error) {
 	return found, nil
 }
 
-// sqlOpened selects the sessions with an opening that was sent, or is not sent any more.
-const sqlOpened = `select id::text from conversation_sessions where id = any(@ids::uuid[]) and (turn > 0 or status <> 'active')`
+// sqlOpenings tells of sessions whether their opening was sent, or is not sent any more, and else whether it waits: for quiet hours or a cap,
+// under its own subject, or for a hold.
+const sqlOpenings = `
+select s.id::text, s.turn > 0 or s.status <> 'active', p.hold or exists (select from webhook_jobs j
+    where j.org_id = s.org_id and j.subject = 'opening:' || s.id and j.status in ('pending', 'processing'))
+from conversation_sessions s join profiles p on p.id = s.profile_id where s.id = any(@ids::uuid[])`
 
-// Opened returns the sessions that need no opening any more.
-func (s *Store) Opened(ctx context.Context, sessionIDs []string) ([]string, error) {
-	rows, err := s.pool.Query(ctx, sqlOpened, postgres.Args{"ids": sessionIDs})
-	if err == nil {
-		var opened []string
-		if opened, err = pgx.CollectRows(rows, pgx.RowTo[string]); err == nil {
-			return opened, nil
-		}
+// Openings returns which sessions need no opening any more, and which openings wait for a time or an operator.
+func (s *Store) Openings(ctx context.Context, sessionIDs []string) (sent, waiting []string, err error) {
+	rows, err := s.pool.Query(ctx, sqlOpenings, postgres.Args{"ids": sessionIDs})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read which openings were sent: %w", err)
 	}
-	return nil, fmt.Errorf("read which openings were sent: %w", err)
+	var id string
+	var is, waits bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &is, &waits}, func() error {
+		switch {
+		case is:
+			sent = append(sent, id)
+		case waits:
+			waiting = append(waiting, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read which openings were sent: %w", err)
+	}
+	return sent, waiting, nil
 }

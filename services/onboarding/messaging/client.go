@@ -18,6 +18,7 @@ import (
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -292,10 +293,15 @@ func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecord
 
 // ReserveSends takes the turns of the first openings of a run that have one now, and says how long until there may be another;
 // people.ErrUnavailable, people.ErrNoSender.
-func (c *Client) ReserveSends(ctx context.Context, orgID string, segments []int) (n int, wait time.Duration, err error) {
+func (c *Client) ReserveSends(
+	ctx context.Context, orgID string, segments []int, begun []runs.Begun,
+) (n int, wait time.Duration, err error) {
 	in := &messagingv1.ReserveSendsRequest{OrgId: orgID}
 	for _, s := range segments {
 		in.Segments = append(in.Segments, int32(s)) //nolint:gosec // of a text
+	}
+	for _, b := range begun {
+		in.Begun = append(in.Begun, &messagingv1.BegunConversation{ProfileId: b.ProfileID, KeyPrefix: session.Key(b.ProfileID, b.SessionID, "")})
 	}
 	answer, err := c.rpc.ReserveSends(ctx, in)
 	switch {
@@ -303,6 +309,11 @@ func (c *Client) ReserveSends(ctx context.Context, orgID string, segments []int)
 		return 0, 0, fmt.Errorf("%w: this release of messaging reserves no turns", people.ErrUnavailable)
 	case reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER:
 		return 0, 0, people.ErrNoSender
+	}
+	if refused := answer.GetRefused(); refused != nil {
+		return 0, 0, &runs.RefusedError{
+			Code: int(refused.GetErrorCode()), Messages: int(refused.GetMessages()), Explanation: refused.GetExplanation(),
+		}
 	}
 	return int(answer.GetReserved()), answer.GetRetryAfter().AsDuration(), translate(err)
 }

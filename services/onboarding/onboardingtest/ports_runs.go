@@ -54,6 +54,13 @@ func (r runRows) Delay(ctx context.Context, id string, until map[time.Time][]str
 	return act(r.ports, "Delay", func() error { return r.Store.Delay(ctx, id, until) })
 }
 
+func (r runRows) Retry(ctx context.Context, id string, profileIDs []string, at time.Time) error {
+	if len(profileIDs) == 0 {
+		return nil
+	}
+	return act(r.ports, "Retry", func() error { return r.Store.Retry(ctx, id, profileIDs, at) })
+}
+
 func (r runRows) Finish(ctx context.Context, id string, at time.Time) (bool, error) {
 	return call(r.ports, "Finish", func() (bool, error) { return r.Store.Finish(ctx, id, at) })
 }

@@ -42,6 +42,9 @@ func (b *bundle) runs() *runs.Service { return b.Current().Runs }
 func (b *bundle) start(in runs.Request) runs.Run {
 	b.T.Helper()
 	in.OrgID, in.Flow = onboardingtest.OrgID, "news"
+	if in.Key == "" {
+		in.Key = onboardingtest.NewID()
+	}
 	run, _, _, err := b.runs().Start(b.T.Context(), in)
 	require.NoError(b.T, err)
 	return run

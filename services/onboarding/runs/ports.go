@@ -15,6 +15,10 @@ type store interface {
 	Add(ctx context.Context, orgID, id string, profileIDs []string, at time.Time) (added int, err error)
 	// Switch changes the status of a run that is not finished, and stores the job of one that goes on. ErrNoRun, ErrFinished.
 	Switch(ctx context.Context, orgID, id string, to Status, reason string, at time.Time) (Run, error)
+	// Stop pauses a run of which no job is newer than that with the wakes, and says why; false of one that does not run.
+	Stop(ctx context.Context, r Run, reason string, at time.Time) (bool, error)
+	// Revive stores the job of runs that have none, and returns how many.
+	Revive(ctx context.Context, at time.Time) (int, error)
 	Run(ctx context.Context, orgID, id string) (Run, error)
 	List(ctx context.Context, orgID, flow, before string, limit int) ([]Run, error)
 	Count(ctx context.Context, id string) (Counts, error)
@@ -30,6 +34,10 @@ type store interface {
 	Opened(ctx context.Context, id string, sessionIDs []string) error
 	LeaveOut(ctx context.Context, id string, out map[Reason][]string) error
 	Delay(ctx context.Context, id string, until map[time.Time][]string) error
+	// Retry has people tried again, later after each try, and leaves out those who were tried often enough.
+	Retry(ctx context.Context, id string, profileIDs []string, at time.Time) error
+	// Begun returns the newest sessions of a run, the newest first, of those since it was resumed.
+	Begun(ctx context.Context, id string) ([]Begun, error)
 	// Finish completes a run for which nobody waits; false when somebody does.
 	Finish(ctx context.Context, id string, at time.Time) (bool, error)
 	Paused(ctx context.Context, orgID string) (bool, error)

@@ -50,6 +50,7 @@ const (
 	AwaitsOperator Reason = "awaits_operator"
 	SendsNothing   Reason = "sends_nothing"
 	TooOften       Reason = "too_often"
+	Failed         Reason = "failed"     // to be started, as often as it is tried
 	NoProfile      Reason = "no_profile" // of an entry of a list
 )
 
@@ -83,6 +84,20 @@ type Run struct {
 	CreatedAt, UpdatedAt time.Time
 	FinishedAt           *time.Time
 	CreatedBy            *string // the actor, see audit.Read
+}
+
+// Begun is a session that a run began.
+type Begun struct{ ProfileID, SessionID string }
+
+// RefusedError reports that the carrier refuses the first texts of a run until a person has acted.
+type RefusedError struct {
+	Code, Messages int    // of the newest one, and how many were refused in a row
+	Explanation    string // with what to do
+}
+
+func (r *RefusedError) Error() string {
+	return fmt.Sprintf("Twilio %d: %s; it refused %d first texts in a row; mend that, then resume the run, which goes on with those who wait",
+		r.Code, r.Explanation, r.Messages)
 }
 
 // Counts counts the people of a run.
@@ -171,8 +186,8 @@ type audience interface {
 	Candidates(ctx context.Context, orgID string, ids []string) ([]conversation.Candidate, error)
 	CandidatesByPhone(ctx context.Context, orgID string, phones []string) ([]conversation.Candidate, error)
 	CandidatesBehind(ctx context.Context, orgID, after string, limit int) ([]conversation.Candidate, error)
-	// Opened returns the sessions that need no opening any more.
-	Opened(ctx context.Context, sessionIDs []string) ([]string, error)
+	// Openings returns which sessions need no opening any more, and which openings wait for a time or an operator.
+	Openings(ctx context.Context, sessionIDs []string) (sent, waiting []string, err error)
 }
 
 // conversations begins sessions; conversation.Service implements it.
@@ -182,8 +197,9 @@ type conversations interface {
 
 // carrier is messaging; messaging.Client implements it.
 type carrier interface {
-	// ReserveSends takes the turns of the first messages that have one now, and says how long until there may be another.
-	ReserveSends(ctx context.Context, orgID string, segments []int) (n int, wait time.Duration, err error)
+	// ReserveSends takes the turns of the first messages that have one now, and says how long until there may be another. begun are the newest
+	// sessions of the run. *RefusedError while the carrier refuses them all.
+	ReserveSends(ctx context.Context, orgID string, segments []int, begun []Begun) (n int, wait time.Duration, err error)
 }
 
 // Config has what a Service works with.
@@ -203,11 +219,8 @@ type Config struct {
 type Service struct {
 	Config
 
-	working chan struct{} // has room for the runs that may be at work in this process
+	places *places
 }
 
-// atWork bounds the runs that a process works on at a time: the other workers of the queue are for what people write.
-const atWork = 4
-
 // New returns a Service.
-func New(cfg Config) *Service { return &Service{Config: cfg, working: make(chan struct{}, atWork)} }
+func New(cfg Config) *Service { return &Service{Config: cfg, places: newPlaces()} }

@@ -1,13 +1,17 @@
 package runs_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/queue"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -20,8 +24,8 @@ func TestRun(t *testing.T) {
 
 	onboardingtest.Subtest(t, "StartsEachPersonOnce", setup, func(t *testing.T, b *bundle) {
 		all := b.persons(20)
-		list := append(idsOf(all), all[0].Phone, all[1].ID, "+1 202 555 9999", "Bob")
-		run, unknown, _, err := b.runs().Start(t.Context(), runs.Request{OrgID: onboardingtest.OrgID, Flow: "news", People: list})
+		list := append(idsOf(all), all[0].Phone, strings.ToUpper(all[1].ID), "+1 202 555 9999", "Bob")
+		run, unknown, _, err := b.runs().Start(t.Context(), runs.Request{OrgID: onboardingtest.OrgID, Flow: "news", People: list, Key: "all"})
 		require.NoError(t, err)
 		require.Equal(t, runs.Unknown{Counts: map[runs.Reason]int{runs.NoProfile: 1, runs.BadNumber: 1}, Places: []int{22, 23}}, unknown)
 		b.Pass(time.Minute)
@@ -142,6 +146,12 @@ func TestRun(t *testing.T) {
 		require.ErrorIs(t, err, runs.ErrKeyReused)
 	})
 
+	onboardingtest.Subtest(t, "IsNotMadeWithoutAKey", setup, func(t *testing.T, b *bundle) {
+		_, _, _, err := b.runs().Start(t.Context(), runs.Request{OrgID: onboardingtest.OrgID, Flow: "news", People: []string{b.Person().ID}})
+		require.ErrorIs(t, err, runs.ErrInvalid)
+		require.ErrorContains(t, err, "Idempotency-Key")
+	})
+
 	onboardingtest.Subtest(t, "IsRefusedWithWhatToSend", setup, func(t *testing.T, b *bundle) {
 		for _, tt := range []struct {
 			in   runs.Request
@@ -153,12 +163,109 @@ func TestRun(t *testing.T) {
 			{in: runs.Request{Filter: "person.fields.plna == 'gold'"}, want: "the names are person.locale, person.first_name, person.time_zone, person.fields.hour, person.fields.plan"},
 			{in: runs.Request{Filter: "person.fields.plan"}, want: "a condition gives true or false"},
 		} {
-			tt.in.OrgID, tt.in.Flow = onboardingtest.OrgID, "news"
+			tt.in.OrgID, tt.in.Flow, tt.in.Key = onboardingtest.OrgID, "news", "k"
 			_, _, _, err := b.runs().Start(t.Context(), tt.in)
 			require.ErrorIs(t, err, runs.ErrInvalid)
 			require.ErrorContains(t, err, tt.want)
 		}
 	})
+}
+
+// TestStandstill is about what keeps a run from going on, or has it go on where it should not.
+func TestStandstill(t *testing.T) {
+	t.Parallel()
+
+	onboardingtest.Subtest(t, "StopsWhenTheCarrierRefusesEverybody", setup, func(t *testing.T, b *bundle) {
+		all := b.persons(40)
+		b.Messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return messagingtest.Misconfigured })
+		run := b.start(runs.Request{People: idsOf(all)})
+		b.Pass(time.Minute)
+		is := b.get(run.ID)
+		require.Equal(t, runs.Paused, is.Status)
+		require.Contains(t, is.Reason, "Twilio 20003: Twilio does not know our account; to do: correct TWILIO_AUTH_TOKEN; it refused 16 first texts in a row")
+		require.Less(t, is.Counts.Started, 25)
+		require.Contains(t, b.Log.String(), "onboarding.run_paused")
+		_, err := b.runs().Switch(t.Context(), onboardingtest.OrgID, run.ID, runs.Running)
+		require.NoError(t, err)
+		b.Pass(time.Minute)
+		is = b.get(run.ID)
+		require.Equal(t, runs.Paused, is.Status, "nothing was mended")
+		require.Less(t, is.Counts.Started, 41)
+
+		b.Messaging.Script(nil)
+		_, err = b.runs().Switch(t.Context(), onboardingtest.OrgID, run.ID, runs.Running)
+		require.NoError(t, err)
+		b.Pass(2 * time.Minute)
+		require.Equal(t, runs.Completed, b.get(run.ID).Status)
+		for _, n := range b.texts(all) {
+			require.Equal(t, 1, n)
+		}
+	})
+
+	onboardingtest.Subtest(t, "GoesOnWithoutAJob", setup, func(t *testing.T, b *bundle) {
+		all := b.persons(3)
+		run := b.start(runs.Request{People: idsOf(all)})
+		b.Exec(`delete from webhook_jobs where subject = 'run:' || $1`, run.ID)
+		b.Pass(time.Minute)
+		require.Equal(t, runs.Completed, b.get(run.ID).Status)
+		require.Equal(t, []int{1, 1, 1}, b.texts(all))
+	})
+
+	onboardingtest.Subtest(t, "OpeningsThatWaitAreNotInTheWay", setup, func(t *testing.T, b *bundle) {
+		all := b.persons(80)
+		b.Messaging.SetFull(true) // each waits beneath a cap
+		run := b.start(runs.Request{People: idsOf(all)})
+		b.Pass(time.Minute)
+		require.Equal(t, 80, b.get(run.ID).Counts.Started)
+		b.Messaging.SetFull(false)
+		b.Pass(2 * time.Minute)
+		for _, n := range b.texts(all) {
+			require.Equal(t, 1, n)
+		}
+	})
+
+	onboardingtest.Subtest(t, "LeavesOutWhoCannotBeStarted", setup, func(t *testing.T, b *bundle) {
+		all := b.persons(3)
+		service := b.runs()
+		service.Conversations = failing{service.Conversations.(*conversation.Service), all[1].ID}
+		run := b.start(runs.Request{People: idsOf(all)})
+		for range 12 {
+			b.Clock.Advance(5 * time.Minute)
+			b.Pass(time.Minute)
+		}
+		is := b.get(run.ID)
+		require.Equal(t, runs.Completed, is.Status)
+		require.Equal(t, runs.Counts{People: 3, Started: 2, LeftOut: map[runs.Reason]int{runs.Failed: 1}}, *is.Counts)
+		require.Equal(t, []int{1, 0, 1}, b.texts(all))
+	})
+
+	onboardingtest.Subtest(t, "IsNotPausedByAJobFromBeforeItWasResumed", setup, func(t *testing.T, b *bundle) {
+		run := b.start(runs.Request{People: idsOf(b.persons(1)), Paused: true})
+		first, err := b.runs().Switch(t.Context(), onboardingtest.OrgID, run.ID, runs.Running)
+		require.NoError(t, err)
+		job := func(wakes int) queue.Job {
+			return queue.Job{EventType: runs.Event, Payload: fmt.Appendf(nil, `{"org_id":%q,"run_id":%q,"wakes":%d}`, onboardingtest.OrgID, run.ID, wakes)}
+		}
+		require.NoError(t, b.runs().GiveUp(t.Context(), job(first.Wakes-1), errors.New("of before")))
+		require.Equal(t, runs.Running, b.get(run.ID).Status)
+		require.NoError(t, b.runs().GiveUp(t.Context(), job(first.Wakes), errors.New("of now")))
+		require.Equal(t, runs.Paused, b.get(run.ID).Status)
+		require.Contains(t, b.get(run.ID).Reason, "of now")
+	})
+}
+
+// failing fails for one person.
+type failing struct {
+	*conversation.Service
+
+	profileID string
+}
+
+func (f failing) Begin(ctx context.Context, orgID string, start conversation.Start) (conversation.Activated, error) {
+	if start.ProfileID == f.profileID {
+		return conversation.Activated{}, errors.New("it fails for this person")
+	}
+	return f.Service.Begin(ctx, orgID, start)
 }
 
 // TestCrash kills the process at every call of a port. The run converges, and nobody gets the text twice.

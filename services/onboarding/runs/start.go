@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -21,7 +22,7 @@ type Request struct {
 	People      []string // ids of profiles, or phones
 	Filter      string
 	Paused      bool
-	Key         string // idempotency key; may be empty
+	Key         string // idempotency key; a dry run needs none
 	Consent     *conversation.ConsentRecord
 }
 
@@ -45,6 +46,10 @@ func (u *Unknown) add(reason Reason, place int) {
 
 // Start makes a run of the current version of a flow. Errors: ErrInvalid, flow.ErrNotFound, ErrTooMany, ErrKeyReused.
 func (s *Service) Start(ctx context.Context, in Request) (run Run, unknown Unknown, duplicate bool, err error) {
+	if in.Key == "" {
+		return run, unknown, false, fmt.Errorf(
+			"%w: send the header Idempotency-Key, or idempotency_key: a repeat with the same key finds the run and starts nobody twice", ErrInvalid)
+	}
 	f, _, err := s.check(ctx, in)
 	if err != nil {
 		return run, unknown, false, err
@@ -122,7 +127,8 @@ func (s *Service) find(ctx context.Context, orgID string, list []string) (found 
 	names := make([]string, len(list)) // as people are found by it; empty of an entry that names nobody
 	for i, entry := range list {
 		if request.IsID(entry) {
-			names[i], profileIDs = entry, append(profileIDs, entry)
+			names[i] = strings.ToLower(entry) // as the database writes ids
+			profileIDs = append(profileIDs, names[i])
 		} else if e164, err := phone.Read(entry); err == nil {
 			names[i], phones = e164, append(phones, e164)
 		}

@@ -67,7 +67,7 @@ select (select count(*) from added), (select people from counted)`
 
 // Made holds what a run is made with.
 type Made struct {
-	Key  string // idempotency key; may be empty
+	Key  string // idempotency key
 	Hash []byte // of the request
 	IDs  []string
 }
@@ -170,6 +170,8 @@ func (s *Store) locked(ctx context.Context, tx pgx.Tx, orgID, id string) (Run, e
 
 const sqlSwitch = `
 update flow_runs set status = @to, reason = @reason, updated_at = @at, wakes = wakes + case when @to = 'running' then 1 else 0 end,
+    judged_behind = case when @to = 'running' then coalesce((select p.session_id from flow_run_people p
+        where p.run_id = @id and p.session_id is not null order by p.session_id desc limit 1), judged_behind) else judged_behind end,
     finished_at = case when @to = 'cancelled' then @at::timestamptz end, counts = @counts
 where id = @id`
 

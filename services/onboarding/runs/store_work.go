@@ -116,6 +116,82 @@ func (s *Store) change(ctx context.Context, sql string, args postgres.Args) erro
 	return nil
 }
 
+// sqlRetry waits longer after each try. Who was tried so often is left out: a run would never end otherwise.
+const sqlRetry = `
+update flow_run_people set tries = tries + 1, due_at = @at::timestamptz + @again::interval * (tries + 1),
+    status = case when tries + 1 >= @most then 'left_out' else status end,
+    reason = case when tries + 1 >= @most then '` + string(Failed) + `' else reason end
+where run_id = @id and status = 'waiting' and profile_id = any(@people::uuid[])`
+
+// Retry implements store.
+func (s *Store) Retry(ctx context.Context, id string, profileIDs []string, at time.Time) error {
+	if len(profileIDs) == 0 {
+		return nil
+	}
+	return s.change(ctx, sqlRetry, postgres.Args{"id": id, "people": profileIDs, "at": at, "again": again, "most": mostTries})
+}
+
+const sqlBegun = `
+select p.profile_id::text, p.session_id::text from flow_run_people p
+where p.run_id = @id and p.session_id is not null and p.session_id > (select r.judged_behind from flow_runs r where r.id = @id)
+order by p.session_id desc limit @limit`
+
+// Begun implements store.
+func (s *Store) Begun(ctx context.Context, id string) ([]Begun, error) {
+	rows, err := s.pool.Query(ctx, sqlBegun, postgres.Args{"id": id, "limit": inDoubt})
+	if err == nil {
+		var found []Begun
+		if found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Begun]); err == nil {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("read whom a run began with: %w", err)
+}
+
+const sqlStop = `
+update flow_runs set status = 'paused', reason = @reason, updated_at = @at
+where org_id = @org and id = @id and status = 'running' and wakes = @wakes`
+
+// Stop implements store.
+func (s *Store) Stop(ctx context.Context, r Run, reason string, at time.Time) (bool, error) {
+	tag, err := s.pool.Exec(ctx, sqlStop, postgres.Args{"org": r.OrgID, "id": r.ID, "wakes": r.Wakes, "reason": reason, "at": at})
+	if err != nil {
+		return false, fmt.Errorf("stop a run: %w", err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// sqlRevived locks runs that have no job. Another process that is at one of them is not waited for.
+const sqlRevived = `
+update flow_runs r set wakes = r.wakes + 1, updated_at = @at
+where r.id in (select f.id from flow_runs f where f.status = 'running' and f.finished_at is null
+    and not exists (select from webhook_jobs j
+        where j.org_id = f.org_id and j.subject = 'run:' || f.id and j.status in ('pending', 'processing'))
+    order by f.id limit 100 for no key update skip locked)
+returning ` + runColumns
+
+// Revive implements store.
+func (s *Store) Revive(ctx context.Context, at time.Time) (n int, err error) {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sqlRevived, postgres.Args{"at": at})
+		if err != nil {
+			return fmt.Errorf("find runs without a job: %w", err)
+		}
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Run])
+		if err != nil {
+			return fmt.Errorf("find runs without a job: %w", err)
+		}
+		n = len(found)
+		for _, r := range found {
+			if err := s.wake(ctx, tx, r, at); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
 const (
 	sqlWaits  = `select exists (select from flow_run_people where run_id = $1 and status = 'waiting')`
 	sqlFinish = `update flow_runs set status = 'completed', counts = @counts, updated_at = @at, finished_at = @at where id = @id`

@@ -38,8 +38,10 @@ const (
 	// workFor bounds one turn of the job, less than the queue gives a handler: the next turn follows at once, behind other jobs that are due.
 	workFor = 12 * time.Second
 	// atOnce bounds the people whom a run starts at the same time, and inDoubt the sessions with an opening that it does not know to be sent:
-	// while the carrier is away no more are opened.
-	atOnce, inDoubt = 8, 64
+	// while the carrier is away no more are opened. mostWaiting bounds those that wait for quiet hours, a hold or a cap to end.
+	atOnce, inDoubt, mostWaiting = 8, 64, 1000
+	// mostTries bounds how often a person is tried, for almost half an hour in all.
+	mostTries = 10
 	// looked bounds the people who are read at a time.
 	looked = 50
 	// soon is the wait after something that is expected to end by itself, and again that of one person.
@@ -58,23 +60,26 @@ func (s *Service) Work(ctx context.Context, j queue.Job) error {
 	if err := json.Unmarshal(j.Payload, &p); err != nil {
 		return conversation.Unreadable(j, err)
 	}
-	select {
-	case s.working <- struct{}{}:
-		defer func() { <-s.working }()
-	default:
-		return &queue.Snooze{After: time.Second, Cause: errTurn}
+	if !s.places.acquire(p.RunID, p.OrgID, s.Now()) {
+		return &queue.Snooze{After: placeWait, Cause: errTurn}
 	}
-	for until := s.Now().Add(workFor); ; {
+	defer s.places.release(p.OrgID)
+	for began := s.Now(); ; {
 		wait, done, err := s.turn(ctx, p)
-		switch left := until.Sub(s.Now()); {
+		now := s.Now()
+		until := began.Add(workFor)
+		if s.places.wanted(now) {
+			until = began.Add(workWhileOthersWait)
+		}
+		switch left := until.Sub(now); {
 		case done:
 			return nil
 		case err != nil:
 			return &queue.Snooze{After: soon, Cause: err}
 		case wait > paced:
 			return &queue.Snooze{After: wait, Cause: errTurn}
-		case wait >= left:
-			return &queue.Snooze{Cause: errTurn}
+		case wait >= left: // by then another run that waits for the place has asked for it
+			return &queue.Snooze{After: min(wait, soon), Cause: errTurn}
 		case wait > 0 && !s.Rest(ctx, wait, nil):
 			return &queue.Snooze{Cause: ctx.Err()}
 		}
@@ -92,7 +97,7 @@ func (s *Service) turn(ctx context.Context, p payload) (wait time.Duration, done
 	}
 	f, err := s.Flows.Version(ctx, run.OrgID, run.Flow, run.FlowVersion)
 	if errors.Is(err, flow.ErrUnreadable) {
-		return s.stop(ctx, run, err.Error())
+		return s.stop(ctx, run, "flow_unreadable", err.Error())
 	}
 	if err != nil {
 		return 0, false, err
@@ -118,11 +123,11 @@ func (s *Service) turn(ctx context.Context, p payload) (wait time.Duration, done
 	return s.begin(ctx, run, &f, due, room)
 }
 
-// stop pauses a run that cannot go on, and says why.
-func (s *Service) stop(ctx context.Context, run Run, reason string) (time.Duration, bool, error) {
-	_, err := s.Store.Switch(ctx, run.OrgID, run.ID, Paused, reason, s.Now())
-	if errors.Is(err, ErrFinished) {
-		err = nil
+// stop pauses a run that cannot go on, and says why. One that was resumed since goes on.
+func (s *Service) stop(ctx context.Context, run Run, cause, reason string) (time.Duration, bool, error) {
+	stopped, err := s.Store.Stop(ctx, run, reason, s.Now())
+	if stopped {
+		s.Log.WarnContext(ctx, "onboarding.run_paused", "run_id", run.ID, "org_id", run.OrgID, "cause", cause)
 	}
 	return 0, err == nil, err
 }
@@ -131,7 +136,7 @@ func (s *Service) stop(ctx context.Context, run Run, reason string) (time.Durati
 func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error) {
 	filter, err := s.filter(ctx, run.OrgID, run.Filter)
 	if errors.Is(err, ErrInvalid) { // a flow that declared its fields was published anew
-		return s.stop(ctx, run, err.Error())
+		return s.stop(ctx, run, "filter", err.Error())
 	}
 	if err != nil {
 		return 0, false, err
@@ -146,26 +151,28 @@ func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error
 	}
 	err = s.Store.Filtered(ctx, run, to, ids(met), last == "", s.Now())
 	if errors.Is(err, ErrTooMany) {
-		return s.stop(ctx, run, fmt.Sprintf(
+		return s.stop(ctx, run, "too_many", fmt.Sprintf(
 			"more than %d people meet the filter; cancel the run, and start one with a narrower filter", MaxPeople))
 	}
 	return 0, false, err
 }
 
-// room returns how many people may be started before it is known whether their openings were sent.
+// room returns how many people may be started before it is known whether their openings were sent. Those that wait for something of their
+// own are not in the way of others, up to a bound: a cap may have everybody wait.
 func (s *Service) room(ctx context.Context, run Run) (int, error) {
-	opening, err := s.Store.Opening(ctx, run.ID, inDoubt)
+	opening, err := s.Store.Opening(ctx, run.ID, inDoubt+mostWaiting)
 	if err != nil || len(opening) == 0 {
 		return inDoubt, err
 	}
-	opened, err := s.People.Opened(ctx, opening)
+	sent, waiting, err := s.People.Openings(ctx, opening)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Store.Opened(ctx, run.ID, opened); err != nil {
+	if err := s.Store.Opened(ctx, run.ID, sent); err != nil {
 		return 0, err
 	}
-	return inDoubt - len(opening) + len(opened), nil
+	unsent := len(opening) - len(sent)
+	return max(0, min(inDoubt-unsent+len(waiting), inDoubt+mostWaiting-unsent)), nil
 }
 
 // later completes a run for which nobody waits, or returns when the next one is due.
@@ -213,9 +220,16 @@ func (s *Service) begin(ctx context.Context, run Run, f *flow.Flow, due []string
 	if err := s.Store.Delay(ctx, run.ID, delayed); err != nil || len(ready) == 0 {
 		return 0, false, err
 	}
-	n, wait, err := s.Carrier.ReserveSends(ctx, run.OrgID, segments)
+	begun, err := s.Store.Begun(ctx, run.ID)
+	if err != nil {
+		return 0, false, err
+	}
+	n, wait, err := s.Carrier.ReserveSends(ctx, run.OrgID, segments, begun)
 	if errors.Is(err, people.ErrNoSender) {
-		return s.stop(ctx, run, err.Error())
+		return s.stop(ctx, run, "no_sender", err.Error())
+	}
+	if refused, is := errors.AsType[*RefusedError](err); is {
+		return s.stop(ctx, run, fmt.Sprintf("refused_%d", refused.Code), refused.Error())
 	}
 	if err != nil {
 		return 0, false, err
@@ -238,21 +252,28 @@ func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 		})
 	}
 	each.Wait()
-	out, delayed := map[Reason][]string{}, map[time.Time][]string{}
-	var failed error
+	out, until := map[Reason][]string{}, s.Now().Add(again)
+	var away, failing []string
+	var outage error
 	for i, err := range results {
 		reason := leftOut(err)
 		switch {
 		case err == nil, errors.Is(err, errNotRunning):
 		case reason != "":
 			out[reason] = append(out[reason], ready[i])
+		case errors.Is(err, people.ErrUnavailable), ctx.Err() != nil: // which is no matter of this person
+			away, outage = append(away, ready[i]), err
 		default:
-			until := s.Now().Add(again)
-			delayed[until] = append(delayed[until], ready[i])
-			failed = err
+			s.Log.WarnContext(ctx, "onboarding.run_person_failed", "run_id", run.ID, "profile_id", ready[i], "error", err)
+			failing = append(failing, ready[i])
 		}
 	}
-	return errors.Join(failed, s.Store.LeaveOut(ctx, run.ID, out), s.Store.Delay(ctx, run.ID, delayed))
+	delayed := map[time.Time][]string{}
+	if len(away) > 0 {
+		delayed[until] = away
+	}
+	return errors.Join(outage, s.Store.LeaveOut(ctx, run.ID, out), s.Store.Delay(ctx, run.ID, delayed),
+		s.Store.Retry(ctx, run.ID, failing, s.Now()))
 }
 
 // one starts one person. The session and the person's place in the run are one transaction.
@@ -292,9 +313,16 @@ func (s *Service) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 		return nil //nolint:nilerr // it names no run
 	}
 	reason := "the work on the run failed: " + cause.Error() + "; resume it once its cause is mended"
-	_, _, err := s.stop(ctx, Run{OrgID: p.OrgID, ID: p.RunID}, reason)
-	if errors.Is(err, ErrNoRun) {
-		return nil
+	_, _, err := s.stop(ctx, Run{OrgID: p.OrgID, ID: p.RunID, Wakes: p.Wakes}, "job_failed", reason)
+	return err
+}
+
+// Revive has runs go on that have no job, because it was cancelled or failed in a process of the release before.
+func (s *Service) Revive(ctx context.Context) error {
+	n, err := s.Store.Revive(ctx, s.Now())
+	if n > 0 {
+		s.Log.WarnContext(ctx, "onboarding.runs_revived", "runs", n)
+		s.Notify()
 	}
 	return err
 }

@@ -1,0 +1,12 @@
+-- +goose Up
+
+-- A run stops when the carrier refuses everybody: sessions up to judged_behind do not count any more, since it was resumed. A person whom it
+-- cannot start is tried a number of times. Expand only.
+ALTER TABLE flow_runs ADD COLUMN judged_behind uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000';
+ALTER TABLE flow_run_people ADD COLUMN tries smallint NOT NULL DEFAULT 0;
+GRANT UPDATE (judged_behind) ON flow_runs TO onboarding_tenant, onboarding_worker;
+
+-- +goose Down
+
+ALTER TABLE flow_run_people DROP COLUMN tries;
+ALTER TABLE flow_runs DROP COLUMN judged_behind;
