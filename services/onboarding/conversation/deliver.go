@@ -78,7 +78,7 @@ type Pending struct {
 func (p *Pending) Error() string {
 	switch p.Outcome {
 	case 0:
-		return "the answer waits for the end of a burst"
+		return "the answer waits for the end of a burst, or for the session's move to another version"
 	case InFlight:
 		return "the text is being sent by another call"
 	case Throttled:
@@ -114,6 +114,9 @@ type order struct {
 // again), ErrMessageMissing, queue.ErrFenced, and what the ports return.
 func (c *Service) deliver(ctx context.Context, o order) (Sent, session.Move, error) {
 	r := o.View.Session
+	if c.Now().Before(r.MovingUntil) {
+		return Sent{}, session.Move{}, &Pending{RetryAfter: movingPause}
+	}
 	body, err := c.render(o.Flow, o.View, o.Learnt, o.Text)
 	if err != nil {
 		return Sent{}, session.Move{}, err

@@ -23,7 +23,8 @@ select s.id, s.org_id, s.profile_id, s.mode, s.state_token, coalesce(s.next_step
        ` + people.SQLPaused + `s.org_id) as scheduling_paused,
        coalesce(s.flow, '') as flow, coalesce(s.flow_version, '') as flow_version, s.flow_state,
        case when s.flow is not null then
-           (select jsonb_object_agg(f.name, f.value) from profile_fields f where f.profile_id = s.profile_id) end as fields`
+           (select jsonb_object_agg(f.name, f.value) from profile_fields f where f.profile_id = s.profile_id) end as fields,
+       s.moving_until`
 
 const sqlSessionTables = `
 from conversation_sessions s join profiles p on p.id = s.profile_id left join organisation_settings o on o.org_id = s.org_id
@@ -38,13 +39,15 @@ func (s *Store) scanView(r pgx.CollectableRow, further ...any) (View, error) {
 	var decided bool          // whether the organisation has settings
 	var opens, closes *string // null when it has no quiet hours
 	var position *flow.State
+	var moving *time.Time
 	at := &v.Session
 	err := r.Scan(append([]any{
 		&at.ID, &at.OrgID, &at.ProfileID, &at.Mode, &at.Token, &at.NextStep, &at.Status, &at.Reason,
 		&at.Paused, &at.Turn, &at.Detours, &at.CopyVersion, &at.CreatedAt, &at.UpdatedAt,
 		&v.Phone, &v.FirstName, &v.Locale, &v.Hold, &v.HoldVersion, &zone, &usual, &decided, &opens, &closes, &v.SchedulingPaused,
-		&at.Flow, &at.FlowVersion, &position, &v.Fields,
+		&at.Flow, &at.FlowVersion, &position, &v.Fields, &moving,
 	}, further...)...)
+	at.MovingUntil = postgres.TimeOf(moving)
 	if position != nil {
 		at.At = *position
 	}

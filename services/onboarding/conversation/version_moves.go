@@ -39,8 +39,15 @@ type stepMove struct {
 	silence  time.Duration // after which the step acts on a silence; 0 for never
 }
 
-// movesFor bounds one request; each batch is committed by itself.
-const movesFor = 10 * time.Second
+const (
+	// movesFor bounds one request; each page is committed by itself.
+	movesFor = 10 * time.Second
+	// movingFor bounds the announcement of a move, for a process that dies before it moves anything. The move itself has to begin early in
+	// it: clocks of processes differ.
+	movingFor, movesWithin = 30 * time.Second, 10 * time.Second
+	// movingPause is the wait of a text that is to be sent meanwhile.
+	movingPause = 2 * time.Second
+)
 
 // MoveVersions moves sessions to another version of their flow. A text that is on its way stays in its version: only sessions that wait for
 // a reply are moved. Errors: flow.ErrNotFound, ErrVersionMove.
@@ -61,17 +68,8 @@ func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove)
 		return done, err
 	}
 	if !m.DryRun {
-		for until := c.Now().Add(movesFor); ; {
-			n, err := c.Store.MoveVersion(ctx, orgID, m, steps, c.Now())
-			if err != nil {
-				return done, err
-			}
-			if done.Moved += n; n == 0 {
-				break
-			}
-			if done.More = !c.Now().Before(until); done.More {
-				break
-			}
+		if done.Moved, done.More, err = c.movePages(ctx, orgID, m, steps); err != nil {
+			return done, err
 		}
 	}
 	left, err := c.Store.CountVersion(ctx, orgID, m, steps)
@@ -80,6 +78,29 @@ func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove)
 	}
 	done.Busy, done.Unmapped, done.Elsewhere = left.Busy, left.Unmapped, left.Elsewhere
 	return done, err
+}
+
+// movePages moves page after page. A move is announced before it is made: a reply that is read before that has an open job, and its session
+// stays; one that is read after it waits, and is answered by the new version. So no reply is answered by both.
+func (c *Service) movePages(ctx context.Context, orgID string, m VersionMove, steps []stepMove) (moved int, more bool, err error) {
+	after := ""
+	for until := c.Now().Add(movesFor); ; {
+		now := c.Now()
+		page, err := c.Store.MarkVersion(ctx, orgID, m, steps, after, now, now.Add(movingFor))
+		if err != nil || len(page.IDs) == 0 {
+			return moved, false, err
+		}
+		after = slices.Max(page.IDs)
+		if c.Now().Before(now.Add(movesWithin)) {
+			n, err := c.Store.MoveVersion(ctx, orgID, m, steps, page, c.Now())
+			if moved += n; err != nil {
+				return moved, false, err
+			}
+		}
+		if !c.Now().Before(until) {
+			return moved, true, nil
+		}
+	}
 }
 
 // check refuses a request that lacks something; ErrVersionMove.

@@ -1,6 +1,7 @@
 package conversation_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -91,6 +92,50 @@ func TestMoveVersions(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, conversation.VersionMoved{Busy: 1}, moved)
+	})
+
+	onboardingtest.Subtest(t, "AReplyInTheSameInstantIsAnsweredOnce", setup, func(t *testing.T, b *bundle) {
+		p, r := visited(b)
+		b.Reply(p, "sure")
+		newer := maps.Clone(visit)
+		newer["en.yaml"] += "# changed\n"
+		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
+		require.NoError(t, err)
+		is := b.Session(r.ID)
+		tx, err := b.Pool.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		_, err = tx.Exec(t.Context(), `insert into webhook_jobs (id, org_id, idempotency_key, source, event_type, subject, payload, status,
+			processed_at, created_at, updated_at) values ($1, $2, $3, 'internal', 'flow', $3, '{}', 'completed', $4, $4, $4)`,
+			onboardingtest.NewID(), onboardingtest.OrgID, fmt.Sprintf("flow:%s:%d", r.ID, is.Place()+1), b.Clock.Now())
+		require.NoError(t, err) // the move has read who waits, and waits for this before it is committed
+		moved := make(chan error, 1)
+		go func() {
+			_, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+				Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"day": "day"},
+			})
+			moved <- err
+		}()
+		require.Eventually(t, func() bool {
+			return b.Count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
+		}, 20*time.Second, time.Millisecond)
+		replied := make(chan bool)
+		go func() { b.Reply(p, "banana"); close(replied) }()
+		require.Eventually(t, func() bool {
+			select {
+			case <-replied:
+				return true
+			default:
+				return len(said(b, p)) > 2
+			}
+		}, 20*time.Second, time.Millisecond)
+		require.NoError(t, tx.Rollback(t.Context()))
+		require.NoError(t, <-moved)
+		<-replied
+		b.Pass(time.Minute)
+		require.Equal(t, "Please write Monday or Tuesday.", said(b, p)[2])
+		require.Len(t, said(b, p), 3)
+		require.Equal(t, done.Version.Version, b.Session(r.ID).FlowVersion)
 	})
 
 	onboardingtest.Subtest(t, "NamesWhatIsWrong", setup, func(t *testing.T, b *bundle) {

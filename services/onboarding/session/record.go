@@ -27,6 +27,7 @@ type Record struct {
 	Flow        string      // of a published flow; empty of the deployment's own conversation
 	FlowVersion string
 	At          flow.State // in a published flow
+	MovingUntil time.Time  // it is being moved to another version: nothing is sent until then; zero when it is not
 }
 
 // Snapshot returns what the decisions need of a record, together with the person's hold.

@@ -6,7 +6,11 @@ ALTER TABLE flow_runs ADD COLUMN judged_behind uuid NOT NULL DEFAULT '00000000-0
 ALTER TABLE flow_run_people ADD COLUMN tries smallint NOT NULL DEFAULT 0;
 GRANT UPDATE (judged_behind) ON flow_runs TO onboarding_tenant, onboarding_worker;
 
+-- A session that is being moved to another version of its flow: no text of the old one is sent until then.
+ALTER TABLE conversation_sessions ADD COLUMN moving_until timestamptz;
+
 -- +goose Down
 
+ALTER TABLE conversation_sessions DROP COLUMN moving_until;
 ALTER TABLE flow_run_people DROP COLUMN tries;
 ALTER TABLE flow_runs DROP COLUMN judged_behind;
