@@ -61,6 +61,9 @@ type Config struct {
 	// JobsRetention keeps what a person asks about within a month; jobs that a conversation still refers to stay beyond it.
 	JobsRetention time.Duration `env:"JOBS_RETENTION" envDefault:"720h" help:"how long finished webhook jobs are kept"`
 
+	// MessagesRetention is messaging's, too: it takes the words out of the inbox here.
+	MessagesRetention time.Duration `env:"MESSAGES_RETENTION" envDefault:"9600h" help:"how long the words of messages are kept"`
+
 	// TimelineRetention, AlarmsRetention and EngagementRetention are an organisation's where it has decided nothing itself.
 	TimelineRetention   time.Duration `env:"TIMELINE_RETENTION" envDefault:"9600h" help:"how long a session's timeline is kept after its end"`
 	AlarmsRetention     time.Duration `env:"ALARMS_RETENTION" envDefault:"2160h" help:"how long alarms of steps that are done and settled dead letters are kept"`
@@ -124,8 +127,9 @@ func (c *Config) database() postgres.Config {
 // kept returns how long rows are kept that are over.
 func (c *Config) kept() Kept {
 	return Kept{
-		Timeline: c.TimelineRetention, Alarms: c.AlarmsRetention, Engagement: c.EngagementRetention, Goals: c.GoalsRetention,
-		Jobs: c.JobsRetention, Events: c.EventsRetention.Every(), Audit: c.AuditRetention,
+		Messages: c.MessagesRetention, Timeline: c.TimelineRetention, Alarms: c.AlarmsRetention, Engagement: c.EngagementRetention,
+		Goals: c.GoalsRetention,
+		Jobs:  c.JobsRetention, Events: c.EventsRetention.Every(), Audit: c.AuditRetention,
 	}
 }
 
@@ -191,8 +195,8 @@ func (c *Config) Validate() error {
 		problems = append(problems, &config.Problem{Variable: "GOALS_RETENTION", Reason: "must be 24h or more", Help: "such as 2160h"})
 	}
 	for variable, kept := range map[string]time.Duration{
-		"TIMELINE_RETENTION": c.TimelineRetention, "ALARMS_RETENTION": c.AlarmsRetention, "ENGAGEMENT_RETENTION": c.EngagementRetention,
-		"AUDIT_RETENTION": c.AuditRetention,
+		"MESSAGES_RETENTION": c.MessagesRetention, "TIMELINE_RETENTION": c.TimelineRetention, "ALARMS_RETENTION": c.AlarmsRetention,
+		"ENGAGEMENT_RETENTION": c.EngagementRetention, "AUDIT_RETENTION": c.AuditRetention,
 	} {
 		if kept < minRetention {
 			problems = append(problems, &config.Problem{Variable: variable, Reason: "must be 720h or more", Help: "such as 9600h"})

@@ -12,7 +12,7 @@ import (
 )
 
 // Kept has the time for which the environment has rows of each kind kept that are over.
-type Kept struct{ Timeline, Alarms, Engagement, Goals, Jobs, Events, Audit time.Duration }
+type Kept struct{ Messages, Timeline, Alarms, Engagement, Goals, Jobs, Events, Audit time.Duration }
 
 // TimelineDeleted stands in a timeline after it was deleted.
 const TimelineDeleted = "what was here is past its retention and was deleted"
@@ -25,6 +25,10 @@ const sqlForgetTimeline = `update conversation_sessions r set timeline_deleted_a
 ), instead as (
     insert into session_transitions (session_id, at, kind, trigger, detail)
     select id, @now, '` + string(session.KindForgotten) + `', 'retention', '` + TimelineDeleted + `' from gone`
+
+// sqlTakeTicketWords leaves the ticket: it goes with the timeline.
+const sqlTakeTicketWords = `update tickets r set last_text = '', detail = case when r.reason = 'operator' then '' else r.detail end
+    where r.ctid = any (array(select place from free)) returning 1`
 
 // sqlSessionIsOver selects whether nothing of a session is to come any more.
 const sqlSessionIsOver = `select from conversation_sessions s where s.id = r.session_id and s.ended_at is not null`
@@ -87,14 +91,28 @@ func Rules(kept Kept) []retention.Rule {
 			Kept: organisation,
 		},
 		{
-			Table: "tickets", Holds: "who waited for a person of the organisation, why, and the beginning of what they wrote last",
+			Table: "tickets", Holds: "tickets: the beginning of what the person wrote last, and why a colleague opened it",
+			Kept:     "{for} after they wrote; the words are taken out",
+			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{
+				At: "last_text_at", Of: "r.last_text <> '' or r.reason = 'operator' and r.detail <> ''", Do: sqlTakeTicketWords,
+			},
+		},
+		{
+			Table: "tickets", Holds: "tickets: who waited for a person of the organisation, why, and who answered",
 			Kept:     "{for} after it was closed",
 			Variable: "TIMELINE_RETENTION", Setting: people.KeepsTimeline, For: kept.Timeline, Over: &retention.Over{
 				At: "closed_at", Of: "r.closed_at is not null",
 			},
 		},
-		{Table: "ticket_answers", Holds: "what operators answered by hand, and whether it went out", Kept: "its ticket goes"},
-		{Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "its ticket goes"},
+		{
+			Table: "ticket_answers", Holds: "what operators answered by hand, and whether it went out",
+			Kept:     "{for} after it was written, once it is settled, or its ticket goes",
+			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at", If: "r.status <> 'sending'"},
+		},
+		{
+			Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "{for} after it was written, or its ticket goes",
+			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at"},
+		},
 		{Table: "saved_replies", Holds: "the texts that an organisation answers with", Kept: organisation},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
 		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},

@@ -23,7 +23,7 @@ const day = 24 * time.Hour
 
 var (
 	retained = onboarding.Kept{
-		Timeline: 400 * day, Alarms: 90 * day, Engagement: 400 * day, Goals: 90 * day, Jobs: 30 * day, Events: 7 * day, Audit: 400 * day,
+		Messages: 60 * day, Timeline: 400 * day, Alarms: 90 * day, Engagement: 400 * day, Goals: 90 * day, Jobs: 30 * day, Events: 7 * day, Audit: 400 * day,
 	}
 	today = time.Date(2024, 11, 20, 12, 0, 0, 0, time.UTC) // so long ago that the database's clock keeps nothing
 )
@@ -111,6 +111,29 @@ func TestRetention(t *testing.T) {
 		require.Equal(t, 1, was["session_transitions"])
 		require.Equal(t, 1, was["held_replies"], "the burst goes on: it may still be answered")
 		require.Equal(t, 1, was["step_alarms"])
+	})
+
+	t.Run("TheWordsOfATicketGoWithThoseOfMessages", func(t *testing.T) {
+		t.Parallel()
+		db, pass := setup(t)
+		old, recent := settles(t, db, today.Add(-61*day)), settles(t, db, today.Add(-59*day))
+		for _, org := range []string{old, recent} {
+			_, err := db.Exec(t.Context(), `update tickets set last_text = 'my child is sick' where org_id = $1`, org)
+			require.NoError(t, err)
+			_, err = db.Exec(t.Context(), `update ticket_answers set status = 'sent' where org_id = $1`, org)
+			require.NoError(t, err)
+		}
+		pass()
+		words := func(org string) (n int) {
+			require.NoError(t, db.QueryRow(t.Context(), `select (select count(*) from tickets where org_id = $1 and last_text <> '')
+				+ (select count(*) from ticket_answers where org_id = $1) + (select count(*) from ticket_notes where org_id = $1)`, org).Scan(&n))
+			return n
+		}
+		require.Zero(t, words(old))
+		require.Equal(t, 3, words(recent))
+		var tickets int
+		require.NoError(t, db.QueryRow(t.Context(), `select count(*) from tickets where org_id = $1`, old).Scan(&tickets))
+		require.Equal(t, 1, tickets, "that there was one stays as long as the timeline")
 	})
 
 	t.Run("ASessionThatGoesOnKeepsItsTimelineAndItsAlarmsHoweverOldTheyAre", func(t *testing.T) {

@@ -98,7 +98,7 @@ var (
 	ErrConsentRequired = errors.New("the settings of the organisation require a consent record: " +
 		"give consent {source, words_shown, collected_at}")
 	ErrFlowSendsNothing = errors.New("the flow sends this person nothing: its conditions lead to no text")
-	ErrTicketOpen       = errors.New("a person of the organisation has the conversation; close the ticket first: " +
+	ErrTicketOpen       = errors.New("the person has a ticket, with words that somebody is to read and answer; close it first: " +
 		"GET /v1/tickets?profile_id={profile_id}, POST /v1/tickets/{ticket_id}:close")
 	ErrEnded = errors.New("the session has ended; activate the profile to begin a new one " +
 		"(after STOP the person texts START first)")

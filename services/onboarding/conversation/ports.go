@@ -69,6 +69,8 @@ type store interface {
 	Rearm(ctx context.Context, r session.Record, a session.Alarm, then, at time.Time) error
 	Park(ctx context.Context, m session.Move) error
 	Resume(ctx context.Context, orgID, sessionID string, by session.Trigger, closesTicket bool, at time.Time) (session.Record, error)
+	// Stranded lists sessions that wait for a ticket which was closed before an instant, and have no job that has them go on.
+	Stranded(ctx context.Context, before time.Time) ([]Stranded, error)
 	// ResumeAfterTicket and MoveAfterTicket have a session go on after its ticket was closed; ErrTicketOpen, people.ErrConflict,
 	// queue.ErrFenced.
 	ResumeAfterTicket(ctx context.Context, r session.Record, p TicketClosed, waits bool, silentAt time.Time, cause Cause, at time.Time) error

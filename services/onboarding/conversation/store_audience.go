@@ -25,6 +25,7 @@ type Candidate struct {
 	OptedOut        bool // as far as onboarding knows
 	Busy            bool // with an open session
 	Erasing         bool
+	Ticket          bool // that somebody is to answer
 	ConsentRequired bool // their organisation starts nobody without a consent record
 
 	Quiet hours.Quiet // when nothing begins with them
@@ -54,7 +55,8 @@ const (
 select p.id, p.phone, p.first_name, p.locale, p.time_zone, p.hold, p.opted_out_at is not null,
     exists (select from conversation_sessions s where s.profile_id = p.id and s.status not in ('stopped', 'closed')
         and not (s.status = 'active' and s.mode = 'interviewing')),
-    exists (select from erasures e where e.profile_id = p.id), coalesce(o.require_consent_record, false),
+    exists (select from erasures e where e.profile_id = p.id),
+    exists (select from tickets t where t.profile_id = p.id and t.status <> 'closed'), coalesce(o.require_consent_record, false),
     (select jsonb_object_agg(f.name, f.value) from profile_fields f where f.profile_id = p.id),
     coalesce(o.time_zone, 'UTC'), o.org_id is not null,
     case when o.quiet_hours then o.quiet_until end, case when o.quiet_hours then o.quiet_from end
@@ -89,8 +91,8 @@ func (s *Store) candidates(rows pgx.Rows, err error) ([]Candidate, error) {
 		var usual string
 		var decided bool
 		var opens, closes *string
-		err = r.Scan(&c.ID, &c.Phone, &c.FirstName, &c.Locale, &c.TimeZone, &c.Held, &c.OptedOut, &c.Busy, &c.Erasing, &c.ConsentRequired,
-			&c.Fields, &usual, &decided, &opens, &closes)
+		err = r.Scan(&c.ID, &c.Phone, &c.FirstName, &c.Locale, &c.TimeZone, &c.Held, &c.OptedOut, &c.Busy, &c.Erasing,
+			&c.Ticket, &c.ConsentRequired, &c.Fields, &usual, &decided, &opens, &closes)
 		zones := people.Zones(c.TimeZone, c.Phone, usual)
 		c.TimeZone, c.Quiet = zones[0].String(), s.people.Window(decided, opens, closes, zones)
 		return c, err

@@ -79,18 +79,21 @@ func Preview(text string) string {
 	return string(line)
 }
 
-// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins. Who
-// has written a note has read it, and means to answer.
+// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: they have begun a
+// conversation themselves, or one flow follows another. Who has written a note has read it, and means to answer.
 const sqlUnclaimed = `
-update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'resume', waits_since = null
+update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'entered', waits_since = null
 where profile_id = @profile and status = 'open' and reason = 'unclaimed' and answers = 0 and notes = 0`
 
 const sqlTicketOpen = `select exists (select from tickets where profile_id = $1 and status <> 'closed')`
 
-// noTicket returns ErrTicketOpen while a person of the organisation has the conversation with a person who is locked.
+// noTicket returns ErrTicketOpen while a person who is locked has a ticket: what they wrote is to be read before another conversation
+// begins, unless they begin it, or it follows.
 func noTicket(ctx context.Context, tx pgx.Tx, o Opening) error {
-	if _, err := tx.Exec(ctx, sqlUnclaimed, postgres.Args{"profile": o.Session.ProfileID, "at": o.Session.CreatedAt}); err != nil {
-		return fmt.Errorf("close a ticket that nobody has: %w", err)
+	if o.Enters {
+		if _, err := tx.Exec(ctx, sqlUnclaimed, postgres.Args{"profile": o.Session.ProfileID, "at": o.Session.CreatedAt}); err != nil {
+			return fmt.Errorf("close a ticket that nobody has: %w", err)
+		}
 	}
 	var open bool
 	if err := tx.QueryRow(ctx, sqlTicketOpen, o.Session.ProfileID).Scan(&open); err != nil {
@@ -279,6 +282,40 @@ func awaited(ctx context.Context, tx pgx.Tx, r session.Record, p TicketClosed) e
 		return ErrTicketOpen
 	}
 	return nil
+}
+
+// sqlStranded selects sessions that wait for a ticket which is closed, without a job that has them go on.
+const sqlStranded = `
+select t.id::text as ticket_id, s.id::text as session_id, s.profile_id::text, s.org_id::text, t.outcome as how, t.closed_at as at
+from conversation_sessions s cross join lateral (
+    select c.id, c.outcome, c.closed_at from tickets c where c.session_id = s.id and c.status = 'closed'
+    order by c.closed_at desc, c.id desc limit 1) t
+where s.status in ('stuck', 'undeliverable') and s.status = 'stuck'
+  and (starts_with(s.status_reason, @handed_over) or starts_with(s.status_reason, @with_person) and strpos(s.status_reason, t.id::text) > 0)
+  and t.closed_at < @before and not exists (select from tickets o where o.profile_id = s.profile_id and o.status <> 'closed')
+  and not exists (select from webhook_jobs j
+      where j.org_id = s.org_id and j.subject = 'ticket:' || t.id and j.status in ('pending', 'processing'))
+order by s.id limit 100`
+
+// Stranded is a session that waits for a ticket which is closed.
+type Stranded struct {
+	TicketClosed
+
+	OrgID string
+}
+
+// Stranded lists sessions that wait for a ticket which was closed before an instant, and have no job that has them go on.
+func (s *Store) Stranded(ctx context.Context, before time.Time) ([]Stranded, error) {
+	rows, err := s.pool.Query(ctx, sqlStranded, postgres.Args{
+		"before": before, "handed_over": session.HandedOver, "with_person": session.WithPerson,
+	})
+	if err == nil {
+		var found []Stranded
+		if found, err = pgx.CollectRows(rows, pgx.RowToStructByName[Stranded]); err == nil {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("find sessions that wait for a closed ticket: %w", err)
 }
 
 // NoteText adds a text that a ticket takes to the timeline of a session.

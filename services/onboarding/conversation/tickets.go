@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"paceline.internal/platform/queue"
@@ -19,6 +20,42 @@ type TicketClosed struct {
 	ProfileID string          `json:"profile_id"` // an erasure finds the job by it
 	How       flow.Resumption `json:"how"`
 	At        time.Time       `json:"at"`
+}
+
+// NewTicketClosed returns the job that has a session go on. It does not wait behind what the person writes: the session's own guards keep
+// them apart.
+func NewTicketClosed(orgID, key string, p TicketClosed, at time.Time) (queue.New, error) {
+	payload, err := json.Marshal(p)
+	if err != nil {
+		return queue.New{}, fmt.Errorf("encode a job: %w", err)
+	}
+	return NewJob(orgID, SourceInternal, EventTicket, key, "ticket:"+p.TicketID, payload, at), nil
+}
+
+const (
+	// strandedAfter leaves the job of a ticket that was just closed to the call that closed it.
+	strandedAfter = 20 * time.Second
+	// strandedEvery sets how often one that does not help is tried again.
+	strandedEvery = 10 * time.Minute
+)
+
+// ReviveTickets has sessions go on that wait for a ticket which is closed: the job was cancelled, or has failed. Nobody else would notice,
+// because the ticket is gone from the inbox.
+func (c *Service) ReviveTickets(ctx context.Context) error {
+	now := c.Now()
+	found, err := c.Store.Stranded(ctx, now.Add(-strandedAfter))
+	for _, s := range found {
+		key := fmt.Sprintf("ticket:%s:%d", s.TicketID, now.Sub(s.At)/strandedEvery)
+		job, wrong := NewTicketClosed(s.OrgID, key, s.TicketClosed, now)
+		if wrong == nil {
+			var kept queue.Enqueued
+			if kept, wrong = c.Store.Enqueue(ctx, job); wrong == nil && !kept.Duplicate {
+				c.Log.WarnContext(ctx, "onboarding.ticket_revived", "session_id", s.SessionID, "ticket_id", s.TicketID)
+			}
+		}
+		err = errors.Join(err, wrong)
+	}
+	return err
 }
 
 // AfterTicket is the job handler that has a session go on after its ticket was closed: where it stood, with its question asked again, or

@@ -240,6 +240,29 @@ func TestOtherTicket(t *testing.T) {
 	})
 }
 
+// TestStrandedByATicket is about the job of a closed ticket that does not have its session go on.
+func TestStrandedByATicket(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"cancelled", "failed"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			p, r := b.Activated()
+			id := b.takesOver(p)
+			b.Messaging.SetDown(true) // whatever the call tries
+			b.closes(id, "resume")
+			b.Exec(`update webhook_jobs set status = $1, next_retry_at = null, lease_token = null, lease_until = null, processed_at = $2
+				where event_type = 'ticket.closed'`, how, b.Clock.Now())
+			b.Exec(`update conversation_sessions set status = 'stuck', status_reason = $2 where id = $1`, r.ID, session.ForTicket(id))
+			b.Messaging.SetDown(false)
+			b.Pass(time.Minute)
+			require.Equal(t, session.Active, b.Session(r.ID).Status)
+			b.Reply(p, "yes")
+			require.Equal(t, session.AwaitingExplanationResponse, b.Session(r.ID).Token)
+		})
+	}
+}
+
 // TestNotedTicket is about a ticket that somebody has read.
 func TestNotedTicket(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ func (b *Bundle) Work() {
 	_, _ = p.Sweeper.Sweep(b.T.Context())
 	_, _ = p.Persons.ForwardHolds(b.T.Context())
 	_ = p.Runs.Revive(b.T.Context())
+	_ = p.Service.ReviveTickets(b.T.Context())
 	b.Idle()
 }
 

@@ -50,6 +50,7 @@ const (
 	AwaitsOperator Reason = "awaits_operator"
 	SendsNothing   Reason = "sends_nothing"
 	TooOften       Reason = "too_often"
+	TicketOpen     Reason = "ticket_open"
 	Failed         Reason = "failed"     // to be started, as often as it is tried
 	NoProfile      Reason = "no_profile" // of an entry of a list
 )
@@ -119,6 +120,8 @@ func leaves(c conversation.Candidate, agreed bool) Reason {
 		return Held
 	case c.Busy:
 		return SessionOpen
+	case c.Ticket:
+		return TicketOpen
 	case c.ConsentRequired && !agreed:
 		return NoConsent
 	}
@@ -134,6 +137,7 @@ var refused = []struct {
 	{people.ErrOnHold, Held},
 	{conversation.ErrConsentRequired, NoConsent},
 	{conversation.ErrOtherOpen, SessionOpen},
+	{conversation.ErrTicketOpen, TicketOpen},
 	{people.ErrNoProfile, Erased},
 	{erasure.ErrBegun, Erased},
 	{phone.ErrRefused, BadNumber},

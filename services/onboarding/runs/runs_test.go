@@ -62,21 +62,22 @@ func TestRun(t *testing.T) {
 	})
 
 	onboardingtest.Subtest(t, "LeavesPeopleOut", setup, func(t *testing.T, b *bundle) {
-		held, open, stopped, fine := b.Person(), b.Person(), b.Person(), b.Person()
+		held, open, stopped, asks, fine := b.Person(), b.Person(), b.Person(), b.Person(), b.Person()
+		b.Reply(asks, "is this the clinic?")
 		b.Hold(held)
 		_, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: open.ID})
 		require.NoError(t, err)
 		b.Reply(stopped, "STOP")
-		in := runs.Request{OrgID: onboardingtest.OrgID, Flow: "news", People: idsOf([]people.Profile{held, open, stopped, fine})}
+		in := runs.Request{OrgID: onboardingtest.OrgID, Flow: "news", People: idsOf([]people.Profile{held, open, stopped, asks, fine})}
 		preview, _, err := b.runs().Preview(t.Context(), in)
 		require.NoError(t, err)
-		left := map[runs.Reason]int{runs.Held: 1, runs.SessionOpen: 1, runs.OptedOut: 1}
+		left := map[runs.Reason]int{runs.Held: 1, runs.SessionOpen: 1, runs.OptedOut: 1, runs.TicketOpen: 1}
 		require.Equal(t, runs.Preview{
 			People: 1, Segments: 2, Languages: map[string]runs.Share{"en": {People: 1, Segments: 2}}, LeftOut: left, Complete: true,
 		}, preview)
 		run := b.start(in)
 		b.Pass(time.Minute)
-		require.Equal(t, runs.Counts{People: 4, Started: 1, LeftOut: left}, *b.get(run.ID).Counts)
+		require.Equal(t, runs.Counts{People: 5, Started: 1, LeftOut: left}, *b.get(run.ID).Counts)
 		require.Equal(t, 1, b.texts([]people.Profile{fine})[0])
 	})
 

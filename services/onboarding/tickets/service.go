@@ -2,9 +2,7 @@ package tickets
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -149,17 +147,12 @@ func (s *Service) try(ctx context.Context, job string, handle queue.Handler) {
 	}
 }
 
-// closedJob is the job that has the session of a ticket go on. It does not wait behind what the person writes: the session's own guards
-// keep them apart.
+// closedJob is the job that has the session of a ticket go on.
 func closedJob(t Ticket, at time.Time) (queue.New, error) {
-	payload, err := json.Marshal(conversation.TicketClosed{
+	job, err := conversation.NewTicketClosed(t.OrgID, "ticket:"+t.ID, conversation.TicketClosed{
 		TicketID: t.ID, SessionID: t.SessionID, ProfileID: t.ProfileID, How: flow.Resumption(t.Outcome), At: at,
-	})
-	if err != nil {
-		return queue.New{}, fmt.Errorf("encode a job: %w", err)
-	}
-	key := "ticket:" + t.ID
-	return later(conversation.NewJob(t.OrgID, conversation.SourceInternal, conversation.EventTicket, key, key, payload, at)), nil
+	}, at)
+	return later(job), err
 }
 
 // later leaves a job to the call that stores it, for as long as that has for it.

@@ -68,7 +68,7 @@ const (
 	WhyInDoubt     Why = "in_doubt"    // it is not known yet whether Twilio took it
 )
 
-// Known reports whether there is such an outcome.
+// Known reports whether a call may close a ticket so.
 func (o Outcome) Known() bool { return o == Resume || o == Restart || o == End }
 
 // What keeps a call from being done. Each says what to do.

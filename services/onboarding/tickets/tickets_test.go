@@ -84,8 +84,27 @@ choices:
 		p := b.Person()
 		b.Reply(p, "is this the clinic?")
 		require.Equal(t, "unclaimed", b.ticket(p).GetReason())
-		b.Activate(p) // begins a conversation, and nobody had the ticket
+		_, err := b.Current().Service.Begin(t.Context(), onboardingtest.OrgID, conversation.Start{ProfileID: p.ID})
+		require.ErrorIs(t, err, conversation.ErrTicketOpen, "somebody is to read it first")
+		b.closes(p, "resume")
+		b.Activate(p)
+	})
+
+	t.Run("AKeywordClosesOneThatNobodyHas", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		p := b.Person()
+		_, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, map[string]string{
+			"flow.yaml": "flow: join\nlanguages: [en]\nentry: {keywords: [JOIN]}\nstart: hello\n" +
+				"steps:\n  hello: {send: HELLO, wait: reply, then: done}\n  done: {end: completed}\n",
+			"en.yaml": "texts:\n  HELLO: Welcome\n",
+		}, b.Clock.Now())
+		require.NoError(t, err)
+		b.Reply(p, "is this the clinic?")
+		b.Reply(p, "join")
 		require.Empty(t, b.tickets(p))
+		require.Equal(t, 1, b.Count(`select count(*) from tickets where profile_id = $1 and outcome = 'entered'`, p.ID))
+		require.Equal(t, 1, b.Count(`select count(*) from conversation_sessions where flow = 'join' and status = 'active'`))
 	})
 
 	t.Run("AfterTheEndOfAFlow", func(t *testing.T) {

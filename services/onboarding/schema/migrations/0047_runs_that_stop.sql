@@ -9,7 +9,15 @@ GRANT UPDATE (judged_behind) ON flow_runs TO onboarding_tenant, onboarding_worke
 -- A session that is being moved to another version of its flow: no text of the old one is sent until then.
 ALTER TABLE conversation_sessions ADD COLUMN moving_until timestamptz;
 
+-- A ticket that nobody has is closed when the person begins a flow by a keyword.
+ALTER TABLE tickets DROP CONSTRAINT tickets_outcome_check;
+ALTER TABLE tickets ADD CONSTRAINT tickets_outcome_check CHECK (outcome IN ('resume', 'restart', 'end', 'entered')) NOT VALID;
+
 -- +goose Down
+
+UPDATE tickets SET outcome = 'resume' WHERE outcome = 'entered';
+ALTER TABLE tickets DROP CONSTRAINT tickets_outcome_check;
+ALTER TABLE tickets ADD CONSTRAINT tickets_outcome_check CHECK (outcome IN ('resume', 'restart', 'end'));
 
 ALTER TABLE conversation_sessions DROP COLUMN moving_until;
 ALTER TABLE flow_run_people DROP COLUMN tries;

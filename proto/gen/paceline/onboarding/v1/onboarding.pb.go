@@ -169,7 +169,7 @@ const (
 	Reason_REASON_SAVED_REPLY_EXISTS Reason = 76
 	// The organisation has as many saved replies as it may.
 	Reason_REASON_TOO_MANY_SAVED_REPLIES Reason = 77
-	// A person of the organisation has the conversation with the person: close their ticket first.
+	// The person has a ticket, with words that somebody is to read and answer: close it first.
 	Reason_REASON_TICKET_OPEN Reason = 78
 	// The organisation has no such run.
 	Reason_REASON_RUN_NOT_FOUND Reason = 79

@@ -170,7 +170,7 @@ type RunCounts struct {
 	// With a session that the run has opened.
 	Started int64 `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`
 	// Who were not started, by the reason: opted_out, held, no_consent, session_open, erased, bad_number, awaits_operator, sends_nothing,
-	// too_often.
+	// too_often, ticket_open, failed.
 	LeftOut map[string]int64 `protobuf:"bytes,4,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Whether the filter is still asked.
 	Filtering     bool `protobuf:"varint,5,opt,name=filtering,proto3" json:"filtering,omitempty"`
@@ -257,7 +257,7 @@ type StartRunRequest struct {
 	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// Make the run paused: ResumeRun starts it, once all people are added.
 	Paused bool `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Unique per organisation, 1 to 200 characters: a repeat finds the run that is there. Optional.
+	// Unique per organisation, 1 to 200 characters: a repeat finds the run that is there. Only a dry run needs none.
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// How these people agreed, as ActivateProfile takes it; needed where the organisation's settings require it.
 	Consent       *ConsentRecord `protobuf:"bytes,7,opt,name=consent,proto3" json:"consent,omitempty"`
