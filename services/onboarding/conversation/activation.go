@@ -21,6 +21,11 @@ type SessionParked struct{ Session session.Record }
 
 func (p *SessionParked) Error() string {
 	id := p.Session.ID
+	if session.WaitsForTicket(p.Session, "") { // ended otherwise, it would leave the ticket, which refuses the next activation
+		return fmt.Sprintf("session %s of the person is parked as %s; read their ticket and answer, then close it: "+
+			"GET /v1/tickets?profile_id=%s, POST /v1/tickets/{ticket_id}:close, with the outcome end to activate again; it is parked because: %s",
+			id, p.Session.Status, p.Session.ProfileID, p.Session.Reason)
+	}
 	return fmt.Sprintf("session %s of the person is parked as %s; lead it on with POST /v1/sessions/%s:resume, after "+
 		"POST /v1/messages/{message_id}:resolve if a message of it is in doubt, or end it with POST /v1/sessions/%s:reset and activate again; "+
 		"it is parked because: %s", id, p.Session.Status, id, id, p.Session.Reason)

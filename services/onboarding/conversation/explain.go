@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"paceline.internal/services/onboarding/flow"
@@ -39,7 +40,14 @@ type Circumstances struct {
 	AwaitsOperator  bool      // words of the person wait for an operator
 	Pause           *Pause    // of the organisation's scheduling; nil when there is none
 	HeldReplies     int       // to the newest session where it stands, which were kept and not answered
+	Ticket          Waiting   // of the person; zero for none
 	DeadLetter      string    // of the step that is due, if QStash gave its alarm up and the dead letter is open; its id
+}
+
+// Waiting is a ticket that somebody is to answer.
+type Waiting struct {
+	ID    string
+	Since time.Time // it is open
 }
 
 // Pause says why the alarms of an organisation are not published.
@@ -70,6 +78,7 @@ const (
 	outcomeOpened   = "opened"
 	outcomeNotDue   = "not_due"
 	outcomeNoSender = "no_sender"
+	outcomeTicket   = "ticket_open"
 )
 
 // gateDelivered is messaging's gate that does not pass where Twilio took a text and it did not reach the person.
@@ -156,7 +165,23 @@ func (c *Service) stepGates(v View, also Circumstances) []Gate {
 		}
 		gates = append(gates, g)
 	}
-	return append(gates, c.schedulingGate(also.Pause))
+	return append(append(gates, ticketGate(r, also.Ticket, false)), c.schedulingGate(also.Pause))
+}
+
+// ticketGate says that the flow of a session waits until a ticket is closed. One that no flow waits for stands against an activation alone.
+func ticketGate(r session.Record, t Waiting, activation bool) Gate {
+	g := Gate{Name: "ticket", Outcome: outcomeTicket, Passed: true, Fact: "the person has no open ticket"}
+	if t.ID == "" {
+		return g
+	}
+	g.Fact, g.Since, g.Passed = "the person has ticket "+t.ID+", and no flow waits for it", t.Since, !activation
+	if session.WaitsForTicket(r, "") {
+		g.Fact, g.Passed = "the flow waits until ticket "+t.ID+" is closed", false
+	}
+	if !g.Passed {
+		g.Change = "answer the person, then POST /v1/tickets/" + t.ID + ":close"
+	}
+	return g
 }
 
 // schedulingGate comes last of what the rows decide: an execution that the session refuses is not put back.
@@ -361,12 +386,13 @@ func activationGates(v View, also Circumstances, sender error) []Gate {
 			Fact: pick(also.ConsentRequired, "the settings require a consent record", "the settings require no consent record"),
 		},
 	}
+	gates = slices.Insert(gates, 4, ticketGate(r, also.Ticket, true))
 	if r.Status.Parked() {
 		gates[3].Fact, gates[3].Since = "session "+r.ID+" is "+string(r.Status), r.UpdatedAt
 	}
 	changes := []string{
 		people.ErrNoSender.Error(), people.ErrOptedOut.Error(), releaseOf(r.ProfileID),
-		(&SessionParked{Session: r}).Error(), people.ErrAwaitsOperator.Error(),
+		(&SessionParked{Session: r}).Error(), gates[4].Change, people.ErrAwaitsOperator.Error(),
 		ErrConsentRequired.Error(),
 	}
 	for i := range gates {

@@ -70,7 +70,7 @@ type Reply struct {
 const AnyPlace = -1
 
 // cause is the job of the message, as what it changes ends it.
-func (m Reply) cause() *Cause { return &Cause{Job: m.Job} }
+func (m Reply) cause() *Cause { return &Cause{Job: m.Job, WroteAt: m.At} }
 
 // before reports whether a message came before the time ours. A carrier's time may be that of anything within its second.
 func (m Reply) before(ours time.Time) bool {

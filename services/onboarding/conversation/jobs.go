@@ -51,8 +51,9 @@ func NewJob(orgID, source, eventType, key, subject string, payload json.RawMessa
 // Cause is the claimed job that a change answers; it is ended in the change's transaction.
 type Cause struct {
 	Job       queue.Job
-	Failure   string // why the job has failed for good; empty when the change completes it
-	Cancelled bool   // the job is pending, and an operator cancels it
+	Failure   string    // why the job has failed for good; empty when the change completes it
+	Cancelled bool      // the job is pending, and an operator cancels it
+	WroteAt   time.Time // when the person wrote the text that it carries; zero of any other job
 }
 
 // Ended returns what a handler returns to the runner. The change of a conversation has ended the job in its own transaction. What is

@@ -20,8 +20,10 @@ select s.paused_at,
     z.paused_at, coalesce(z.paused_by ->> 'subject', ''), coalesce(z.reason, ''),
     (select count(*) from held_replies h where h.session_id = s.id and h.turn = s.turn - s.detours),
     coalesce((select d.id::text from dead_letters d where d.session_id = s.id and d.step_id = s.next_step_id and ` + letterOpen + `
-        order by d.id desc limit 1), '')
-from profiles p left join scheduling_pauses z on z.org_id = p.org_id
+        order by d.id desc limit 1), ''),
+    coalesce(t.id::text, ''), t.opened_at
+from profiles p left join tickets t on t.profile_id = p.id and t.status <> 'closed'
+left join scheduling_pauses z on z.org_id = p.org_id
 left join lateral (
     select s.id, s.paused_at, s.turn, s.detours, s.next_step_id from conversation_sessions s where s.profile_id = p.id
     order by s.status = 'active' desc, s.id desc limit 1
@@ -30,17 +32,17 @@ where p.org_id = $1 and p.id = $2`
 
 // Circumstances returns what an explanation needs apart from the session; people.ErrNoProfile.
 func (s *Store) Circumstances(ctx context.Context, orgID, profileID string) (c Circumstances, err error) {
-	var paused, since *time.Time
+	var paused, since, opened *time.Time
 	var pause Pause
 	err = s.pool.QueryRow(ctx, sqlCircumstances, orgID, profileID).Scan(
-		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason, &c.HeldReplies, &c.DeadLetter)
+		&paused, &c.ConsentRequired, &c.AwaitsOperator, &since, &pause.By, &pause.Reason, &c.HeldReplies, &c.DeadLetter, &c.Ticket.ID, &opened)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, people.ErrNoProfile
 	}
 	if err != nil {
 		return c, fmt.Errorf("read the circumstances of a person: %w", err)
 	}
-	c.PausedAt = postgres.TimeOf(paused)
+	c.PausedAt, c.Ticket.Since = postgres.TimeOf(paused), postgres.TimeOf(opened)
 	if since != nil {
 		pause.Since = *since
 		c.Pause = &pause

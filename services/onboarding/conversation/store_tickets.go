@@ -22,15 +22,15 @@ import (
 const sqlTicketOfMove = `
     insert into tickets (id, org_id, profile_id, session_id, status, reason, detail, message_id, last_text, last_text_at, person_wrote_at,
         waits_since, texts, opened_at, opened_by)
-    select u.id, m.org_id, m.profile_id, m.id, 'open', u.reason, left(u.detail, 200), nullif(u.message, '')::uuid, u.words, m.at,
-        case when u.message <> '' then m.at end, m.at, case when u.message <> '' then 1 else 0 end, m.at, null
+    select u.id, m.org_id, m.profile_id, m.id, 'open', u.reason, left(u.detail, 200), nullif(u.message, '')::uuid, u.words, coalesce(u.wrote, m.at),
+        case when u.message <> '' then coalesce(u.wrote, m.at) end, coalesce(u.wrote, m.at), case when u.message <> '' then 1 else 0 end, m.at, null
     from moved m join unnest(@ticket::uuid[], @ticket_reason::text[], @ticket_detail::text[], @ticket_message::text[],
-        @ticket_words::text[]) with ordinality as u (id, reason, detail, message, words, n) on u.n = m.n and u.id is not null
+        @ticket_words::text[], @ticket_wrote::timestamptz[]) with ordinality as u (id, reason, detail, message, words, wrote, n) on u.n = m.n and u.id is not null
     on conflict (profile_id) where status <> 'closed' do update set session_id = excluded.session_id`
 
 // ticketArgs adds the arguments of sqlTicketOfMove; null for a move that opens none.
 func ticketArgs(args postgres.Args, m session.Move, cause *Cause) {
-	for _, name := range []string{"ticket", "ticket_reason", "ticket_detail", "ticket_message", "ticket_words"} {
+	for _, name := range []string{"ticket", "ticket_reason", "ticket_detail", "ticket_message", "ticket_words", "ticket_wrote"} {
 		args[name] = nil
 	}
 	if m.Ticket == nil {
@@ -48,6 +48,7 @@ func ticketArgs(args postgres.Args, m session.Move, cause *Cause) {
 	}
 	if cause != nil && message != "" {
 		words = Preview(wordsOf(cause.Job))
+		args["ticket_wrote"] = postgres.NullIfZero(cause.WroteAt)
 	}
 	args["ticket"], args["ticket_reason"], args["ticket_detail"] = uuid.Must(uuid.NewV7()).String(), reason, m.Ticket.Reason
 	args["ticket_message"], args["ticket_words"] = message, words

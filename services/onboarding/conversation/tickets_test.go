@@ -263,6 +263,33 @@ func TestStrandedByATicket(t *testing.T) {
 	}
 }
 
+// TestTicketIsExplained is about what an operator reads of a person who waits.
+func TestTicketIsExplained(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, r := b.Activated()
+	b.Reply(p, asking)
+	id := b.ticket(p)
+	gate := func() (found conversation.Gate) {
+		e, _, err := b.Current().Service.ExplainPerson(t.Context(), onboardingtest.OrgID, p.ID)
+		require.NoError(t, err)
+		for _, g := range e.Gates {
+			if g.Name == "ticket" {
+				found = g
+			}
+		}
+		return found
+	}
+	require.Equal(t, "the flow waits until ticket "+id+" is closed", gate().Fact)
+	require.Equal(t, "answer the person, then POST /v1/tickets/"+id+":close", gate().Change)
+	err := begin(b, p, "")
+	require.ErrorContains(t, err, "read their ticket and answer, then close it")
+	require.NotContains(t, err.Error(), "end it with POST /v1/sessions")
+	b.closes(id, "resume")
+	require.True(t, gate().Passed)
+	require.Equal(t, session.Active, b.Session(r.ID).Status)
+}
+
 // TestNotedTicket is about a ticket that somebody has read.
 func TestNotedTicket(t *testing.T) {
 	t.Parallel()

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrFields is wrapped by every refusal of values for fields; the text says what to change.
@@ -24,6 +26,11 @@ type Declared map[string][]Field
 func (f *Flow) Declared() Declared {
 	declared := Declared{}
 	for name, field := range f.Fields {
+		for _, id := range f.Order {
+			if s := f.Steps[id]; s.Kind == Ask && s.Save == name && s.Expect.Type == field.Type {
+				field.Asked = append(field.Asked, s.Expect)
+			}
+		}
 		declared[name] = []Field{field}
 	}
 	return declared
@@ -65,11 +72,44 @@ const (
 // read returns a value as the first declaration reads it that can.
 func (d Declared) read(name string, given any) (Value, bool) {
 	for _, field := range d[name] {
-		if value, ok := field.ValueOf(given); ok {
+		if value, ok := field.ValueOf(given); ok && field.takes(value) {
 			return value, true
 		}
 	}
 	return Value{}, false
+}
+
+// takes reports whether a person could have given the value as an answer, where the flow asks for it.
+func (f Field) takes(v Value) bool {
+	return len(f.Asked) == 0 || slices.ContainsFunc(f.Asked, func(e Expect) bool { return e.takes(v) })
+}
+
+func (e Expect) takes(v Value) bool {
+	switch e.Type {
+	case Choice:
+		return slices.Contains(e.Choices, v.Text)
+	case Number:
+		return v.Number >= e.Min && v.Number <= e.Max && (!e.Whole || v.Number == math.Trunc(v.Number))
+	case Text:
+		return e.Limit == 0 || utf8.RuneCountInString(v.Text) <= e.Limit
+	case YesNo, Date, Reply, Any:
+	}
+	return true
+}
+
+// form describes what takes accepts.
+func (e Expect) form() string {
+	switch {
+	case e.Type == Choice:
+		return "one of " + cut(strings.Join(e.Choices, ", "), maxProblem)
+	case e.Type == Number && e.Whole:
+		return fmt.Sprintf("a whole number from %v to %v", e.Min, e.Max)
+	case e.Type == Number:
+		return fmt.Sprintf("a number from %v to %v", e.Min, e.Max)
+	case e.Type == Text && e.Limit > 0:
+		return fmt.Sprintf("a text of at most %d characters", e.Limit)
+	}
+	return valueForms[e.Type]
 }
 
 // Private reports whether a flow declares a field as private.
@@ -108,9 +148,17 @@ var valueForms = map[Type]string{
 
 func (d Declared) form(name string) string {
 	var forms []string
-	for _, field := range d[name] {
-		if form := valueForms[field.Type]; !slices.Contains(forms, form) {
+	add := func(form string) {
+		if !slices.Contains(forms, form) {
 			forms = append(forms, form)
+		}
+	}
+	for _, field := range d[name] {
+		if len(field.Asked) == 0 {
+			add(valueForms[field.Type])
+		}
+		for _, e := range field.Asked {
+			add(e.form())
 		}
 	}
 	return strings.Join(forms, " or ")

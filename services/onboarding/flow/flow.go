@@ -76,6 +76,8 @@ func IsName(text string) bool { return named.MatchString(text) }
 type Field struct {
 	Type    Type
 	Private bool // it stays out of events
+	// Asked has the forms in which steps of the flow ask for it; only Declared fills it.
+	Asked []Expect
 }
 
 // Step is one step. Which fields it uses depends on its kind.

@@ -1,0 +1,47 @@
+package flow_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/services/onboarding/flow"
+)
+
+// TestGivenValues holds what the host application sets to the form in which the flow asks for it.
+func TestGivenValues(t *testing.T) {
+	t.Parallel()
+	f, err := flow.Parse(fstest.MapFS{
+		"flow.yaml": {Data: []byte("flow: table\nlanguages: [en]\nstart: plan\nfields: {free: number}\nsteps:\n" +
+			"  plan: {ask: T, expect: {choice: [gold, silver]}, save: plan, unclear: {send: T, then: guests}, then: guests}\n" +
+			"  guests: {ask: T, expect: {number: {min: 1, max: 20, whole: true}}, save: guests, unclear: {send: T, then: wish}, then: wish}\n" +
+			"  wish: {ask: T, expect: {text: {limit: 5}}, save: wish, unclear: {send: T, then: done}, then: done}\n" +
+			"  done: {end: booked}\n")},
+		"en.yaml": {Data: []byte("texts:\n  T: Which one?\nchoices:\n  gold: [gold]\n  silver: [silver]\n")},
+	})
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name  string
+		value any
+		want  string // of the refusal; empty for none
+	}{
+		{name: "plan", value: "gold"},
+		{name: "plan", value: "platinum", want: "plan must be one of gold, silver"},
+		{name: "guests", value: 20.0},
+		{name: "guests", value: 21.0, want: "guests must be a whole number from 1 to 20"},
+		{name: "guests", value: 1.5, want: "guests must be a whole number from 1 to 20"},
+		{name: "wish", value: "quiet"},
+		{name: "wish", value: strings.Repeat("é", 6), want: "wish must be a text of at most 5 characters"},
+		{name: "free", value: 1e9},
+	} {
+		_, err := f.Declared().Read(map[string]any{tt.name: tt.value})
+		if tt.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, flow.ErrFields)
+		require.ErrorContains(t, err, tt.want)
+	}
+}
