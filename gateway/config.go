@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"paceline.internal/gateway/console"
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/gateway/route"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
@@ -142,7 +142,7 @@ func (c *Config) console() (problems []error) {
 	if c.Console != "on" {
 		return problems
 	}
-	if err := console.CheckKey(c.ConsoleKey); err != nil {
+	if err := signin.CheckKey(c.ConsoleKey); err != nil {
 		problem("CONSOLE_KEY", err.Error(), "seals the console's cookies; openssl rand -hex 32")
 	}
 	if c.PublicBaseURL.Public() && strings.HasPrefix(c.PublicBaseURL.String(), "http:") {
@@ -152,7 +152,7 @@ func (c *Config) console() (problems []error) {
 	provider := c.provider()
 	whole := provider.Issuer != "" && provider.ClientID != "" && !provider.ClientSecret.IsZero() &&
 		provider.OrgClaim != "" && provider.RoleClaim != ""
-	if provider != (console.OIDC{}) && !whole {
+	if provider != (signin.OIDC{}) && !whole {
 		problem("OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, OIDC_ORG_CLAIM and OIDC_ROLE_CLAIM", "are not all set",
 			"set all of them, or none")
 	}
@@ -169,8 +169,8 @@ func private(u *url.URL) bool {
 }
 
 // provider is the provider of OpenID Connect that people sign in with; the zero value is none.
-func (c *Config) provider() console.OIDC {
-	return console.OIDC{
+func (c *Config) provider() signin.OIDC {
+	return signin.OIDC{
 		Issuer: c.OIDCIssuer, ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret, OrgClaim: c.OIDCOrgClaim, RoleClaim: c.OIDCRoleClaim,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"paceline.internal/gateway/console"
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/gateway/route"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
@@ -38,9 +39,9 @@ func (g *gateway) openConsole(
 	if err != nil {
 		return nil, err
 	}
-	var links *console.Links
+	var links *signin.Links
 	if cfg.ConsoleLinks {
-		links = console.NewLinks(deps.Now)
+		links = signin.NewLinks(deps.Now)
 	}
 	return console.New(console.Config{
 		Services: console.Services{

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"paceline.internal/deploy/stack"
-	"paceline.internal/gateway/console"
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
 )
 
@@ -23,7 +23,7 @@ func (c *consoleCommand) Run(_ context.Context, t terminal) error {
 	if err != nil || key == "" || origin == "" {
 		return errors.Join(err, errors.New("no paceline up runs here; start one, or name its folder with --data"))
 	}
-	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
+	link, err := signin.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
 	if err == nil {
 		_, err = fmt.Fprintln(t.out, origin+link)
 	}

@@ -18,7 +18,7 @@ import (
 	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
 	"paceline.internal/emulators/twilio"
-	"paceline.internal/gateway/console"
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/platform/rpc"
@@ -121,7 +121,7 @@ func (u *upCommand) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, removeEnviron(environ)) }()
-	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
+	link, err := signin.NewLink(config.NewSecret(key), stack.OrgID, time.Now())
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (c *Console) audited(e *auditv1.AuditEntry) auditedCall {
 
 // between asks for the calls of some days of the reader's zone, and reports whether they are days.
 func (c *Console) between(r *http.Request, from, to string, in *onboardingv1.ListAuditRequest) bool {
-	place := c.door.zoneOf(r)
+	place := c.zoneOf(r)
 	since, err := time.ParseInLocation(time.DateOnly, from, place)
 	switch {
 	case from != "" && err == nil:

@@ -8,7 +8,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -25,7 +25,7 @@ import (
 )
 
 // root is the path of the console.
-const root = "/console"
+const root = signin.Root
 
 // Services are the services that the pages read. Their connection holds each call to the rules of /v1.
 type Services struct {
@@ -60,9 +60,9 @@ type Config struct {
 	Follow func(ctx context.Context) (<-chan *onboardingv1.Event, error)
 
 	Key    config.Secret // CONSOLE_KEY
-	OIDC   OIDC
+	OIDC   signin.OIDC
 	Origin config.Origin // PUBLIC_BASE_URL: where the provider sends people back to
-	Links  *Links        // nil but in `paceline up`
+	Links  *signin.Links // nil but in `paceline up`
 	// Handsets is the origin of an emulated Twilio, which gives its phones a page; zero where Twilio is real.
 	Handsets config.Origin
 	Log      *slog.Logger
@@ -78,17 +78,13 @@ type Console struct {
 	now      func() time.Time
 	log      *slog.Logger
 	looks    *looks
-	door     *signIn
+	door     *signin.Door
 	handsets *handsets // nil where Twilio is real
 	handler  http.Handler
 }
 
 // New returns the console.
 func New(cfg Config) (*Console, error) {
-	sealed, err := newBox(cfg.Key)
-	if err != nil {
-		return nil, fmt.Errorf("CONSOLE_KEY %w", err)
-	}
 	drawn, err := newLooks()
 	if err != nil {
 		return nil, err
@@ -99,12 +95,12 @@ func New(cfg Config) (*Console, error) {
 	if !cfg.Handsets.IsZero() {
 		c.handsets = newHandsets(cfg.Handsets.String())
 	}
-	c.door = &signIn{
-		cookies:      cookies{box: sealed, secure: strings.HasPrefix(cfg.Origin.String(), "https:"), now: cfg.Now},
-		authenticate: cfg.Authenticate, wait: cfg.Wait, client: cfg.Client, links: cfg.Links, log: cfg.Log, show: c.showSignIn,
-	}
-	if cfg.OIDC != (OIDC{}) {
-		c.door.provider = newProvider(cfg.OIDC, cfg.Origin.String()+pathCallback, cfg.Now)
+	c.door, err = signin.New(signin.Config{
+		Authenticate: cfg.Authenticate, Wait: cfg.Wait, Client: cfg.Client, Show: c.showSignIn,
+		Key: cfg.Key, OIDC: cfg.OIDC, Origin: cfg.Origin, Links: cfg.Links, Log: cfg.Log, Now: cfg.Now,
+	})
+	if err != nil {
+		return nil, err
 	}
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1<<10), gzhttp.EnableZstd(false))
 	if err != nil {
@@ -112,7 +108,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	all := http.NewServeMux()
 	all.Handle("/", compress(http.NewCrossOriginProtection().Handler(c.routes())))
-	all.Handle("GET "+root+"/live", c.door.known(c.naming(root+"/live", c.live))) // not compressed: news is not to wait for more
+	all.Handle("GET "+root+"/live", c.door.Known(c.naming(root+"/live", c.live))) // not compressed: news is not to wait for more
 	c.handler = all
 	return c, nil
 }
@@ -181,7 +177,7 @@ func (c *Console) pages() []route {
 
 // home is the first page: a person's own goals, or how everything stands.
 func (c *Console) home(r *http.Request) (page, error) {
-	if sessionFrom(r.Context()).Role == rpc.RoleUser {
+	if signin.SessionFrom(r.Context()).Role == rpc.RoleUser {
 		return c.goals(r)
 	}
 	return c.overview(r)
@@ -235,9 +231,9 @@ func (c *Console) routes() http.Handler {
 		http.Redirect(w, r, root, http.StatusMovedPermanently)
 	})
 	mux.HandleFunc("GET "+root+"/assets/{name}", c.naming(root+"/assets", c.looks.serveAsset))
-	c.door.routes(mux)
-	mux.Handle("/", c.door.known(inside))
-	mux.Handle(root, c.door.known(inside)) // named itself, or the mux leads it to the one with a slash, which leads here
+	c.door.Routes(mux)
+	mux.Handle("/", c.door.Known(inside))
+	mux.Handle(root, c.door.Known(inside)) // named itself, or the mux leads it to the one with a slash, which leads here
 	return mux
 }
 
@@ -255,7 +251,7 @@ const maxForm = 64 << 10
 var errBadForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
 
 func (c *Console) permitted(r *http.Request, anyRole bool) error {
-	if !anyRole && sessionFrom(r.Context()).Role != rpc.RoleOperator {
+	if !anyRole && signin.SessionFrom(r.Context()).Role != rpc.RoleOperator {
 		return status.Error(codes.PermissionDenied, "only an operator sees this page")
 	}
 	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
@@ -299,7 +295,7 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 		if len(n.Typed) > 0 {
 			n.Of, _, _ = strings.Cut(to, "?")
 		}
-		if err := c.door.set(w, purposeNotice, n, c.now().Add(noticeLife)); err != nil {
+		if err := c.door.Set(w, signin.PurposeNotice, n, c.now().Add(noticeLife)); err != nil {
 			c.fail(w, r, err)
 			return
 		}
@@ -330,10 +326,9 @@ func (n notice) bad() notice {
 }
 
 const (
-	purposeNotice = "paceline-notice"
-	noticeLife    = 10 * time.Minute // it outlives an outage of its page, which has what was typed
-	maxSaid       = 1000             // of a service's text, in bytes: a cookie has four thousand
-	maxTyped      = 120              // of a field, in bytes; longer is not kept
+	noticeLife = 10 * time.Minute // it outlives an outage of its page, which has what was typed
+	maxSaid    = 1000             // of a service's text, in bytes: a cookie has four thousand
+	maxTyped   = 120              // of a field, in bytes; longer is not kept
 )
 
 // typed returns the values of a form in these fields.
@@ -363,7 +358,7 @@ func saidBy(err error) string {
 }
 
 // backTo is the page of the console that a form came from. Another address is not followed.
-func backTo(r *http.Request) string { return back(r.Form.Get("back")) }
+func backTo(r *http.Request) string { return signin.Back(r.Form.Get("back")) }
 
 // fail shows an error as a page.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {

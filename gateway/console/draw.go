@@ -13,6 +13,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"paceline.internal/gateway/console/signin"
 )
 
 //go:embed pages/*.html assets
@@ -33,7 +35,7 @@ type frame struct {
 	page
 	reader
 
-	Who    session // zero before signing in
+	Who    signin.Session // zero before signing in
 	Notice *notice
 	URL    string // of this page, for the forms that come back to it
 	Path   string
@@ -160,7 +162,8 @@ func (l *looks) serveAsset(w http.ResponseWriter, r *http.Request) {
 // draw answers with a page; with its main part alone when htmx asks for that.
 func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p page) {
 	f := frame{
-		page: p, reader: c.door.readerOf(w, r), Who: sessionFrom(r.Context()), URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
+		page: p, reader: readerOf(c.door.Cookies, w, r), Who: signin.SessionFrom(r.Context()),
+		URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
 		Kept: kept(r), looks: c.looks, handsets: c.handsets != nil,
 	}
 	if p.Place != nil {
@@ -168,9 +171,9 @@ func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p
 	}
 	var n notice
 	part := r.Header.Get("HX-Request") != "" // which does not show the notice
-	if !part && httpStatus == http.StatusOK && c.door.get(r, purposeNotice, &n) == nil && (n.Of == "" || n.Of == f.Path) {
+	if !part && httpStatus == http.StatusOK && c.door.Get(r, signin.PurposeNotice, &n) == nil && (n.Of == "" || n.Of == f.Path) {
 		f.Notice = &n
-		c.door.clear(w, purposeNotice)
+		c.door.Clear(w, signin.PurposeNotice)
 	} else if f.Unknown != "" {
 		f.Notice = &notice{Key: "layout.zone.unknown", Args: []string{f.Unknown}, Bad: true}
 	}
@@ -196,7 +199,7 @@ func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p
 }
 
 // showSignIn is the page of who has not signed in.
-func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request, httpStatus int, p signInPage) {
-	c.named(r, pathSignIn)
+func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request, httpStatus int, p signin.Page) {
+	c.named(r, signin.PathSignIn)
 	c.draw(w, r, httpStatus, page{Name: "signin", Title: "signin.title", Body: p})
 }

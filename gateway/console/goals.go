@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -71,7 +72,7 @@ func (c *Console) goals(r *http.Request) (page, error) {
 		Problem: problem,
 	}
 	topic := topicAll
-	if who := sessionFrom(r.Context()); who.Role == rpc.RoleUser {
+	if who := signin.SessionFrom(r.Context()); who.Role == rpc.RoleUser {
 		topic = who.Subject
 	}
 	return page{Title: "goals.title", Name: "goals", Topic: topic, Body: shown}, nil

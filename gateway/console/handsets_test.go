@@ -15,6 +15,7 @@ import (
 	emulated "paceline.internal/emulators/handsets"
 	"paceline.internal/emulators/qstash"
 	"paceline.internal/emulators/twilio"
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -74,7 +75,7 @@ func TestHandsetsPage(t *testing.T) {
 		cfg.Handsets, err = config.ParseOrigin(emulators.URL)
 		require.NoError(t, err)
 	})
-	require.Equal(t, http.StatusOK, b.post(pathSignIn, url.Values{fieldToken: {"good operator"}}).StatusCode)
+	require.Equal(t, http.StatusOK, b.post(signin.PathSignIn, url.Values{"token": {"good operator"}}).StatusCode)
 
 	address := func(phone string) string { return root + "/handsets?" + url.Values{"a": {phone}}.Encode() }
 	_, body := b.page(address("+1 (202) 555-0143"))

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/signin"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -157,7 +158,7 @@ func (c *Console) ticket(ctx context.Context, r *http.Request, id string) (*open
 		return nil, err
 	}
 	t := &openTicket{Ticket: got.GetTicket(), Key: rand.Text()}
-	t.Mine = t.GetAssignee() == sessionFrom(ctx).Subject
+	t.Mine = t.GetAssignee() == signin.SessionFrom(ctx).Subject
 	who, err := c.services.Onboarding.GetProfile(ctx, &onboardingv1.GetProfileRequest{ProfileId: t.Ticket.GetProfileId()})
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func (c *Console) ticket(ctx context.Context, r *http.Request, id string) (*open
 			return err
 		},
 	})
-	t.Thread = thread(t.Bubbles, notes, answers, c.door.zoneOf(r))
+	t.Thread = thread(t.Bubbles, notes, answers, c.zoneOf(r))
 	t.draft(r.Form.Get("reply"), r.Form.Get("again"), answers)
 	return t, nil
 }
@@ -260,7 +261,7 @@ func (c *Console) openByHand(r *http.Request) (notice, error) {
 func (c *Console) assign(r *http.Request) (notice, error) {
 	in := &onboardingv1.AssignTicketRequest{TicketId: r.PathValue("ticket"), From: r.Form.Get("from")}
 	if r.Form.Get("take") == "me" {
-		in.Assignee = sessionFrom(r.Context()).Subject
+		in.Assignee = signin.SessionFrom(r.Context()).Subject
 	}
 	if _, err := c.services.Tickets.AssignTicket(r.Context(), in); err != nil {
 		return notice{}, err

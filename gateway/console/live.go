@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -52,7 +53,7 @@ func concerns(topic string, e *onboardingv1.Event) bool {
 // stops. What has happened it asks for itself. The topic is a person's id, the inbox, or "all". A page of a person is told so every
 // liveUser.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
-	who := sessionFrom(r.Context())
+	who := signin.SessionFrom(r.Context())
 	ctx, cancel := context.WithTimeout(r.Context(), who.Expires.Sub(c.now()))
 	defer cancel()
 	topic := r.URL.Query().Get("topic")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -55,7 +56,7 @@ func TestPersonsPageLearnsOfAHold(t *testing.T) {
 			context.AfterFunc(ctx, func() { close(events) })
 			return events, nil
 		}
-		ctx := context.WithValue(t.Context(), sessionKey{}, session{Role: rpc.RoleOperator, Expires: time.Now().Add(time.Hour)}) //nolint:forbidigo // the bubble's
+		ctx := signin.WithSession(t.Context(), signin.Session{Role: rpc.RoleOperator, Expires: time.Now().Add(time.Hour)}) //nolint:forbidigo // the bubble's
 		page := &stream{ResponseRecorder: httptest.NewRecorder()}
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, root+"/live?topic="+anasID, nil)
 		go c.live(page, r)
@@ -115,7 +116,7 @@ func newsOf(t *testing.T, topic string) int {
 		return events, nil
 	}}
 	ctx, leave := context.WithCancel(t.Context())
-	ctx = context.WithValue(ctx, sessionKey{}, session{Role: rpc.RoleOperator, Expires: time.Now().Add(time.Hour)}) //nolint:forbidigo // the bubble's
+	ctx = signin.WithSession(ctx, signin.Session{Role: rpc.RoleOperator, Expires: time.Now().Add(time.Hour)}) //nolint:forbidigo // the bubble's
 	page := &stream{ResponseRecorder: httptest.NewRecorder()}
 	go c.live(page, httptest.NewRequestWithContext(ctx, http.MethodGet, root+"/live?topic="+topic, nil))
 	synctest.Wait()

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -26,8 +27,8 @@ type mePage struct {
 // errNotAPerson: an operator has no preferences.
 var errNotAPerson = status.Error(codes.PermissionDenied, "only a person who signed in with their own token has preferences here")
 
-// person is the profile of who signed in.
-func (s session) person() (profileID string, err error) {
+// personOf returns the profile of the person who signed in.
+func personOf(s signin.Session) (profileID string, err error) {
 	if s.Role != rpc.RoleUser {
 		return "", errNotAPerson
 	}
@@ -36,7 +37,7 @@ func (s session) person() (profileID string, err error) {
 
 // me shows a person what they want to get. A preference that was never said has its default from the service.
 func (c *Console) me(r *http.Request) (page, error) {
-	id, err := sessionFrom(r.Context()).person()
+	id, err := personOf(signin.SessionFrom(r.Context()))
 	if err != nil {
 		return page{}, err
 	}
@@ -68,7 +69,7 @@ func preferencesOf(p *onboardingv1.Preferences, household bool) []preference {
 
 // prefer changes one preference, as the person. It says what is in force afterwards: of two words the later holds, and a text may be later.
 func (c *Console) prefer(r *http.Request) (notice, error) {
-	id, err := sessionFrom(r.Context()).person()
+	id, err := personOf(signin.SessionFrom(r.Context()))
 	if err != nil {
 		return notice{}, err
 	}

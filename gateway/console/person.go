@@ -134,7 +134,7 @@ func (c *Console) person(r *http.Request) (page, error) {
 	}
 	place := drawn.Place
 	if place == nil {
-		place = c.door.zoneOf(r)
+		place = c.zoneOf(r)
 	}
 	markDays(shown.Bubbles, place)
 	drawn.Body = shown

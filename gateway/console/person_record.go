@@ -97,7 +97,7 @@ func (c *Console) recordConsent(r *http.Request) (notice, error) {
 	switch in.GetState() {
 	case "opted_out":
 	case "opted_in":
-		collected, err := time.ParseInLocation("2006-01-02T15:04", r.Form.Get("collected_at"), c.door.zoneOf(r))
+		collected, err := time.ParseInLocation("2006-01-02T15:04", r.Form.Get("collected_at"), c.zoneOf(r))
 		if err != nil {
 			return said("person.opted_in.when").bad(), nil //nolint:nilerr // the notice says it
 		}

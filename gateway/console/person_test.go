@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/gateway/console/signin"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -94,7 +95,7 @@ func meets(t *testing.T, role string) (*site, *scripted) {
 			Flows: onboardingv1.NewFlowServiceClient(s),
 		}
 	})
-	require.Equal(t, http.StatusOK, b.post(pathSignIn, url.Values{fieldToken: {"good " + role}}).StatusCode)
+	require.Equal(t, http.StatusOK, b.post(signin.PathSignIn, url.Values{"token": {"good " + role}}).StatusCode)
 	return b, s
 }
 

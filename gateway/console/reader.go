@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"paceline.internal/gateway/console/signin"
 )
 
 // reader has the language and the time zone of a person, who chooses both by links that set a cookie. At its first page
@@ -35,17 +37,17 @@ const (
 )
 
 // readerOf reads the choice of a request, and keeps one that is made with it.
-func (c cookies) readerOf(w http.ResponseWriter, r *http.Request) reader {
-	lang, _ := c.choice(w, r, fieldLang, purposeLang, func(tag string) bool {
+func readerOf(c signin.Cookies, w http.ResponseWriter, r *http.Request) reader {
+	lang, _ := choice(c, w, r, fieldLang, purposeLang, func(tag string) bool {
 		_, err := language.Parse(tag)
 		return err == nil
 	})
 	tag, index := language.MatchStrings(matcher, lang, r.Header.Get("Accept-Language"))
 	_ = tag // with other wishes of the reader, such as a region
-	zone, unknown := c.choice(w, r, fieldZone, purposeZone, func(name string) bool { return zoneNamed(name) != nil })
+	zone, unknown := choice(c, w, r, fieldZone, purposeZone, func(name string) bool { return zoneNamed(name) != nil })
 	place, ask := zoneNamed(zone), ""
 	if place == nil {
-		place, ask = time.UTC, c.cookie(purposeZone, "", 0).Name
+		place, ask = time.UTC, c.Cookie(purposeZone, "", 0).Name
 	}
 	return reader{
 		Lang: languages[index].String(), Zone: place.String(), Unknown: unknown, Ask: ask, index: index, place: place,
@@ -54,9 +56,9 @@ func (c cookies) readerOf(w http.ResponseWriter, r *http.Request) reader {
 }
 
 // zoneOf is the zone in which a reader's days begin.
-func (c cookies) zoneOf(r *http.Request) *time.Location {
+func (c *Console) zoneOf(r *http.Request) *time.Location {
 	name := r.URL.Query().Get(fieldZone)
-	if kept, err := r.Cookie(c.cookie(purposeZone, "", 0).Name); err == nil && zoneNamed(name) == nil {
+	if kept, err := r.Cookie(c.door.Cookie(purposeZone, "", 0).Name); err == nil && zoneNamed(name) == nil {
 		name = kept.Value
 	}
 	return cmp.Or(zoneNamed(name), time.UTC)
@@ -72,18 +74,18 @@ func zoneNamed(name string) *time.Location {
 }
 
 // choice is a choice that the query makes, which is kept, or one that was kept. A choice that is not valid changes nothing.
-func (c cookies) choice(
-	w http.ResponseWriter, r *http.Request, field, purpose string, valid func(string) bool,
+func choice(
+	c signin.Cookies, w http.ResponseWriter, r *http.Request, field, purpose string, valid func(string) bool,
 ) (value, refused string) {
 	switch value := r.URL.Query().Get(field); {
 	case value == "":
 	case len(value) < 64 && valid(value):
-		http.SetCookie(w, c.cookie(purpose, value, choiceLife))
+		http.SetCookie(w, c.Cookie(purpose, value, choiceLife))
 		return value, ""
 	default:
 		refused = value[:min(len(value), 64)]
 	}
-	cookie, err := r.Cookie(c.cookie(purpose, "", 0).Name)
+	cookie, err := r.Cookie(c.Cookie(purpose, "", 0).Name)
 	if err != nil {
 		return "", refused
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/signin"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -30,11 +31,11 @@ func TestTheReadersChoice(t *testing.T) {
 		for _, secure := range []bool{false, true} {
 			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
-				c := cookies{secure: secure, now: time.Now}
+				c := signin.Cookies{Secure: secure, Now: time.Now}
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, root+"?zone="+tc.zone, http.NoBody)
-				r.AddCookie(c.cookie(purposeZone, "Europe/Lisbon", time.Hour))
+				r.AddCookie(c.Cookie(purposeZone, "Europe/Lisbon", time.Hour))
 				answer := httptest.NewRecorder()
-				got := c.readerOf(answer, r)
+				got := readerOf(c, answer, r)
 				require.Equal(t, tc.want, got.Zone)
 				require.Equal(t, tc.unknown, got.Unknown)
 				set := answer.Result().Cookies()
@@ -46,8 +47,8 @@ func TestTheReadersChoice(t *testing.T) {
 			})
 		}
 	}
-	c, answer := cookies{secure: true}, httptest.NewRecorder()
-	require.Equal(t, "pt-BR", c.readerOf(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, root+"?lang=pt-BR", http.NoBody)).Lang)
+	c, answer := signin.Cookies{Secure: true}, httptest.NewRecorder()
+	require.Equal(t, "pt-BR", readerOf(c, answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, root+"?lang=pt-BR", http.NoBody)).Lang)
 	require.True(t, answer.Result().Cookies()[0].Secure)
 }
 
@@ -80,6 +81,6 @@ func TestPreferencesHaveWords(t *testing.T) {
 
 func TestKindsOfWhichThereAreMoreAreNamed(t *testing.T) {
 	t.Parallel()
-	f := frame{reader: cookies{}.readerOf(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, root, http.NoBody))}
+	f := frame{reader: readerOf(signin.Cookies{}, httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, root, http.NoBody))}
 	require.Equal(t, "More than 50 failed jobs: only the newest are shown. Deal with these, and the next appear.", f.T("needs.more", mostOfOne, f.T("needs.job.many")))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/message"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/rpc"
 )
 
@@ -14,7 +15,7 @@ func TestLinkedTextsOfServices(t *testing.T) {
 	t.Parallel()
 	operator := frame{
 		reader: reader{place: time.FixedZone("-03", -3*60*60), printer: message.NewPrinter(languages[0], message.Catalog(words))},
-		Who:    session{Role: rpc.RoleOperator}, Now: noon, URL: "/console/people/x?times=theirs", Path: "/console/people/x",
+		Who:    signin.Session{Role: rpc.RoleOperator}, Now: noon, URL: "/console/people/x?times=theirs", Path: "/console/people/x",
 	}
 	onReview := operator
 	onReview.URL, onReview.Path = "/console/do?deed=resume-session."+sessionID, "/console/do"

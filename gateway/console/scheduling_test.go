@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"paceline.internal/gateway/console/signin"
 	auditv1 "paceline.internal/proto/gen/paceline/audit/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -80,7 +81,7 @@ func TestSchedulingIsPausedAndResumedOnTheOverview(t *testing.T) {
 	s := opens(t, func(cfg *Config) {
 		cfg.Services.Onboarding, cfg.Services.Messaging, cfg.Services.Tickets = onboarding, sending{}, noTickets{}
 	})
-	require.Equal(t, http.StatusOK, s.post(pathSignIn, url.Values{fieldToken: {"good operator"}}).StatusCode)
+	require.Equal(t, http.StatusOK, s.post(signin.PathSignIn, url.Values{"token": {"good operator"}}).StatusCode)
 	shown := func() string {
 		body, err := io.ReadAll(s.get(s.URL + root).Body)
 		require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/rpc"
 	explainv1 "paceline.internal/proto/gen/paceline/explain/v1"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -31,7 +32,7 @@ func (c *Console) why(r *http.Request) (page, error) {
 		shown.Explanation, shown.Summary, err = c.explain(ctx, shown.Kind, shown.ID)
 		return err
 	})
-	if sessionFrom(r.Context()).Role == rpc.RoleOperator { // a person knows that the goals are theirs
+	if signin.SessionFrom(r.Context()).Role == rpc.RoleOperator { // a person knows that the goals are theirs
 		group.Go(func() (err error) {
 			if shown.Person, shown.Message, err = c.about(ctx, shown.Kind, shown.ID); err != nil && ctx.Err() == nil {
 				shown.Unread = saidBy(err)

@@ -45,7 +45,7 @@ func TestEveryKeyIsUsedAndThere(t *testing.T) {
 	begun := regexp.MustCompile(`"([a-z_]+(?:\.[a-z_]+)*\.)"|(?:Word|Coded)[ (]"([a-z_.]+)"`)
 	ended := regexp.MustCompile(`"(\.[a-z_]+)"`)
 	used, begins, ends := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, pattern := range []string{"pages/*.html", "*.go"} {
+	for _, pattern := range []string{"pages/*.html", "*.go", "*/*.go"} {
 		names, err := fs.Glob(os.DirFS("."), pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, names)

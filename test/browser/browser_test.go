@@ -25,7 +25,7 @@ import (
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/emulators/clock"
-	"paceline.internal/gateway/console"
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging"
@@ -278,7 +278,7 @@ func (p *product) writes(text string) {
 
 func (p *product) signsIn() {
 	p.t.Helper()
-	link, err := console.NewLink(config.NewSecret(key), stack.OrgID, clock.System().Now())
+	link, err := signin.NewLink(config.NewSecret(key), stack.OrgID, clock.System().Now())
 	require.NoError(p.t, err)
 	p.does(chromedp.Navigate(p.origin + link))
 	p.press("button", "Open the console")

@@ -1,4 +1,5 @@
-package console
+// Package signin signs people in to the console and out of it, and seals what their browsers keep for it.
+package signin
 
 import (
 	"crypto/aes"

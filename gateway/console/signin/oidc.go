@@ -1,4 +1,4 @@
-package console
+package signin
 
 import (
 	"context"
