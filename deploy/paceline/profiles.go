@@ -21,6 +21,7 @@ import (
 
 	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/process"
+	"paceline.internal/platform/roster"
 )
 
 // profilesCommand groups the commands for many people at once.
@@ -62,8 +63,8 @@ func (c *importCommand) Run(ctx context.Context, t terminal) (err error) {
 		return fmt.Errorf("--parallel must be 1 to %d", maxParallel)
 	}
 	for ours := range c.Columns {
-		if !slices.Contains([]string{columnPhone, columnFirstName, columnLocale, columnTimeZone}, ours) {
-			return fmt.Errorf("--columns: %s is none of phone, first_name, locale and time_zone", clipped(ours))
+		if !slices.Contains([]string{roster.ColumnPhone, roster.ColumnFirstName, roster.ColumnLocale, roster.ColumnTimeZone}, ours) {
+			return fmt.Errorf("--columns: %s is none of phone, first_name, locale and time_zone", roster.Clipped(ours))
 		}
 	}
 	path := c.Report
@@ -98,22 +99,22 @@ const shown, most = 3, 10
 // preview reads the file, shows how it is understood, and returns how many rows can be sent and which phones are in several.
 func (c *importCommand) preview(out io.Writer) (good int, repeated func(phone string) bool, err error) {
 	refused, seed, seen := 0, maphash.MakeSeed(), map[uint64]bool{} // by phone, whether it is repeated: a file may have millions
-	err = c.each(func(r row) error {
-		if len(r.wrong) > 0 {
+	err = c.each(func(r roster.Row) error {
+		if len(r.Wrong) > 0 {
 			if refused++; refused > most {
 				return nil
 			}
-			_, err := fmt.Fprintf(out, "line %d is refused: %s\n", r.line, r.wrong[0].reason)
+			_, err := fmt.Fprintf(out, "line %d is refused: %s\n", r.Line, r.Wrong[0].Reason)
 			return err
 		}
-		phone := maphash.String(seed, r.person.Phone)
+		phone := maphash.String(seed, r.Person.Phone)
 		_, seen[phone] = seen[phone]
 		if good++; good > shown {
 			return nil
 		}
-		p := r.person
+		p := r.Person
 		zone := cmp.Or(p.TimeZone, "a guessed time zone")
-		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.line, masked(p.Phone), p.FirstName, p.Locale, zone)
+		_, err := fmt.Fprintf(out, "line %d: %s, %s, %s, %s\n", r.Line, masked(p.Phone), p.FirstName, p.Locale, zone)
 		return err
 	})
 	if err == nil && len(c.ignored) > 0 {
@@ -127,21 +128,28 @@ func (c *importCommand) preview(out io.Writer) (good int, repeated func(phone st
 }
 
 // each hands over the rows of the file, one after the other.
-func (c *importCommand) each(do func(row) error) (err error) {
+func (c *importCommand) each(do func(roster.Row) error) (err error) {
 	file, err := os.Open(c.File)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	people, err := readPeople(file, c.Columns)
+	people, err := roster.Read(file, c.Columns)
+	if column, ok := errors.AsType[*roster.ColumnError](err); ok {
+		advice := "if it has another name, say so with --columns " + column.Column + "=NAME"
+		if column.Twice {
+			advice = "name the one that is meant with --columns"
+		}
+		err = fmt.Errorf("%w; %s", err, advice)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	if c.ignored = people.ignored; len(c.ignored) > most {
+	if c.ignored = people.Ignored; len(c.ignored) > most {
 		c.ignored = append(c.ignored[:most:most], "...")
 	}
 	for {
-		r, err := people.next()
+		r, err := people.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -232,7 +240,7 @@ func openRefusals(path, people string) (*refusals, error) {
 }
 
 // add reports what is wrong with one line.
-func (r *refusals) add(wrong ...refusal) error {
+func (r *refusals) add(wrong ...roster.Refusal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines++
@@ -240,7 +248,7 @@ func (r *refusals) add(wrong ...refusal) error {
 		return nil
 	}
 	for _, w := range wrong {
-		if err := r.rows.Write([]string{strconv.Itoa(w.line), w.column, w.reason}); err != nil {
+		if err := r.rows.Write([]string{strconv.Itoa(w.Line), w.Column, w.Reason}); err != nil {
 			return fmt.Errorf("the report: %w", err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"paceline.internal/deploy/operator"
 	"paceline.internal/platform/process"
+	"paceline.internal/platform/roster"
 )
 
 const (
@@ -49,11 +50,11 @@ type importing struct {
 
 // run sends every row that can be sent, some at the same time and those of one phone one after the other, so that the first of them counts.
 // It ends with the first that no other could follow: the token is not accepted, or the gateway does not answer.
-func (i *importing) run(ctx context.Context, each func(func(row) error) error) error {
+func (i *importing) run(ctx context.Context, each func(func(roster.Row) error) error) error {
 	all, ctx := errgroup.WithContext(ctx)
-	lines := make([]chan row, i.parallel)
+	lines := make([]chan roster.Row, i.parallel)
 	for n := range lines {
-		lines[n] = make(chan row)
+		lines[n] = make(chan roster.Row)
 		all.Go(func() error {
 			for r := range lines[n] {
 				if err := i.create(ctx, r); err != nil {
@@ -63,12 +64,12 @@ func (i *importing) run(ctx context.Context, each func(func(row) error) error) e
 			return nil
 		})
 	}
-	read := each(func(r row) error {
-		if len(r.wrong) > 0 {
-			return i.refused.add(r.wrong...)
+	read := each(func(r roster.Row) error {
+		if len(r.Wrong) > 0 {
+			return i.refused.add(r.Wrong...)
 		}
 		select {
-		case lines[int(crc32.ChecksumIEEE([]byte(r.person.Phone)))%len(lines)] <- r:
+		case lines[int(crc32.ChecksumIEEE([]byte(r.Person.Phone)))%len(lines)] <- r:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -84,8 +85,8 @@ func (i *importing) run(ctx context.Context, each func(func(row) error) error) e
 }
 
 // create sends one person, again if it has to, until it knows the result.
-func (i *importing) create(ctx context.Context, r row) error {
-	person := operator.Person{Phone: r.person.Phone, FirstName: r.person.FirstName, Locale: r.person.Locale, TimeZone: r.person.TimeZone}
+func (i *importing) create(ctx context.Context, r roster.Row) error {
+	person := operator.Person{Phone: r.Person.Phone, FirstName: r.Person.FirstName, Locale: r.Person.Locale, TimeZone: r.Person.TimeZone}
 	pause := firstRetry
 	for try := 1; ; try++ {
 		there, created, err := i.ask(ctx, person)
@@ -99,9 +100,9 @@ func (i *importing) create(ctx context.Context, r row) error {
 			if answered.Code == http.StatusUnauthorized || answered.Code == http.StatusForbidden {
 				return fmt.Errorf("the token is not accepted: %s", messageOf(answered))
 			}
-			return errors.Join(i.refused.add(refusalsOf(r.line, messageOf(answered))...), i.bar.Add(1))
+			return errors.Join(i.refused.add(roster.Refusals(r.Line, messageOf(answered))...), i.bar.Add(1))
 		case try == tries:
-			return fmt.Errorf("line %d is not answered, after %d tries; run it again to go on: %w", r.line, tries, err)
+			return fmt.Errorf("line %d is not answered, after %d tries; run it again to go on: %w", r.Line, tries, err)
 		}
 		wait := pause
 		if isAnswer {
@@ -145,22 +146,17 @@ func (i *importing) ask(ctx context.Context, p operator.Person) (there operator.
 }
 
 // took counts a person who was created or is there already, and reports where the file says something else of them.
-func (i *importing) took(r row, created bool, there operator.Person) error {
+func (i *importing) took(r roster.Row, created bool, there operator.Person) error {
 	if created {
 		i.created.Add(1)
 		return nil
 	}
 	i.known.Add(1)
-	var wrong []refusal
-	for _, column := range r.given {
-		said := map[string][2]string{
-			columnFirstName: {r.person.FirstName, there.FirstName},
-			columnLocale:    {r.person.Locale, there.Locale},
-			columnTimeZone:  {r.person.TimeZone, there.TimeZone},
-		}[column]
-		if said[0] != said[1] {
-			wrong = append(wrong, refusal{r.line, column, "exists: the phone has a profile with another " + column + ", which is left as it is"})
-		}
+	var wrong []roster.Refusal
+	for _, column := range r.Differing(roster.Person{FirstName: there.FirstName, Locale: there.Locale, TimeZone: there.TimeZone}) {
+		wrong = append(wrong, roster.Refusal{
+			Line: r.Line, Column: column, Reason: "exists: the phone has a profile with another " + column + ", which is left as it is",
+		})
 	}
 	if len(wrong) == 0 {
 		return nil
@@ -182,5 +178,5 @@ func messageOf(answered *operator.StatusError) string {
 	if json.Unmarshal([]byte(answered.Answer), &said) != nil || said.Message == "" {
 		return http.StatusText(answered.Code)
 	}
-	return withoutPrefix(said.Message)
+	return said.Message
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,13 +16,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/operator"
-	"paceline.internal/platform/hours"
-	profiles "paceline.internal/services/onboarding/people"
+	"paceline.internal/platform/roster"
 )
 
 // write puts a file of people into a folder of the test's own.
@@ -41,119 +38,12 @@ func refusedOf(t *testing.T, people string) string {
 	return string(content)
 }
 
-func TestReadPeople(t *testing.T) {
-	t.Parallel()
-	const ana, badPhone = "+12025550143", "phone: write it in international format, with + and the country code, such as +14155550123"
-
-	for _, tt := range []struct{ name, file, want string }{
-		{"CommasAndAllColumns", "phone,first_name,locale,time_zone\n" + ana + ",Ana,pt-BR,America/Sao_Paulo\n", "2 +12025550143 Ana pt-BR America/Sao_Paulo"},
-		{"SemicolonsAMarkAndCRLF", "\xef\xbb\xbffirst_name;phone\r\n\"Ana; Bo\";" + ana + "\r\n", "2 +12025550143 Ana; Bo en guessed"},
-		{"AnyOrderAnyCaseAndSpaces", " Time_Zone ,PHONE,First_Name\n,+1 (202) 555-0143, Ana \n", "2 +12025550143 Ana en guessed"},
-		{"NoLineEndAtTheEnd", "phone,first_name\n" + ana + ",Ana", "2 +12025550143 Ana en guessed"},
-		{"EmptyRowsAreNoPeople", "phone,first_name\n\n,\n , \n" + ana + ",Ana\n,,,\n", "5 +12025550143 Ana en guessed"},
-		{"AllThatIsWrongOfARow", "phone,first_name,locale,time_zone\n2025550143,,fr,Mars\n", "2 phone: " + badPhone +
-			" | 2 first_name: first_name must be 1 to 60 printable characters without braces, a letter among them | 2 locale: locale must be one of en, pt-BR" +
-			" | 2 time_zone: " + hours.ErrPlace.Error()},
-		{"APhoneAsSpreadsheetsSpoilIt", "phone,first_name\n1.20255E+10,Ana\n", `2 phone: phone: use only digits after the +, without letters or an extension: "E" (U+0045) is in the way`},
-		{"ARowOfOtherLengthAndGoesOn", "phone,first_name\n" + ana + "\n" + ana + ",Ana\n", "2 : it has 1 columns, and the first line 2 | 3 +12025550143 Ana en guessed"},
-		{"AStrayQuoteAndGoesOn", "phone,first_name\n" + ana + ",A\"na\n" + ana + ",Ana\n", "2 : a quote stands where none may | 3 +12025550143 Ana en guessed"},
-		{
-			"AQuoteThatIsNotClosedOnItsLine", "phone,first_name\n" + ana + ",\"Ana\n" + ana + ",Bo\"\n" + ana + ",\"Ana\n" + ana + ",B\"o\n" + ana + ",Ana\n",
-			"2 : a quote that begins here is not closed on its line: lines 2 to 3 are read as one, and none of them is taken" +
-				" | 4 : a quote that begins here is not closed on its line: lines 4 to 5 are read as one, and none of them is taken | 6 +12025550143 Ana en guessed",
-		},
-		{"AQuotedFieldWithSeparatorsAndLineEnds", "phone,first_name,address\n" + ana + ",Ana,\"Rua A, 5\r\nApto 2, 01310-100\r\nS\u00e3o Paulo, SP\"\n" + ana + ",\"Bo\nLi\",x\n", "2 +12025550143 Ana en guessed | 5 +12025550143 Bo Li en guessed"},
-		{"NoRowThatAQuoteHasSwallowed", "first_name,phone,note\n\"Ana," + ana + "\nBo\"," + ana + ",\n\"Cy\"," + ana + ",\"a, b\"\n", "2 : a quote that begins here is not closed on its line: lines 2 to 3 are read as one, and none of them is taken | 4 +12025550143 Cy en guessed"},
-		{"EmptyColumnsBehindARow", "phone,first_name\n" + ana + ",Ana,, ,\n" + ana + ",Bo,,x\n" + ana + "\n", "2 +12025550143 Ana en guessed | 3 : it has 4 columns, and the first line 2 | 4 : it has 1 columns, and the first line 2"},
-		{"LettersOfAnotherEncoding", "phone,first_name\n" + ana + ",Jo\xe3o\n", "2 first_name: it is not UTF-8; save the file as CSV UTF-8"},
-		{"NothingOfAnEmptyFile", "", "! the file is empty"},
-		{"OtherColumnsBeside", "email,Phone Number,Nome,VIP\na@b.c," + ana + ",Ana,yes\n", "2 +12025550143 Ana en guessed"},
-		{"HeadersOfOtherLists", "Celular;Primeiro Nome;Idioma;Fuso Hor\u00e1rio\n" + ana + ";Ana;pt_BR;america/sao_paulo\n", "2 +12025550143 Ana pt-BR America/Sao_Paulo"},
-		{"Tabs", "phone\tfirst name\n" + ana + "\tAna, B.\n", "2 +12025550143 Ana, B. en guessed"},
-		{"Bars", "MOBILE|First-Name\n" + ana + "|Ana\n", "2 +12025550143 Ana en guessed"},
-		{"ExcelsFirstLine", "sep=;\r\nphone;first_name\r\n" + ana + ";Ana\r\n2;\r\n", "3 +12025550143 Ana en guessed | 4 phone: " + badPhone +
-			" | 4 first_name: first_name must be 1 to 60 printable characters without braces, a letter among them"},
-		{"ExcelsUnicodeText", utf16le("phone\tfirst_name\r\n" + ana + "\tJos\u00e9\r\n"), "2 +12025550143 Jos\u00e9 en guessed"},
-		{"LineEndsOfOldSpreadsheets", "phone,first_name\r" + ana + ",Ana\r", "2 +12025550143 Ana en guessed"},
-		{"EmptyColumnsBehind", "phone,first_name,,\n" + ana + ",Ana,,\n", "2 +12025550143 Ana en guessed"},
-		{"NoColumnTwice", "phone,first_name,Phone\n", "! the column phone is there twice"},
-		{"NothingWithoutANeededColumn", "first_name\n", "! the column phone is missing"},
-		{"NotTheRestAsOneRow", "phone,first_name\n" + ana + ",\"Ana\n" + strings.Repeat(ana+",Bo\n", 10_000), "! a row after line 1 is over 64 KiB"},
-		{"NoFirstLineWithoutEnd", strings.Repeat("phone", 100_000), "! the first line, which must name the columns, cannot be read"},
-	} {
-		t.Run("Reads"+tt.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			people, err := readPeople(strings.NewReader(tt.file), nil)
-			for err == nil {
-				var r row
-				if r, err = people.next(); err != nil {
-					break
-				}
-				for _, w := range r.wrong {
-					got = append(got, fmt.Sprintf("%d %s: %s", w.line, w.column, w.reason))
-				}
-				if len(r.wrong) == 0 {
-					zone := cmp.Or(r.person.TimeZone, "guessed")
-					got = append(got, fmt.Sprint(r.line, " ", r.person.Phone, " ", r.person.FirstName, " ", r.person.Locale, " ", zone))
-				}
-			}
-			if problem, fatal := strings.CutPrefix(tt.want, "! "); fatal {
-				require.ErrorContains(t, err, problem)
-				return
-			}
-			require.ErrorIs(t, err, io.EOF)
-			require.Equal(t, tt.want, strings.Join(got, " | "))
-		})
-	}
-}
-
 func TestColumnsOfAnImport(t *testing.T) {
 	t.Parallel()
-	columns := map[string]string{"phone": "handy", "first_name": "Vorname"}
-	people, err := readPeople(strings.NewReader("Handy,Vorname,phone,Ort\n+12025550143,Ana,1,Ulm\n"), columns)
-	require.NoError(t, err)
-	r, err := people.next()
-	require.NoError(t, err)
-	require.Empty(t, r.wrong)
-	require.Equal(t, "+12025550143", r.person.Phone)
-	require.Equal(t, []string{"phone", "Ort"}, people.ignored, "the name that is given counts, and no other")
-	_, err = readPeople(strings.NewReader("phone,mobile,first_name\n"), nil)
+	err := run(t.Context(), []string{"profiles", "import", write(t, "phone,mobile,first_name\n")}, terminal{out: io.Discard})
 	require.ErrorContains(t, err, "the column phone is there twice; name the one that is meant with --columns")
 	err = run(t.Context(), []string{"profiles", "import", "profiles_test.go", "--columns", "email=x"}, terminal{out: io.Discard})
 	require.ErrorContains(t, err, "--columns: email is none of phone, first_name, locale and time_zone")
-}
-
-// utf16le is a text as Excel saves it, with the mark.
-func utf16le(text string) string {
-	out := []byte{0xff, 0xfe}
-	for _, unit := range utf16.Encode([]rune(text)) {
-		out = append(out, byte(unit), byte(unit>>8))
-	}
-	return string(out)
-}
-
-func FuzzReadPeople(f *testing.F) {
-	f.Fuzz(func(t *testing.T, file []byte) {
-		people, err := readPeople(bytes.NewReader(file), nil)
-		if err != nil {
-			return
-		}
-		last := 1
-		for {
-			r, err := people.next()
-			if err != nil {
-				return
-			}
-			require.Greater(t, r.line, last, "every row has a line of its own")
-			last = r.line
-			require.Equal(t, len(r.wrong) > 0, r.person.Phone == "", "a row is taken or refused")
-			for _, w := range r.wrong {
-				require.NotEmpty(t, w.reason)
-				require.Equal(t, r.line, w.line)
-			}
-		}
-	})
 }
 
 func TestImport(t *testing.T) {
@@ -223,7 +113,7 @@ func TestImport(t *testing.T) {
 		retryAfter string
 		body       string
 	}
-	fake := func(t *testing.T, replies ...reply) (i *importing, people func(rows int) func(func(row) error) error, waits func() []time.Duration) {
+	fake := func(t *testing.T, replies ...reply) (i *importing, people func(rows int) func(func(roster.Row) error) error, waits func() []time.Duration) {
 		t.Helper()
 		var mu sync.Mutex
 		asked, waited := 0, []time.Duration{}
@@ -253,10 +143,10 @@ func TestImport(t *testing.T) {
 				return ctx.Err() == nil
 			},
 		}
-		people = func(rows int) func(func(row) error) error {
-			return func(do func(row) error) error {
+		people = func(rows int) func(func(roster.Row) error) error {
+			return func(do func(roster.Row) error) error {
 				for n := range rows {
-					if err := do(row{line: n + 2, person: profiles.Person{Phone: fmt.Sprint("+1202555", n)}}); err != nil {
+					if err := do(roster.Row{Line: n + 2, Person: roster.Person{Phone: fmt.Sprint("+1202555", n)}}); err != nil {
 						return err
 					}
 				}

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
@@ -44,7 +45,7 @@ var table = []struct {
 	{session.ErrPayload, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
-	{people.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{roster.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{people.ErrNotTheirPhone, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{phone.ErrRefused, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED},
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},

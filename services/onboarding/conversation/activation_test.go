@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -221,7 +222,7 @@ func TestActivation(t *testing.T) {
 	onboardingtest.Subtest(t, "S0_69_RefusesWhoSaidSTOPBeforeTheyWereEnrolled", setup, func(t *testing.T, b *bundle) {
 		p := people.Profile{Phone: "+5511987651234"}
 		b.Reply(p, "STOP")
-		p, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: p.Phone, FirstName: "Ana"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: p.Phone, FirstName: "Ana"})
 		require.NoError(t, err)
 		_, err = b.Activates(p, nil)
 		onboardingtest.Refused(t, err, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT)
@@ -232,7 +233,7 @@ func TestActivation(t *testing.T) {
 
 	onboardingtest.Subtest(t, "RefusesAnOrganisationWithoutASender", setup, func(t *testing.T, b *bundle) {
 		other := onboardingtest.NewID()
-		p, _, err := b.Current().Persons.Enrol(t.Context(), other, people.Person{Phone: "+5511987651234", FirstName: "Bia"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), other, roster.Person{Phone: "+5511987651234", FirstName: "Bia"})
 		require.NoError(t, err)
 		operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "operator-2", Role: rpc.RoleOperator, OrgID: other})
 		_, err = b.Current().Server.ActivateProfile(operator, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/phone"
+	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
@@ -85,7 +86,7 @@ func TestNumbersThatAreNotTexted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	persons := b.Current().Persons
-	_, _, err := persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+1 900 234 5678", FirstName: "Ana"})
+	_, _, err := persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: "+1 900 234 5678", FirstName: "Ana"})
 	require.ErrorIs(t, err, phone.ErrRefused)
 	p := b.Person()
 	satellite := "+881612345678"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
@@ -193,7 +194,7 @@ func TestDailyRun(t *testing.T) {
 
 	onboardingtest.Subtest(t, "OrganisationWithoutANumberMovesNoPerson", setup, func(t *testing.T, b *bundle) {
 		elsewhere := onboardingtest.NewID()
-		p, _, err := b.Current().Persons.Enrol(t.Context(), elsewhere, people.Person{Phone: "+5511987659999", FirstName: "Ana"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), elsewhere, roster.Person{Phone: "+5511987659999", FirstName: "Ana"})
 		require.NoError(t, err)
 		at := b.Clock.Now()
 		m, err := rules.Begin(rules.Event{Trigger: rules.UserMessage, At: at, Now: at})

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"paceline.internal/platform/queue"
+	"paceline.internal/platform/roster"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/people"
@@ -129,7 +130,7 @@ func (in *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 	}
 	profileID, err := in.customerOf(ctx, j, r)
 	switch {
-	case errors.Is(err, people.ErrInvalid):
+	case errors.Is(err, roster.ErrInvalid):
 		return conversation.ForOperator(redactByHand)
 	case err != nil:
 		return err
@@ -150,7 +151,7 @@ func (in *Service) redact(ctx context.Context, j queue.Job, r customer) error {
 func (in *Service) dataRequested(ctx context.Context, j queue.Job, r customer) error {
 	profileID, err := in.customerOf(ctx, j, r)
 	switch {
-	case errors.Is(err, people.ErrInvalid):
+	case errors.Is(err, roster.ErrInvalid):
 		return conversation.ForOperator(showByHand)
 	case err != nil:
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/roster"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/people"
@@ -14,7 +15,7 @@ import (
 func (b *Bundle) Speaker(locale string) people.Profile {
 	b.T.Helper()
 	zone := map[string]string{"en": "America/New_York", "pt-BR": "America/Sao_Paulo"}[locale]
-	p, _, err := b.Current().Persons.Enrol(b.T.Context(), OrgID, people.Person{
+	p, _, err := b.Current().Persons.Enrol(b.T.Context(), OrgID, roster.Person{
 		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", Locale: locale, TimeZone: zone,
 	})
 	require.NoError(b.T, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/people"
@@ -79,7 +80,7 @@ func (b *Bundle) Unpauses() bool {
 // Person enrols a new person.
 func (b *Bundle) Person() people.Profile {
 	b.T.Helper()
-	p, _, err := b.Current().Persons.Enrol(b.T.Context(), OrgID, people.Person{
+	p, _, err := b.Current().Persons.Enrol(b.T.Context(), OrgID, roster.Person{
 		Phone: fmt.Sprintf("+551198765%04d", b.people.Add(1)), FirstName: "Ana", TimeZone: "Africa/Abidjan",
 	})
 	require.NoError(b.T, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"paceline.internal/platform/phone"
+	"paceline.internal/platform/roster"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
@@ -56,12 +57,12 @@ type Open struct {
 	HoldUnforwarded bool
 }
 
-// ChangeProfile changes a person. Errors: ErrInvalid, flow.ErrFields, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold,
+// ChangeProfile changes a person. Errors: roster.ErrInvalid, flow.ErrFields, phone.ErrRefused, ErrNoProfile, *ProfileBusy, ErrOnHold,
 // ErrAwaitsOperator, ErrPhoneTaken, ErrUnavailable, and ErrConflict when another change was faster.
 func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, change Change) (Profile, error) {
 	if change.empty() {
 		return Profile{}, fmt.Errorf("%w: send first_name, locale, time_zone, phone or fields; a field that is left out stays as it is",
-			ErrInvalid)
+			roster.ErrInvalid)
 	}
 	was, err := c.Store.Profile(ctx, orgID, profileID)
 	if err != nil {
@@ -75,7 +76,7 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 		is.TimeZone = phone.Zone(is.Phone) // which may be another
 	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), is.Locale, string(session.TextOpening), is.FirstName); err != nil {
-		return Profile{}, fmt.Errorf("%w: first_name: %w", ErrInvalid, err)
+		return Profile{}, fmt.Errorf("%w: first_name: %w", roster.ErrInvalid, err)
 	}
 	fields, err := c.readFields(ctx, orgID, change.Fields)
 	if err != nil {
@@ -139,13 +140,13 @@ func (ch Change) apply(p Profile) (Profile, error) {
 		}
 		*into = value
 	}
-	set(ch.FirstName, &p.FirstName, normaliseName)
-	set(ch.Locale, &p.Locale, said("locale", normaliseLocale))
-	set(ch.TimeZone, &p.TimeZone, said("time_zone", normaliseZone))
-	set(ch.Phone, &p.Phone, normalisePhone)
+	set(ch.FirstName, &p.FirstName, roster.FirstName)
+	set(ch.Locale, &p.Locale, said("locale", roster.Locale))
+	set(ch.TimeZone, &p.TimeZone, said("time_zone", roster.Zone))
+	set(ch.Phone, &p.Phone, roster.Phone)
 	p.TimeZoneGuessed = p.TimeZoneGuessed && ch.TimeZone == nil
 	if err := errors.Join(problems...); err != nil {
-		return p, fmt.Errorf("%w: %s", ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return p, fmt.Errorf("%w: %s", roster.ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return p, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/text/unicode/norm"
 
-	"paceline.internal/services/onboarding/people"
+	"paceline.internal/platform/roster"
 )
 
 // TestNamesAreComposed checks, for every letter that can be written in two ways, that a name has one of them.
@@ -22,7 +22,7 @@ func TestNamesAreComposed(t *testing.T) {
 		seen++
 		var names [2]string
 		for i, letter := range []string{string(r), apart} {
-			p, err := people.Normalise(people.Person{Phone: "+14155550123", FirstName: "A" + letter})
+			p, err := roster.Normalise(roster.Person{Phone: "+14155550123", FirstName: "A" + letter})
 			require.NoError(t, err, "U+%04X", r)
 			names[i] = p.FirstName
 		}

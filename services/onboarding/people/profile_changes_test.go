@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/roster"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -41,7 +42,7 @@ func TestUpdateProfile(t *testing.T) {
 	t.Parallel()
 
 	onboardingtest.Subtest(t, "GuessedZoneFollowsThePhoneUntilOneIsGiven", setup, func(t *testing.T, b *bundle) {
-		p, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+14155550150", FirstName: "Ana"})
+		p, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: "+14155550150", FirstName: "Ana"})
 		require.NoError(t, err)
 		changed, err := b.changes(p, &onboardingv1.UpdateProfileRequest{Phone: new("+12125550150")})
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"paceline.internal/emulators/messagingtest"
+	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding"
@@ -25,24 +26,24 @@ func TestEnrolment(t *testing.T) {
 	b := setup(t)
 	for _, tt := range []struct {
 		name   string
-		person people.Person
+		person roster.Person
 		want   string // what is wrong, or empty
 	}{
-		{name: "International", person: people.Person{Phone: "+55 (11) 98765-4321", FirstName: "  Ana   Maria ", Locale: "PT-br", TimeZone: "America/Sao_Paulo"}},
-		{name: "S0_68_NoName", person: people.Person{Phone: "+5511987650001"}, want: "first_name"},
-		{name: "S0_68_NameWithoutALetter", person: people.Person{Phone: "+5511987650001", FirstName: "12 34"}, want: "first_name"},
-		{name: "S0_68_NameWhoseLettersComeTooLate", person: people.Person{Phone: "+5511987650001", FirstName: "12345678901234567890 Ana"}, want: "first_name"},
-		{name: "S0_68_NameOfEmoji", person: people.Person{Phone: "+5511987650001", FirstName: "🙂🙂"}, want: "first_name"},
-		{name: "NameWithBraces", person: people.Person{Phone: "+5511987650001", FirstName: "{first_name}"}, want: "first_name"},
-		{name: "NationalPhone", person: people.Person{Phone: "11987654321", FirstName: "Ana"}, want: "phone"},
-		{name: "UnknownLocale", person: people.Person{Phone: "+5511987650001", FirstName: "Ana", Locale: "fr"}, want: "locale"},
-		{name: "UnknownZone", person: people.Person{Phone: "+5511987650001", FirstName: "Ana", TimeZone: "Local"}, want: "time_zone"},
+		{name: "International", person: roster.Person{Phone: "+55 (11) 98765-4321", FirstName: "  Ana   Maria ", Locale: "PT-br", TimeZone: "America/Sao_Paulo"}},
+		{name: "S0_68_NoName", person: roster.Person{Phone: "+5511987650001"}, want: "first_name"},
+		{name: "S0_68_NameWithoutALetter", person: roster.Person{Phone: "+5511987650001", FirstName: "12 34"}, want: "first_name"},
+		{name: "S0_68_NameWhoseLettersComeTooLate", person: roster.Person{Phone: "+5511987650001", FirstName: "12345678901234567890 Ana"}, want: "first_name"},
+		{name: "S0_68_NameOfEmoji", person: roster.Person{Phone: "+5511987650001", FirstName: "🙂🙂"}, want: "first_name"},
+		{name: "NameWithBraces", person: roster.Person{Phone: "+5511987650001", FirstName: "{first_name}"}, want: "first_name"},
+		{name: "NationalPhone", person: roster.Person{Phone: "11987654321", FirstName: "Ana"}, want: "phone"},
+		{name: "UnknownLocale", person: roster.Person{Phone: "+5511987650001", FirstName: "Ana", Locale: "fr"}, want: "locale"},
+		{name: "UnknownZone", person: roster.Person{Phone: "+5511987650001", FirstName: "Ana", TimeZone: "Local"}, want: "time_zone"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, tt.person)
 			if tt.want != "" {
-				require.ErrorIs(t, err, people.ErrInvalid)
+				require.ErrorIs(t, err, roster.ErrInvalid)
 				require.ErrorContains(t, err, tt.want)
 				return
 			}
@@ -63,7 +64,7 @@ func TestEnrolment(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			enrolled, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: tt.phone, FirstName: "Ana", TimeZone: tt.given})
+			enrolled, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: tt.phone, FirstName: "Ana", TimeZone: tt.given})
 			require.NoError(t, err)
 			require.Equal(t, tt.given == "", enrolled.TimeZoneGuessed)
 			operator := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "ada", Role: rpc.RoleOperator, OrgID: onboardingtest.OrgID})
@@ -85,9 +86,9 @@ func TestEnrolment(t *testing.T) {
 	t.Run("ATextIsInTheNameOfWhoHasThePhone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		ana, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+14155550160", FirstName: "Ana"})
+		ana, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: "+14155550160", FirstName: "Ana"})
 		require.NoError(t, err)
-		bia, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+14155550161", FirstName: "Bia"})
+		bia, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: "+14155550161", FirstName: "Bia"})
 		require.NoError(t, err)
 		for _, tt := range []struct{ org, phone, profile, refused string }{
 			{org: onboardingtest.OrgID, phone: "+1 (415) 555-0160", profile: ana.ID},
@@ -112,7 +113,7 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("EverythingThatIsWrongAtOnce", func(t *testing.T) {
 		t.Parallel()
-		_, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
+		_, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: "x", Locale: "fr", TimeZone: "Mars"})
 		for _, field := range []string{"phone", "first_name", "locale", "time_zone"} {
 			require.ErrorContains(t, err, field)
 		}
@@ -120,14 +121,14 @@ func TestEnrolment(t *testing.T) {
 
 	t.Run("SamePhoneIsTheSameProfile", func(t *testing.T) {
 		t.Parallel()
-		one, created, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		one, created, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
 		require.True(t, created)
-		two, created, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, people.Person{Phone: "+5511987657777", FirstName: "Bia"})
+		two, created, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.OrgID, roster.Person{Phone: "+5511987657777", FirstName: "Bia"})
 		require.NoError(t, err)
 		require.False(t, created)
 		require.Equal(t, one, two)
-		elsewhere, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.NewID(), people.Person{Phone: "+5511987657777", FirstName: "Ana"})
+		elsewhere, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.NewID(), roster.Person{Phone: "+5511987657777", FirstName: "Ana"})
 		require.NoError(t, err)
 		require.NotEqual(t, one.ID, elsewhere.ID)
 	})
@@ -174,7 +175,7 @@ func TestListProfiles(t *testing.T) {
 	held := called(b.Person(), "Dora")
 	b.Hold(held)
 	b.Exec(`update profiles set locale = 'pt-BR' where id = $1`, held.ID)
-	_, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.NewID(), people.Person{Phone: none.Phone, FirstName: "Eve"})
+	_, _, err := b.Current().Persons.Enrol(t.Context(), onboardingtest.NewID(), roster.Person{Phone: none.Phone, FirstName: "Eve"})
 	require.NoError(t, err)
 	all := []string{"Dora", "Cid", "Ben_%", "Bia", "ANABEL", "Ana", "Ângela"}
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"paceline.internal/platform/letters"
+	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/erasure"
@@ -38,7 +39,7 @@ type erased interface {
 func (s *RPC) CreateProfile(
 	ctx context.Context, in *onboardingv1.CreateProfileRequest,
 ) (*onboardingv1.CreateProfileResponse, error) {
-	p, created, err := s.People.Enrol(ctx, request.Org(ctx), Person{
+	p, created, err := s.People.Enrol(ctx, request.Org(ctx), roster.Person{
 		Phone: in.GetPhone(), FirstName: in.GetFirstName(), Locale: in.GetLocale(), TimeZone: in.GetTimeZone(),
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package roster
 
 import (
 	"bufio"
@@ -15,8 +15,6 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/norm"
-
-	"paceline.internal/services/onboarding/people"
 )
 
 // maxRow bounds what is read for one row: a quote that is never closed would make a row of all that follows.
@@ -24,42 +22,58 @@ const maxRow = 64 << 10
 
 // The columns of a file of people.
 const (
-	columnPhone     = "phone"
-	columnFirstName = "first_name"
-	columnLocale    = "locale"
-	columnTimeZone  = "time_zone"
+	ColumnPhone     = "phone"
+	ColumnFirstName = "first_name"
+	ColumnLocale    = "locale"
+	ColumnTimeZone  = "time_zone"
 )
 
-// peopleFile reads people from CSV as spreadsheets write it: separated by commas, semicolons, tabs or bars, with Excel's "sep=" line, in
+// File reads people from CSV as spreadsheets write it: separated by commas, semicolons, tabs or bars, with Excel's "sep=" line, in
 // UTF-8 or UTF-16, with any line end, the columns in any order and among others. It reads a row at a time, so a file may have any size.
-type peopleFile struct {
+type File struct {
+	Ignored []string // columns of other names
+
 	bytes *rowBytes
 	rows  *csv.Reader
 	at    map[string]int // the place of each column
 	width int            // how many columns the first line names
 	last  int            // the line of the row that was read last
 
-	skipped int      // lines before the header
-	ignored []string // columns of other names
+	skipped int // lines before the header
 }
 
-// row is one person, or what is wrong with the row.
-type row struct {
-	line   int
-	person people.Person // in its stored form; of a column that is empty or not there, its default
-	given  []string      // the columns that say something
-	wrong  []refusal
+// Row is one person, or what is wrong with the row.
+type Row struct {
+	Line   int
+	Person Person   // in its stored form; of a column that is empty or not there, its default
+	Given  []string // the columns that say something
+	Wrong  []Refusal
 }
 
-// refusal is a line that is not taken, and why. It never quotes the line.
-type refusal struct {
-	line   int
-	column string // empty when it is about the whole line
-	reason string
+// Differing returns the columns that say something else than the person who has the phone.
+func (r Row) Differing(there Person) (columns []string) {
+	for _, column := range r.Given {
+		said := map[string][2]string{
+			ColumnFirstName: {r.Person.FirstName, there.FirstName},
+			ColumnLocale:    {r.Person.Locale, there.Locale},
+			ColumnTimeZone:  {r.Person.TimeZone, there.TimeZone},
+		}[column]
+		if said[0] != said[1] {
+			columns = append(columns, column)
+		}
+	}
+	return columns
 }
 
-// readPeople reads the first line, which names the columns; columns has the file's own names of them, by ours.
-func readPeople(from io.Reader, columns map[string]string) (*peopleFile, error) {
+// Refusal is a line that is not taken, and why. It never quotes the line.
+type Refusal struct {
+	Line   int
+	Column string // empty when it is about the whole line
+	Reason string
+}
+
+// Read reads the first line of a file, which names the columns; columns has the file's own names of them, by ours.
+func Read(from io.Reader, columns map[string]string) (*File, error) {
 	// Excel writes "Unicode text" in UTF-16; without a mark it is UTF-8, and what is neither is refused by its line.
 	plain := transform.NewReader(from, unicode.BOMOverride(encoding.Nop.NewDecoder()))
 	source := bufio.NewReaderSize(&lineEnds{from: bufio.NewReader(plain)}, maxRow)
@@ -67,7 +81,7 @@ func readPeople(from io.Reader, columns map[string]string) (*peopleFile, error) 
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	f := &peopleFile{bytes: &rowBytes{from: source}, at: map[string]int{}}
+	f := &File{bytes: &rowBytes{from: source}, at: map[string]int{}}
 	header, _, _ := bytes.Cut(first, []byte("\n"))
 	if mark, said := bytes.CutPrefix(bytes.TrimSpace(bytes.Trim(header, `"`)), []byte("sep=")); said { // Excel's own line
 		if _, err := source.Discard(min(len(header)+1, len(first))); err != nil {
@@ -104,43 +118,57 @@ func separator(header []byte) rune {
 }
 
 // place finds the columns by their names. Those of other names are left out of account.
-func (f *peopleFile) place(names []string, columns map[string]string) error {
+func (f *File) place(names []string, columns map[string]string) error {
 	for i, name := range names {
 		column := columnOf(name, columns)
 		if column == "" {
 			if strings.TrimSpace(name) != "" {
-				f.ignored = append(f.ignored, clipped(strings.TrimSpace(name)))
+				f.Ignored = append(f.Ignored, Clipped(strings.TrimSpace(name)))
 			}
 			continue
 		}
 		if _, twice := f.at[column]; twice {
-			return fmt.Errorf("the column %s is there twice; name the one that is meant with --columns", column)
+			return &ColumnError{Column: column, Twice: true}
 		}
 		f.at[column] = i
 	}
-	for _, needed := range []string{columnPhone, columnFirstName} {
+	for _, needed := range []string{ColumnPhone, ColumnFirstName} {
 		if _, there := f.at[needed]; !there {
-			return fmt.Errorf("the column %s is missing; if it has another name, say so with --columns %s=NAME", needed, needed)
+			return &ColumnError{Column: needed}
 		}
 	}
 	return nil
 }
 
+// ColumnError reports a column that the first line does not name, or names twice.
+type ColumnError struct {
+	Column string
+	Twice  bool
+}
+
+// Error implements error.
+func (e *ColumnError) Error() string {
+	if e.Twice {
+		return "the column " + e.Column + " is there twice"
+	}
+	return "the column " + e.Column + " is missing"
+}
+
 // spellings are the names that lists of people give their columns, without capitals, spaces and marks.
 var spellings = map[string]string{
-	"phone": columnPhone, "phonenumber": columnPhone, "mobile": columnPhone, "mobilephone": columnPhone,
-	"mobilenumber": columnPhone, "cell": columnPhone,
-	"cellphone": columnPhone, "tel": columnPhone, "telephone": columnPhone, "whatsapp": columnPhone, "msisdn": columnPhone,
-	"telefone": columnPhone, "celular": columnPhone, "numero": columnPhone, "fone": columnPhone, "telefono": columnPhone,
-	"movil": columnPhone,
+	"phone": ColumnPhone, "phonenumber": ColumnPhone, "mobile": ColumnPhone, "mobilephone": ColumnPhone,
+	"mobilenumber": ColumnPhone, "cell": ColumnPhone,
+	"cellphone": ColumnPhone, "tel": ColumnPhone, "telephone": ColumnPhone, "whatsapp": ColumnPhone, "msisdn": ColumnPhone,
+	"telefone": ColumnPhone, "celular": ColumnPhone, "numero": ColumnPhone, "fone": ColumnPhone, "telefono": ColumnPhone,
+	"movil": ColumnPhone,
 
-	"firstname": columnFirstName, "givenname": columnFirstName, "name": columnFirstName, "nome": columnFirstName,
-	"primeironome": columnFirstName, "nombre": columnFirstName, "prenom": columnFirstName,
+	"firstname": ColumnFirstName, "givenname": ColumnFirstName, "name": ColumnFirstName, "nome": ColumnFirstName,
+	"primeironome": ColumnFirstName, "nombre": ColumnFirstName, "prenom": ColumnFirstName,
 
-	"locale": columnLocale, "language": columnLocale, "lang": columnLocale, "idioma": columnLocale, "lingua": columnLocale,
+	"locale": ColumnLocale, "language": ColumnLocale, "lang": ColumnLocale, "idioma": ColumnLocale, "lingua": ColumnLocale,
 
-	"timezone": columnTimeZone, "tz": columnTimeZone, "zone": columnTimeZone, "fusohorario": columnTimeZone, "fuso": columnTimeZone,
-	"zonahoraria": columnTimeZone,
+	"timezone": ColumnTimeZone, "tz": ColumnTimeZone, "zone": ColumnTimeZone, "fusohorario": ColumnTimeZone, "fuso": ColumnTimeZone,
+	"zonahoraria": ColumnTimeZone,
 }
 
 // columnOf returns our name of a column; empty for another one. A name that --columns gives stands for that column alone.
@@ -185,15 +213,15 @@ func (l *lineEnds) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next is the next row that is not empty; io.EOF after the last. Any other error ends the file: what follows cannot be told apart.
-func (f *peopleFile) next() (row, error) {
+// Next returns the next row that is not empty; io.EOF after the last. Any other error ends the file: what follows cannot be told apart.
+func (f *File) Next() (Row, error) {
 	for {
 		f.bytes.row = 0
 		fields, err := f.rows.Read()
 		parse, malformed := errors.AsType[*csv.ParseError](err)
 		switch {
 		case errors.Is(err, errLongRow):
-			return row{}, fmt.Errorf("a row after line %d is over %d KiB: a quote may not be closed", f.last, maxRow>>10)
+			return Row{}, fmt.Errorf("a row after line %d is over %d KiB: a quote may not be closed", f.last, maxRow>>10)
 		case slices.ContainsFunc(fields, f.swallows):
 			begins, _ := f.rows.FieldPos(0)
 			begins += f.skipped
@@ -201,7 +229,7 @@ func (f *peopleFile) next() (row, error) {
 		case malformed:
 			return quoted(parse.StartLine+f.skipped, parse.Line+f.skipped), nil
 		case err != nil:
-			return row{}, err
+			return Row{}, err
 		case strings.TrimSpace(strings.Join(fields, "")) == "": // spreadsheets write such rows behind the last
 			continue
 		}
@@ -209,7 +237,7 @@ func (f *peopleFile) next() (row, error) {
 			line, _ := f.rows.FieldPos(0)
 			line += f.skipped
 			reason := fmt.Sprintf("it has %d columns, and the first line %d", len(fields), f.width)
-			return row{line: line, wrong: []refusal{{line: line, reason: reason}}}, nil
+			return Row{Line: line, Wrong: []Refusal{{Line: line, Reason: reason}}}, nil
 		}
 		return f.read(fields), nil
 	}
@@ -217,7 +245,7 @@ func (f *peopleFile) next() (row, error) {
 
 // swallows reports whether a quote that was not closed has made other rows a part of a field: an address or a note may have line ends and
 // separators, and a phone between these is a row.
-func (f *peopleFile) swallows(field string) bool {
+func (f *File) swallows(field string) bool {
 	if !strings.Contains(field, "\n") || !strings.ContainsRune(field, f.rows.Comma) {
 		return false
 	}
@@ -236,67 +264,63 @@ func (f *peopleFile) swallows(field string) bool {
 }
 
 // quoted are lines that a quote has made one row of.
-func quoted(first, last int) row {
+func quoted(first, last int) Row {
 	reason := "a quote stands where none may"
 	if last > first {
 		reason = fmt.Sprintf(
 			"a quote that begins here is not closed on its line: lines %d to %d are read as one, and none of them is taken", first, last)
 	}
-	return row{line: first, wrong: []refusal{{line: first, reason: reason}}}
+	return Row{Line: first, Wrong: []Refusal{{Line: first, Reason: reason}}}
 }
 
 // read holds a row to the rules of a profile, which are onboarding's own.
-func (f *peopleFile) read(fields []string) row {
+func (f *File) read(fields []string) Row {
 	f.last, _ = f.rows.FieldPos(0)
 	f.last += f.skipped
-	r := row{line: f.last}
+	r := Row{Line: f.last}
 	said := map[string]string{}
-	for _, name := range []string{columnPhone, columnFirstName, columnLocale, columnTimeZone} {
+	for _, name := range []string{ColumnPhone, ColumnFirstName, ColumnLocale, ColumnTimeZone} {
 		i, there := f.at[name]
 		if !there {
 			continue
 		}
 		if !utf8.ValidString(fields[i]) { // else it would be stored with other letters
-			r.wrong = append(r.wrong, refusal{r.line, name, "it is not UTF-8; save the file as CSV UTF-8"})
+			r.Wrong = append(r.Wrong, Refusal{r.Line, name, "it is not UTF-8; save the file as CSV UTF-8"})
 			continue
 		}
 		if said[name] = strings.TrimSpace(fields[i]); said[name] != "" {
-			r.given = append(r.given, name)
+			r.Given = append(r.Given, name)
 		}
 	}
-	if len(r.wrong) > 0 {
+	if len(r.Wrong) > 0 {
 		return r
 	}
 	var err error
-	r.person, err = people.Normalise(people.Person{
-		Phone: said[columnPhone], FirstName: said[columnFirstName], Locale: said[columnLocale], TimeZone: said[columnTimeZone],
+	r.Person, err = Normalise(Person{
+		Phone: said[ColumnPhone], FirstName: said[ColumnFirstName], Locale: said[ColumnLocale], TimeZone: said[ColumnTimeZone],
 	})
 	if err != nil {
-		r.wrong = refusalsOf(r.line, withoutPrefix(err.Error()))
+		r.Wrong = Refusals(r.Line, err.Error())
 	}
 	return r
 }
 
-func withoutPrefix(problems string) string {
-	return strings.TrimPrefix(problems, people.ErrInvalid.Error()+": ")
-}
-
-// refusalsOf are the problems that onboarding names, each of which begins with its field.
-func refusalsOf(line int, problems string) (refused []refusal) {
-	for problem := range strings.SplitSeq(problems, "; ") {
+// Refusals returns the problems that onboarding names in an error, each of which begins with its field.
+func Refusals(line int, problems string) (refused []Refusal) {
+	for problem := range strings.SplitSeq(strings.TrimPrefix(problems, ErrInvalid.Error()+": "), "; ") {
 		column := ""
-		for _, known := range []string{columnPhone, columnFirstName, columnLocale, columnTimeZone} {
+		for _, known := range []string{ColumnPhone, ColumnFirstName, ColumnLocale, ColumnTimeZone} {
 			if strings.HasPrefix(problem, known) {
 				column = known
 			}
 		}
-		refused = append(refused, refusal{line, column, problem})
+		refused = append(refused, Refusal{line, column, problem})
 	}
 	return refused
 }
 
-// clipped is a name as an error may quote it.
-func clipped(name string) string {
+// Clipped returns a name as an error may quote it.
+func Clipped(name string) string {
 	const most = 40
 	return strings.ToValidUTF8(name[:min(len(name), most)], "?")
 }
