@@ -49,7 +49,7 @@ func (g *gateway) openConsole(
 			Engagement: onboardingv1.NewEngagementServiceClient(ours), Goals: onboardingv1.NewGoalServiceClient(ours),
 			Events: onboardingv1.NewEventServiceClient(ours), Messaging: messagingv1.NewMessagingServiceClient(theirs),
 			Outbound: messagingv1.NewOutboundServiceClient(theirs), Tickets: onboardingv1.NewTicketServiceClient(ours),
-			Flows: onboardingv1.NewFlowServiceClient(ours),
+			Flows: onboardingv1.NewFlowServiceClient(ours), Runs: onboardingv1.NewRunServiceClient(ours),
 		},
 		Authenticate: func(ctx context.Context, token string) (rpc.Principal, time.Time, error) {
 			got, err := auth.claims(ctx, "Bearer "+token)

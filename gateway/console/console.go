@@ -8,6 +8,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/operations"
 	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
@@ -36,6 +38,7 @@ type Services struct {
 	Events     onboardingv1.EventServiceClient
 	Tickets    onboardingv1.TicketServiceClient
 	Flows      onboardingv1.FlowServiceClient
+	Runs       onboardingv1.RunServiceClient
 	Messaging  messagingv1.MessagingServiceClient
 	Outbound   messagingv1.OutboundServiceClient
 }
@@ -81,6 +84,8 @@ type Console struct {
 	door     *signin.Door
 	handsets *handsets // nil where Twilio is real
 	handler  http.Handler
+
+	operations *operations.Pages
 }
 
 // New returns the console.
@@ -92,6 +97,7 @@ func New(cfg Config) (*Console, error) {
 	c := &Console{
 		services: cfg.Services, health: cfg.Health, follow: cfg.Follow, named: cfg.Named, now: cfg.Now, log: cfg.Log, looks: drawn,
 	}
+	c.operations = c.operate()
 	if !cfg.Handsets.IsZero() {
 		c.handsets = newHandsets(cfg.Handsets.String())
 	}
@@ -135,6 +141,7 @@ type route struct {
 	path    string
 	view    view
 	anyRole bool
+	most    int64 // bytes of its form; 0 for maxForm
 }
 
 // deedRoute is an action and who may ask for it; what the RPC allows is another matter.
@@ -142,6 +149,7 @@ type deedRoute struct {
 	path    string
 	action  action
 	anyRole bool
+	most    int64
 }
 
 // pages are all views.
@@ -221,6 +229,7 @@ func (c *Console) routes() http.Handler {
 	for _, a := range c.actions() {
 		inside.HandleFunc("POST "+a.path, c.naming(a.path, c.serveAction(a)))
 	}
+	c.addOperations(inside)
 	inside.HandleFunc("GET "+root+"/ledger/export", c.naming(root+"/ledger/export", c.exportLedger))
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.named(r, root)
@@ -247,15 +256,28 @@ func (c *Console) naming(route string, next http.HandlerFunc) http.HandlerFunc {
 // maxForm bounds the body of a form.
 const maxForm = 64 << 10
 
+// errLongForm refuses a form with a longer list than a page takes.
+var errLongForm = status.Error(codes.InvalidArgument, "the form is too long: at most 1 MB; the command paceline takes a file of any length")
+
 // errBadForm refuses a form that none of our pages has.
 var errBadForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
 
-func (c *Console) permitted(r *http.Request, anyRole bool) error {
+func (c *Console) permitted(r *http.Request, anyRole bool, most int64) error {
 	if !anyRole && signin.SessionFrom(r.Context()).Role != rpc.RoleOperator {
 		return status.Error(codes.PermissionDenied, "only an operator sees this page")
 	}
-	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
-	if r.ParseForm() != nil {
+	if most == 0 {
+		most = maxForm
+	}
+	r.Body = http.MaxBytesReader(nil, r.Body, most)
+	err := r.ParseForm()
+	if err == nil {
+		err = r.ParseMultipartForm(most) // all of it in memory: the body is bounded
+	}
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return errLongForm
+	}
+	if err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return errBadForm
 	}
 	return nil
@@ -263,7 +285,7 @@ func (c *Console) permitted(r *http.Request, anyRole bool) error {
 
 func (c *Console) serveView(p route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := c.permitted(r, p.anyRole)
+		err := c.permitted(r, p.anyRole, p.most)
 		var drawn page
 		if err == nil {
 			drawn, err = p.view(r)
@@ -279,7 +301,7 @@ func (c *Console) serveView(p route) http.HandlerFunc {
 // serveAction answers with the page that the form came from, where the notice is shown once.
 func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := c.permitted(r, a.anyRole)
+		err := c.permitted(r, a.anyRole, a.most)
 		if err != nil {
 			c.fail(w, r, err)
 			return
@@ -301,60 +323,6 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	}
-}
-
-// notice is the result of an action: a key of the catalog with its arguments, or a text of a service.
-type notice struct {
-	Key  string   `json:"key,omitempty"`
-	Args []string `json:"args,omitempty"`
-	Text string   `json:"text,omitempty"`
-	Bad  bool     `json:"bad,omitempty"`
-	To   string   `json:"-"` // the page that shows it; by default the one that the form came from
-
-	Stored string `json:"stored,omitempty"` // the id of a ticket: what was written for it is stored now
-
-	Typed map[string]string `json:"typed,omitempty"` // what was typed into a form that did not work, by its field
-	Of    string            `json:"of,omitempty"`    // the path of that form: no other page may show what was typed for it
-}
-
-func said(key string, args ...string) notice { return notice{Key: key, Args: args} }
-
-// bad marks a notice of something that was not done.
-func (n notice) bad() notice {
-	n.Bad = true
-	return n
-}
-
-const (
-	noticeLife = 10 * time.Minute // it outlives an outage of its page, which has what was typed
-	maxSaid    = 1000             // of a service's text, in bytes: a cookie has four thousand
-	maxTyped   = 120              // of a field, in bytes; longer is not kept
-)
-
-// typed returns the values of a form in these fields.
-func typed(r *http.Request, fields ...string) map[string]string {
-	kept := map[string]string{}
-	for _, field := range fields {
-		if value := r.Form.Get(field); value != "" && len(value) <= maxTyped {
-			kept[field] = value
-		}
-	}
-	return kept
-}
-
-// refusal is the key of a refusal that the console says in its reader's language; empty for one in the service's words.
-func refusal(err error) string {
-	reason, _ := rpc.Reason(err)
-	if key := "refused." + reason; known(key) {
-		return key
-	}
-	return ""
-}
-
-// saidBy is the message of an RPC's error, which is written for its caller.
-func saidBy(err error) string {
-	text := status.Convert(err).Message()
-	return strings.ToValidUTF8(text[:min(len(text), maxSaid)], "") // the cut may be inside a character
 }
 
 // backTo is the page of the console that a form came from. Another address is not followed.

@@ -83,7 +83,7 @@ func (c *Console) wholeLedger(ctx context.Context, phone string) (*messagingv1.G
 
 // exportLedger answers with a file: JSON as of /v1, so that its hashes can be computed again, or CSV for a spreadsheet.
 func (c *Console) exportLedger(w http.ResponseWriter, r *http.Request) {
-	err := c.permitted(r, false)
+	err := c.permitted(r, false, 0)
 	var ledger *messagingv1.GetConsentResponse
 	if err == nil {
 		ledger, err = c.wholeLedger(r.Context(), r.Form.Get("phone"))

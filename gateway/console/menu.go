@@ -1,48 +1,71 @@
 package console
 
 import (
+	"slices"
 	"strings"
 
 	"paceline.internal/platform/rpc"
 )
 
+// menuGroup is pages of the menu that belong together.
+type menuGroup struct {
+	Title string // empty for a menu of one group
+	Pages []menuEntry
+}
+
 // menuEntry is a page of the menu.
 type menuEntry struct {
 	Path, Title, Icon string
 
-	Begins bool // a group of pages
-	Here   bool
+	Here bool
 }
 
-// Menu is the pages that the reader may see.
-func (f frame) Menu() []menuEntry {
-	menu := []menuEntry{
-		{Path: root + "/inbox", Title: "inbox.title", Icon: "inbox"},
-		{Path: root, Title: "overview.title", Icon: "overview"},
-		{Path: root + "/needs", Title: "needs.title", Icon: "needs"},
-		{Path: root + "/people", Title: "people.title", Icon: "people"},
-		{Path: root + "/goals", Title: "goals.title", Icon: "goals"},
-		{Path: root + "/flows", Title: "flows.title", Icon: "flow", Begins: true},
-		{Path: root + "/engagement", Title: "engagement.title", Icon: "engagement"},
-		{Path: root + "/queues", Title: "queues.title", Icon: "queues", Begins: true},
-		{Path: root + "/ledger", Title: "menu.ledger", Icon: "ledger"},
-		{Path: root + "/audit", Title: "audit.title", Icon: "audit"},
+// Menu returns the pages that the reader may see.
+func (f frame) Menu() []menuGroup {
+	menu := []menuGroup{
+		{Title: "menu.work", Pages: []menuEntry{
+			{Path: root + "/inbox", Title: "inbox.title", Icon: "inbox"},
+			{Path: root, Title: "overview.title", Icon: "overview"},
+			{Path: root + "/needs", Title: "needs.title", Icon: "needs"},
+			{Path: root + "/people", Title: "people.title", Icon: "people"},
+			{Path: root + "/goals", Title: "goals.title", Icon: "goals"},
+		}},
+		{Title: "menu.conversations", Pages: []menuEntry{
+			{Path: root + "/flows", Title: "flows.title", Icon: "flow"},
+			{Path: root + "/runs", Title: "runs.title", Icon: "send"},
+			{Path: root + "/engagement", Title: "engagement.title", Icon: "engagement"},
+		}},
+		{Title: "menu.operate", Pages: []menuEntry{
+			{Path: root + "/queues", Title: "queues.title", Icon: "queues"},
+			{Path: root + "/ledger", Title: "menu.ledger", Icon: "ledger"},
+			{Path: root + "/audit", Title: "audit.title", Icon: "audit"},
+			{Path: root + "/import", Title: "import.title", Icon: "import"},
+			{Path: root + "/subscriptions", Title: "subscriptions.title", Icon: "subscriptions"},
+			{Path: root + "/devices", Title: "devices.title", Icon: "devices"},
+			{Path: root + "/settings", Title: "settings.title", Icon: "settings"},
+		}},
 	}
 	if f.handsets {
-		menu = append(menu, menuEntry{Path: root + "/handsets", Title: "handsets.title", Icon: "handsets"})
+		last := &menu[len(menu)-1]
+		last.Pages = append(last.Pages, menuEntry{Path: root + "/handsets", Title: "handsets.title", Icon: "handsets"})
 	}
 	at := f.Path
 	if f.Who.Role == rpc.RoleUser {
 		if at == root { // where a person begins
 			at = root + "/goals"
 		}
-		menu = []menuEntry{
+		menu = []menuGroup{{Pages: []menuEntry{
 			{Path: root + "/goals", Title: "goals.title", Icon: "goals"}, {Path: root + "/me", Title: "me.title", Icon: "settings"},
-		}
+		}}}
 	}
-	for i := range menu {
-		menu[i].Here = at == menu[i].Path || menu[i].Path != root && strings.HasPrefix(at, menu[i].Path+"/") ||
-			menu[i].Title == "inbox.title" && at == root+"/replies" || menu[i].Title == "flows.title" && at == root+"/flow"
+	for _, group := range menu {
+		for i, e := range group.Pages {
+			group.Pages[i].Here = at == e.Path || e.Path != root && strings.HasPrefix(at, e.Path+"/") ||
+				slices.Contains(elsewhere[e.Title], at)
+		}
 	}
 	return menu
 }
+
+// elsewhere are the pages that stand under another path than their page of the menu.
+var elsewhere = map[string][]string{"inbox.title": {root + "/replies"}, "flows.title": {root + "/flow"}}

@@ -92,7 +92,7 @@ func meets(t *testing.T, role string) (*site, *scripted) {
 			Engagement: onboardingv1.NewEngagementServiceClient(s), Goals: onboardingv1.NewGoalServiceClient(s),
 			Events: onboardingv1.NewEventServiceClient(s), Messaging: messagingv1.NewMessagingServiceClient(s),
 			Outbound: messagingv1.NewOutboundServiceClient(s), Tickets: onboardingv1.NewTicketServiceClient(s),
-			Flows: onboardingv1.NewFlowServiceClient(s),
+			Flows: onboardingv1.NewFlowServiceClient(s), Runs: onboardingv1.NewRunServiceClient(s),
 		}
 	})
 	require.Equal(t, http.StatusOK, b.post(signin.PathSignIn, url.Values{"token": {"good " + role}}).StatusCode)

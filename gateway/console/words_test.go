@@ -109,6 +109,7 @@ func TestEveryCallThatIsKeptHasAName(t *testing.T) {
 		onboardingv1.OnboardingService_ServiceDesc.ServiceName, onboardingv1.GoalService_ServiceDesc.ServiceName,
 		onboardingv1.EngagementService_ServiceDesc.ServiceName, onboardingv1.EventService_ServiceDesc.ServiceName,
 		onboardingv1.WebhookJobService_ServiceDesc.ServiceName, onboardingv1.TicketService_ServiceDesc.ServiceName,
+		onboardingv1.RunService_ServiceDesc.ServiceName,
 		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
 	} {
 		rules, err := rpc.Rules(service)

@@ -72,6 +72,11 @@
     addEventListener("pagehide", () => news.close());
     addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
   }
+  document.addEventListener("submit", (e) => { // a second press while the first is on its way does nothing
+    if (e.target.method !== "post" || e.defaultPrevented) return;
+    if (e.target.dataset.sent) return e.preventDefault();
+    e.target.dataset.sent = "yes";
+  });
   document.addEventListener("submit", (e) => e.target.matches(".leave") && sessionStorage.clear()); // what was being written
   addEventListener("keydown", (e) => { // a tooltip must not stay in the way
     if (e.key === "Escape" && document.activeElement.matches(".tip-of")) document.activeElement.blur();

@@ -1,0 +1,118 @@
+// Package operations has the pages of the console with which an operator runs an organisation: runs, imports of people, erasure and legal
+// holds, settings, event subscriptions and devices. Each is drawn from RPCs of /v1, and each action is one of them.
+package operations
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// Pages are the pages, over the services that they read.
+type Pages struct {
+	Onboarding onboardingv1.OnboardingServiceClient
+	Flows      onboardingv1.FlowServiceClient
+	Runs       onboardingv1.RunServiceClient
+	Events     onboardingv1.EventServiceClient
+	Goals      onboardingv1.GoalServiceClient
+
+	Root  string // the path of the console
+	Zone  func(r *http.Request) *time.Location
+	Named func(ctx context.Context, profileIDs []string) map[string]*onboardingv1.Profile
+}
+
+// Page is what a template shows.
+type Page struct {
+	Name, Title string
+	Body        any
+}
+
+// Notice is the result of an action: a key of the catalog with its arguments, and the page that shows it; by default the one of the form.
+type Notice struct {
+	Key    string
+	Args   []string
+	Bad    bool
+	To     string
+	Secret string            // shown once, on that page
+	Typed  map[string]string // what was typed into a form that did not work, by its field
+}
+
+// View draws a page.
+type View struct {
+	Path string
+	Draw func(r *http.Request) (Page, error)
+}
+
+// Action changes something, and says what it did.
+type Action struct {
+	Path string
+	Do   func(r *http.Request) (Notice, error)
+}
+
+// MaxForm bounds the body of a form with a list of people: 10,000 phones, or the rows of an import.
+const MaxForm = 1 << 20
+
+// Views are the pages that are asked for.
+func (p *Pages) Views() []View {
+	return []View{
+		{p.Root + "/runs", p.runs},
+		{p.Root + "/runs/new", p.newRun},
+		{p.Root + "/runs/{run}", p.run},
+		{p.Root + "/import", p.importing},
+		{p.Root + "/people/{id}/erasure", p.erasure},
+		{p.Root + "/settings", p.settings},
+		{p.Root + "/subscriptions", p.subscriptions},
+		{p.Root + "/subscriptions/{subscription}", p.subscription},
+		{p.Root + "/devices", p.devices},
+	}
+}
+
+// Lists are the pages that are drawn from a list of people in the form, of at most MaxForm bytes. To send one again changes nothing more.
+func (p *Pages) Lists() []View {
+	return []View{
+		{p.Root + "/runs/new", p.previewRun},
+		{p.Root + "/import", p.previewImport},
+		{p.Root + "/import/do", p.importPeople},
+	}
+}
+
+// Actions are all that the pages may ask for. That of a list takes MaxForm bytes.
+func (p *Pages) Actions() []Action {
+	return []Action{
+		{p.Root + "/runs/{run}/{deed}", p.changeRun},
+		{p.Root + "/people/{id}/erase", p.erase},
+		{p.Root + "/people/{id}/legal-hold", p.holdLegally},
+		{p.Root + "/people/{id}/legal-hold/lift", p.liftLegalHold},
+		{p.Root + "/settings", p.saveSettings},
+		{p.Root + "/subscriptions", p.subscribe},
+		{p.Root + "/subscriptions/{subscription}/{deed}", p.changeSubscription},
+		{p.Root + "/devices/{device}/{deed}", p.changeDevice},
+	}
+}
+
+// ListAction starts a run from the list in its form.
+func (p *Pages) ListAction() Action { return Action{p.Root + "/runs", p.startRun} }
+
+// errForm refuses a form that none of our pages has.
+var errForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
+
+func said(key string, args ...string) Notice { return Notice{Key: key, Args: args} }
+
+// maxTyped bounds a field that is kept when its form did not work, in bytes: a cookie has four thousand.
+const maxTyped = 120
+
+// typed returns the values of a form in these fields, as far as they are short.
+func typed(r *http.Request, fields ...string) map[string]string {
+	kept := map[string]string{}
+	for _, field := range fields {
+		if value := r.Form.Get(field); value != "" && len(value) <= maxTyped {
+			kept[field] = value
+		}
+	}
+	return kept
+}
