@@ -73,9 +73,10 @@
     addEventListener("pageshow", (e) => { if (e.persisted) location.reload(); });
   }
   document.addEventListener("submit", (e) => { // a second press while the first is on its way does nothing
-    if (e.target.method !== "post" || e.defaultPrevented) return;
-    if (e.target.dataset.sent) return e.preventDefault();
-    e.target.dataset.sent = "yes";
+    const form = e.target, again = 3000;
+    if (form.method !== "post" || e.defaultPrevented) return;
+    if (Date.now() - (form.dataset.sent ?? 0) < again) return e.preventDefault();
+    form.dataset.sent = Date.now();
   });
   document.addEventListener("submit", (e) => e.target.matches(".leave") && sessionStorage.clear()); // what was being written
   addEventListener("keydown", (e) => { // a tooltip must not stay in the way
