@@ -4,11 +4,12 @@ import "html/template"
 
 // icons are drawn for this console, on a grid of 24 by 24, with lines alone.
 var icons = map[string]string{
-	"brand":         `<path d="M4 17l5-10 4 8 3-5h4"/>`,
-	"inbox":         `<path d="M3 13l3-8h12l3 8v6H3z"/><path d="M3 13h5l1.5 3h5l1.5-3h5"/>`,
-	"overview":      `<path d="M4 20V11M10 20V4M16 20v-6M21 20H3"/>`,
-	"needs":         `<path d="M12 3l10 17H2z"/><path d="M12 10v4M12 17v.2"/>`,
-	"people":        `<circle cx="9" cy="8" r="4"/><path d="M2 20c.5-4 3-6 7-6s6.5 2 7 6M16 4.5a4 4 0 0 1 0 7M18.5 14.5c2 .8 3.2 2.6 3.5 5.5"/>`,
+	"brand":    `<path d="M4 17l5-10 4 8 3-5h4"/>`,
+	"inbox":    `<path d="M3 13l3-8h12l3 8v6H3z"/><path d="M3 13h5l1.5 3h5l1.5-3h5"/>`,
+	"overview": `<path d="M4 20V11M10 20V4M16 20v-6M21 20H3"/>`,
+	"needs":    `<path d="M12 3l10 17H2z"/><path d="M12 10v4M12 17v.2"/>`,
+	"people": `<circle cx="9" cy="8" r="4"/><path d="M2 20c.5-4 3-6 7-6s6.5 2 7 6"/>` +
+		`<path d="M16 4.5a4 4 0 0 1 0 7M18.5 14.5c2 .8 3.2 2.6 3.5 5.5"/>`,
 	"goals":         `<circle cx="12" cy="12" r="9"/><circle cx="12" cy="12" r="5"/><circle cx="12" cy="12" r="1"/>`,
 	"queues":        `<path d="M12 3l9 5-9 5-9-5z"/><path d="M3 12.5l9 5 9-5M3 17l9 5 9-5"/>`,
 	"engagement":    `<path d="M12 20s-8-5-8-11a4.5 4.5 0 0 1 8-2.8A4.5 4.5 0 0 1 20 9c0 6-8 11-8 11z"/>`,

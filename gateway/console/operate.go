@@ -24,7 +24,7 @@ func operating(v operations.View) view {
 func operated(a operations.Action) action {
 	return func(r *http.Request) (notice, error) {
 		n, err := a.Do(r)
-		return notice{Key: n.Key, Args: n.Args, Bad: n.Bad, To: n.To, Secret: n.Secret, Typed: n.Typed}, err
+		return notice{Key: n.Key, Bad: n.Bad, To: n.To, Secret: n.Secret, Typed: n.Typed}, err
 	}
 }
 

@@ -82,7 +82,7 @@ func starts(t *testing.T) *product {
 	cfg := stack.ServiceConfig{
 		OnboardingDatabaseURL: pgtest.URL(t, onboarding.Migrations()), MessagingDatabaseURL: pgtest.URL(t, messaging.Migrations()),
 		Secrets: stack.Secrets{ServiceAuth: strings.Repeat("s", 32), APIJWT: strings.Repeat("j", 32)}, Log: quiet,
-		Environ: map[string]string{"CONSOLE": "on", "CONSOLE_KEY": key}, ConsoleLinks: true,
+		Environ: map[string]string{"CONSOLE": "on", "CONSOLE_KEY": key, "PSEUDONYM_KEY": key}, ConsoleLinks: true,
 	}
 	services, err := stack.StartServices(t.Context(), vendors, cfg)
 	require.NoError(t, err)

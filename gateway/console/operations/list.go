@@ -126,8 +126,10 @@ func (p *Pages) consentOf(shown newRunPage, r *http.Request) (*onboardingv1.Cons
 
 // refusedInput returns a refusal that the page shows next to the form; nil for another error.
 func refusedInput(err error) error {
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted, codes.NotFound, codes.AlreadyExists:
+	refusals := []codes.Code{
+		codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted, codes.NotFound, codes.AlreadyExists,
+	}
+	if slices.Contains(refusals, status.Code(err)) {
 		return err
 	}
 	return nil

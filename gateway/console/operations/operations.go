@@ -32,10 +32,9 @@ type Page struct {
 	Body        any
 }
 
-// Notice is the result of an action: a key of the catalog with its arguments, and the page that shows it; by default the one of the form.
+// Notice is the result of an action: a key of the catalog, and the page that shows it; by default the one of the form.
 type Notice struct {
 	Key    string
-	Args   []string
 	Bad    bool
 	To     string
 	Secret string            // shown once, on that page
@@ -101,7 +100,7 @@ func (p *Pages) ListAction() Action { return Action{p.Root + "/runs", p.startRun
 // errForm refuses a form that none of our pages has.
 var errForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
 
-func said(key string, args ...string) Notice { return Notice{Key: key, Args: args} }
+func said(key string) Notice { return Notice{Key: key} }
 
 // maxTyped bounds a field that is kept when its form did not work, in bytes: a cookie has four thousand.
 const maxTyped = 120
