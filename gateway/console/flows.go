@@ -1,14 +1,13 @@
 package console
 
 import (
-	"cmp"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/drawing"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -28,8 +27,8 @@ const versionsShown = 50
 type flowPage struct {
 	*onboardingv1.FlowVersion
 
-	Shown    flowShown
-	Drawing  drawing
+	Shown    drawing.Flow
+	Drawing  drawing.Layout
 	Versions []*onboardingv1.FlowVersion
 	Against  string // the version that this one is compared with; empty for none
 }
@@ -67,54 +66,15 @@ func (c *Console) flow(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	var err error
-	if shown.Shown, err = readFlow(files); err == nil && shown.Against != "" {
-		var before flowShown
-		if before, err = readFlow(older); err == nil {
-			shown.Shown.compare(before)
+	if shown.Shown, err = drawing.Read(files); err == nil && shown.Against != "" {
+		var before drawing.Flow
+		if before, err = drawing.Read(older); err == nil {
+			shown.Shown.Compare(before)
 		}
 	}
-	shown.Drawing = draw(shown.Shown)
-	return page{Name: "flow", Title: "flows.title", Body: shown}, err
-}
-
-// compare marks what another version has otherwise, and keeps what is not there any more.
-func (f *flowShown) compare(before flowShown) {
-	for _, lang := range before.Langs {
-		if !slices.Contains(f.Langs, lang) {
-			f.Langs = append(f.Langs, lang)
-		}
+	if err != nil {
+		return page{}, status.Error(codes.Internal, err.Error())
 	}
-	had := map[string]flowStep{}
-	for _, s := range before.Steps {
-		had[s.ID] = s
-	}
-	for i, s := range f.Steps {
-		old, was := had[s.ID]
-		delete(had, s.ID)
-		switch {
-		case !was:
-			f.Steps[i].Change = "new"
-		case old.source != s.source:
-			f.Steps[i].Change = "changed"
-		}
-		for _, c := range s.Copies {
-			at := slices.IndexFunc(old.Copies, func(o flowCopy) bool { return word(o.When) == word(c.When) })
-			if at < 0 {
-				continue
-			}
-			for _, lang := range f.Langs {
-				if text := old.Copies[at].Texts[lang]; text != c.Texts[lang] {
-					f.Steps[i].Change = cmp.Or(f.Steps[i].Change, "changed")
-					c.Before[lang] = text
-				}
-			}
-		}
-	}
-	f.Gone = slices.Sorted(maps.Keys(had))
-}
-
-// word is the condition of a text without its time.
-func word(when string) string {
-	before, _, _ := strings.Cut(when, " ")
-	return before
+	shown.Drawing = drawing.Draw(shown.Shown)
+	return page{Name: "flow", Title: "flows.title", Body: shown}, nil
 }

@@ -2,12 +2,11 @@ package console
 
 import (
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"paceline.internal/gateway/console/drawing"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
@@ -92,68 +91,44 @@ func (c *Console) overview(r *http.Request) (page, error) {
 // chart is the texts of the last hour, a bar for each minute: full those that were delivered, grey those that are on their way, hollow
 // those that did not reach the person, so that none is told by its colour alone.
 type chart struct {
-	Bars                                  []bar
-	Sent, Delivered, Waiting, Undelivered int
-	More                                  bool   // there are more than were counted
-	Lines                                 []mark // the scale of the numbers
-	Partial                               bool   // messaging is of a release before, and does not say how many were delivered
+	Sent, Delivered, Waiting, Undelivered int64
+	More                                  bool // there are more than were counted
+	Partial                               bool // messaging is of a release before, and does not say how many were delivered
+	columns                               []drawing.Column
 }
 
-// bar is one part of a minute's bar, in the units of the picture: 600 wide, 80 high.
-type bar struct {
-	Class        string
-	X, Y, Height int
-}
+// byOutcome are the classes of a bar of texts.
+var byOutcome = []string{"failed", "waiting", "delivered"}
 
-// mark is a label of an axis.
-type mark struct {
-	X, Y  int
-	Label string
-}
-
-// Hour labels the axis of the last hour: the times of the day, by the reader's clock.
-func (f frame) Hour() (all []mark) {
-	for m := 0; m <= 60; m += 15 {
-		at := f.Now.In(f.place).Add(time.Duration(m-60) * time.Minute)
-		all = append(all, mark{X: m * barEvery, Label: at.Format("15:04")})
+// Hour draws the last hour, with the times of the day by the reader's clock.
+func (f frame) Hour(c chart) drawing.Chart {
+	began := f.Now.In(f.place).Add(-time.Duration(len(c.columns)) * time.Minute)
+	for m := 0; m < len(c.columns); m += 15 {
+		c.columns[m].Label = began.Add(time.Duration(m) * time.Minute).Format("15:04")
 	}
-	return all
+	return drawing.Bars(byOutcome, c.columns)
 }
-
-const (
-	chartHeight = 80
-	barEvery    = 10
-)
 
 func chartOf(minutes []*messagingv1.UndeliveredMinute) (c chart) {
-	highest := int32(1)
 	for _, m := range minutes {
-		highest = max(highest, m.GetDelivered().GetCount()+m.GetOnTheirWay().GetCount()+m.GetFailed().GetCount()+m.GetRejected().GetCount())
 		for _, n := range []*overviewv1.Count{m.GetDelivered(), m.GetOnTheirWay(), m.GetFailed(), m.GetRejected()} {
 			c.More = c.More || n.GetMore()
 		}
 		c.Partial = c.Partial || m.GetDelivered() == nil
-	}
-	for i, m := range minutes {
-		lost := m.GetFailed().GetCount() + m.GetRejected().GetCount()
-		c.Delivered += int(m.GetDelivered().GetCount())
-		c.Waiting, c.Undelivered = c.Waiting+int(m.GetOnTheirWay().GetCount()), c.Undelivered+int(lost)
-		low := chartHeight
-		for _, part := range []struct {
-			class string
-			n     int32
-		}{{"failed", lost}, {"waiting", m.GetOnTheirWay().GetCount()}, {"delivered", m.GetDelivered().GetCount()}} {
-			if part.n == 0 {
-				continue
-			}
-			height := int(max(2, part.n*chartHeight/highest))
-			low -= height
-			c.Bars = append(c.Bars, bar{Class: part.class, X: i * barEvery, Y: max(low, 0), Height: height})
-		}
-	}
-	for _, n := range slices.Compact([]int32{0, highest / 2, highest}) {
-		c.Lines = append(c.Lines, mark{Y: chartHeight - int(n*chartHeight/highest), Label: strconv.Itoa(int(n))})
+		lost, waiting := int64(m.GetFailed().GetCount()+m.GetRejected().GetCount()), int64(m.GetOnTheirWay().GetCount())
+		delivered := int64(m.GetDelivered().GetCount())
+		c.columns = append(c.columns, drawing.Column{Parts: []int64{lost, waiting, delivered}})
+		c.Delivered, c.Waiting, c.Undelivered = c.Delivered+delivered, c.Waiting+waiting, c.Undelivered+lost
 	}
 	c.Sent = c.Delivered + c.Waiting + c.Undelivered
 	return c
 }
+
+// drawn is a chart with what it shows, in words.
+type drawn struct {
+	Chart drawing.Chart
+	Title string
+}
+
+// Drawn pairs a chart with its title, for the template that charts share.
+func (frame) Drawn(c drawing.Chart, title string) drawn { return drawn{c, title} }

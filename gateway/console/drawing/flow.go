@@ -1,36 +1,37 @@
-package console
+// Package drawing makes the pictures of the console: a flow with its ways, and bars over time. It reads files and numbers, and knows nothing of
+// pages, readers or RPCs.
+package drawing
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
-// flowShown is a flow as its page shows it, read from its files. Onboarding has checked them; here they are only shown.
-type flowShown struct {
+// Flow is a flow as a page shows it, read from its files. Onboarding has checked them; here they are only shown.
+type Flow struct {
 	Start string
 	Langs []string
-	Steps []flowStep
+	Steps []Step
 	Gone  []string // steps that only the version before has
 }
 
-// flowStep is a step of a flow.
-type flowStep struct {
+// Step is a step of a flow.
+type Step struct {
 	ID, Kind string
 	What     string // the key of its text, or what it calls, starts, or ends with
-	Copies   []flowCopy
-	Ways     []flowWay
+	Copies   []Copy
+	Ways     []Way
 	Change   string // new or changed, in a comparison
 	source   string
 }
 
 // Texts are those of the step itself, by language.
-func (s flowStep) Texts() map[string]string {
+func (s Step) Texts() map[string]string {
 	for _, c := range s.Copies {
 		if c.When == "" {
 			return c.Texts
@@ -39,32 +40,32 @@ func (s flowStep) Texts() map[string]string {
 	return nil
 }
 
-// flowCopy is a text that a step may send.
-type flowCopy struct {
+// Copy is a text that a step may send.
+type Copy struct {
 	When   string            // what it answers: negative, unclear, or silence with its time; empty for the text of the step itself
 	Texts  map[string]string // by language
 	Before map[string]string // those of the version that this one is compared with, where they differ
 	key    string
 }
 
-// flowWay is one way to go on.
-type flowWay struct{ When, To string }
+// Way is one way to go on.
+type Way struct{ When, To string }
 
 // stepKinds are the keys of which a step has one.
 var stepKinds = []string{"ask", "send", "if", "call", "start", "hand_over", "end"}
 
-// errFlow refuses files that cannot be shown.
-var errFlow = status.Error(codes.Internal, "the files of this flow cannot be shown")
+// ErrUnreadable refuses files that cannot be shown.
+var ErrUnreadable = errors.New("the files of this flow cannot be shown")
 
-// readFlow reads the files of a flow.
-func readFlow(files map[string]string) (f flowShown, err error) {
+// Read reads the files of a flow.
+func Read(files map[string]string) (f Flow, err error) {
 	var doc struct {
 		Start     string    `yaml:"start"`
 		Languages []string  `yaml:"languages"`
 		Steps     yaml.Node `yaml:"steps"`
 	}
 	if yaml.Unmarshal([]byte(files["flow.yaml"]), &doc) != nil || doc.Steps.Kind != yaml.MappingNode {
-		return f, errFlow
+		return f, ErrUnreadable
 	}
 	f.Start, f.Langs = doc.Start, doc.Languages
 	texts := map[string]map[string]string{}
@@ -73,19 +74,19 @@ func readFlow(files map[string]string) (f flowShown, err error) {
 			Texts map[string]string `yaml:"texts"`
 		}
 		if yaml.Unmarshal([]byte(files[lang+".yaml"]), &file) != nil {
-			return f, errFlow
+			return f, ErrUnreadable
 		}
 		texts[lang] = file.Texts
 	}
 	for i := 0; i+1 < len(doc.Steps.Content); i += 2 {
 		var fields map[string]any
 		if doc.Steps.Content[i+1].Decode(&fields) != nil {
-			return f, errFlow
+			return f, ErrUnreadable
 		}
 		step := readStep(doc.Steps.Content[i].Value, fields)
 		source, err := yaml.Marshal(fields)
 		if err != nil {
-			return f, errFlow
+			return f, ErrUnreadable
 		}
 		step.source = string(source)
 		for i := range step.Copies {
@@ -100,8 +101,8 @@ func readFlow(files map[string]string) (f flowShown, err error) {
 	return f, nil
 }
 
-func readStep(id string, fields map[string]any) flowStep {
-	s := flowStep{ID: id}
+func readStep(id string, fields map[string]any) Step {
+	s := Step{ID: id}
 	for _, kind := range stepKinds {
 		if what, ok := fields[kind]; ok {
 			s.Kind, s.What = kind, text(what)
@@ -109,7 +110,7 @@ func readStep(id string, fields map[string]any) flowStep {
 	}
 	says := func(when, key string) {
 		if key != "" {
-			s.Copies = append(s.Copies, flowCopy{When: when, key: key, Texts: map[string]string{}, Before: map[string]string{}})
+			s.Copies = append(s.Copies, Copy{When: when, key: key, Texts: map[string]string{}, Before: map[string]string{}})
 		}
 	}
 	if s.Kind == "ask" || s.Kind == "send" {
@@ -117,7 +118,7 @@ func readStep(id string, fields map[string]any) flowStep {
 	}
 	add := func(when string, to any) {
 		if to := text(to); to != "" {
-			s.Ways = append(s.Ways, flowWay{when, to})
+			s.Ways = append(s.Ways, Way{when, to})
 		}
 	}
 	switch then := fields["then"].(type) {

@@ -1,27 +1,27 @@
-package console
+package drawing
 
 import "slices"
 
-// drawing is a flow as a picture: its steps below each other, each way from a line of its box along a lane at the right to another box.
-type drawing struct {
+// Layout is a flow as a picture: its steps below each other, each way from a line of its box along a lane at the right to another box.
+type Layout struct {
 	Width, Height int
-	Boxes         []drawnBox
-	Ways          []drawnWay
+	Boxes         []Box
+	Ways          []Lane
 }
 
-// drawnBox is a step.
-type drawnBox struct {
-	flowStep
+// Box is a step.
+type Box struct {
+	Step
 
 	Y, Height int
 	Starts    bool
 }
 
 // LineY is the middle of the line of a way within the box.
-func (b drawnBox) LineY(way int) int { return b.Y + boxHead + way*boxLine + boxLine/2 }
+func (b Box) LineY(way int) int { return b.Y + boxHead + way*boxLine + boxLine/2 }
 
-// drawnWay is a way from a height at the right edge of a box along a lane to the head of another.
-type drawnWay struct {
+// Lane is a way from a height at the right edge of a box along a lane to the head of another.
+type Lane struct {
 	FromY, ToY, LaneX int
 	Aside             bool // failed, unclear, silence: not the usual way
 }
@@ -36,12 +36,12 @@ const (
 	boxInset = 18 // where ways come in, from the top of a box
 )
 
-// draw lays out a flow.
-func draw(f flowShown) (d drawing) {
+// Draw lays out a flow.
+func Draw(f Flow) (d Layout) {
 	at := map[string]int{}
 	y := 10
 	for i, s := range f.Steps {
-		b := drawnBox{flowStep: s, Y: y, Height: boxHead + len(s.Ways)*boxLine, Starts: s.ID == f.Start}
+		b := Box{Step: s, Y: y, Height: boxHead + len(s.Ways)*boxLine, Starts: s.ID == f.Start}
 		if len(s.Ways) > 0 {
 			b.Height += 6
 		}
@@ -55,12 +55,12 @@ func draw(f flowShown) (d drawing) {
 			if !ok {
 				continue
 			}
-			aside := slices.Contains([]string{"else", "failed", "unclear", "silence"}, word(way.When))
-			w := drawnWay{FromY: b.LineY(n), ToY: d.Boxes[to].Y + boxInset, Aside: aside}
+			aside := slices.Contains([]string{"else", "failed", "unclear", "silence"}, Condition(way.When))
+			w := Lane{FromY: b.LineY(n), ToY: d.Boxes[to].Y + boxInset, Aside: aside}
 			d.Ways = append(d.Ways, w)
 		}
 	}
-	slices.SortStableFunc(d.Ways, func(a, b drawnWay) int { return min(a.FromY, a.ToY) - min(b.FromY, b.ToY) })
+	slices.SortStableFunc(d.Ways, func(a, b Lane) int { return min(a.FromY, a.ToY) - min(b.FromY, b.ToY) })
 	for i := range d.Ways {
 		w := &d.Ways[i]
 		top, bottom := min(w.FromY, w.ToY), max(w.FromY, w.ToY)
