@@ -53,6 +53,7 @@ func whoMay() map[string]string {
 		"getCurrentFlow":   "operator app",
 		"getFlowVersion":   "operator app",
 		"listFlowVersions": "operator app",
+		"getFlowFunnel":    "operator app",
 
 		"listTickets":      "operator app",
 		"getTicket":        "operator app",
@@ -90,6 +91,9 @@ func whoMay() map[string]string {
 		"getConsent":           "operator",
 		"setConsent":           "operator",
 		"getMessagingOverview": "operator",
+
+		"getOnboardingTrend": "operator",
+		"getMessagingTrend":  "operator",
 
 		"enqueueText":      "operator app",
 		"getQueuedText":    "operator app",
@@ -142,7 +146,7 @@ func unkept() (never, read []string) {
 	never = []string{
 		"getSettings", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
-		"getFlow", "getMessagingOverview",
+		"getFlow", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
 		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun",
 	}
 	read = []string{

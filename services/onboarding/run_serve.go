@@ -55,7 +55,9 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
-	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Sessions: w.conversations, Now: w.deps.Now})
+	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{
+		Store: w.store.Flows(), Sessions: w.conversations, Funnels: w.store, Now: w.deps.Now,
+	})
 	onboardingv1.RegisterRunServiceServer(w.grpc, &runs.RPC{Runs: w.runs})
 	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{
 		Tickets: w.inbox, Store: w.store.Tickets(), People: w.store, Now: w.deps.Now,

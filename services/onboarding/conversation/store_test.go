@@ -107,6 +107,14 @@ func TestIndexes(t *testing.T) {
 		{name: "ExpiredReservations", sql: `select key from delivery_reservations where expires_at <= now() order by expires_at limit 16`, want: "delivery_reservations_expired"},
 		{name: "UnpublishedAlarms", sql: `select id from step_alarms where published_at is null and lease_until <= now()`, want: "step_alarms_unpublished"},
 		{
+			name: "SessionsOfAFlow", sql: `select id from conversation_sessions where org_id = '00000000-0000-7000-8000-000000000001' and flow = 'visit' and status = 'stopped' order by id desc limit 9`,
+			want: "conversation_sessions_of_flow",
+		},
+		{
+			name: "SessionsThatWereCompleted", sql: `select id from conversation_sessions where org_id = '00000000-0000-7000-8000-000000000001' and completed_at >= now() and completed_at < now()`,
+			want: "conversation_sessions_by_completion",
+		},
+		{
 			name: "SessionsInABurst", sql: `select count(*) from conversation_sessions where sweep_at is not null`,
 			want: "conversation_sessions_sweep_at",
 		},

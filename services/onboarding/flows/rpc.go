@@ -1,9 +1,12 @@
 package flows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/request"
@@ -23,12 +27,49 @@ type RPC struct {
 
 	Store    *Store
 	Sessions sessions
+	Funnels  funnels
 	Now      func() time.Time
 }
 
 // sessions moves the sessions of a flow; conversation.Service implements it.
 type sessions interface {
 	MoveVersions(ctx context.Context, orgID string, m conversation.VersionMove) (conversation.VersionMoved, error)
+}
+
+// funnels counts the sessions of a flow; conversation.Store implements it.
+type funnels interface {
+	Funnel(ctx context.Context, orgID string, f *flow.Flow, now time.Time) (conversation.Funnel, error)
+}
+
+// GetFlowFunnel counts the sessions of a flow by its steps.
+func (s *RPC) GetFlowFunnel(ctx context.Context, in *onboardingv1.GetFlowFunnelRequest) (*onboardingv1.GetFlowFunnelResponse, error) {
+	f, err := s.Store.Current(ctx, request.Org(ctx), in.GetFlow())
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Funnels.Funnel(ctx, request.Org(ctx), &f, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	out := &onboardingv1.GetFlowFunnelResponse{
+		Since: timestamppb.New(found.Since),
+		Began: &overviewv1.Count{Count: int32(found.Began), More: found.MoreBegan}, //nolint:gosec // Funnel bounds it
+		Open:  &overviewv1.Count{Count: int32(found.Open), More: found.MoreOpen},   //nolint:gosec // Funnel bounds it
+	}
+	steps := slices.Clone(f.Order)
+	for _, id := range slices.Sorted(maps.Keys(found.Steps)) {
+		if !slices.Contains(steps, id) {
+			steps = append(steps, id)
+		}
+	}
+	for _, id := range steps {
+		n := cmp.Or(found.Steps[id], &conversation.FunnelStep{})
+		out.Steps = append(out.Steps, &onboardingv1.FunnelStep{
+			Step: id, Now: int32(n.Now), Reached: int32(n.Reached), WentOn: int32(n.WentOn), //nolint:gosec // parts of what is bounded
+			Answered: int32(n.Answered), Silent: int32(n.Silent), Stopped: int32(n.Stopped), //nolint:gosec // parts of what is bounded
+		})
+	}
+	return out, nil
 }
 
 // MoveSessions moves sessions that wait for a reply to another version.

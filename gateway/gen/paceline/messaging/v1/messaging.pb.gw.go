@@ -352,6 +352,41 @@ func local_request_MessagingService_GetMessagingOverview_0(ctx context.Context, 
 	return msg, metadata, err
 }
 
+var filter_MessagingService_GetMessagingTrend_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_MessagingService_GetMessagingTrend_0(ctx context.Context, marshaler runtime.Marshaler, client extMessagingv1.MessagingServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extMessagingv1.GetMessagingTrendRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_MessagingService_GetMessagingTrend_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetMessagingTrend(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_MessagingService_GetMessagingTrend_0(ctx context.Context, marshaler runtime.Marshaler, server extMessagingv1.MessagingServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extMessagingv1.GetMessagingTrendRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_MessagingService_GetMessagingTrend_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.GetMessagingTrend(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterMessagingServiceHandlerServer registers the http handlers for service MessagingService to "mux".
 // UnaryRPC     :call MessagingServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -517,6 +552,26 @@ func RegisterMessagingServiceHandlerServer(ctx context.Context, mux *runtime.Ser
 			return
 		}
 		forward_MessagingService_GetMessagingOverview_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_MessagingService_GetMessagingTrend_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/paceline.messaging.v1.MessagingService/GetMessagingTrend", runtime.WithHTTPPathPattern("/v1/overview/messaging/trend"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_MessagingService_GetMessagingTrend_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_MessagingService_GetMessagingTrend_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -694,6 +749,23 @@ func RegisterMessagingServiceHandlerClient(ctx context.Context, mux *runtime.Ser
 		}
 		forward_MessagingService_GetMessagingOverview_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_MessagingService_GetMessagingTrend_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/paceline.messaging.v1.MessagingService/GetMessagingTrend", runtime.WithHTTPPathPattern("/v1/overview/messaging/trend"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_MessagingService_GetMessagingTrend_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_MessagingService_GetMessagingTrend_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -706,6 +778,7 @@ var (
 	pattern_MessagingService_GetConsent_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consents", "phone"}, ""))
 	pattern_MessagingService_SetConsent_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "consents", "phone"}, ""))
 	pattern_MessagingService_GetMessagingOverview_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "overview", "messaging"}, ""))
+	pattern_MessagingService_GetMessagingTrend_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"v1", "overview", "messaging", "trend"}, ""))
 )
 
 var (
@@ -717,4 +790,5 @@ var (
 	forward_MessagingService_GetConsent_0           = runtime.ForwardResponseMessage
 	forward_MessagingService_SetConsent_0           = runtime.ForwardResponseMessage
 	forward_MessagingService_GetMessagingOverview_0 = runtime.ForwardResponseMessage
+	forward_MessagingService_GetMessagingTrend_0    = runtime.ForwardResponseMessage
 )

@@ -205,6 +205,45 @@ func local_request_FlowService_GetFlowVersion_0(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
+func request_FlowService_GetFlowFunnel_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.FlowServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOnboardingv1.GetFlowFunnelRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["flow"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "flow")
+	}
+	protoReq.Flow, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "flow", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetFlowFunnel(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_FlowService_GetFlowFunnel_0(ctx context.Context, marshaler runtime.Marshaler, server extOnboardingv1.FlowServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOnboardingv1.GetFlowFunnelRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["flow"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "flow")
+	}
+	protoReq.Flow, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "flow", err)
+	}
+	msg, err := server.GetFlowFunnel(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_FlowService_MoveSessions_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.FlowServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOnboardingv1.MoveSessionsRequest
@@ -409,6 +448,26 @@ func RegisterFlowServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux
 		}
 		forward_FlowService_GetFlowVersion_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_FlowService_GetFlowFunnel_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/paceline.onboarding.v1.FlowService/GetFlowFunnel", runtime.WithHTTPPathPattern("/v1/flows/{flow}/funnel"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_FlowService_GetFlowFunnel_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_FlowService_GetFlowFunnel_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_FlowService_MoveSessions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -574,6 +633,23 @@ func RegisterFlowServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux
 		}
 		forward_FlowService_GetFlowVersion_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_FlowService_GetFlowFunnel_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/paceline.onboarding.v1.FlowService/GetFlowFunnel", runtime.WithHTTPPathPattern("/v1/flows/{flow}/funnel"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_FlowService_GetFlowFunnel_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_FlowService_GetFlowFunnel_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_FlowService_MoveSessions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -617,6 +693,7 @@ var (
 	pattern_FlowService_ListFlows_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "flows"}, ""))
 	pattern_FlowService_GetCurrentFlow_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "flows", "flow"}, ""))
 	pattern_FlowService_GetFlowVersion_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "flows", "flow", "versions", "version"}, ""))
+	pattern_FlowService_GetFlowFunnel_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "flows", "flow", "funnel"}, ""))
 	pattern_FlowService_MoveSessions_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "flows", "flow"}, "move"))
 	pattern_FlowService_ListFlowVersions_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "flows", "flow", "versions"}, ""))
 )
@@ -627,6 +704,7 @@ var (
 	forward_FlowService_ListFlows_0        = runtime.ForwardResponseMessage
 	forward_FlowService_GetCurrentFlow_0   = runtime.ForwardResponseMessage
 	forward_FlowService_GetFlowVersion_0   = runtime.ForwardResponseMessage
+	forward_FlowService_GetFlowFunnel_0    = runtime.ForwardResponseMessage
 	forward_FlowService_MoveSessions_0     = runtime.ForwardResponseMessage
 	forward_FlowService_ListFlowVersions_0 = runtime.ForwardResponseMessage
 )

@@ -4642,6 +4642,298 @@ func (x *UndeliveredMinute) GetRejected() *v12.Count {
 	return nil
 }
 
+// GetMessagingTrendRequest says which time, and where its days begin.
+type GetMessagingTrendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// day (24 hours), week (7 days by six hours) or month (30 days); day when empty. The present period is the last one.
+	Span string `protobuf:"bytes,1,opt,name=span,proto3" json:"span,omitempty"`
+	// The IANA name of the zone in which hours and days begin; UTC when empty.
+	TimeZone      string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMessagingTrendRequest) Reset() {
+	*x = GetMessagingTrendRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessagingTrendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessagingTrendRequest) ProtoMessage() {}
+
+func (x *GetMessagingTrendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessagingTrendRequest.ProtoReflect.Descriptor instead.
+func (*GetMessagingTrendRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *GetMessagingTrendRequest) GetSpan() string {
+	if x != nil {
+		return x.Span
+	}
+	return ""
+}
+
+func (x *GetMessagingTrendRequest) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+// GetMessagingTrendResponse has the periods of the span and their sums by country.
+type GetMessagingTrendResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the messages are counted; absent when none were yet.
+	CountedUntil *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=counted_until,json=countedUntil,proto3" json:"counted_until,omitempty"`
+	// The oldest first. A message is in the period in which it was begun, or came.
+	Periods []*MessagingPeriod `protobuf:"bytes,2,rep,name=periods,proto3" json:"periods,omitempty"`
+	// Of the whole span, the most segments first.
+	Countries     []*CountrySegments `protobuf:"bytes,3,rep,name=countries,proto3" json:"countries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMessagingTrendResponse) Reset() {
+	*x = GetMessagingTrendResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessagingTrendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessagingTrendResponse) ProtoMessage() {}
+
+func (x *GetMessagingTrendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessagingTrendResponse.ProtoReflect.Descriptor instead.
+func (*GetMessagingTrendResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *GetMessagingTrendResponse) GetCountedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CountedUntil
+	}
+	return nil
+}
+
+func (x *GetMessagingTrendResponse) GetPeriods() []*MessagingPeriod {
+	if x != nil {
+		return x.Periods
+	}
+	return nil
+}
+
+func (x *GetMessagingTrendResponse) GetCountries() []*CountrySegments {
+	if x != nil {
+		return x.Countries
+	}
+	return nil
+}
+
+// MessagingPeriod counts the messages of a period by their outcome.
+type MessagingPeriod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it begins.
+	BeginsAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=begins_at,json=beginsAt,proto3" json:"begins_at,omitempty"`
+	// When it ends; the end of the last one is to come.
+	EndsAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	// Delivered to the person.
+	Delivered int64 `protobuf:"varint,3,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	// Failed, undelivered, rejected or given up.
+	Failed int64 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Every other message out: being sent, with the carrier, or in doubt.
+	UnderWay int64 `protobuf:"varint,5,opt,name=under_way,json=underWay,proto3" json:"under_way,omitempty"`
+	// Messages that people wrote.
+	Replies int64 `protobuf:"varint,6,opt,name=replies,proto3" json:"replies,omitempty"`
+	// Those of them that opted a person out.
+	OptOuts int64 `protobuf:"varint,7,opt,name=opt_outs,json=optOuts,proto3" json:"opt_outs,omitempty"`
+	// The segments of what Twilio took, by which it bills.
+	Segments      int64 `protobuf:"varint,8,opt,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MessagingPeriod) Reset() {
+	*x = MessagingPeriod{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MessagingPeriod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MessagingPeriod) ProtoMessage() {}
+
+func (x *MessagingPeriod) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MessagingPeriod.ProtoReflect.Descriptor instead.
+func (*MessagingPeriod) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *MessagingPeriod) GetBeginsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeginsAt
+	}
+	return nil
+}
+
+func (x *MessagingPeriod) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
+func (x *MessagingPeriod) GetDelivered() int64 {
+	if x != nil {
+		return x.Delivered
+	}
+	return 0
+}
+
+func (x *MessagingPeriod) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *MessagingPeriod) GetUnderWay() int64 {
+	if x != nil {
+		return x.UnderWay
+	}
+	return 0
+}
+
+func (x *MessagingPeriod) GetReplies() int64 {
+	if x != nil {
+		return x.Replies
+	}
+	return 0
+}
+
+func (x *MessagingPeriod) GetOptOuts() int64 {
+	if x != nil {
+		return x.OptOuts
+	}
+	return 0
+}
+
+func (x *MessagingPeriod) GetSegments() int64 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+// CountrySegments counts what Twilio took for the numbers of a country code.
+type CountrySegments struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The country code, such as +1; empty for numbers that were erased.
+	CountryCode string `protobuf:"bytes,1,opt,name=country_code,json=countryCode,proto3" json:"country_code,omitempty"`
+	// How many messages.
+	Messages int64 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	// How many segments.
+	Segments      int64 `protobuf:"varint,3,opt,name=segments,proto3" json:"segments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountrySegments) Reset() {
+	*x = CountrySegments{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountrySegments) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountrySegments) ProtoMessage() {}
+
+func (x *CountrySegments) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountrySegments.ProtoReflect.Descriptor instead.
+func (*CountrySegments) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *CountrySegments) GetCountryCode() string {
+	if x != nil {
+		return x.CountryCode
+	}
+	return ""
+}
+
+func (x *CountrySegments) GetMessages() int64 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *CountrySegments) GetSegments() int64 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
 // ListMessagingAuditRequest filters what is kept of calls. Empty fields do not, but for org_id.
 type ListMessagingAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4675,7 +4967,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4979,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4992,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{55}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -4798,7 +5090,7 @@ type ListMessagingAuditResponse struct {
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4810,7 +5102,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4823,7 +5115,7 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{56}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -5179,7 +5471,27 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"onTheirWay\x123\n" +
 	"\x06failed\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\x06failed\x129\n" +
 	"\tdelivered\x18\x04 \x01(\v2\x1b.paceline.overview.v1.CountR\tdelivered\x127\n" +
-	"\brejected\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\brejected\"\xa0\x03\n" +
+	"\brejected\x18\x05 \x01(\v2\x1b.paceline.overview.v1.CountR\brejected\"K\n" +
+	"\x18GetMessagingTrendRequest\x12\x12\n" +
+	"\x04span\x18\x01 \x01(\tR\x04span\x12\x1b\n" +
+	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\"\xe4\x01\n" +
+	"\x19GetMessagingTrendResponse\x12?\n" +
+	"\rcounted_until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\fcountedUntil\x12@\n" +
+	"\aperiods\x18\x02 \x03(\v2&.paceline.messaging.v1.MessagingPeriodR\aperiods\x12D\n" +
+	"\tcountries\x18\x03 \x03(\v2&.paceline.messaging.v1.CountrySegmentsR\tcountries\"\xa3\x02\n" +
+	"\x0fMessagingPeriod\x127\n" +
+	"\tbegins_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bbeginsAt\x123\n" +
+	"\aends_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\x12\x1c\n" +
+	"\tdelivered\x18\x03 \x01(\x03R\tdelivered\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x03R\x06failed\x12\x1b\n" +
+	"\tunder_way\x18\x05 \x01(\x03R\bunderWay\x12\x18\n" +
+	"\areplies\x18\x06 \x01(\x03R\areplies\x12\x19\n" +
+	"\bopt_outs\x18\a \x01(\x03R\aoptOuts\x12\x1a\n" +
+	"\bsegments\x18\b \x01(\x03R\bsegments\"l\n" +
+	"\x0fCountrySegments\x12!\n" +
+	"\fcountry_code\x18\x01 \x01(\tR\vcountryCode\x12\x1a\n" +
+	"\bmessages\x18\x02 \x01(\x03R\bmessages\x12\x1a\n" +
+	"\bsegments\x18\x03 \x01(\x03R\bsegments\"\xa0\x03\n" +
 	"\x19ListMessagingAuditRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -5259,7 +5571,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xf7\x15\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xfd\x16\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
@@ -5313,6 +5625,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x0fGetErasedLedger\x12-.paceline.messaging.v1.GetErasedLedgerRequest\x1a..paceline.messaging.v1.GetErasedLedgerResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12\x8c\x01\n" +
 	"\x14GetMessagingOverview\x122.paceline.messaging.v1.GetMessagingOverviewRequest\x1a3.paceline.messaging.v1.GetMessagingOverviewResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x03\x12\x83\x01\n" +
+	"\x11GetMessagingTrend\x12/.paceline.messaging.v1.GetMessagingTrendRequest\x1a0.paceline.messaging.v1.GetMessagingTrendResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x03\x12\x84\x01\n" +
 	"\x12ListMessagingAudit\x120.paceline.messaging.v1.ListMessagingAuditRequest\x1a1.paceline.messaging.v1.ListMessagingAuditResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
@@ -5330,7 +5644,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
@@ -5394,155 +5708,166 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*GetMessagingOverviewResponse)(nil), // 59: paceline.messaging.v1.GetMessagingOverviewResponse
 	(*CarrierRefusal)(nil),               // 60: paceline.messaging.v1.CarrierRefusal
 	(*UndeliveredMinute)(nil),            // 61: paceline.messaging.v1.UndeliveredMinute
-	(*ListMessagingAuditRequest)(nil),    // 62: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil),   // 63: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                  // 64: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),        // 65: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),          // 66: google.protobuf.Duration
-	(*v1.Explanation)(nil),               // 67: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                    // 68: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                    // 69: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),              // 70: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),               // 71: paceline.audit.v1.AuditEntry
-	(*ErasePersonRequest)(nil),           // 72: paceline.messaging.v1.ErasePersonRequest
-	(*ExportPersonRequest)(nil),          // 73: paceline.messaging.v1.ExportPersonRequest
-	(*GetErasedLedgerRequest)(nil),       // 74: paceline.messaging.v1.GetErasedLedgerRequest
-	(*ErasePersonResponse)(nil),          // 75: paceline.messaging.v1.ErasePersonResponse
-	(*ExportPersonResponse)(nil),         // 76: paceline.messaging.v1.ExportPersonResponse
-	(*GetErasedLedgerResponse)(nil),      // 77: paceline.messaging.v1.GetErasedLedgerResponse
+	(*GetMessagingTrendRequest)(nil),     // 62: paceline.messaging.v1.GetMessagingTrendRequest
+	(*GetMessagingTrendResponse)(nil),    // 63: paceline.messaging.v1.GetMessagingTrendResponse
+	(*MessagingPeriod)(nil),              // 64: paceline.messaging.v1.MessagingPeriod
+	(*CountrySegments)(nil),              // 65: paceline.messaging.v1.CountrySegments
+	(*ListMessagingAuditRequest)(nil),    // 66: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),   // 67: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                  // 68: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),        // 69: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),          // 70: google.protobuf.Duration
+	(*v1.Explanation)(nil),               // 71: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 72: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 73: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 74: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),               // 75: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 76: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 77: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 78: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 79: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 80: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 81: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	65,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	65,  // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	65,  // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
+	69,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	69,  // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	69,  // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
 	4,   // 3: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,   // 4: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,   // 5: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,   // 6: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	65,  // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	69,  // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,   // 8: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,   // 9: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	66,  // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	66,  // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	66,  // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	64,  // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	65,  // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	70,  // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	70,  // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	70,  // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	68,  // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	69,  // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,   // 15: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,   // 16: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,   // 17: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,   // 18: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,   // 19: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	65,  // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	69,  // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,   // 21: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	65,  // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	65,  // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	65,  // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	65,  // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	69,  // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	69,  // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	69,  // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	69,  // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18,  // 26: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,   // 27: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	67,  // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	71,  // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
 	8,   // 29: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
-	67,  // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	65,  // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	65,  // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	71,  // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	69,  // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	69,  // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	27,  // 33: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	65,  // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	69,  // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,   // 35: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	28,  // 36: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	29,  // 37: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	65,  // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	69,  // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,   // 39: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,   // 40: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,   // 41: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	65,  // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	65,  // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	68,  // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	69,  // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	69,  // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	72,  // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
 	35,  // 45: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37,  // 46: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36,  // 47: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	41,  // 48: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	65,  // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	69,  // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	35,  // 50: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37,  // 51: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36,  // 52: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	51,  // 53: paceline.messaging.v1.ReserveSendsRequest.begun:type_name -> paceline.messaging.v1.BegunConversation
-	66,  // 54: paceline.messaging.v1.ReserveSendsResponse.retry_after:type_name -> google.protobuf.Duration
+	70,  // 54: paceline.messaging.v1.ReserveSendsResponse.retry_after:type_name -> google.protobuf.Duration
 	53,  // 55: paceline.messaging.v1.ReserveSendsResponse.refused:type_name -> paceline.messaging.v1.ReserveRefusal
 	57,  // 56: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	65,  // 57: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	65,  // 58: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	69,  // 57: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	69,  // 58: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
 	61,  // 59: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
-	69,  // 60: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
-	65,  // 61: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
-	69,  // 62: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
-	65,  // 63: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
-	69,  // 64: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
-	70,  // 65: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	73,  // 60: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
+	69,  // 61: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
+	73,  // 62: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
+	69,  // 63: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
+	73,  // 64: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
+	74,  // 65: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
 	60,  // 66: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
-	69,  // 67: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
-	65,  // 68: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
-	65,  // 69: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
-	69,  // 70: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
-	69,  // 71: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
-	69,  // 72: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
-	69,  // 73: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
-	65,  // 74: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	65,  // 75: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	65,  // 76: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	71,  // 77: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	8,   // 78: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11,  // 79: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13,  // 80: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17,  // 81: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20,  // 82: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22,  // 83: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
-	24,  // 84: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
-	26,  // 85: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	31,  // 86: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	33,  // 87: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	38,  // 88: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	40,  // 89: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	43,  // 90: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	45,  // 91: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
-	15,  // 92: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	55,  // 93: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	47,  // 94: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	49,  // 95: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	50,  // 96: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
-	72,  // 97: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	73,  // 98: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	74,  // 99: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	58,  // 100: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	62,  // 101: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10,  // 102: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12,  // 103: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14,  // 104: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19,  // 105: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21,  // 106: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23,  // 107: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25,  // 108: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30,  // 109: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32,  // 110: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34,  // 111: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39,  // 112: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42,  // 113: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44,  // 114: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	46,  // 115: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
-	16,  // 116: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	56,  // 117: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	48,  // 118: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	54,  // 119: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	52,  // 120: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
-	75,  // 121: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	76,  // 122: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	77,  // 123: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	59,  // 124: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	63,  // 125: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	102, // [102:126] is the sub-list for method output_type
-	78,  // [78:102] is the sub-list for method input_type
-	78,  // [78:78] is the sub-list for extension type_name
-	78,  // [78:78] is the sub-list for extension extendee
-	0,   // [0:78] is the sub-list for field type_name
+	73,  // 67: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
+	69,  // 68: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
+	69,  // 69: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
+	73,  // 70: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
+	73,  // 71: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
+	73,  // 72: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
+	73,  // 73: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
+	69,  // 74: paceline.messaging.v1.GetMessagingTrendResponse.counted_until:type_name -> google.protobuf.Timestamp
+	64,  // 75: paceline.messaging.v1.GetMessagingTrendResponse.periods:type_name -> paceline.messaging.v1.MessagingPeriod
+	65,  // 76: paceline.messaging.v1.GetMessagingTrendResponse.countries:type_name -> paceline.messaging.v1.CountrySegments
+	69,  // 77: paceline.messaging.v1.MessagingPeriod.begins_at:type_name -> google.protobuf.Timestamp
+	69,  // 78: paceline.messaging.v1.MessagingPeriod.ends_at:type_name -> google.protobuf.Timestamp
+	69,  // 79: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	69,  // 80: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	69,  // 81: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	75,  // 82: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,   // 83: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11,  // 84: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13,  // 85: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17,  // 86: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20,  // 87: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22,  // 88: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24,  // 89: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26,  // 90: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31,  // 91: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33,  // 92: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38,  // 93: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40,  // 94: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43,  // 95: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	45,  // 96: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15,  // 97: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	55,  // 98: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	47,  // 99: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	49,  // 100: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	50,  // 101: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
+	76,  // 102: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	77,  // 103: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	78,  // 104: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	58,  // 105: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	62,  // 106: paceline.messaging.v1.MessagingService.GetMessagingTrend:input_type -> paceline.messaging.v1.GetMessagingTrendRequest
+	66,  // 107: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10,  // 108: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12,  // 109: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14,  // 110: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19,  // 111: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21,  // 112: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23,  // 113: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25,  // 114: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30,  // 115: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32,  // 116: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34,  // 117: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39,  // 118: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42,  // 119: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44,  // 120: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46,  // 121: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16,  // 122: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	56,  // 123: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	48,  // 124: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	54,  // 125: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	52,  // 126: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
+	79,  // 127: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	80,  // 128: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	81,  // 129: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	59,  // 130: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	63,  // 131: paceline.messaging.v1.MessagingService.GetMessagingTrend:output_type -> paceline.messaging.v1.GetMessagingTrendResponse
+	67,  // 132: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	108, // [108:133] is the sub-list for method output_type
+	83,  // [83:108] is the sub-list for method input_type
+	83,  // [83:83] is the sub-list for extension type_name
+	83,  // [83:83] is the sub-list for extension extendee
+	0,   // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }
@@ -5559,7 +5884,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   58,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -45,6 +45,7 @@ const (
 	MessagingService_ExportPerson_FullMethodName         = "/paceline.messaging.v1.MessagingService/ExportPerson"
 	MessagingService_GetErasedLedger_FullMethodName      = "/paceline.messaging.v1.MessagingService/GetErasedLedger"
 	MessagingService_GetMessagingOverview_FullMethodName = "/paceline.messaging.v1.MessagingService/GetMessagingOverview"
+	MessagingService_GetMessagingTrend_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetMessagingTrend"
 	MessagingService_ListMessagingAudit_FullMethodName   = "/paceline.messaging.v1.MessagingService/ListMessagingAudit"
 )
 
@@ -122,6 +123,10 @@ type MessagingServiceClient interface {
 	GetErasedLedger(ctx context.Context, in *GetErasedLedgerRequest, opts ...grpc.CallOption) (*GetErasedLedgerResponse, error)
 	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
 	GetMessagingOverview(ctx context.Context, in *GetMessagingOverviewRequest, opts ...grpc.CallOption) (*GetMessagingOverviewResponse, error)
+	// GetMessagingTrend counts the messages of a day by the hour, of a week by six hours, or of a month by the day, in the caller's organisation.
+	// A loop counts them, so it is at most about a minute behind, and asking costs the same however many there are. A period that is over is
+	// counted again until its messages are a day old, for receipts come late. Errors: INVALID_ARGUMENT for another span, or no such zone.
+	GetMessagingTrend(ctx context.Context, in *GetMessagingTrendRequest, opts ...grpc.CallOption) (*GetMessagingTrendResponse, error)
 	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
 	ListMessagingAudit(ctx context.Context, in *ListMessagingAuditRequest, opts ...grpc.CallOption) (*ListMessagingAuditResponse, error)
 }
@@ -364,6 +369,16 @@ func (c *messagingServiceClient) GetMessagingOverview(ctx context.Context, in *G
 	return out, nil
 }
 
+func (c *messagingServiceClient) GetMessagingTrend(ctx context.Context, in *GetMessagingTrendRequest, opts ...grpc.CallOption) (*GetMessagingTrendResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetMessagingTrendResponse)
+	err := c.cc.Invoke(ctx, MessagingService_GetMessagingTrend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) ListMessagingAudit(ctx context.Context, in *ListMessagingAuditRequest, opts ...grpc.CallOption) (*ListMessagingAuditResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListMessagingAuditResponse)
@@ -448,6 +463,10 @@ type MessagingServiceServer interface {
 	GetErasedLedger(context.Context, *GetErasedLedgerRequest) (*GetErasedLedgerResponse, error)
 	// GetMessagingOverview says how messages stand in the caller's organisation. It costs the same however many there are.
 	GetMessagingOverview(context.Context, *GetMessagingOverviewRequest) (*GetMessagingOverviewResponse, error)
+	// GetMessagingTrend counts the messages of a day by the hour, of a week by six hours, or of a month by the day, in the caller's organisation.
+	// A loop counts them, so it is at most about a minute behind, and asking costs the same however many there are. A period that is over is
+	// counted again until its messages are a day old, for receipts come late. Errors: INVALID_ARGUMENT for another span, or no such zone.
+	GetMessagingTrend(context.Context, *GetMessagingTrendRequest) (*GetMessagingTrendResponse, error)
 	// ListMessagingAudit is messaging's part of what onboarding shows as the audit of an organisation, newest first.
 	ListMessagingAudit(context.Context, *ListMessagingAuditRequest) (*ListMessagingAuditResponse, error)
 	mustEmbedUnimplementedMessagingServiceServer()
@@ -528,6 +547,9 @@ func (UnimplementedMessagingServiceServer) GetErasedLedger(context.Context, *Get
 }
 func (UnimplementedMessagingServiceServer) GetMessagingOverview(context.Context, *GetMessagingOverviewRequest) (*GetMessagingOverviewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMessagingOverview not implemented")
+}
+func (UnimplementedMessagingServiceServer) GetMessagingTrend(context.Context, *GetMessagingTrendRequest) (*GetMessagingTrendResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMessagingTrend not implemented")
 }
 func (UnimplementedMessagingServiceServer) ListMessagingAudit(context.Context, *ListMessagingAuditRequest) (*ListMessagingAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMessagingAudit not implemented")
@@ -967,6 +989,24 @@ func _MessagingService_GetMessagingOverview_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_GetMessagingTrend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMessagingTrendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).GetMessagingTrend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_GetMessagingTrend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).GetMessagingTrend(ctx, req.(*GetMessagingTrendRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_ListMessagingAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListMessagingAuditRequest)
 	if err := dec(in); err != nil {
@@ -1083,6 +1123,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetMessagingOverview",
 			Handler:    _MessagingService_GetMessagingOverview_Handler,
+		},
+		{
+			MethodName: "GetMessagingTrend",
+			Handler:    _MessagingService_GetMessagingTrend_Handler,
 		},
 		{
 			MethodName: "ListMessagingAudit",

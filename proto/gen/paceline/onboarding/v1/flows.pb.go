@@ -12,6 +12,7 @@ import (
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "paceline.internal/proto/gen/paceline/audit/v1"
 	_ "paceline.internal/proto/gen/paceline/method/v1"
+	v11 "paceline.internal/proto/gen/paceline/overview/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -684,6 +685,225 @@ func (x *GetFlowVersionResponse) GetFiles() map[string]string {
 	return nil
 }
 
+// GetFlowFunnelRequest names the flow.
+type GetFlowFunnelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the flow.
+	Flow          string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFlowFunnelRequest) Reset() {
+	*x = GetFlowFunnelRequest{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFlowFunnelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFlowFunnelRequest) ProtoMessage() {}
+
+func (x *GetFlowFunnelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFlowFunnelRequest.ProtoReflect.Descriptor instead.
+func (*GetFlowFunnelRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GetFlowFunnelRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+// GetFlowFunnelResponse counts sessions.
+type GetFlowFunnelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only sessions that began then or later are followed through the steps.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// How many those are. With more, the steps count the newest of them.
+	Began *v11.Count `protobuf:"bytes,2,opt,name=began,proto3" json:"began,omitempty"`
+	// How many sessions of the flow are open now. With more, now of the steps counts the newest of them.
+	Open *v11.Count `protobuf:"bytes,3,opt,name=open,proto3" json:"open,omitempty"`
+	// The steps in their order, then those of other versions that people came to.
+	Steps         []*FunnelStep `protobuf:"bytes,4,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFlowFunnelResponse) Reset() {
+	*x = GetFlowFunnelResponse{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFlowFunnelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFlowFunnelResponse) ProtoMessage() {}
+
+func (x *GetFlowFunnelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFlowFunnelResponse.ProtoReflect.Descriptor instead.
+func (*GetFlowFunnelResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetFlowFunnelResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *GetFlowFunnelResponse) GetBegan() *v11.Count {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
+func (x *GetFlowFunnelResponse) GetOpen() *v11.Count {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
+func (x *GetFlowFunnelResponse) GetSteps() []*FunnelStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// FunnelStep counts the sessions of a step. All but now are of those that began since then.
+type FunnelStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step.
+	Step string `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Who stand there now: a text is due, or they wait for an answer, a call or an operator.
+	Now int32 `protobuf:"varint,2,opt,name=now,proto3" json:"now,omitempty"`
+	// Who came to it.
+	Reached int32 `protobuf:"varint,3,opt,name=reached,proto3" json:"reached,omitempty"`
+	// Who came to it and are at another step by now.
+	WentOn int32 `protobuf:"varint,4,opt,name=went_on,json=wentOn,proto3" json:"went_on,omitempty"`
+	// Who wrote while it waited for them.
+	Answered int32 `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	// Who were silent for as long as the step says.
+	Silent int32 `protobuf:"varint,6,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Who opted out there.
+	Stopped       int32 `protobuf:"varint,7,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FunnelStep) Reset() {
+	*x = FunnelStep{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FunnelStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FunnelStep) ProtoMessage() {}
+
+func (x *FunnelStep) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FunnelStep.ProtoReflect.Descriptor instead.
+func (*FunnelStep) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *FunnelStep) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *FunnelStep) GetNow() int32 {
+	if x != nil {
+		return x.Now
+	}
+	return 0
+}
+
+func (x *FunnelStep) GetReached() int32 {
+	if x != nil {
+		return x.Reached
+	}
+	return 0
+}
+
+func (x *FunnelStep) GetWentOn() int32 {
+	if x != nil {
+		return x.WentOn
+	}
+	return 0
+}
+
+func (x *FunnelStep) GetAnswered() int32 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+func (x *FunnelStep) GetSilent() int32 {
+	if x != nil {
+		return x.Silent
+	}
+	return 0
+}
+
+func (x *FunnelStep) GetStopped() int32 {
+	if x != nil {
+		return x.Stopped
+	}
+	return 0
+}
+
 // MoveSessionsRequest says which sessions go where.
 type MoveSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -703,7 +923,7 @@ type MoveSessionsRequest struct {
 
 func (x *MoveSessionsRequest) Reset() {
 	*x = MoveSessionsRequest{}
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +935,7 @@ func (x *MoveSessionsRequest) String() string {
 func (*MoveSessionsRequest) ProtoMessage() {}
 
 func (x *MoveSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[12]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +948,7 @@ func (x *MoveSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveSessionsRequest.ProtoReflect.Descriptor instead.
 func (*MoveSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{12}
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MoveSessionsRequest) GetFlow() string {
@@ -785,7 +1005,7 @@ type MoveSessionsResponse struct {
 
 func (x *MoveSessionsResponse) Reset() {
 	*x = MoveSessionsResponse{}
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +1017,7 @@ func (x *MoveSessionsResponse) String() string {
 func (*MoveSessionsResponse) ProtoMessage() {}
 
 func (x *MoveSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[13]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +1030,7 @@ func (x *MoveSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveSessionsResponse.ProtoReflect.Descriptor instead.
 func (*MoveSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{13}
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MoveSessionsResponse) GetMoved() int64 {
@@ -863,7 +1083,7 @@ type ListFlowVersionsRequest struct {
 
 func (x *ListFlowVersionsRequest) Reset() {
 	*x = ListFlowVersionsRequest{}
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +1095,7 @@ func (x *ListFlowVersionsRequest) String() string {
 func (*ListFlowVersionsRequest) ProtoMessage() {}
 
 func (x *ListFlowVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[14]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1108,7 @@ func (x *ListFlowVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{14}
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListFlowVersionsRequest) GetFlow() string {
@@ -925,7 +1145,7 @@ type ListFlowVersionsResponse struct {
 
 func (x *ListFlowVersionsResponse) Reset() {
 	*x = ListFlowVersionsResponse{}
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1157,7 @@ func (x *ListFlowVersionsResponse) String() string {
 func (*ListFlowVersionsResponse) ProtoMessage() {}
 
 func (x *ListFlowVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[15]
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1170,7 @@ func (x *ListFlowVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{15}
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListFlowVersionsResponse) GetVersions() []*FlowVersion {
@@ -971,7 +1191,7 @@ var File_paceline_onboarding_v1_flows_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"\n" +
-	"\"paceline/onboarding/v1/flows.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a\x1fpaceline/method/v1/method.proto\"\xd1\x01\n" +
+	"\"paceline/onboarding/v1/flows.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\xd1\x01\n" +
 	"\vFlowVersion\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -1023,7 +1243,23 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"\n" +
 	"FilesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8c\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"*\n" +
+	"\x14GetFlowFunnelRequest\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\"\xe7\x01\n" +
+	"\x15GetFlowFunnelResponse\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x121\n" +
+	"\x05began\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\x05began\x12/\n" +
+	"\x04open\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\x04open\x128\n" +
+	"\x05steps\x18\x04 \x03(\v2\".paceline.onboarding.v1.FunnelStepR\x05steps\"\xb3\x01\n" +
+	"\n" +
+	"FunnelStep\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\tR\x04step\x12\x10\n" +
+	"\x03now\x18\x02 \x01(\x05R\x03now\x12\x18\n" +
+	"\areached\x18\x03 \x01(\x05R\areached\x12\x17\n" +
+	"\awent_on\x18\x04 \x01(\x05R\x06wentOn\x12\x1a\n" +
+	"\banswered\x18\x05 \x01(\x05R\banswered\x12\x16\n" +
+	"\x06silent\x18\x06 \x01(\x05R\x06silent\x12\x18\n" +
+	"\astopped\x18\a \x01(\x05R\astopped\"\x8c\x02\n" +
 	"\x13MoveSessionsRequest\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12!\n" +
 	"\ffrom_version\x18\x02 \x01(\tR\vfromVersion\x12\x1d\n" +
@@ -1048,7 +1284,7 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x83\x01\n" +
 	"\x18ListFlowVersionsResponse\x12?\n" +
 	"\bversions\x18\x01 \x03(\v2#.paceline.onboarding.v1.FlowVersionR\bversions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xda\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xd6\a\n" +
 	"\vFlowService\x12n\n" +
 	"\tCheckFlow\x12(.paceline.onboarding.v1.CheckFlowRequest\x1a).paceline.onboarding.v1.CheckFlowResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12q\n" +
@@ -1059,6 +1295,8 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"\x0eGetCurrentFlow\x12-.paceline.onboarding.v1.GetCurrentFlowRequest\x1a..paceline.onboarding.v1.GetCurrentFlowResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12}\n" +
 	"\x0eGetFlowVersion\x12-.paceline.onboarding.v1.GetFlowVersionRequest\x1a..paceline.onboarding.v1.GetFlowVersionResponse\"\f\xa2\xbb\x18\b\n" +
+	"\x02\x02\x04\x10\x01\x18\x03\x12z\n" +
+	"\rGetFlowFunnel\x12,.paceline.onboarding.v1.GetFlowFunnelRequest\x1a-.paceline.onboarding.v1.GetFlowFunnelResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12t\n" +
 	"\fMoveSessions\x12+.paceline.onboarding.v1.MoveSessionsRequest\x1a,.paceline.onboarding.v1.MoveSessionsResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12\x83\x01\n" +
@@ -1077,7 +1315,7 @@ func file_paceline_onboarding_v1_flows_proto_rawDescGZIP() []byte {
 	return file_paceline_onboarding_v1_flows_proto_rawDescData
 }
 
-var file_paceline_onboarding_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_paceline_onboarding_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_paceline_onboarding_v1_flows_proto_goTypes = []any{
 	(*FlowVersion)(nil),              // 0: paceline.onboarding.v1.FlowVersion
 	(*FlowProblem)(nil),              // 1: paceline.onboarding.v1.FlowProblem
@@ -1091,51 +1329,61 @@ var file_paceline_onboarding_v1_flows_proto_goTypes = []any{
 	(*GetCurrentFlowResponse)(nil),   // 9: paceline.onboarding.v1.GetCurrentFlowResponse
 	(*GetFlowVersionRequest)(nil),    // 10: paceline.onboarding.v1.GetFlowVersionRequest
 	(*GetFlowVersionResponse)(nil),   // 11: paceline.onboarding.v1.GetFlowVersionResponse
-	(*MoveSessionsRequest)(nil),      // 12: paceline.onboarding.v1.MoveSessionsRequest
-	(*MoveSessionsResponse)(nil),     // 13: paceline.onboarding.v1.MoveSessionsResponse
-	(*ListFlowVersionsRequest)(nil),  // 14: paceline.onboarding.v1.ListFlowVersionsRequest
-	(*ListFlowVersionsResponse)(nil), // 15: paceline.onboarding.v1.ListFlowVersionsResponse
-	nil,                              // 16: paceline.onboarding.v1.CheckFlowRequest.FilesEntry
-	nil,                              // 17: paceline.onboarding.v1.PublishFlowRequest.FilesEntry
-	nil,                              // 18: paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
-	nil,                              // 19: paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
-	nil,                              // 20: paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
-	(*timestamppb.Timestamp)(nil),    // 21: google.protobuf.Timestamp
-	(*v1.Actor)(nil),                 // 22: paceline.audit.v1.Actor
+	(*GetFlowFunnelRequest)(nil),     // 12: paceline.onboarding.v1.GetFlowFunnelRequest
+	(*GetFlowFunnelResponse)(nil),    // 13: paceline.onboarding.v1.GetFlowFunnelResponse
+	(*FunnelStep)(nil),               // 14: paceline.onboarding.v1.FunnelStep
+	(*MoveSessionsRequest)(nil),      // 15: paceline.onboarding.v1.MoveSessionsRequest
+	(*MoveSessionsResponse)(nil),     // 16: paceline.onboarding.v1.MoveSessionsResponse
+	(*ListFlowVersionsRequest)(nil),  // 17: paceline.onboarding.v1.ListFlowVersionsRequest
+	(*ListFlowVersionsResponse)(nil), // 18: paceline.onboarding.v1.ListFlowVersionsResponse
+	nil,                              // 19: paceline.onboarding.v1.CheckFlowRequest.FilesEntry
+	nil,                              // 20: paceline.onboarding.v1.PublishFlowRequest.FilesEntry
+	nil,                              // 21: paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
+	nil,                              // 22: paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
+	nil,                              // 23: paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
+	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
+	(*v1.Actor)(nil),                 // 25: paceline.audit.v1.Actor
+	(*v11.Count)(nil),                // 26: paceline.overview.v1.Count
 }
 var file_paceline_onboarding_v1_flows_proto_depIdxs = []int32{
-	21, // 0: paceline.onboarding.v1.FlowVersion.published_at:type_name -> google.protobuf.Timestamp
-	22, // 1: paceline.onboarding.v1.FlowVersion.published_by:type_name -> paceline.audit.v1.Actor
-	16, // 2: paceline.onboarding.v1.CheckFlowRequest.files:type_name -> paceline.onboarding.v1.CheckFlowRequest.FilesEntry
+	24, // 0: paceline.onboarding.v1.FlowVersion.published_at:type_name -> google.protobuf.Timestamp
+	25, // 1: paceline.onboarding.v1.FlowVersion.published_by:type_name -> paceline.audit.v1.Actor
+	19, // 2: paceline.onboarding.v1.CheckFlowRequest.files:type_name -> paceline.onboarding.v1.CheckFlowRequest.FilesEntry
 	1,  // 3: paceline.onboarding.v1.CheckFlowResponse.problems:type_name -> paceline.onboarding.v1.FlowProblem
-	17, // 4: paceline.onboarding.v1.PublishFlowRequest.files:type_name -> paceline.onboarding.v1.PublishFlowRequest.FilesEntry
+	20, // 4: paceline.onboarding.v1.PublishFlowRequest.files:type_name -> paceline.onboarding.v1.PublishFlowRequest.FilesEntry
 	0,  // 5: paceline.onboarding.v1.PublishFlowResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
 	0,  // 6: paceline.onboarding.v1.ListFlowsResponse.flows:type_name -> paceline.onboarding.v1.FlowVersion
 	0,  // 7: paceline.onboarding.v1.GetCurrentFlowResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
-	18, // 8: paceline.onboarding.v1.GetCurrentFlowResponse.files:type_name -> paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
+	21, // 8: paceline.onboarding.v1.GetCurrentFlowResponse.files:type_name -> paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
 	0,  // 9: paceline.onboarding.v1.GetFlowVersionResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
-	19, // 10: paceline.onboarding.v1.GetFlowVersionResponse.files:type_name -> paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
-	20, // 11: paceline.onboarding.v1.MoveSessionsRequest.steps:type_name -> paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
-	0,  // 12: paceline.onboarding.v1.ListFlowVersionsResponse.versions:type_name -> paceline.onboarding.v1.FlowVersion
-	2,  // 13: paceline.onboarding.v1.FlowService.CheckFlow:input_type -> paceline.onboarding.v1.CheckFlowRequest
-	4,  // 14: paceline.onboarding.v1.FlowService.PublishFlow:input_type -> paceline.onboarding.v1.PublishFlowRequest
-	6,  // 15: paceline.onboarding.v1.FlowService.ListFlows:input_type -> paceline.onboarding.v1.ListFlowsRequest
-	8,  // 16: paceline.onboarding.v1.FlowService.GetCurrentFlow:input_type -> paceline.onboarding.v1.GetCurrentFlowRequest
-	10, // 17: paceline.onboarding.v1.FlowService.GetFlowVersion:input_type -> paceline.onboarding.v1.GetFlowVersionRequest
-	12, // 18: paceline.onboarding.v1.FlowService.MoveSessions:input_type -> paceline.onboarding.v1.MoveSessionsRequest
-	14, // 19: paceline.onboarding.v1.FlowService.ListFlowVersions:input_type -> paceline.onboarding.v1.ListFlowVersionsRequest
-	3,  // 20: paceline.onboarding.v1.FlowService.CheckFlow:output_type -> paceline.onboarding.v1.CheckFlowResponse
-	5,  // 21: paceline.onboarding.v1.FlowService.PublishFlow:output_type -> paceline.onboarding.v1.PublishFlowResponse
-	7,  // 22: paceline.onboarding.v1.FlowService.ListFlows:output_type -> paceline.onboarding.v1.ListFlowsResponse
-	9,  // 23: paceline.onboarding.v1.FlowService.GetCurrentFlow:output_type -> paceline.onboarding.v1.GetCurrentFlowResponse
-	11, // 24: paceline.onboarding.v1.FlowService.GetFlowVersion:output_type -> paceline.onboarding.v1.GetFlowVersionResponse
-	13, // 25: paceline.onboarding.v1.FlowService.MoveSessions:output_type -> paceline.onboarding.v1.MoveSessionsResponse
-	15, // 26: paceline.onboarding.v1.FlowService.ListFlowVersions:output_type -> paceline.onboarding.v1.ListFlowVersionsResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	22, // 10: paceline.onboarding.v1.GetFlowVersionResponse.files:type_name -> paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
+	24, // 11: paceline.onboarding.v1.GetFlowFunnelResponse.since:type_name -> google.protobuf.Timestamp
+	26, // 12: paceline.onboarding.v1.GetFlowFunnelResponse.began:type_name -> paceline.overview.v1.Count
+	26, // 13: paceline.onboarding.v1.GetFlowFunnelResponse.open:type_name -> paceline.overview.v1.Count
+	14, // 14: paceline.onboarding.v1.GetFlowFunnelResponse.steps:type_name -> paceline.onboarding.v1.FunnelStep
+	23, // 15: paceline.onboarding.v1.MoveSessionsRequest.steps:type_name -> paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
+	0,  // 16: paceline.onboarding.v1.ListFlowVersionsResponse.versions:type_name -> paceline.onboarding.v1.FlowVersion
+	2,  // 17: paceline.onboarding.v1.FlowService.CheckFlow:input_type -> paceline.onboarding.v1.CheckFlowRequest
+	4,  // 18: paceline.onboarding.v1.FlowService.PublishFlow:input_type -> paceline.onboarding.v1.PublishFlowRequest
+	6,  // 19: paceline.onboarding.v1.FlowService.ListFlows:input_type -> paceline.onboarding.v1.ListFlowsRequest
+	8,  // 20: paceline.onboarding.v1.FlowService.GetCurrentFlow:input_type -> paceline.onboarding.v1.GetCurrentFlowRequest
+	10, // 21: paceline.onboarding.v1.FlowService.GetFlowVersion:input_type -> paceline.onboarding.v1.GetFlowVersionRequest
+	12, // 22: paceline.onboarding.v1.FlowService.GetFlowFunnel:input_type -> paceline.onboarding.v1.GetFlowFunnelRequest
+	15, // 23: paceline.onboarding.v1.FlowService.MoveSessions:input_type -> paceline.onboarding.v1.MoveSessionsRequest
+	17, // 24: paceline.onboarding.v1.FlowService.ListFlowVersions:input_type -> paceline.onboarding.v1.ListFlowVersionsRequest
+	3,  // 25: paceline.onboarding.v1.FlowService.CheckFlow:output_type -> paceline.onboarding.v1.CheckFlowResponse
+	5,  // 26: paceline.onboarding.v1.FlowService.PublishFlow:output_type -> paceline.onboarding.v1.PublishFlowResponse
+	7,  // 27: paceline.onboarding.v1.FlowService.ListFlows:output_type -> paceline.onboarding.v1.ListFlowsResponse
+	9,  // 28: paceline.onboarding.v1.FlowService.GetCurrentFlow:output_type -> paceline.onboarding.v1.GetCurrentFlowResponse
+	11, // 29: paceline.onboarding.v1.FlowService.GetFlowVersion:output_type -> paceline.onboarding.v1.GetFlowVersionResponse
+	13, // 30: paceline.onboarding.v1.FlowService.GetFlowFunnel:output_type -> paceline.onboarding.v1.GetFlowFunnelResponse
+	16, // 31: paceline.onboarding.v1.FlowService.MoveSessions:output_type -> paceline.onboarding.v1.MoveSessionsResponse
+	18, // 32: paceline.onboarding.v1.FlowService.ListFlowVersions:output_type -> paceline.onboarding.v1.ListFlowVersionsResponse
+	25, // [25:33] is the sub-list for method output_type
+	17, // [17:25] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_flows_proto_init() }
@@ -1149,7 +1397,7 @@ func file_paceline_onboarding_v1_flows_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_flows_proto_rawDesc), len(file_paceline_onboarding_v1_flows_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

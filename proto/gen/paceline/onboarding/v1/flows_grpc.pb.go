@@ -24,6 +24,7 @@ const (
 	FlowService_ListFlows_FullMethodName        = "/paceline.onboarding.v1.FlowService/ListFlows"
 	FlowService_GetCurrentFlow_FullMethodName   = "/paceline.onboarding.v1.FlowService/GetCurrentFlow"
 	FlowService_GetFlowVersion_FullMethodName   = "/paceline.onboarding.v1.FlowService/GetFlowVersion"
+	FlowService_GetFlowFunnel_FullMethodName    = "/paceline.onboarding.v1.FlowService/GetFlowFunnel"
 	FlowService_MoveSessions_FullMethodName     = "/paceline.onboarding.v1.FlowService/MoveSessions"
 	FlowService_ListFlowVersions_FullMethodName = "/paceline.onboarding.v1.FlowService/ListFlowVersions"
 )
@@ -47,6 +48,9 @@ type FlowServiceClient interface {
 	GetCurrentFlow(ctx context.Context, in *GetCurrentFlowRequest, opts ...grpc.CallOption) (*GetCurrentFlowResponse, error)
 	// GetFlowVersion reads any version of a flow, with its files. NOT_FOUND (FLOW_NOT_FOUND).
 	GetFlowVersion(ctx context.Context, in *GetFlowVersionRequest, opts ...grpc.CallOption) (*GetFlowVersionResponse, error)
+	// GetFlowFunnel counts, for each step of the current version of a flow, the people who stand there now, and how far those came who began
+	// the flow in the last 30 days, whichever version they have. It looks at the newest sessions up to a limit. NOT_FOUND (FLOW_NOT_FOUND).
+	GetFlowFunnel(ctx context.Context, in *GetFlowFunnelRequest, opts ...grpc.CallOption) (*GetFlowFunnelResponse, error)
 	// MoveSessions moves the open sessions of a version that wait for a reply to another version, by a map from step to step. A session with a
 	// text on its way, or with a reply that is being worked on, stays; the same request again moves it. A dry run counts. Errors: NOT_FOUND
 	// (FLOW_NOT_FOUND); INVALID_ARGUMENT for a step that does not wait for a reply.
@@ -113,6 +117,16 @@ func (c *flowServiceClient) GetFlowVersion(ctx context.Context, in *GetFlowVersi
 	return out, nil
 }
 
+func (c *flowServiceClient) GetFlowFunnel(ctx context.Context, in *GetFlowFunnelRequest, opts ...grpc.CallOption) (*GetFlowFunnelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFlowFunnelResponse)
+	err := c.cc.Invoke(ctx, FlowService_GetFlowFunnel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *flowServiceClient) MoveSessions(ctx context.Context, in *MoveSessionsRequest, opts ...grpc.CallOption) (*MoveSessionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(MoveSessionsResponse)
@@ -152,6 +166,9 @@ type FlowServiceServer interface {
 	GetCurrentFlow(context.Context, *GetCurrentFlowRequest) (*GetCurrentFlowResponse, error)
 	// GetFlowVersion reads any version of a flow, with its files. NOT_FOUND (FLOW_NOT_FOUND).
 	GetFlowVersion(context.Context, *GetFlowVersionRequest) (*GetFlowVersionResponse, error)
+	// GetFlowFunnel counts, for each step of the current version of a flow, the people who stand there now, and how far those came who began
+	// the flow in the last 30 days, whichever version they have. It looks at the newest sessions up to a limit. NOT_FOUND (FLOW_NOT_FOUND).
+	GetFlowFunnel(context.Context, *GetFlowFunnelRequest) (*GetFlowFunnelResponse, error)
 	// MoveSessions moves the open sessions of a version that wait for a reply to another version, by a map from step to step. A session with a
 	// text on its way, or with a reply that is being worked on, stays; the same request again moves it. A dry run counts. Errors: NOT_FOUND
 	// (FLOW_NOT_FOUND); INVALID_ARGUMENT for a step that does not wait for a reply.
@@ -182,6 +199,9 @@ func (UnimplementedFlowServiceServer) GetCurrentFlow(context.Context, *GetCurren
 }
 func (UnimplementedFlowServiceServer) GetFlowVersion(context.Context, *GetFlowVersionRequest) (*GetFlowVersionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetFlowVersion not implemented")
+}
+func (UnimplementedFlowServiceServer) GetFlowFunnel(context.Context, *GetFlowFunnelRequest) (*GetFlowFunnelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFlowFunnel not implemented")
 }
 func (UnimplementedFlowServiceServer) MoveSessions(context.Context, *MoveSessionsRequest) (*MoveSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MoveSessions not implemented")
@@ -300,6 +320,24 @@ func _FlowService_GetFlowVersion_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FlowService_GetFlowFunnel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFlowFunnelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).GetFlowFunnel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_GetFlowFunnel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).GetFlowFunnel(ctx, req.(*GetFlowFunnelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FlowService_MoveSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(MoveSessionsRequest)
 	if err := dec(in); err != nil {
@@ -362,6 +400,10 @@ var FlowService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetFlowVersion",
 			Handler:    _FlowService_GetFlowVersion_Handler,
+		},
+		{
+			MethodName: "GetFlowFunnel",
+			Handler:    _FlowService_GetFlowFunnel_Handler,
 		},
 		{
 			MethodName: "MoveSessions",

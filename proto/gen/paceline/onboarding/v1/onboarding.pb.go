@@ -3863,6 +3863,171 @@ func (x *GetOverviewResponse) GetSchedulingPause() *SchedulingPause {
 	return nil
 }
 
+// GetOnboardingTrendRequest says which time, and where its days begin.
+type GetOnboardingTrendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// day (24 hours), week (7 days by six hours) or month (30 days); day when empty. The present period is the last one.
+	Span string `protobuf:"bytes,1,opt,name=span,proto3" json:"span,omitempty"`
+	// The IANA name of the zone in which hours and days begin; UTC when empty.
+	TimeZone      string `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOnboardingTrendRequest) Reset() {
+	*x = GetOnboardingTrendRequest{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOnboardingTrendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOnboardingTrendRequest) ProtoMessage() {}
+
+func (x *GetOnboardingTrendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOnboardingTrendRequest.ProtoReflect.Descriptor instead.
+func (*GetOnboardingTrendRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *GetOnboardingTrendRequest) GetSpan() string {
+	if x != nil {
+		return x.Span
+	}
+	return ""
+}
+
+func (x *GetOnboardingTrendRequest) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+// GetOnboardingTrendResponse has the periods of the span.
+type GetOnboardingTrendResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The oldest first, as GetMessagingTrend has them.
+	Periods       []*OnboardingPeriod `protobuf:"bytes,1,rep,name=periods,proto3" json:"periods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOnboardingTrendResponse) Reset() {
+	*x = GetOnboardingTrendResponse{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOnboardingTrendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOnboardingTrendResponse) ProtoMessage() {}
+
+func (x *GetOnboardingTrendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOnboardingTrendResponse.ProtoReflect.Descriptor instead.
+func (*GetOnboardingTrendResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *GetOnboardingTrendResponse) GetPeriods() []*OnboardingPeriod {
+	if x != nil {
+		return x.Periods
+	}
+	return nil
+}
+
+// OnboardingPeriod counts the conversations of a period.
+type OnboardingPeriod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it begins.
+	BeginsAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=begins_at,json=beginsAt,proto3" json:"begins_at,omitempty"`
+	// When it ends; the end of the last one is to come.
+	EndsAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	// Those that were completed.
+	Completed     *v12.Count `protobuf:"bytes,3,opt,name=completed,proto3" json:"completed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OnboardingPeriod) Reset() {
+	*x = OnboardingPeriod{}
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OnboardingPeriod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OnboardingPeriod) ProtoMessage() {}
+
+func (x *OnboardingPeriod) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OnboardingPeriod.ProtoReflect.Descriptor instead.
+func (*OnboardingPeriod) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *OnboardingPeriod) GetBeginsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeginsAt
+	}
+	return nil
+}
+
+func (x *OnboardingPeriod) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
+func (x *OnboardingPeriod) GetCompleted() *v12.Count {
+	if x != nil {
+		return x.Completed
+	}
+	return nil
+}
+
 // StatusCount is the number of people with a status.
 type StatusCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3876,7 +4041,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[48]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3888,7 +4053,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[48]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3901,7 +4066,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{48}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StatusCount) GetStatus() string {
@@ -3939,7 +4104,7 @@ type Attention struct {
 
 func (x *Attention) Reset() {
 	*x = Attention{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[49]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4116,7 @@ func (x *Attention) String() string {
 func (*Attention) ProtoMessage() {}
 
 func (x *Attention) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[49]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4129,7 @@ func (x *Attention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attention.ProtoReflect.Descriptor instead.
 func (*Attention) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{49}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Attention) GetParkedSessions() *v12.Count {
@@ -4018,7 +4183,7 @@ type GetFlowRequest struct {
 
 func (x *GetFlowRequest) Reset() {
 	*x = GetFlowRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4195,7 @@ func (x *GetFlowRequest) String() string {
 func (*GetFlowRequest) ProtoMessage() {}
 
 func (x *GetFlowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[50]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4208,7 @@ func (x *GetFlowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFlowRequest.ProtoReflect.Descriptor instead.
 func (*GetFlowRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{50}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{53}
 }
 
 // GetFlowResponse is the flow and the texts.
@@ -4064,7 +4229,7 @@ type GetFlowResponse struct {
 
 func (x *GetFlowResponse) Reset() {
 	*x = GetFlowResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4076,7 +4241,7 @@ func (x *GetFlowResponse) String() string {
 func (*GetFlowResponse) ProtoMessage() {}
 
 func (x *GetFlowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[51]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4089,7 +4254,7 @@ func (x *GetFlowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFlowResponse.ProtoReflect.Descriptor instead.
 func (*GetFlowResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{51}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetFlowResponse) GetVersion() string {
@@ -4137,7 +4302,7 @@ type FlowStep struct {
 
 func (x *FlowStep) Reset() {
 	*x = FlowStep{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[52]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4149,7 +4314,7 @@ func (x *FlowStep) String() string {
 func (*FlowStep) ProtoMessage() {}
 
 func (x *FlowStep) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[52]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4162,7 +4327,7 @@ func (x *FlowStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowStep.ProtoReflect.Descriptor instead.
 func (*FlowStep) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{52}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FlowStep) GetStepId() string {
@@ -4210,7 +4375,7 @@ type CopyText struct {
 
 func (x *CopyText) Reset() {
 	*x = CopyText{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[53]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4222,7 +4387,7 @@ func (x *CopyText) String() string {
 func (*CopyText) ProtoMessage() {}
 
 func (x *CopyText) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[53]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4235,7 +4400,7 @@ func (x *CopyText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyText.ProtoReflect.Descriptor instead.
 func (*CopyText) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{53}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CopyText) GetTextKey() string {
@@ -4295,7 +4460,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[54]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +4472,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[54]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +4485,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{54}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListAuditRequest) GetSubject() string {
@@ -4406,7 +4571,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[55]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4418,7 +4583,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[55]
+	mi := &file_paceline_onboarding_v1_onboarding_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4431,7 +4596,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{55}
+	return file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -4752,7 +4917,16 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x06queues\x18\n" +
 	" \x03(\v2!.paceline.overview.v1.QueueGaugesR\x06queues\x12?\n" +
 	"\tattention\x18\v \x01(\v2!.paceline.onboarding.v1.AttentionR\tattention\x12R\n" +
-	"\x10scheduling_pause\x18\f \x01(\v2'.paceline.onboarding.v1.SchedulingPauseR\x0fschedulingPause\"Z\n" +
+	"\x10scheduling_pause\x18\f \x01(\v2'.paceline.onboarding.v1.SchedulingPauseR\x0fschedulingPause\"L\n" +
+	"\x19GetOnboardingTrendRequest\x12\x12\n" +
+	"\x04span\x18\x01 \x01(\tR\x04span\x12\x1b\n" +
+	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\"`\n" +
+	"\x1aGetOnboardingTrendResponse\x12B\n" +
+	"\aperiods\x18\x01 \x03(\v2(.paceline.onboarding.v1.OnboardingPeriodR\aperiods\"\xbb\x01\n" +
+	"\x10OnboardingPeriod\x127\n" +
+	"\tbegins_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bbeginsAt\x123\n" +
+	"\aends_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\x129\n" +
+	"\tcompleted\x18\x03 \x01(\v2\x1b.paceline.overview.v1.CountR\tcompleted\"Z\n" +
 	"\vStatusCount\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x123\n" +
 	"\x06people\x18\x02 \x01(\v2\x1b.paceline.overview.v1.CountR\x06people\"\xa3\x03\n" +
@@ -4874,7 +5048,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xc3\x1e\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xce\x1f\n" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
@@ -4942,6 +5116,8 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x10ResumeScheduling\x12/.paceline.onboarding.v1.ResumeSchedulingRequest\x1a0.paceline.onboarding.v1.ResumeSchedulingResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x01\x12s\n" +
 	"\vGetOverview\x12*.paceline.onboarding.v1.GetOverviewRequest\x1a+.paceline.onboarding.v1.GetOverviewResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x03\x12\x88\x01\n" +
+	"\x12GetOnboardingTrend\x121.paceline.onboarding.v1.GetOnboardingTrendRequest\x1a2.paceline.onboarding.v1.GetOnboardingTrendResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x10\x01\x18\x03\x12h\n" +
 	"\aGetFlow\x12&.paceline.onboarding.v1.GetFlowRequest\x1a'.paceline.onboarding.v1.GetFlowResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12m\n" +
@@ -4961,231 +5137,240 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
-	(Reason)(0),                       // 0: paceline.onboarding.v1.Reason
-	(StepOutcome)(0),                  // 1: paceline.onboarding.v1.StepOutcome
-	(*ExecuteStepRequest)(nil),        // 2: paceline.onboarding.v1.ExecuteStepRequest
-	(*ExecuteStepResponse)(nil),       // 3: paceline.onboarding.v1.ExecuteStepResponse
-	(*RecordStepFailureRequest)(nil),  // 4: paceline.onboarding.v1.RecordStepFailureRequest
-	(*RecordStepFailureResponse)(nil), // 5: paceline.onboarding.v1.RecordStepFailureResponse
-	(*ReceiveMessageRequest)(nil),     // 6: paceline.onboarding.v1.ReceiveMessageRequest
-	(*WhatsAppMessage)(nil),           // 7: paceline.onboarding.v1.WhatsAppMessage
-	(*ReceiveMessageResponse)(nil),    // 8: paceline.onboarding.v1.ReceiveMessageResponse
-	(*Profile)(nil),                   // 9: paceline.onboarding.v1.Profile
-	(*ProfileState)(nil),              // 10: paceline.onboarding.v1.ProfileState
-	(*CreateProfileRequest)(nil),      // 11: paceline.onboarding.v1.CreateProfileRequest
-	(*CreateProfileResponse)(nil),     // 12: paceline.onboarding.v1.CreateProfileResponse
-	(*ListProfilesRequest)(nil),       // 13: paceline.onboarding.v1.ListProfilesRequest
-	(*ListProfilesResponse)(nil),      // 14: paceline.onboarding.v1.ListProfilesResponse
-	(*UpdateProfileRequest)(nil),      // 15: paceline.onboarding.v1.UpdateProfileRequest
-	(*UpdateProfileResponse)(nil),     // 16: paceline.onboarding.v1.UpdateProfileResponse
-	(*GetProfileRequest)(nil),         // 17: paceline.onboarding.v1.GetProfileRequest
-	(*GetProfileResponse)(nil),        // 18: paceline.onboarding.v1.GetProfileResponse
-	(*ExplainProfileRequest)(nil),     // 19: paceline.onboarding.v1.ExplainProfileRequest
-	(*ExplainProfileResponse)(nil),    // 20: paceline.onboarding.v1.ExplainProfileResponse
-	(*ConsentRecord)(nil),             // 21: paceline.onboarding.v1.ConsentRecord
-	(*ActivateProfileRequest)(nil),    // 22: paceline.onboarding.v1.ActivateProfileRequest
-	(*ActivateProfileResponse)(nil),   // 23: paceline.onboarding.v1.ActivateProfileResponse
-	(*HoldProfileRequest)(nil),        // 24: paceline.onboarding.v1.HoldProfileRequest
-	(*HoldProfileResponse)(nil),       // 25: paceline.onboarding.v1.HoldProfileResponse
-	(*ReleaseProfileRequest)(nil),     // 26: paceline.onboarding.v1.ReleaseProfileRequest
-	(*ReleaseProfileResponse)(nil),    // 27: paceline.onboarding.v1.ReleaseProfileResponse
-	(*Session)(nil),                   // 28: paceline.onboarding.v1.Session
-	(*TimelineEntry)(nil),             // 29: paceline.onboarding.v1.TimelineEntry
-	(*ListSessionsRequest)(nil),       // 30: paceline.onboarding.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),      // 31: paceline.onboarding.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),         // 32: paceline.onboarding.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),        // 33: paceline.onboarding.v1.GetSessionResponse
-	(*ExplainSessionRequest)(nil),     // 34: paceline.onboarding.v1.ExplainSessionRequest
-	(*ExplainSessionResponse)(nil),    // 35: paceline.onboarding.v1.ExplainSessionResponse
-	(*ResetSessionRequest)(nil),       // 36: paceline.onboarding.v1.ResetSessionRequest
-	(*ResetSessionResponse)(nil),      // 37: paceline.onboarding.v1.ResetSessionResponse
-	(*ResumeSessionRequest)(nil),      // 38: paceline.onboarding.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),     // 39: paceline.onboarding.v1.ResumeSessionResponse
-	(*DeadLetter)(nil),                // 40: paceline.onboarding.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),    // 41: paceline.onboarding.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),   // 42: paceline.onboarding.v1.ListDeadLettersResponse
-	(*ReplayDeadLetterRequest)(nil),   // 43: paceline.onboarding.v1.ReplayDeadLetterRequest
-	(*ReplayDeadLetterResponse)(nil),  // 44: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*ResumeSessionsRequest)(nil),     // 45: paceline.onboarding.v1.ResumeSessionsRequest
-	(*ResumeSessionsResponse)(nil),    // 46: paceline.onboarding.v1.ResumeSessionsResponse
-	(*UnresumedSession)(nil),          // 47: paceline.onboarding.v1.UnresumedSession
-	(*GetOverviewRequest)(nil),        // 48: paceline.onboarding.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),       // 49: paceline.onboarding.v1.GetOverviewResponse
-	(*StatusCount)(nil),               // 50: paceline.onboarding.v1.StatusCount
-	(*Attention)(nil),                 // 51: paceline.onboarding.v1.Attention
-	(*GetFlowRequest)(nil),            // 52: paceline.onboarding.v1.GetFlowRequest
-	(*GetFlowResponse)(nil),           // 53: paceline.onboarding.v1.GetFlowResponse
-	(*FlowStep)(nil),                  // 54: paceline.onboarding.v1.FlowStep
-	(*CopyText)(nil),                  // 55: paceline.onboarding.v1.CopyText
-	(*ListAuditRequest)(nil),          // 56: paceline.onboarding.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),         // 57: paceline.onboarding.v1.ListAuditResponse
-	(*timestamppb.Timestamp)(nil),     // 58: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),           // 59: google.protobuf.Struct
-	(*v1.Explanation)(nil),            // 60: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                 // 61: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                 // 62: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),           // 63: paceline.overview.v1.QueueGauges
-	(*SchedulingPause)(nil),           // 64: paceline.onboarding.v1.SchedulingPause
-	(*durationpb.Duration)(nil),       // 65: google.protobuf.Duration
-	(*v11.AuditEntry)(nil),            // 66: paceline.audit.v1.AuditEntry
-	(*ExportProfileRequest)(nil),      // 67: paceline.onboarding.v1.ExportProfileRequest
-	(*EraseProfileRequest)(nil),       // 68: paceline.onboarding.v1.EraseProfileRequest
-	(*GetErasureRequest)(nil),         // 69: paceline.onboarding.v1.GetErasureRequest
-	(*SetLegalHoldRequest)(nil),       // 70: paceline.onboarding.v1.SetLegalHoldRequest
-	(*LiftLegalHoldRequest)(nil),      // 71: paceline.onboarding.v1.LiftLegalHoldRequest
-	(*GetSettingsRequest)(nil),        // 72: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),     // 73: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetQuietHoursRequest)(nil),      // 74: paceline.onboarding.v1.GetQuietHoursRequest
-	(*PauseSchedulingRequest)(nil),    // 75: paceline.onboarding.v1.PauseSchedulingRequest
-	(*ResumeSchedulingRequest)(nil),   // 76: paceline.onboarding.v1.ResumeSchedulingRequest
-	(*ExportProfileResponse)(nil),     // 77: paceline.onboarding.v1.ExportProfileResponse
-	(*EraseProfileResponse)(nil),      // 78: paceline.onboarding.v1.EraseProfileResponse
-	(*GetErasureResponse)(nil),        // 79: paceline.onboarding.v1.GetErasureResponse
-	(*SetLegalHoldResponse)(nil),      // 80: paceline.onboarding.v1.SetLegalHoldResponse
-	(*LiftLegalHoldResponse)(nil),     // 81: paceline.onboarding.v1.LiftLegalHoldResponse
-	(*GetSettingsResponse)(nil),       // 82: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),    // 83: paceline.onboarding.v1.UpdateSettingsResponse
-	(*GetQuietHoursResponse)(nil),     // 84: paceline.onboarding.v1.GetQuietHoursResponse
-	(*PauseSchedulingResponse)(nil),   // 85: paceline.onboarding.v1.PauseSchedulingResponse
-	(*ResumeSchedulingResponse)(nil),  // 86: paceline.onboarding.v1.ResumeSchedulingResponse
+	(Reason)(0),                        // 0: paceline.onboarding.v1.Reason
+	(StepOutcome)(0),                   // 1: paceline.onboarding.v1.StepOutcome
+	(*ExecuteStepRequest)(nil),         // 2: paceline.onboarding.v1.ExecuteStepRequest
+	(*ExecuteStepResponse)(nil),        // 3: paceline.onboarding.v1.ExecuteStepResponse
+	(*RecordStepFailureRequest)(nil),   // 4: paceline.onboarding.v1.RecordStepFailureRequest
+	(*RecordStepFailureResponse)(nil),  // 5: paceline.onboarding.v1.RecordStepFailureResponse
+	(*ReceiveMessageRequest)(nil),      // 6: paceline.onboarding.v1.ReceiveMessageRequest
+	(*WhatsAppMessage)(nil),            // 7: paceline.onboarding.v1.WhatsAppMessage
+	(*ReceiveMessageResponse)(nil),     // 8: paceline.onboarding.v1.ReceiveMessageResponse
+	(*Profile)(nil),                    // 9: paceline.onboarding.v1.Profile
+	(*ProfileState)(nil),               // 10: paceline.onboarding.v1.ProfileState
+	(*CreateProfileRequest)(nil),       // 11: paceline.onboarding.v1.CreateProfileRequest
+	(*CreateProfileResponse)(nil),      // 12: paceline.onboarding.v1.CreateProfileResponse
+	(*ListProfilesRequest)(nil),        // 13: paceline.onboarding.v1.ListProfilesRequest
+	(*ListProfilesResponse)(nil),       // 14: paceline.onboarding.v1.ListProfilesResponse
+	(*UpdateProfileRequest)(nil),       // 15: paceline.onboarding.v1.UpdateProfileRequest
+	(*UpdateProfileResponse)(nil),      // 16: paceline.onboarding.v1.UpdateProfileResponse
+	(*GetProfileRequest)(nil),          // 17: paceline.onboarding.v1.GetProfileRequest
+	(*GetProfileResponse)(nil),         // 18: paceline.onboarding.v1.GetProfileResponse
+	(*ExplainProfileRequest)(nil),      // 19: paceline.onboarding.v1.ExplainProfileRequest
+	(*ExplainProfileResponse)(nil),     // 20: paceline.onboarding.v1.ExplainProfileResponse
+	(*ConsentRecord)(nil),              // 21: paceline.onboarding.v1.ConsentRecord
+	(*ActivateProfileRequest)(nil),     // 22: paceline.onboarding.v1.ActivateProfileRequest
+	(*ActivateProfileResponse)(nil),    // 23: paceline.onboarding.v1.ActivateProfileResponse
+	(*HoldProfileRequest)(nil),         // 24: paceline.onboarding.v1.HoldProfileRequest
+	(*HoldProfileResponse)(nil),        // 25: paceline.onboarding.v1.HoldProfileResponse
+	(*ReleaseProfileRequest)(nil),      // 26: paceline.onboarding.v1.ReleaseProfileRequest
+	(*ReleaseProfileResponse)(nil),     // 27: paceline.onboarding.v1.ReleaseProfileResponse
+	(*Session)(nil),                    // 28: paceline.onboarding.v1.Session
+	(*TimelineEntry)(nil),              // 29: paceline.onboarding.v1.TimelineEntry
+	(*ListSessionsRequest)(nil),        // 30: paceline.onboarding.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),       // 31: paceline.onboarding.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),          // 32: paceline.onboarding.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),         // 33: paceline.onboarding.v1.GetSessionResponse
+	(*ExplainSessionRequest)(nil),      // 34: paceline.onboarding.v1.ExplainSessionRequest
+	(*ExplainSessionResponse)(nil),     // 35: paceline.onboarding.v1.ExplainSessionResponse
+	(*ResetSessionRequest)(nil),        // 36: paceline.onboarding.v1.ResetSessionRequest
+	(*ResetSessionResponse)(nil),       // 37: paceline.onboarding.v1.ResetSessionResponse
+	(*ResumeSessionRequest)(nil),       // 38: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),      // 39: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                 // 40: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),     // 41: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),    // 42: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),    // 43: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),   // 44: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*ResumeSessionsRequest)(nil),      // 45: paceline.onboarding.v1.ResumeSessionsRequest
+	(*ResumeSessionsResponse)(nil),     // 46: paceline.onboarding.v1.ResumeSessionsResponse
+	(*UnresumedSession)(nil),           // 47: paceline.onboarding.v1.UnresumedSession
+	(*GetOverviewRequest)(nil),         // 48: paceline.onboarding.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 49: paceline.onboarding.v1.GetOverviewResponse
+	(*GetOnboardingTrendRequest)(nil),  // 50: paceline.onboarding.v1.GetOnboardingTrendRequest
+	(*GetOnboardingTrendResponse)(nil), // 51: paceline.onboarding.v1.GetOnboardingTrendResponse
+	(*OnboardingPeriod)(nil),           // 52: paceline.onboarding.v1.OnboardingPeriod
+	(*StatusCount)(nil),                // 53: paceline.onboarding.v1.StatusCount
+	(*Attention)(nil),                  // 54: paceline.onboarding.v1.Attention
+	(*GetFlowRequest)(nil),             // 55: paceline.onboarding.v1.GetFlowRequest
+	(*GetFlowResponse)(nil),            // 56: paceline.onboarding.v1.GetFlowResponse
+	(*FlowStep)(nil),                   // 57: paceline.onboarding.v1.FlowStep
+	(*CopyText)(nil),                   // 58: paceline.onboarding.v1.CopyText
+	(*ListAuditRequest)(nil),           // 59: paceline.onboarding.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 60: paceline.onboarding.v1.ListAuditResponse
+	(*timestamppb.Timestamp)(nil),      // 61: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),            // 62: google.protobuf.Struct
+	(*v1.Explanation)(nil),             // 63: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                  // 64: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                  // 65: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),            // 66: paceline.overview.v1.QueueGauges
+	(*SchedulingPause)(nil),            // 67: paceline.onboarding.v1.SchedulingPause
+	(*durationpb.Duration)(nil),        // 68: google.protobuf.Duration
+	(*v11.AuditEntry)(nil),             // 69: paceline.audit.v1.AuditEntry
+	(*ExportProfileRequest)(nil),       // 70: paceline.onboarding.v1.ExportProfileRequest
+	(*EraseProfileRequest)(nil),        // 71: paceline.onboarding.v1.EraseProfileRequest
+	(*GetErasureRequest)(nil),          // 72: paceline.onboarding.v1.GetErasureRequest
+	(*SetLegalHoldRequest)(nil),        // 73: paceline.onboarding.v1.SetLegalHoldRequest
+	(*LiftLegalHoldRequest)(nil),       // 74: paceline.onboarding.v1.LiftLegalHoldRequest
+	(*GetSettingsRequest)(nil),         // 75: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),      // 76: paceline.onboarding.v1.UpdateSettingsRequest
+	(*GetQuietHoursRequest)(nil),       // 77: paceline.onboarding.v1.GetQuietHoursRequest
+	(*PauseSchedulingRequest)(nil),     // 78: paceline.onboarding.v1.PauseSchedulingRequest
+	(*ResumeSchedulingRequest)(nil),    // 79: paceline.onboarding.v1.ResumeSchedulingRequest
+	(*ExportProfileResponse)(nil),      // 80: paceline.onboarding.v1.ExportProfileResponse
+	(*EraseProfileResponse)(nil),       // 81: paceline.onboarding.v1.EraseProfileResponse
+	(*GetErasureResponse)(nil),         // 82: paceline.onboarding.v1.GetErasureResponse
+	(*SetLegalHoldResponse)(nil),       // 83: paceline.onboarding.v1.SetLegalHoldResponse
+	(*LiftLegalHoldResponse)(nil),      // 84: paceline.onboarding.v1.LiftLegalHoldResponse
+	(*GetSettingsResponse)(nil),        // 85: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),     // 86: paceline.onboarding.v1.UpdateSettingsResponse
+	(*GetQuietHoursResponse)(nil),      // 87: paceline.onboarding.v1.GetQuietHoursResponse
+	(*PauseSchedulingResponse)(nil),    // 88: paceline.onboarding.v1.PauseSchedulingResponse
+	(*ResumeSchedulingResponse)(nil),   // 89: paceline.onboarding.v1.ResumeSchedulingResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
-	1,  // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
-	7,  // 1: paceline.onboarding.v1.ReceiveMessageRequest.whatsapp:type_name -> paceline.onboarding.v1.WhatsAppMessage
-	58, // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
-	58, // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
-	10, // 4: paceline.onboarding.v1.Profile.state:type_name -> paceline.onboarding.v1.ProfileState
-	58, // 5: paceline.onboarding.v1.Profile.legal_hold_at:type_name -> google.protobuf.Timestamp
-	59, // 6: paceline.onboarding.v1.Profile.fields:type_name -> google.protobuf.Struct
-	58, // 7: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
-	58, // 8: paceline.onboarding.v1.ProfileState.held_since:type_name -> google.protobuf.Timestamp
-	9,  // 9: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 10: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
-	59, // 11: paceline.onboarding.v1.UpdateProfileRequest.fields:type_name -> google.protobuf.Struct
-	9,  // 12: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 13: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	60, // 14: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	58, // 15: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
-	21, // 16: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
-	59, // 17: paceline.onboarding.v1.ActivateProfileRequest.fields:type_name -> google.protobuf.Struct
-	28, // 18: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
-	9,  // 19: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	9,  // 20: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
-	58, // 21: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
-	58, // 22: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
-	58, // 23: paceline.onboarding.v1.Session.next_due_at:type_name -> google.protobuf.Timestamp
-	58, // 24: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
-	61, // 25: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
-	28, // 26: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
-	28, // 27: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	29, // 28: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
-	60, // 29: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	28, // 30: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	28, // 31: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 32: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
-	58, // 33: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
-	58, // 34: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
-	40, // 35: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
-	28, // 36: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
-	58, // 37: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
-	58, // 38: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
-	47, // 39: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
-	58, // 40: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	50, // 41: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
-	62, // 42: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
-	62, // 43: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
-	58, // 44: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
-	62, // 45: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
-	58, // 46: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
-	62, // 47: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
-	63, // 48: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	51, // 49: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
-	64, // 50: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
-	62, // 51: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
-	62, // 52: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
-	62, // 53: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
-	62, // 54: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
-	62, // 55: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
-	62, // 56: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
-	62, // 57: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
-	54, // 58: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
-	55, // 59: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
-	65, // 60: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
-	65, // 61: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
-	58, // 62: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	58, // 63: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
-	66, // 64: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	2,  // 65: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
-	4,  // 66: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
-	6,  // 67: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
-	13, // 68: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
-	11, // 69: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
-	17, // 70: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
-	15, // 71: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
-	19, // 72: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
-	22, // 73: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
-	24, // 74: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
-	26, // 75: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
-	67, // 76: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
-	68, // 77: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
-	69, // 78: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
-	70, // 79: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
-	71, // 80: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
-	30, // 81: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
-	32, // 82: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
-	34, // 83: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
-	38, // 84: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
-	45, // 85: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
-	41, // 86: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
-	43, // 87: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
-	36, // 88: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
-	72, // 89: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
-	73, // 90: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	74, // 91: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
-	75, // 92: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
-	76, // 93: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
-	48, // 94: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	52, // 95: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	56, // 96: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,  // 97: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,  // 98: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,  // 99: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14, // 100: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12, // 101: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18, // 102: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16, // 103: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20, // 104: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23, // 105: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25, // 106: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27, // 107: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	77, // 108: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
-	78, // 109: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
-	79, // 110: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
-	80, // 111: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
-	81, // 112: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
-	31, // 113: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33, // 114: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35, // 115: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39, // 116: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46, // 117: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42, // 118: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44, // 119: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37, // 120: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	82, // 121: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	83, // 122: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	84, // 123: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
-	85, // 124: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
-	86, // 125: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
-	49, // 126: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	53, // 127: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	57, // 128: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	97, // [97:129] is the sub-list for method output_type
-	65, // [65:97] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	1,   // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
+	7,   // 1: paceline.onboarding.v1.ReceiveMessageRequest.whatsapp:type_name -> paceline.onboarding.v1.WhatsAppMessage
+	61,  // 2: paceline.onboarding.v1.WhatsAppMessage.sent_at:type_name -> google.protobuf.Timestamp
+	61,  // 3: paceline.onboarding.v1.Profile.created_at:type_name -> google.protobuf.Timestamp
+	10,  // 4: paceline.onboarding.v1.Profile.state:type_name -> paceline.onboarding.v1.ProfileState
+	61,  // 5: paceline.onboarding.v1.Profile.legal_hold_at:type_name -> google.protobuf.Timestamp
+	62,  // 6: paceline.onboarding.v1.Profile.fields:type_name -> google.protobuf.Struct
+	61,  // 7: paceline.onboarding.v1.ProfileState.opted_out_at:type_name -> google.protobuf.Timestamp
+	61,  // 8: paceline.onboarding.v1.ProfileState.held_since:type_name -> google.protobuf.Timestamp
+	9,   // 9: paceline.onboarding.v1.CreateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,   // 10: paceline.onboarding.v1.ListProfilesResponse.profiles:type_name -> paceline.onboarding.v1.Profile
+	62,  // 11: paceline.onboarding.v1.UpdateProfileRequest.fields:type_name -> google.protobuf.Struct
+	9,   // 12: paceline.onboarding.v1.UpdateProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,   // 13: paceline.onboarding.v1.GetProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	63,  // 14: paceline.onboarding.v1.ExplainProfileResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	61,  // 15: paceline.onboarding.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	21,  // 16: paceline.onboarding.v1.ActivateProfileRequest.consent:type_name -> paceline.onboarding.v1.ConsentRecord
+	62,  // 17: paceline.onboarding.v1.ActivateProfileRequest.fields:type_name -> google.protobuf.Struct
+	28,  // 18: paceline.onboarding.v1.ActivateProfileResponse.session:type_name -> paceline.onboarding.v1.Session
+	9,   // 19: paceline.onboarding.v1.HoldProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	9,   // 20: paceline.onboarding.v1.ReleaseProfileResponse.profile:type_name -> paceline.onboarding.v1.Profile
+	61,  // 21: paceline.onboarding.v1.Session.created_at:type_name -> google.protobuf.Timestamp
+	61,  // 22: paceline.onboarding.v1.Session.updated_at:type_name -> google.protobuf.Timestamp
+	61,  // 23: paceline.onboarding.v1.Session.next_due_at:type_name -> google.protobuf.Timestamp
+	61,  // 24: paceline.onboarding.v1.TimelineEntry.at:type_name -> google.protobuf.Timestamp
+	64,  // 25: paceline.onboarding.v1.TimelineEntry.actor:type_name -> paceline.audit.v1.Actor
+	28,  // 26: paceline.onboarding.v1.ListSessionsResponse.sessions:type_name -> paceline.onboarding.v1.Session
+	28,  // 27: paceline.onboarding.v1.GetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	29,  // 28: paceline.onboarding.v1.GetSessionResponse.timeline:type_name -> paceline.onboarding.v1.TimelineEntry
+	63,  // 29: paceline.onboarding.v1.ExplainSessionResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	28,  // 30: paceline.onboarding.v1.ResetSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	28,  // 31: paceline.onboarding.v1.ResumeSessionResponse.session:type_name -> paceline.onboarding.v1.Session
+	61,  // 32: paceline.onboarding.v1.DeadLetter.created_at:type_name -> google.protobuf.Timestamp
+	61,  // 33: paceline.onboarding.v1.DeadLetter.replayed_at:type_name -> google.protobuf.Timestamp
+	61,  // 34: paceline.onboarding.v1.DeadLetter.handled_at:type_name -> google.protobuf.Timestamp
+	40,  // 35: paceline.onboarding.v1.ListDeadLettersResponse.dead_letters:type_name -> paceline.onboarding.v1.DeadLetter
+	28,  // 36: paceline.onboarding.v1.ReplayDeadLetterResponse.session:type_name -> paceline.onboarding.v1.Session
+	61,  // 37: paceline.onboarding.v1.ResumeSessionsRequest.parked_since:type_name -> google.protobuf.Timestamp
+	61,  // 38: paceline.onboarding.v1.ResumeSessionsRequest.parked_until:type_name -> google.protobuf.Timestamp
+	47,  // 39: paceline.onboarding.v1.ResumeSessionsResponse.unresumed:type_name -> paceline.onboarding.v1.UnresumedSession
+	61,  // 40: paceline.onboarding.v1.GetOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	53,  // 41: paceline.onboarding.v1.GetOverviewResponse.people:type_name -> paceline.onboarding.v1.StatusCount
+	65,  // 42: paceline.onboarding.v1.GetOverviewResponse.in_burst:type_name -> paceline.overview.v1.Count
+	65,  // 43: paceline.onboarding.v1.GetOverviewResponse.overdue_steps:type_name -> paceline.overview.v1.Count
+	61,  // 44: paceline.onboarding.v1.GetOverviewResponse.oldest_step_due_at:type_name -> google.protobuf.Timestamp
+	65,  // 45: paceline.onboarding.v1.GetOverviewResponse.unpublished_alarms:type_name -> paceline.overview.v1.Count
+	61,  // 46: paceline.onboarding.v1.GetOverviewResponse.oldest_unpublished_at:type_name -> google.protobuf.Timestamp
+	65,  // 47: paceline.onboarding.v1.GetOverviewResponse.overdue_goals:type_name -> paceline.overview.v1.Count
+	66,  // 48: paceline.onboarding.v1.GetOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	54,  // 49: paceline.onboarding.v1.GetOverviewResponse.attention:type_name -> paceline.onboarding.v1.Attention
+	67,  // 50: paceline.onboarding.v1.GetOverviewResponse.scheduling_pause:type_name -> paceline.onboarding.v1.SchedulingPause
+	52,  // 51: paceline.onboarding.v1.GetOnboardingTrendResponse.periods:type_name -> paceline.onboarding.v1.OnboardingPeriod
+	61,  // 52: paceline.onboarding.v1.OnboardingPeriod.begins_at:type_name -> google.protobuf.Timestamp
+	61,  // 53: paceline.onboarding.v1.OnboardingPeriod.ends_at:type_name -> google.protobuf.Timestamp
+	65,  // 54: paceline.onboarding.v1.OnboardingPeriod.completed:type_name -> paceline.overview.v1.Count
+	65,  // 55: paceline.onboarding.v1.StatusCount.people:type_name -> paceline.overview.v1.Count
+	65,  // 56: paceline.onboarding.v1.Attention.parked_sessions:type_name -> paceline.overview.v1.Count
+	65,  // 57: paceline.onboarding.v1.Attention.dead_letters:type_name -> paceline.overview.v1.Count
+	65,  // 58: paceline.onboarding.v1.Attention.failed_jobs:type_name -> paceline.overview.v1.Count
+	65,  // 59: paceline.onboarding.v1.Attention.failed_outreach:type_name -> paceline.overview.v1.Count
+	65,  // 60: paceline.onboarding.v1.Attention.paused_subscriptions:type_name -> paceline.overview.v1.Count
+	65,  // 61: paceline.onboarding.v1.Attention.held_people:type_name -> paceline.overview.v1.Count
+	57,  // 62: paceline.onboarding.v1.GetFlowResponse.steps:type_name -> paceline.onboarding.v1.FlowStep
+	58,  // 63: paceline.onboarding.v1.GetFlowResponse.texts:type_name -> paceline.onboarding.v1.CopyText
+	68,  // 64: paceline.onboarding.v1.FlowStep.delay:type_name -> google.protobuf.Duration
+	68,  // 65: paceline.onboarding.v1.FlowStep.after_delivery:type_name -> google.protobuf.Duration
+	61,  // 66: paceline.onboarding.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	61,  // 67: paceline.onboarding.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	69,  // 68: paceline.onboarding.v1.ListAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	2,   // 69: paceline.onboarding.v1.OnboardingService.ExecuteStep:input_type -> paceline.onboarding.v1.ExecuteStepRequest
+	4,   // 70: paceline.onboarding.v1.OnboardingService.RecordStepFailure:input_type -> paceline.onboarding.v1.RecordStepFailureRequest
+	6,   // 71: paceline.onboarding.v1.OnboardingService.ReceiveMessage:input_type -> paceline.onboarding.v1.ReceiveMessageRequest
+	13,  // 72: paceline.onboarding.v1.OnboardingService.ListProfiles:input_type -> paceline.onboarding.v1.ListProfilesRequest
+	11,  // 73: paceline.onboarding.v1.OnboardingService.CreateProfile:input_type -> paceline.onboarding.v1.CreateProfileRequest
+	17,  // 74: paceline.onboarding.v1.OnboardingService.GetProfile:input_type -> paceline.onboarding.v1.GetProfileRequest
+	15,  // 75: paceline.onboarding.v1.OnboardingService.UpdateProfile:input_type -> paceline.onboarding.v1.UpdateProfileRequest
+	19,  // 76: paceline.onboarding.v1.OnboardingService.ExplainProfile:input_type -> paceline.onboarding.v1.ExplainProfileRequest
+	22,  // 77: paceline.onboarding.v1.OnboardingService.ActivateProfile:input_type -> paceline.onboarding.v1.ActivateProfileRequest
+	24,  // 78: paceline.onboarding.v1.OnboardingService.HoldProfile:input_type -> paceline.onboarding.v1.HoldProfileRequest
+	26,  // 79: paceline.onboarding.v1.OnboardingService.ReleaseProfile:input_type -> paceline.onboarding.v1.ReleaseProfileRequest
+	70,  // 80: paceline.onboarding.v1.OnboardingService.ExportProfile:input_type -> paceline.onboarding.v1.ExportProfileRequest
+	71,  // 81: paceline.onboarding.v1.OnboardingService.EraseProfile:input_type -> paceline.onboarding.v1.EraseProfileRequest
+	72,  // 82: paceline.onboarding.v1.OnboardingService.GetErasure:input_type -> paceline.onboarding.v1.GetErasureRequest
+	73,  // 83: paceline.onboarding.v1.OnboardingService.SetLegalHold:input_type -> paceline.onboarding.v1.SetLegalHoldRequest
+	74,  // 84: paceline.onboarding.v1.OnboardingService.LiftLegalHold:input_type -> paceline.onboarding.v1.LiftLegalHoldRequest
+	30,  // 85: paceline.onboarding.v1.OnboardingService.ListSessions:input_type -> paceline.onboarding.v1.ListSessionsRequest
+	32,  // 86: paceline.onboarding.v1.OnboardingService.GetSession:input_type -> paceline.onboarding.v1.GetSessionRequest
+	34,  // 87: paceline.onboarding.v1.OnboardingService.ExplainSession:input_type -> paceline.onboarding.v1.ExplainSessionRequest
+	38,  // 88: paceline.onboarding.v1.OnboardingService.ResumeSession:input_type -> paceline.onboarding.v1.ResumeSessionRequest
+	45,  // 89: paceline.onboarding.v1.OnboardingService.ResumeSessions:input_type -> paceline.onboarding.v1.ResumeSessionsRequest
+	41,  // 90: paceline.onboarding.v1.OnboardingService.ListDeadLetters:input_type -> paceline.onboarding.v1.ListDeadLettersRequest
+	43,  // 91: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:input_type -> paceline.onboarding.v1.ReplayDeadLetterRequest
+	36,  // 92: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
+	75,  // 93: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
+	76,  // 94: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
+	77,  // 95: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
+	78,  // 96: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	79,  // 97: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48,  // 98: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	50,  // 99: paceline.onboarding.v1.OnboardingService.GetOnboardingTrend:input_type -> paceline.onboarding.v1.GetOnboardingTrendRequest
+	55,  // 100: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	59,  // 101: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,   // 102: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,   // 103: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,   // 104: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14,  // 105: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12,  // 106: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18,  // 107: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16,  // 108: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20,  // 109: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23,  // 110: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25,  // 111: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27,  // 112: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	80,  // 113: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
+	81,  // 114: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
+	82,  // 115: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
+	83,  // 116: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
+	84,  // 117: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
+	31,  // 118: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33,  // 119: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35,  // 120: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39,  // 121: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46,  // 122: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42,  // 123: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44,  // 124: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37,  // 125: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	85,  // 126: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	86,  // 127: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	87,  // 128: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
+	88,  // 129: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	89,  // 130: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49,  // 131: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	51,  // 132: paceline.onboarding.v1.OnboardingService.GetOnboardingTrend:output_type -> paceline.onboarding.v1.GetOnboardingTrendResponse
+	56,  // 133: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	60,  // 134: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	102, // [102:135] is the sub-list for method output_type
+	69,  // [69:102] is the sub-list for method input_type
+	69,  // [69:69] is the sub-list for extension type_name
+	69,  // [69:69] is the sub-list for extension extendee
+	0,   // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_onboarding_proto_init() }
@@ -5203,7 +5388,7 @@ func file_paceline_onboarding_v1_onboarding_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_onboarding_proto_rawDesc), len(file_paceline_onboarding_v1_onboarding_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   56,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,38 +22,39 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OnboardingService_ExecuteStep_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ExecuteStep"
-	OnboardingService_RecordStepFailure_FullMethodName = "/paceline.onboarding.v1.OnboardingService/RecordStepFailure"
-	OnboardingService_ReceiveMessage_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ReceiveMessage"
-	OnboardingService_ListProfiles_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListProfiles"
-	OnboardingService_CreateProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/CreateProfile"
-	OnboardingService_GetProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetProfile"
-	OnboardingService_UpdateProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/UpdateProfile"
-	OnboardingService_ExplainProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ExplainProfile"
-	OnboardingService_ActivateProfile_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ActivateProfile"
-	OnboardingService_HoldProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/HoldProfile"
-	OnboardingService_ReleaseProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
-	OnboardingService_ExportProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ExportProfile"
-	OnboardingService_EraseProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/EraseProfile"
-	OnboardingService_GetErasure_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetErasure"
-	OnboardingService_SetLegalHold_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/SetLegalHold"
-	OnboardingService_LiftLegalHold_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/LiftLegalHold"
-	OnboardingService_ListSessions_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListSessions"
-	OnboardingService_GetSession_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetSession"
-	OnboardingService_ExplainSession_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ExplainSession"
-	OnboardingService_ResumeSession_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ResumeSession"
-	OnboardingService_ResumeSessions_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ResumeSessions"
-	OnboardingService_ListDeadLetters_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ListDeadLetters"
-	OnboardingService_ReplayDeadLetter_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/ReplayDeadLetter"
-	OnboardingService_ResetSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResetSession"
-	OnboardingService_GetSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetSettings"
-	OnboardingService_UpdateSettings_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
-	OnboardingService_GetQuietHours_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/GetQuietHours"
-	OnboardingService_PauseScheduling_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/PauseScheduling"
-	OnboardingService_ResumeScheduling_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/ResumeScheduling"
-	OnboardingService_GetOverview_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/GetOverview"
-	OnboardingService_GetFlow_FullMethodName           = "/paceline.onboarding.v1.OnboardingService/GetFlow"
-	OnboardingService_ListAudit_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ListAudit"
+	OnboardingService_ExecuteStep_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/ExecuteStep"
+	OnboardingService_RecordStepFailure_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/RecordStepFailure"
+	OnboardingService_ReceiveMessage_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ReceiveMessage"
+	OnboardingService_ListProfiles_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ListProfiles"
+	OnboardingService_CreateProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/CreateProfile"
+	OnboardingService_GetProfile_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/GetProfile"
+	OnboardingService_UpdateProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/UpdateProfile"
+	OnboardingService_ExplainProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ExplainProfile"
+	OnboardingService_ActivateProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ActivateProfile"
+	OnboardingService_HoldProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/HoldProfile"
+	OnboardingService_ReleaseProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
+	OnboardingService_ExportProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ExportProfile"
+	OnboardingService_EraseProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/EraseProfile"
+	OnboardingService_GetErasure_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/GetErasure"
+	OnboardingService_SetLegalHold_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/SetLegalHold"
+	OnboardingService_LiftLegalHold_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/LiftLegalHold"
+	OnboardingService_ListSessions_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ListSessions"
+	OnboardingService_GetSession_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/GetSession"
+	OnboardingService_ExplainSession_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ExplainSession"
+	OnboardingService_ResumeSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResumeSession"
+	OnboardingService_ResumeSessions_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ResumeSessions"
+	OnboardingService_ListDeadLetters_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ListDeadLetters"
+	OnboardingService_ReplayDeadLetter_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ReplayDeadLetter"
+	OnboardingService_ResetSession_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ResetSession"
+	OnboardingService_GetSettings_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetSettings"
+	OnboardingService_UpdateSettings_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
+	OnboardingService_GetQuietHours_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/GetQuietHours"
+	OnboardingService_PauseScheduling_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/PauseScheduling"
+	OnboardingService_ResumeScheduling_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ResumeScheduling"
+	OnboardingService_GetOverview_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetOverview"
+	OnboardingService_GetOnboardingTrend_FullMethodName = "/paceline.onboarding.v1.OnboardingService/GetOnboardingTrend"
+	OnboardingService_GetFlow_FullMethodName            = "/paceline.onboarding.v1.OnboardingService/GetFlow"
+	OnboardingService_ListAudit_FullMethodName          = "/paceline.onboarding.v1.OnboardingService/ListAudit"
 )
 
 // OnboardingServiceClient is the client API for OnboardingService service.
@@ -147,6 +148,10 @@ type OnboardingServiceClient interface {
 	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
 	// not in it. It costs the same however much there is.
 	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
+	// GetOnboardingTrend counts the conversations that were completed in a day by the hour, in a week by six hours, or in a month by the day, in
+	// the caller's organisation: the flow came to its end, or the host application goes on with it. Errors: INVALID_ARGUMENT for
+	// another span, or no such zone.
+	GetOnboardingTrend(ctx context.Context, in *GetOnboardingTrendRequest, opts ...grpc.CallOption) (*GetOnboardingTrendResponse, error)
 	// GetFlow says what new sessions are sent and when, and every text that this deployment has, in each language.
 	GetFlow(ctx context.Context, in *GetFlowRequest, opts ...grpc.CallOption) (*GetFlowResponse, error)
 	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
@@ -462,6 +467,16 @@ func (c *onboardingServiceClient) GetOverview(ctx context.Context, in *GetOvervi
 	return out, nil
 }
 
+func (c *onboardingServiceClient) GetOnboardingTrend(ctx context.Context, in *GetOnboardingTrendRequest, opts ...grpc.CallOption) (*GetOnboardingTrendResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetOnboardingTrendResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_GetOnboardingTrend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) GetFlow(ctx context.Context, in *GetFlowRequest, opts ...grpc.CallOption) (*GetFlowResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetFlowResponse)
@@ -573,6 +588,10 @@ type OnboardingServiceServer interface {
 	// GetOverview says how everything stands in the caller's organisation, as far as onboarding knows it: what GetMessagingOverview has is
 	// not in it. It costs the same however much there is.
 	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
+	// GetOnboardingTrend counts the conversations that were completed in a day by the hour, in a week by six hours, or in a month by the day, in
+	// the caller's organisation: the flow came to its end, or the host application goes on with it. Errors: INVALID_ARGUMENT for
+	// another span, or no such zone.
+	GetOnboardingTrend(context.Context, *GetOnboardingTrendRequest) (*GetOnboardingTrendResponse, error)
 	// GetFlow says what new sessions are sent and when, and every text that this deployment has, in each language.
 	GetFlow(context.Context, *GetFlowRequest) (*GetFlowResponse, error)
 	// ListAudit lists who did what in the caller's organisation, newest first: the calls that changed something, and those with which an
@@ -677,6 +696,9 @@ func (UnimplementedOnboardingServiceServer) ResumeScheduling(context.Context, *R
 }
 func (UnimplementedOnboardingServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
+}
+func (UnimplementedOnboardingServiceServer) GetOnboardingTrend(context.Context, *GetOnboardingTrendRequest) (*GetOnboardingTrendResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOnboardingTrend not implemented")
 }
 func (UnimplementedOnboardingServiceServer) GetFlow(context.Context, *GetFlowRequest) (*GetFlowResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetFlow not implemented")
@@ -1245,6 +1267,24 @@ func _OnboardingService_GetOverview_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_GetOnboardingTrend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOnboardingTrendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).GetOnboardingTrend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_GetOnboardingTrend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).GetOnboardingTrend(ctx, req.(*GetOnboardingTrendRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_GetFlow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetFlowRequest)
 	if err := dec(in); err != nil {
@@ -1407,6 +1447,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetOverview",
 			Handler:    _OnboardingService_GetOverview_Handler,
+		},
+		{
+			MethodName: "GetOnboardingTrend",
+			Handler:    _OnboardingService_GetOnboardingTrend_Handler,
 		},
 		{
 			MethodName: "GetFlow",
