@@ -86,6 +86,14 @@ func retentionRules(kept kept) []retention.Rule {
 			Table: "sms_counts", Holds: "how much was sent in an hour, by organisation or to a prefix: counts", Kept: "two days after its hour",
 			For: 48 * time.Hour, Over: &retention.Over{At: "hour"},
 		},
+		{
+			Table: "sms_quarters", Holds: "how the messages of a quarter of an hour ended, by organisation and country: counts",
+			Kept: "35 days after its quarter", For: 35 * 24 * time.Hour, Over: &retention.Over{At: "quarter"},
+		},
+		{
+			Table: "sms_quarters_counted", Holds: "when a quarter of an hour was counted", Kept: "35 days after its quarter",
+			For: 35 * 24 * time.Hour, Over: &retention.Over{At: "quarter"},
+		},
 		{Table: "sender_rates", Holds: "how far a sender has used up its rate: one row for each", Kept: "never"},
 		{
 			Table: "event_outbox", Holds: "events for onboarding to fetch: ids and the phone",

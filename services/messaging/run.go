@@ -32,15 +32,16 @@ import (
 // name is the name of this service in logs, spans and metrics.
 const name = "messaging"
 
-// stopReconciler bounds the end of the reconciler, which breaks off the check it is at: the row is checked again later.
+// stopReconciler bounds the end of the reconciler, which breaks off the check it is at: the row is checked again later. Other
+// loops have the same.
 const stopReconciler = 5 * time.Second
 
 // Run serves until ctx ends, then finishes what is in flight and returns nil. It does not migrate: on a database that
 // is behind, /readyz says so.
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
-// port, 5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its
-// retention, 5 s for the anchors of the ledgers, 5 s for the last spans, and a second for each.
+// port, 5 s for the reconciler, 5 s for the counter, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s
+// for its retention, 5 s for the anchors of the ledgers, 5 s for the last spans, and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has its own scope
 	observed, err := telemetry.New(ctx, telemetry.Options{
@@ -111,6 +112,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	return process.Run(ctx, observed.Log, append(anchoring,
 		reconcile,
+		w.count(),
 		respond,
 		queued.send,
 		queued.clear,
@@ -179,6 +181,14 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 	reconcile := w.loops.Loop("reconciler", reconciler.Loop(w.deps.Rest).Run)
 	reconcile.StopTimeout = stopReconciler
 	return sending, reconcile, nil
+}
+
+// count is the loop that counts messages for the overview. A count that is broken off is made again.
+func (w *wiring) count() process.Component {
+	counter := &send.Counter{Store: w.stores.send, Now: w.deps.Now, Log: w.observed.Log}
+	loop := w.loops.Loop("counter", counter.Loop(w.deps.Rest).Run)
+	loop.StopTimeout = stopReconciler
+	return loop
 }
 
 // inbound returns what takes in what people write, and the loop that answers words about consent.

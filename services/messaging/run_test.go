@@ -219,7 +219,7 @@ func TestRun(t *testing.T) {
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
 		_, metrics := get(t, ops+"/metrics")
 		require.Contains(t, metrics, `paceline_sms_sends_total{outcome="accepted"} 1`)
-		for _, loop := range []string{"reconciler", "responder", "outbound", "outbound-retention"} {
+		for _, loop := range []string{"reconciler", "counter", "responder", "outbound", "outbound-retention"} {
 			require.Contains(t, metrics, `paceline_loop_stalled{loop="`+loop+`"} 0`)
 		}
 		require.Equal(t, healthpb.HealthCheckResponse_SERVING, database(t, addr))
@@ -339,7 +339,7 @@ func TestDoctor(t *testing.T) {
 		given["SERVICE_PUBLIC_KEYS"], given["TWILIO_API_KEY_SID"], given["TWILIO_API_KEY_SECRET"] = publicKeys, apiKey, apiKeySecret
 		said, err := examine(t, given)
 		require.NoError(t, err, said)
-		require.Contains(t, said, "ok      database       reachable, schema version 30")
+		require.Contains(t, said, "ok      database       reachable, schema version 31")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
 		require.Contains(t, said, "ok      evidence       the consent ledgers are anchored every 1h0m0s in ")
 		require.Contains(t, said, "ok      clock          the database's clock is ")

@@ -44,7 +44,7 @@ func contracts() map[string]contract {
 		"messaging": {
 			variables: config.Describe[messaging.Config](), load: loading(messaging.LoadConfig),
 			addr: "MESSAGING_ADDR", ops: "MESSAGING_OPS_ADDR",
-			stop: 20*time.Second + 10*time.Second + 5*time.Second + 20*time.Second + 25*time.Second + 5*time.Second + 5*time.Second + 5*time.Second + 8*time.Second,
+			stop: 20*time.Second + 10*time.Second + 2*5*time.Second + 20*time.Second + 25*time.Second + 5*time.Second + 5*time.Second + 5*time.Second + 9*time.Second,
 		},
 	}
 }
@@ -151,7 +151,7 @@ func TestStopBounds(t *testing.T) {
 			"the two notifiers, the holds, the erasures, the runs, the retention of alarms, of outreach and of deliveries, the sequencer and the readers of events, and of goals the relay, the sweeper, the devices and the offers, " +
 			"5 s for the last spans, and a second for each.",
 		"services/messaging/run.go": "An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops port, " +
-			"5 s for the reconciler, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the anchors of the ledgers, " +
+			"5 s for the reconciler, 5 s for the counter, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the anchors of the ledgers, " +
 			"5 s for the last spans, and a second for each.",
 	} {
 		t.Run(path, func(t *testing.T) {

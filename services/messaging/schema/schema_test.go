@@ -168,7 +168,10 @@ func TestIndexes(t *testing.T) {
 		"Settled":     "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
 		"Asked": "select body from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and to_number = '+1' and direction = 'outbound' " +
 			"and attempted_at <= now() and attempted_at > now() - interval '24 hours' and status not in ('rejected', 'throttled') order by attempted_at desc limit 3",
-		"Receipts": "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
+		"Counted":        "select 1 from sms_messages where body <> '' and created_at >= '2026-11-24' and created_at < '2026-11-25'",
+		"CountedWithout": "select 1 from sms_messages where body = '' and created_at >= '2026-11-24' and created_at < '2026-11-25'",
+		"Trend":          "select 1 from sms_quarters where org_id = '0190a000-0000-7000-8000-000000000001' and quarter >= '2026-11-24' and quarter < '2026-11-25'",
+		"Receipts":       "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,6 +32,9 @@ with c as (
     insert into reminder_preferences (org_id, phone, off, said_at, source, updated_at) values (@org, '+15005550001', true, @at, 'person', @at)
 ), k as (
     insert into sms_counts (org_id, scope, hour, messages, segments) values (@org, '', @at, 1, 1)
+), q as (
+    insert into sms_quarters (org_id, quarter, country, delivered, failed, under_way, replies, opt_outs, taken, segments)
+    values (@org, @at, '+1', 1, 0, 0, 0, 0, 1, 1)
 ), l as (
     insert into sms_looks (message_id, at, finding, detail, candidates) select id, @at, 'absent', '', '[]' from m
 ), sp as (
@@ -64,12 +67,14 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `insert into sender_rates (sender, arrival) values ('MG1', now())`)
 	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `insert into sms_quarters_counted (quarter, counted_at) values ('2026-11-21T12:00:00Z', now())`)
+	require.NoError(t, err)
 	left := []string{"forgotten_ledgers", "erased_ledgers"}
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,
 		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
-		Shared:     []string{"sender_rates", "event_outbox", "event_types", "audit", "ledger_anchors"},
+		Shared:     []string{"sender_rates", "sms_quarters_counted", "event_outbox", "event_types", "audit", "ledger_anchors"},
 		AppendOnly: append([]string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"}, left...),
 		Kept:       append([]string{"sms_messages", "consents", "consent_events", "sms_looks", "ledger_anchors"}, left...),
 	})
