@@ -29,6 +29,7 @@ type flowPage struct {
 
 	Shown    drawing.Flow
 	Drawing  drawing.Layout
+	Funnel   funnel
 	Versions []*onboardingv1.FlowVersion
 	Against  string // the version that this one is compared with; empty for none
 }
@@ -62,6 +63,10 @@ func (c *Console) flow(r *http.Request) (page, error) {
 		shown.Versions = out.GetVersions()
 		return err
 	})
+	group.Go(func() (err error) {
+		shown.Funnel, err = c.funnel(ctx, name)
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return page{}, err
 	}
@@ -75,6 +80,6 @@ func (c *Console) flow(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, status.Error(codes.Internal, err.Error())
 	}
-	shown.Drawing = drawing.Draw(shown.Shown)
+	shown.Drawing = drawing.Draw(shown.Shown, shown.Funnel.counts)
 	return page{Name: "flow", Title: "flows.title", Body: shown}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
 )
 
 // example reads the files of an example.
@@ -31,13 +32,20 @@ func TestFlowPages(t *testing.T) {
 	s.says("ListFlowVersions", &onboardingv1.ListFlowVersionsResponse{Versions: []*onboardingv1.FlowVersion{version, {Flow: "appointment", Version: "older"}}})
 	now := example(t, "appointment")
 	s.says("GetCurrentFlow", &onboardingv1.GetCurrentFlowResponse{Version: version, Files: now})
+	count := func(n int32) *overviewv1.Count { return &overviewv1.Count{Count: n, More: n > 1} }
+	s.says("GetFlowFunnel", &onboardingv1.GetFlowFunnelResponse{Began: count(400), Open: count(1), Steps: []*onboardingv1.FunnelStep{
+		{Step: "which_day", Now: 7, Reached: 300, WentOn: 250, Answered: 260, Silent: 30, Stopped: 13}, {Step: "of_another_version", Reached: 4},
+	}})
 	_, page := b.page(root + "/flows")
 	require.Contains(t, page, `<a href="/console/flows/appointment">appointment</a>`)
 	_, page = b.page(root + "/flows/appointment")
 	if file := os.Getenv("CONSOLE_FLOW_PAGE"); file != "" {
 		require.NoError(t, os.WriteFile(file, []byte(page), 0o600))
 	}
-	for _, want := range []string{"Which day suits you?", "Que dia", "silent for 6 h", `<a href="#step-which_day">which day</a>`, `aria-label="The steps and the ways`} {
+	for _, want := range []string{
+		"Which day suits you?", "Que dia", "silent for 6 h", "300 came · 7 here now · 250 went on · 30 silent · 13 opted out", "of the 400 who began", "More began;",
+		`<th scope="row">of another version</th>`, `300 <span class="hint">75%</span>`, `<a href="#step-which_day">which day</a>`, `aria-label="The steps and the ways`,
+	} {
 		require.Contains(t, page, want)
 	}
 	before := example(t, "appointment")

@@ -20,6 +20,7 @@ type overviewPage struct {
 	Needs      []wanting
 	Queues     []*overviewv1.QueueGauges
 	Chart      chart
+	Trend      trend
 	Refusals   []need // that keep texts back until somebody acts
 	Switch     string // what may be done about scheduling: the key of its words
 }
@@ -41,6 +42,10 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	})
 	group.Go(func() (err error) {
 		shown.Messaging, err = c.services.Messaging.GetMessagingOverview(ctx, &messagingv1.GetMessagingOverviewRequest{})
+		return err
+	})
+	group.Go(func() (err error) {
+		shown.Trend, err = c.trend(ctx, spanOf(r.Form.Get("span")), c.door.zoneOf(r))
 		return err
 	})
 	group.Go(func() error {
@@ -98,15 +103,15 @@ type chart struct {
 }
 
 // byOutcome are the classes of a bar of texts.
-var byOutcome = []string{"failed", "waiting", "delivered"}
+var byOutcome = []string{"failed", "under_way", "delivered"}
 
 // Hour draws the last hour, with the times of the day by the reader's clock.
-func (f frame) Hour(c chart) drawing.Chart {
+func (f frame) Hour(c chart, title string) plot {
 	began := f.Now.In(f.place).Add(-time.Duration(len(c.columns)) * time.Minute)
 	for m := 0; m < len(c.columns); m += 15 {
 		c.columns[m].Label = began.Add(time.Duration(m) * time.Minute).Format("15:04")
 	}
-	return drawing.Bars(byOutcome, c.columns)
+	return plot{Chart: drawing.Bars(byOutcome, c.columns), Title: title, Unit: f.T("trend.unit.texts") + " " + f.T("trend.per.hour")}
 }
 
 func chartOf(minutes []*messagingv1.UndeliveredMinute) (c chart) {
@@ -123,12 +128,3 @@ func chartOf(minutes []*messagingv1.UndeliveredMinute) (c chart) {
 	c.Sent = c.Delivered + c.Waiting + c.Undelivered
 	return c
 }
-
-// drawn is a chart with what it shows, in words.
-type drawn struct {
-	Chart drawing.Chart
-	Title string
-}
-
-// Drawn pairs a chart with its title, for the template that charts share.
-func (frame) Drawn(c drawing.Chart, title string) drawn { return drawn{c, title} }

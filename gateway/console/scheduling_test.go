@@ -35,6 +35,12 @@ func (p *pausable) GetOverview(
 	return &onboardingv1.GetOverviewResponse{SchedulingPause: p.pause}, nil
 }
 
+func (p *pausable) GetOnboardingTrend(
+	context.Context, *onboardingv1.GetOnboardingTrendRequest, ...grpc.CallOption,
+) (*onboardingv1.GetOnboardingTrendResponse, error) {
+	return &onboardingv1.GetOnboardingTrendResponse{}, nil
+}
+
 func (p *pausable) PauseScheduling(
 	_ context.Context, in *onboardingv1.PauseSchedulingRequest, _ ...grpc.CallOption,
 ) (*onboardingv1.PauseSchedulingResponse, error) {
@@ -62,6 +68,12 @@ func (sending) GetMessagingOverview(
 	return &messagingv1.GetMessagingOverviewResponse{Undelivered: []*messagingv1.UndeliveredMinute{
 		{OnTheirWay: &overviewv1.Count{Count: 3}, Failed: &overviewv1.Count{Count: 1}},
 	}}, nil
+}
+
+func (sending) GetMessagingTrend(
+	context.Context, *messagingv1.GetMessagingTrendRequest, ...grpc.CallOption,
+) (*messagingv1.GetMessagingTrendResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "unknown method") // of the release before
 }
 
 // noTickets is an onboarding of the release before.

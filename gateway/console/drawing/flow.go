@@ -1,5 +1,5 @@
-// Package drawing makes the pictures of the console: a flow with its ways, and bars over time. It reads files and numbers, and knows nothing of
-// pages, readers or RPCs.
+// Package drawing makes the pictures of the console: a flow with its ways, and bars over time. It reads files and numbers, and knows
+// nothing of pages, readers or RPCs.
 package drawing
 
 import (

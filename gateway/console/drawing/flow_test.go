@@ -57,7 +57,8 @@ func TestEveryExampleIsDrawn(t *testing.T) {
 	for _, name := range []string{"appointment", "nps", "onboarding", "opt_in", "payment", "survey"} {
 		f, err := drawing.Read(example(t, name))
 		require.NoError(t, err, name)
-		d := drawing.Draw(f)
+		d := drawing.Draw(f, map[string]drawing.Counts{f.Start: {Reached: 1, Began: 4}})
+		require.Equal(t, 98, d.Boxes[0].Bar)
 		require.Len(t, d.Boxes, len(f.Steps))
 		for i, a := range d.Ways {
 			for _, b := range d.Ways[i+1:] {

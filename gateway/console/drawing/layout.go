@@ -15,10 +15,20 @@ type Box struct {
 
 	Y, Height int
 	Starts    bool
+	Counts    *Counts // nil where nothing was counted
+	Bar, BarY int     // how wide the bar of those who came is, barWidth where all did, and where it lies
+
+	head int
 }
 
+// Counts has how many people stand at a step, and how those fared who came to it.
+type Counts struct{ Now, Reached, WentOn, Answered, Silent, Stopped, Began int64 }
+
+// Share is how many of a hundred who began came.
+func (c Counts) Share() int64 { return c.Reached * 100 / max(c.Began, 1) }
+
 // LineY is the middle of the line of a way within the box.
-func (b Box) LineY(way int) int { return b.Y + boxHead + way*boxLine + boxLine/2 }
+func (b Box) LineY(way int) int { return b.Y + b.head + way*boxLine + boxLine/2 }
 
 // Lane is a way from a height at the right edge of a box along a lane to the head of another.
 type Lane struct {
@@ -32,16 +42,24 @@ const (
 	boxHead  = 50
 	boxLine  = 20
 	boxGap   = 26
-	laneGap  = 12
-	boxInset = 18 // where ways come in, from the top of a box
+	// boxCounts is for the numbers of a step and their bar.
+	boxCounts = 30
+	barWidth  = boxWidth - 28
+	laneGap   = 12
+	boxInset  = 18 // where ways come in, from the top of a box
 )
 
-// Draw lays out a flow.
-func Draw(f Flow) (d Layout) {
+// Draw lays out a flow. counts has the numbers of its steps; it may be nil.
+func Draw(f Flow, counts map[string]Counts) (d Layout) {
 	at := map[string]int{}
 	y := 10
 	for i, s := range f.Steps {
-		b := Box{Step: s, Y: y, Height: boxHead + len(s.Ways)*boxLine, Starts: s.ID == f.Start}
+		b := Box{Step: s, Y: y, Starts: s.ID == f.Start, head: boxHead}
+		if n, counted := counts[s.ID]; counted {
+			b.Counts, b.head = &n, boxHead+boxCounts
+			b.Bar, b.BarY = int(barWidth*n.Reached/max(n.Began, n.Reached, 1)), y+boxHead+boxCounts-12
+		}
+		b.Height = b.head + len(s.Ways)*boxLine
 		if len(s.Ways) > 0 {
 			b.Height += 6
 		}
