@@ -8,15 +8,18 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/gateway/route"
+	"paceline.internal/platform/apikey"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
 )
@@ -33,6 +36,7 @@ type authConfig struct {
 	jwks     *jwks         // holds public keys; nil when there is none
 	issuer   string        // required of every token when set
 	audience string        // required of every token when set
+	keys     *keyring
 	now      func() time.Time
 }
 
@@ -41,6 +45,7 @@ type authenticator struct {
 	parser  *jwt.Parser
 	secrets jwt.VerificationKeySet
 	jwks    *jwks
+	keys    *keyring
 	now     func() time.Time
 }
 
@@ -68,7 +73,7 @@ func newAuthenticator(cfg authConfig) (*authenticator, error) {
 	if cfg.audience != "" {
 		options = append(options, jwt.WithAudience(cfg.audience))
 	}
-	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks, now: cfg.now}
+	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks, keys: cfg.keys, now: cfg.now}
 	for _, secret := range secrets {
 		a.secrets.Keys = append(a.secrets.Keys, []byte(secret))
 	}
@@ -83,17 +88,29 @@ type claims struct {
 	Role  string `json:"role"`
 }
 
-// claims reads the Authorization header. Its errors never repeat the token.
-func (a *authenticator) claims(ctx context.Context, header string) (got claims, err error) {
+// caller reads the Authorization header: an API key or a JWT. Its errors never repeat the token.
+func (a *authenticator) caller(ctx context.Context, header string) (caller, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	switch {
 	case header == "":
-		return got, errors.New("send the header Authorization: Bearer <JWT>")
+		return caller{}, errors.New("send the header Authorization: Bearer <API key or JWT>")
 	case !strings.EqualFold(scheme, "Bearer") || token == "":
-		return got, errors.New("the Authorization header must be Bearer <JWT>")
+		return caller{}, errors.New("the Authorization header must be Bearer <API key or JWT>")
 	case len(token) > maxToken:
-		return got, errors.New("the token is too long")
+		return caller{}, errors.New("the token is too long")
+	case apikey.Is(token):
+		return a.keys.caller(ctx, token)
 	}
+	got, err := a.claims(ctx, token)
+	if err != nil {
+		return caller{}, err
+	}
+	who, err := got.principal()
+	return caller{Principal: who, expires: got.ExpiresAt.Time}, err
+}
+
+// claims reads a JWT.
+func (a *authenticator) claims(ctx context.Context, token string) (got claims, err error) {
 	if _, err := a.parser.ParseWithClaims(token, &got, a.key(ctx)); err != nil {
 		return got, explain(err)
 	}
@@ -119,6 +136,8 @@ func (c claims) principal() (rpc.Principal, error) {
 	switch {
 	case c.Subject == "":
 		return rpc.Principal{}, errors.New("the token has no sub")
+	case strings.HasPrefix(c.Subject, subjectOfKeys):
+		return rpc.Principal{}, errors.New("the token's sub must not begin with key:, as those of API keys do")
 	case rpc.CheckSubject(c.Subject) != nil: // it is kept and logged
 		return rpc.Principal{}, errors.New("the token's sub must have at most 200 bytes and no control characters")
 	case err != nil || org == uuid.Nil:
@@ -154,36 +173,69 @@ func explain(err error) error {
 // tokenLifeKey holds the time that the token of a request has left, for a stream.
 type tokenLifeKey struct{}
 
-// untilExpiry ends the context of a request when its token expires.
-func untilExpiry(next http.HandlerFunc) http.Handler {
+// whileValid ends the context of a request when its token expires, or its API key is revoked.
+func (a *authenticator) whileValid(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		life, _ := r.Context().Value(tokenLifeKey{}).(time.Duration)
 		ctx, cancel := context.WithTimeout(r.Context(), life)
+		var watch sync.WaitGroup
+		defer watch.Wait()
 		defer cancel()
+		watch.Go(func() {
+			defer cancel()
+			a.awaitRefusal(ctx)
+		})
 		next(w, r.WithContext(ctx))
 	})
+}
+
+// awaitRefusal returns when the caller of a context is not accepted any more, or the context ends. An outage ends nothing.
+func (a *authenticator) awaitRefusal(ctx context.Context) {
+	who, _ := rpc.PrincipalFrom(ctx)
+	again := time.NewTicker(trust)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+		err := a.still(ctx, who)
+		if _, outage := errors.AsType[*rpc.Error](err); err != nil && !outage && ctx.Err() == nil {
+			return
+		}
+	}
+}
+
+// still reports why a caller who was accepted before is not accepted any more. An *rpc.Error means that it is not known.
+func (a *authenticator) still(ctx context.Context, who rpc.Principal) error {
+	return a.keys.still(ctx, who)
 }
 
 // require lets a request on only with a valid token, as the principal that the token names.
 func (a *authenticator) require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var principal rpc.Principal
-		got, err := a.claims(r.Context(), r.Header.Get("Authorization"))
-		if err == nil {
-			principal, err = got.principal()
-			principal.Client = route.ClientFrom(r.Context())
-		}
+		who, err := a.caller(r.Context(), r.Header.Get("Authorization"))
 		if err != nil {
 			route.EventFrom(r.Context()).At(r, "/v1")
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			route.WriteError(r.Context(), w, http.StatusUnauthorized, route.Refuse(codes.Unauthenticated, route.ReasonUnauthenticated, err.Error()))
+			refuse(w, r, err)
 			return
 		}
-		route.EventFrom(r.Context()).Add(
-			slog.String("org_id", principal.OrgID), slog.String("role", string(principal.Role)), principal.LogSubject())
-		ctx := context.WithValue(r.Context(), tokenLifeKey{}, got.ExpiresAt.Sub(a.now()))
-		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(ctx, principal)))
+		who.Client = route.ClientFrom(r.Context())
+		route.EventFrom(r.Context()).Add(slog.String("org_id", who.OrgID), slog.String("role", string(who.Role)), who.LogSubject())
+		ctx := context.WithValue(r.Context(), tokenLifeKey{}, who.expires.Sub(a.now()))
+		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(ctx, who.Principal)))
 	})
+}
+
+// refuse answers a caller who is not let on.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if later, ok := errors.AsType[*rpc.Error](err); ok {
+		route.WriteError(r.Context(), w, runtime.HTTPStatusFromCode(later.Code), later)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	route.WriteError(r.Context(), w, http.StatusUnauthorized, route.Refuse(codes.Unauthenticated, route.ReasonUnauthenticated, err.Error()))
 }
 
 // jwks are the public keys behind a URL, fetched in the background for as long as their context lives.

@@ -107,9 +107,9 @@ func TestPrincipal(t *testing.T) {
 		{name: "BothSourcesTakeES256", source: both, header: "Bearer " + withKeyID(t, jwt.SigningMethodES256, issuer.ecdsa, "ecdsa", good()), want: ada},
 		{name: "ClockMayDifferALittle", source: secret, header: hs("exp", noon().Add(-3*time.Second).Unix()), want: ada},
 
-		{name: "NoHeader", source: secret, problem: "send the header Authorization: Bearer <JWT>"},
-		{name: "OtherScheme", source: secret, header: "Basic abc", problem: "the Authorization header must be Bearer <JWT>"},
-		{name: "NoToken", source: secret, header: "Bearer ", problem: "the Authorization header must be Bearer <JWT>"},
+		{name: "NoHeader", source: secret, problem: "send the header Authorization: Bearer <API key or JWT>"},
+		{name: "OtherScheme", source: secret, header: "Basic abc", problem: "the Authorization header must be Bearer <API key or JWT>"},
+		{name: "NoToken", source: secret, header: "Bearer ", problem: "the Authorization header must be Bearer <API key or JWT>"},
 		{name: "HugeToken", source: secret, header: "Bearer " + strings.Repeat("x", maxToken+1), problem: "the token is too long"},
 		{name: "Malformed", source: secret, header: "Bearer hunter2", problem: "the token is malformed"},
 		{
@@ -241,9 +241,6 @@ func TestJWKS(t *testing.T) {
 // principalOf returns the principal of a header.
 func principalOf(t *testing.T, a *authenticator, header string) (rpc.Principal, error) {
 	t.Helper()
-	got, err := a.claims(t.Context(), header)
-	if err != nil {
-		return rpc.Principal{}, err
-	}
-	return got.principal()
+	got, err := a.caller(t.Context(), header)
+	return got.Principal, err
 }

@@ -35,7 +35,7 @@ func (g *gateway) openConsole(
 	}
 	ours := counted{guarded{conn: onboarding, rules: rules}, g.limits}
 	theirs := counted{guarded{conn: messaging, rules: rules}, g.limits}
-	attempts, err := g.signInLimits()
+	attempts, err := g.networkLimits("sign-in", signInRate)
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +52,10 @@ func (g *gateway) openConsole(
 			Flows: onboardingv1.NewFlowServiceClient(ours), Runs: onboardingv1.NewRunServiceClient(ours),
 		},
 		Authenticate: func(ctx context.Context, token string) (rpc.Principal, time.Time, error) {
-			got, err := auth.claims(ctx, "Bearer "+token)
-			if err != nil {
-				return rpc.Principal{}, time.Time{}, err
-			}
-			who, err := got.principal()
-			return who, got.ExpiresAt.Time, err
+			who, err := auth.caller(ctx, "Bearer "+token)
+			return who.Principal, who.expires, err
 		},
+		Still: auth.still,
 		Wait: func(ctx context.Context) time.Duration {
 			tooMany := attempts.take(ctx, http.Header{}, rpc.Principal{Client: route.ClientFrom(ctx)})
 			if tooMany == nil {
@@ -73,11 +70,11 @@ func (g *gateway) openConsole(
 	})
 }
 
-// signInLimits count the attempts to sign in by the network that they come from.
-func (g *gateway) signInLimits() (*limits, error) {
+// networkLimits count attempts by the network that they come from.
+func (g *gateway) networkLimits(name string, rate Rate) (*limits, error) {
 	callers, err := simplelru.NewLRU[[sha256.Size]byte, time.Time](maxCallers, nil)
 	return &limits{
-		limits: []*limit{{Rate: signInRate, name: "sign-in", key: networkOf, callers: callers}}, now: g.now, refused: g.limits.refused,
+		limits: []*limit{{Rate: rate, name: name, key: networkOf, callers: callers}}, now: g.now, refused: g.limits.refused,
 	}, err
 }
 

@@ -34,7 +34,7 @@ func created(response proto.Message) (route string, made bool) {
 		return "", !r.GetDuplicate()
 	case *onboardingv1.StartRunResponse:
 		return "/v1/runs/" + r.GetRun().GetRunId(), r.GetRun() != nil && !r.GetDuplicate()
-	case *onboardingv1.CreateSavedReplyResponse, *onboardingv1.RegisterDeviceResponse:
+	case *onboardingv1.CreateSavedReplyResponse, *onboardingv1.RegisterDeviceResponse, *onboardingv1.CreateKeyResponse:
 		return "", true
 	}
 	return "", false

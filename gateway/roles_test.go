@@ -77,6 +77,10 @@ func whoMay() map[string]string {
 		"resumeRun":        "operator app",
 		"cancelRun":        "operator app",
 
+		"createKey": "operator",
+		"listKeys":  "operator",
+		"revokeKey": "operator",
+
 		"enqueueWebhookJob": "operator",
 		"listWebhookJobs":   "operator",
 		"getWebhookJob":     "operator",
@@ -147,7 +151,7 @@ func unkept() (never, read []string) {
 		"getSettings", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
-		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun",
+		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun", "listKeys",
 	}
 	read = []string{
 		"getProfile", "listProfiles", "listSessions", "getSession",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
 
 	"paceline.internal/gateway/kapso"
 	"paceline.internal/gateway/qstash"
@@ -69,6 +70,7 @@ type gateway struct {
 	devices   *stream.Devices
 	events    *stream.Events
 	limits    *limits
+	keys      *keyring
 	closers   []func() error
 	draining  atomic.Bool
 	now       func() time.Time // the machine's clock
@@ -99,15 +101,15 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 	// The keys are refreshed until the last request is answered, which is after ctx has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.closers = append(g.closers, func() error { stop(); return nil })
-	auth, err := openAuth(background, cfg, deps)
+	if g.limits, err = newLimits(cfg.RateOrg, cfg.RateToken, meter, time.Now); err != nil {
+		return err
+	}
+	auth, err := g.openAuth(background, cfg, deps, onboarding)
 	if err != nil {
 		return err
 	}
 	api, err := newAPI(ctx, onboarding, messaging)
 	if err != nil {
-		return err
-	}
-	if g.limits, err = newLimits(cfg.RateOrg, cfg.RateToken, meter, time.Now); err != nil {
 		return err
 	}
 	if api, err = forClients(cfg.CORSOrigins, auth.require(g.limits.bound(api))); err != nil {
@@ -132,7 +134,7 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 		hooks: route.Webhooks{Onboarding: conversations, Messaging: messages, Jobs: onboardingv1.NewWebhookJobServiceClient(onboarding)},
 		api:   api, console: pages, devices: g.devices, ready: g.ready, proxies: cfg.TrustedProxies,
 		// Not compressed: an event is not to wait for others.
-		followed: forPages(cfg.CORSOrigins, auth.require(g.limits.bound(untilExpiry(g.events.Serve)))),
+		followed: forPages(cfg.CORSOrigins, auth.require(g.limits.bound(auth.whileValid(g.events.Serve)))),
 		log:      deps.Log, now: deps.Now, tracer: tel.Tracer, meter: tel.Meter,
 	}.handler()
 	return nil
@@ -178,8 +180,17 @@ func openSources(cfg Config) ([]route.Source, error) {
 	return []route.Source{kapso.New(kapsoKeys, cfg.KapsoPhoneNumberID), shopify.New(shopifyKeys)}, nil
 }
 
-func openAuth(ctx context.Context, cfg Config, deps process.Deps) (*authenticator, error) {
-	auth := authConfig{secret: cfg.JWTSecret, issuer: cfg.JWTIssuer, audience: cfg.JWTAudience, now: deps.Now}
+func (g *gateway) openAuth(
+	ctx context.Context, cfg Config, deps process.Deps, onboarding grpc.ClientConnInterface,
+) (*authenticator, error) {
+	attempts, err := g.networkLimits("key", lookupRate)
+	if err != nil {
+		return nil, err
+	}
+	if g.keys, err = newKeyring(onboardingv1.NewAPIKeyServiceClient(onboarding), attempts, g.now, deps.Now); err != nil {
+		return nil, err
+	}
+	auth := authConfig{secret: cfg.JWTSecret, issuer: cfg.JWTIssuer, audience: cfg.JWTAudience, keys: g.keys, now: deps.Now}
 	if cfg.JWKSURL != "" {
 		keys, err := newJWKS(ctx, deps.Log, cfg.JWKSURL)
 		if err != nil {

@@ -140,7 +140,7 @@ func startServicesAt(t *testing.T, now func() time.Time) *services {
 	s := &services{answers: map[string]func(context.Context) (json.RawMessage, error){}, kept: map[string][]rpc.Call{}}
 	tokens, err := rpc.NewTokens(rpc.Keys{Shared: mustConfig(t).ServiceAuthSecret}, now)
 	require.NoError(t, err)
-	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &onboardingv1.EngagementService_ServiceDesc, &onboardingv1.GoalService_ServiceDesc, &onboardingv1.EventService_ServiceDesc, &onboardingv1.FlowService_ServiceDesc, &onboardingv1.TicketService_ServiceDesc, &onboardingv1.RunService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}
+	descriptions := []*grpc.ServiceDesc{&onboardingv1.OnboardingService_ServiceDesc, &onboardingv1.WebhookJobService_ServiceDesc, &onboardingv1.EngagementService_ServiceDesc, &onboardingv1.GoalService_ServiceDesc, &onboardingv1.EventService_ServiceDesc, &onboardingv1.FlowService_ServiceDesc, &onboardingv1.TicketService_ServiceDesc, &onboardingv1.RunService_ServiceDesc, &onboardingv1.APIKeyService_ServiceDesc, &messagingv1.MessagingService_ServiceDesc, &messagingv1.OutboundService_ServiceDesc}
 	server, err := rpc.NewServer(rpc.ServerConfig{
 		Tokens: tokens, Log: slog.New(slog.DiscardHandler), Keep: s.keep,
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),

@@ -45,6 +45,14 @@ func (f apiFlags) request(ctx context.Context, t terminal, path string, query ur
 // reach returns the gateway of the deployment that is meant, and a token for it: PACELINE_API_TOKEN, or one of an operator that is
 // signed here.
 func (f apiFlags) reach(ctx context.Context, t terminal) (*url.URL, string, error) {
+	return f.reachAs(ctx, t, tokenCommand{Role: "operator", Org: firstOrganisation, Subject: "operator"})
+}
+
+// firstOrganisation is DEFAULT_ORG_ID where the environment has none.
+const firstOrganisation = "00000000-0000-7000-8000-000000000001"
+
+// reachAs is reach, with the token of somebody else.
+func (f apiFlags) reachAs(ctx context.Context, t terminal, mint tokenCommand) (*url.URL, string, error) {
 	environ, err := deploymentEnviron(t.environ, f.Data)
 	if err != nil {
 		return nil, "", err
@@ -57,9 +65,7 @@ func (f apiFlags) reach(ctx context.Context, t terminal) (*url.URL, string, erro
 		return gateway, token, nil
 	}
 	var minted bytes.Buffer
-	mint := tokenCommand{
-		API: true, Role: "operator", Org: "00000000-0000-7000-8000-000000000001", Subject: "operator", TTL: 12 * time.Hour, Data: f.Data,
-	}
+	mint.API, mint.TTL, mint.Data = true, 12*time.Hour, f.Data
 	err = mint.Run(ctx, terminal{out: &minted, environ: environ})
 	return gateway, strings.TrimSpace(minted.String()), err
 }

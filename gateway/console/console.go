@@ -52,6 +52,8 @@ type Health struct {
 // Config has the settings and the services of a Console.
 type Config struct {
 	Services Services
+	// Still reports why somebody who has signed in is not accepted any more; an *rpc.Error means that it is not known now.
+	Still func(ctx context.Context, who rpc.Principal) error
 	// Authenticate reads a bearer token as /v1 does; its errors are shown.
 	Authenticate func(ctx context.Context, token string) (who rpc.Principal, expires time.Time, err error)
 	// Wait counts an attempt to sign in, and says how long its client has to wait first; zero when it may be made.
@@ -102,7 +104,7 @@ func New(cfg Config) (*Console, error) {
 		c.handsets = newHandsets(cfg.Handsets.String())
 	}
 	c.door, err = signin.New(signin.Config{
-		Authenticate: cfg.Authenticate, Wait: cfg.Wait, Client: cfg.Client, Show: c.showSignIn,
+		Authenticate: cfg.Authenticate, Still: cfg.Still, Fail: c.fail, Wait: cfg.Wait, Client: cfg.Client, Show: c.showSignIn,
 		Key: cfg.Key, OIDC: cfg.OIDC, Origin: cfg.Origin, Links: cfg.Links, Log: cfg.Log, Now: cfg.Now,
 	})
 	if err != nil {

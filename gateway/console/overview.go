@@ -45,7 +45,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		return err
 	})
 	group.Go(func() (err error) {
-		shown.Trend, err = c.trend(ctx, spanOf(r.Form.Get("span")), c.door.zoneOf(r))
+		shown.Trend, err = c.trend(ctx, spanOf(r.Form.Get("span")), c.zoneOf(r))
 		return err
 	})
 	group.Go(func() error {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
 	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
@@ -43,6 +44,7 @@ type site struct {
 	t       *testing.T
 	now     time.Time
 	tries   int
+	refused error // of who has signed in
 	browser *http.Client
 }
 
@@ -64,6 +66,7 @@ func opens(t *testing.T, change func(*Config)) *site {
 			}
 			return rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.Role(role)}, s.now.Add(time.Hour), nil
 		},
+		Still: func(context.Context, rpc.Principal) error { return s.refused },
 		Wait: func(context.Context) time.Duration {
 			if s.tries++; s.tries > 5 {
 				return time.Second
@@ -142,6 +145,21 @@ func TestSignInByToken(t *testing.T) {
 		require.Equal(t, rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.RoleOperator, Client: "192.0.2.1"}, who)
 		s.now = noon.Add(time.Hour)
 		_, in = s.inside()
+		require.False(t, in)
+	})
+	t.Run("EndsWhenTheKeyIsRevoked", func(t *testing.T) {
+		t.Parallel()
+		s := opens(t, nil)
+		s.post(pathSignIn, url.Values{fieldToken: {"good operator"}})
+		s.refused = &rpc.Error{Code: codes.Unavailable, Message: "try again"}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+root+"/audit", http.NoBody)
+		require.NoError(t, err)
+		answer, err := s.browser.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode, "an outage signs nobody out")
+		s.refused = errors.New("it was revoked")
+		_, in := s.inside()
 		require.False(t, in)
 	})
 	t.Run("IsRefusedToAnAppAndToWhatIsNoToken", func(t *testing.T) {

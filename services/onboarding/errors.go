@@ -14,6 +14,7 @@ import (
 	"paceline.internal/platform/roster"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/apikeys"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/engagement"
@@ -119,6 +120,9 @@ var table = []struct {
 	{tickets.ErrTitleTaken, codes.AlreadyExists, onboardingv1.Reason_REASON_SAVED_REPLY_EXISTS},
 	{tickets.ErrKeyReused, codes.AlreadyExists, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED},
 	{tickets.ErrTooLong, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{apikeys.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{apikeys.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_API_KEY_NOT_FOUND},
+	{apikeys.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_API_KEYS},
 	{erasure.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{erasure.ErrLegalHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_LEGAL_HOLD},
 	{erasure.ErrBegun, codes.FailedPrecondition, onboardingv1.Reason_REASON_BEING_ERASED},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/retention"
+	"paceline.internal/services/onboarding/apikeys"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
@@ -118,6 +119,7 @@ func Rules(kept Kept) []retention.Rule {
 		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
 		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
 	}
+	rules = append(rules, rulesOfOrganisations()...)
 	rules = append(rules, rulesOfFlows(kept)...)
 	rules = append(rules, engagement.Rules(kept.Engagement, kept.Jobs)...)
 	rules = append(rules, goals.Rules(kept.Goals)...)
@@ -129,6 +131,18 @@ func Rules(kept Kept) []retention.Rule {
 		},
 		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	)
+}
+
+// rulesOfOrganisations returns the rules of organisations and their keys.
+func rulesOfOrganisations() []retention.Rule {
+	return []retention.Rule{
+		{
+			Table: "api_keys", Holds: "keys of programs: a hash, what they are for, who made and revoked them, when they were last used",
+			Kept: "30 days after it was revoked or has expired", For: apikeys.KeptFor, Over: &retention.Over{
+				At: "over_at", Of: "r.over_at is not null",
+			},
+		},
+	}
 }
 
 // rulesOfFlows returns the rules of published flows and their runs.

@@ -10,6 +10,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/apikeys"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/devices"
 	"paceline.internal/services/onboarding/engagement"
@@ -58,6 +59,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{
 		Store: w.store.Flows(), Sessions: w.conversations, Funnels: w.store, Now: w.deps.Now,
 	})
+	onboardingv1.RegisterAPIKeyServiceServer(w.grpc, &apikeys.RPC{Store: apikeys.NewStore(w.pool), Now: w.deps.Now})
 	onboardingv1.RegisterRunServiceServer(w.grpc, &runs.RPC{Runs: w.runs})
 	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{
 		Tickets: w.inbox, Store: w.store.Tickets(), People: w.store, Now: w.deps.Now,

@@ -119,6 +119,9 @@ with p as (
     select gen_random_uuid(), @org, 'welcome', '0123456789abcdef', 'running', false, '', @at, @at from p returning id
 ), frp as (
     insert into flow_run_people (run_id, profile_id, org_id, status, due_at) select fr.id, p.id, @org, 'waiting', @at from fr, p
+), ak as (
+    insert into api_keys (id, org_id, name, role, sha256, ends_with, created_at)
+    values (gen_random_uuid(), @org, 'shop', 'app', sha256(@profile::text::bytea), 'abcd', @at)
 ), ed as (
     insert into event_deliveries (id, org_id, idempotency_key, event_type, subject, payload, status, max_attempts, created_at, updated_at, subscription_id,
         seq, type)

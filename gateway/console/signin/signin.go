@@ -57,6 +57,9 @@ type Door struct {
 type Config struct {
 	// Authenticate reads a bearer token as /v1 does.
 	Authenticate func(ctx context.Context, token string) (who rpc.Principal, expires time.Time, err error)
+	// Still reports why somebody who has signed in is not accepted any more; an *rpc.Error means that it is not known now.
+	Still func(ctx context.Context, who rpc.Principal) error
+	Fail  func(w http.ResponseWriter, r *http.Request, err error) // shows an error as a page
 	// Wait counts an attempt, and returns how long its client has to wait first; zero when it may be made.
 	Wait   func(ctx context.Context) time.Duration
 	Client func(ctx context.Context) string // the address that a request comes from
@@ -106,8 +109,18 @@ func (s *Door) Known(next http.Handler) http.Handler {
 			s.toSignIn(w, r)
 			return
 		}
-		ctx := WithSession(r.Context(), who)
-		next.ServeHTTP(w, r.WithContext(rpc.WithPrincipal(ctx, who.principal(s.cfg.Client(ctx)))))
+		principal := who.principal(s.cfg.Client(r.Context()))
+		ctx := rpc.WithPrincipal(WithSession(r.Context(), who), principal)
+		err := s.cfg.Still(ctx, principal)
+		_, outage := errors.AsType[*rpc.Error](err)
+		switch {
+		case outage:
+			s.cfg.Fail(w, r.WithContext(ctx), err)
+		case err != nil:
+			s.toSignIn(w, r)
+		default:
+			next.ServeHTTP(w, r.WithContext(ctx))
+		}
 	})
 }
 

@@ -55,7 +55,7 @@ func TestPageTokens(t *testing.T) {
 		for _, file := range []protoreflect.FileDescriptor{
 			onboardingv1.File_paceline_onboarding_v1_onboarding_proto, onboardingv1.File_paceline_onboarding_v1_engagement_proto,
 			onboardingv1.File_paceline_onboarding_v1_goals_proto, onboardingv1.File_paceline_onboarding_v1_events_proto,
-			onboardingv1.File_paceline_onboarding_v1_webhook_jobs_proto, onboardingv1.File_paceline_onboarding_v1_flows_proto, onboardingv1.File_paceline_onboarding_v1_tickets_proto, onboardingv1.File_paceline_onboarding_v1_runs_proto, messagingv1.File_paceline_messaging_v1_messaging_proto,
+			onboardingv1.File_paceline_onboarding_v1_webhook_jobs_proto, onboardingv1.File_paceline_onboarding_v1_flows_proto, onboardingv1.File_paceline_onboarding_v1_tickets_proto, onboardingv1.File_paceline_onboarding_v1_runs_proto, onboardingv1.File_paceline_onboarding_v1_api_keys_proto, messagingv1.File_paceline_messaging_v1_messaging_proto,
 			messagingv1.File_paceline_messaging_v1_outbound_proto,
 		} {
 			for i := range file.Messages().Len() {

@@ -177,6 +177,10 @@ const (
 	Reason_REASON_RUN_FINISHED Reason = 80
 	// As many runs as may be are not finished, or a run has as many people.
 	Reason_REASON_TOO_MANY_RUNS Reason = 81
+	// The organisation has no such API key, or it was revoked or has expired.
+	Reason_REASON_API_KEY_NOT_FOUND Reason = 86
+	// The organisation has as many API keys as it may.
+	Reason_REASON_TOO_MANY_API_KEYS Reason = 87
 )
 
 // Enum value maps for Reason.
@@ -253,6 +257,8 @@ var (
 		79: "REASON_RUN_NOT_FOUND",
 		80: "REASON_RUN_FINISHED",
 		81: "REASON_TOO_MANY_RUNS",
+		86: "REASON_API_KEY_NOT_FOUND",
+		87: "REASON_TOO_MANY_API_KEYS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -326,6 +332,8 @@ var (
 		"REASON_RUN_NOT_FOUND":               79,
 		"REASON_RUN_FINISHED":                80,
 		"REASON_TOO_MANY_RUNS":               81,
+		"REASON_API_KEY_NOT_FOUND":           86,
+		"REASON_TOO_MANY_API_KEYS":           87,
 	}
 )
 
@@ -4971,7 +4979,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xb0\x0f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xec\x0f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -5044,7 +5052,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x12REASON_TICKET_OPEN\x10N\x12\x18\n" +
 	"\x14REASON_RUN_NOT_FOUND\x10O\x12\x17\n" +
 	"\x13REASON_RUN_FINISHED\x10P\x12\x18\n" +
-	"\x14REASON_TOO_MANY_RUNS\x10Q*\\\n" +
+	"\x14REASON_TOO_MANY_RUNS\x10Q\x12\x1c\n" +
+	"\x18REASON_API_KEY_NOT_FOUND\x10V\x12\x1c\n" +
+	"\x18REASON_TOO_MANY_API_KEYS\x10W*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
