@@ -150,7 +150,7 @@ func TestSignInByToken(t *testing.T) {
 	t.Run("EndsWhenTheKeyIsRevoked", func(t *testing.T) {
 		t.Parallel()
 		s := opens(t, nil)
-		s.post(pathSignIn, url.Values{fieldToken: {"good operator"}})
+		s.post(signin.PathSignIn, url.Values{"token": {"good operator"}})
 		s.refused = &rpc.Error{Code: codes.Unavailable, Message: "try again"}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+root+"/audit", http.NoBody)
 		require.NoError(t, err)
