@@ -17,7 +17,7 @@ import (
 	"paceline.internal/emulators/twilio"
 )
 
-// The account that the Twilio emulator plays. Its numbers are of the range reserved for fiction.
+// The first account that the Twilio emulator plays. Its numbers are of the range reserved for fiction.
 const (
 	accountSID = "ACfeedfacefeedfacefeedfacefeedface"
 	// AuthToken signs what the emulated Twilio posts.
@@ -28,6 +28,15 @@ const (
 	// FromNumber is the number that texts come from and go to.
 	FromNumber = "+12025550100"
 )
+
+// Second is another account that the Twilio emulator plays: no variable has it, a sender over /v1 may.
+func Second() twilio.Account {
+	return twilio.Account{
+		SID: "ACdecafdecafdecafdecafdecafdecafde", AuthToken: "89abcdef0123456789abcdef01234567",
+		APIKeys: map[string]string{"SKdecafdecafdecafdecafdecafdecafde": "76543210fedcba9876543210fedcba98"},
+		Numbers: []string{"+12025550180"}, Services: map[string][]string{"MGdecafdecafdecafdecafdecafdecafde": {"+12025550181", "+12025550182"}},
+	}
+}
 
 // VendorConfig sets the behaviour of the vendors.
 type VendorConfig struct {
@@ -73,7 +82,7 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 	rings, posts := client(cfg.DialQStash), client(cfg.DialTwilio)
 	carrier, err := twilio.New(twilio.Config{
 		Clock: cfg.Clock, AccountSID: accountSID, AuthToken: AuthToken, Numbers: []string{FromNumber},
-		APIKeys:    map[string]string{apiKeySID: apiKeySecret},
+		APIKeys: map[string]string{apiKeySID: apiKeySecret}, Others: []twilio.Account{Second()},
 		HTTPClient: posts, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
 	if err != nil {

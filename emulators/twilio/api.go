@@ -14,7 +14,7 @@ const maxRequest = 64 << 10 // bytes of a create request that are read
 func (e *Emulator) routes() http.Handler {
 	const account = "/2010-04-01/Accounts/{account}"
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+e.accountPath(), e.fetchAccount)
+	mux.HandleFunc("GET /2010-04-01/Accounts/{file}", e.fetchAccount)
 	mux.HandleFunc("POST "+account+"/Messages.json", e.create)
 	mux.HandleFunc("GET "+account+"/Messages.json", filtered(e.list, listFilters()...))
 	mux.HandleFunc("GET "+account+"/Messages/{file}", e.fetch)
@@ -27,34 +27,23 @@ func (e *Emulator) routes() http.Handler {
 	return e.authenticated(mux)
 }
 
-// authenticated lets only this account's requests through.
+// authenticated lets only requests of an account that is played through, about that account.
 func (e *Emulator) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !e.believes(r) {
+		caller := e.caller(r)
+		if caller == nil {
 			w.Header().Set("WWW-Authenticate", `Basic realm="Twilio API"`)
 			refuse(w, refusal{http.StatusUnauthorized, 20003, "Authenticate"})
 			return
 		}
 		account, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/2010-04-01/Accounts/"), "/")
-		if strings.HasPrefix(account, "AC") && strings.TrimSuffix(account, ".json") != e.cfg.AccountSID {
+		if strings.HasPrefix(account, "AC") && strings.TrimSuffix(account, ".json") != caller.SID {
 			notFound(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, calledBy(r, caller))
 	})
 }
-
-// believes compares the password with that of the account, or of an API key, which may not read the account itself. Source:
-// https://www.twilio.com/docs/iam/api-keys
-func (e *Emulator) believes(r *http.Request) bool {
-	user, password, _ := r.BasicAuth()
-	if secret, ok := e.cfg.APIKeys[user]; ok {
-		return password == secret && r.URL.Path != e.accountPath()
-	}
-	return user == e.cfg.AccountSID && password == e.cfg.AuthToken
-}
-
-func (e *Emulator) accountPath() string { return "/2010-04-01/Accounts/" + e.cfg.AccountSID + ".json" }
 
 // create takes a message, unless the script says otherwise or the request is invalid.
 func (e *Emulator) create(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +52,7 @@ func (e *Emulator) create(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal{http.StatusBadRequest, 20001, "The request body cannot be read"})
 		return
 	}
-	draft, no := e.draft(r.PostForm)
+	draft, no := e.draft(callerOf(r), r.PostForm)
 	var fault CreateFault
 	if no == nil {
 		fault = e.director.create(draft)
@@ -150,6 +139,7 @@ func (e *Emulator) fetch(w http.ResponseWriter, r *http.Request) {
 	sid, _ := strings.CutSuffix(r.PathValue("file"), ".json")
 	e.mu.Lock()
 	m, ok := e.bySID[sid]
+	ok = ok && m.AccountSID == callerOf(r).SID
 	var found Message
 	if ok {
 		found = m.snapshot()

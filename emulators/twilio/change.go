@@ -65,6 +65,7 @@ func (e *Emulator) change(w http.ResponseWriter, r *http.Request, work func(*Mes
 	sid, _ := strings.CutSuffix(r.PathValue("file"), ".json")
 	e.mu.Lock()
 	m, found := e.bySID[sid]
+	found = found && m.AccountSID == callerOf(r).SID
 	var no *refusal
 	var now Message
 	if found {

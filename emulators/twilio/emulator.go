@@ -26,19 +26,17 @@ import (
 // concurrentPosts bounds the webhooks in flight, so that a clock moved by a day does not dial ten thousand at once.
 const concurrentPosts = 64
 
-// Config sets the account that the emulator plays and the behaviour of its network.
+// Config sets the accounts that the emulator plays and the behaviour of their network.
 type Config struct {
-	Clock      clock.Clock // required
-	AccountSID string      // required: "AC" and 32 hex digits
-	AuthToken  string      // required: authenticates API calls and signs callbacks
-	// APIKeys maps the SID of an API key ("SK" and 32 hex digits) to its secret. It authenticates API calls, but none about the account
-	// itself, and signs nothing.
-	APIKeys map[string]string
-
-	// Numbers are the account's own numbers outside of any service, in E.164.
-	Numbers []string
-	// Services maps a messaging service's SID to its numbers. A recipient always hears from the same one of them.
-	Services map[string][]string
+	Clock clock.Clock // required
+	// The first account; see Account. Its SID and its token are required.
+	AccountSID string
+	AuthToken  string
+	APIKeys    map[string]string
+	Numbers    []string
+	Services   map[string][]string
+	// Others are further accounts.
+	Others []Account
 
 	Receipts Receipts
 	Script   Script
@@ -56,7 +54,7 @@ type Receipts struct {
 	Delivered time.Duration // or undelivered; default 900 ms
 }
 
-// Emulator is the account, its numbers and the phones of all people. Make one with New, serve it as an http.Handler, and end
+// Emulator is the accounts, their numbers and the phones of all people. Make one with New, serve it as an http.Handler, and end
 // it with Shutdown or Close.
 type Emulator struct {
 	cfg      Config
@@ -70,6 +68,7 @@ type Emulator struct {
 	cancel   context.CancelFunc
 
 	mu         sync.Mutex
+	accounts   map[string]*Account // by SID; a changed one is another one
 	inboundURL string
 	messages   []*Message // oldest first
 	bySID      map[string]*Message
@@ -88,7 +87,11 @@ func New(cfg Config) (*Emulator, error) {
 	if cfg.Clock == nil || cfg.AccountSID == "" || cfg.AuthToken == "" {
 		return nil, errors.New("twilio emulator: Clock, AccountSID and AuthToken are required")
 	}
-	scopes, err := scopesOf(cfg)
+	accounts, err := accountsOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	scopes, err := scopesOf(accounts)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +107,7 @@ func New(cfg Config) (*Emulator, error) {
 	cfg.HTTPClient = &client
 
 	e := &Emulator{
-		cfg: cfg, began: cfg.Clock.Now(), scopes: scopes, work: newWork(cfg.Clock),
+		cfg: cfg, began: cfg.Clock.Now(), scopes: scopes, accounts: accounts, work: newWork(cfg.Clock),
 		posts: make(chan struct{}, concurrentPosts), director: director{script: cfg.Script},
 		bySID: map[string]*Message{}, optedOut: map[subscription]bool{}, lastPost: map[string]chan struct{}{},
 	}
@@ -114,7 +117,7 @@ func New(cfg Config) (*Emulator, error) {
 }
 
 // scopesOf maps every own number to what an opt-out from it covers.
-func scopesOf(cfg Config) (map[string]string, error) {
+func scopesOf(accounts map[string]*Account) (map[string]string, error) {
 	scopes := map[string]string{}
 	add := func(number, scope string) error {
 		if _, twice := scopes[number]; twice {
@@ -124,12 +127,14 @@ func scopesOf(cfg Config) (map[string]string, error) {
 		return nil
 	}
 	var errs []error
-	for _, n := range cfg.Numbers {
-		errs = append(errs, add(n, n))
-	}
-	for service, pool := range cfg.Services {
-		for _, n := range pool {
-			errs = append(errs, add(n, service))
+	for _, a := range accounts {
+		for _, n := range a.Numbers {
+			errs = append(errs, add(n, n))
+		}
+		for service, pool := range a.Services {
+			for _, n := range pool {
+				errs = append(errs, add(n, service))
+			}
 		}
 	}
 	return scopes, errors.Join(errs...)
@@ -204,16 +209,11 @@ func (e *Emulator) Close() {
 }
 
 // sender picks the number of a service that phone hears from: always the same one.
-func (e *Emulator) sender(service, phone string) string {
-	pool := e.cfg.Services[service]
+func (a *Account) sender(service, phone string) string {
+	pool := a.Services[service]
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(phone)) // a hash never fails to write
 	return pool[int(h.Sum32()>>1)%len(pool)]
-}
-
-// path is an API path below the account.
-func (e *Emulator) path(below string) string {
-	return "/2010-04-01/Accounts/" + e.cfg.AccountSID + below
 }
 
 // newSID is prefix and 32 random hex digits.

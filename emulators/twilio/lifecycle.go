@@ -121,7 +121,7 @@ func (e *Emulator) recordCallback(m Message, d Delivery) {
 // receipt is the form of a status callback.
 func (e *Emulator) receipt(m Message) url.Values {
 	form := url.Values{
-		"AccountSid": {e.cfg.AccountSID}, "ApiVersion": {"2010-04-01"}, "From": {m.From}, "To": {m.To},
+		"AccountSid": {m.AccountSID}, "ApiVersion": {"2010-04-01"}, "From": {m.From}, "To": {m.To},
 		"MessageSid": {m.SID}, "SmsSid": {m.SID}, "MessageStatus": {string(m.Status)}, "SmsStatus": {string(m.Status)},
 	}
 	if m.ServiceSID != "" {

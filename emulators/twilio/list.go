@@ -40,7 +40,9 @@ func (e *Emulator) list(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal{http.StatusBadRequest, 20001, "A DateSent filter is not a date"})
 		return
 	}
-	writeJSON(w, http.StatusOK, e.page(e.find(match), query))
+	caller := callerOf(r)
+	found := e.find(func(m *Message) bool { return m.AccountSID == caller.SID && match(m) })
+	writeJSON(w, http.StatusOK, e.page(caller, found, query))
 }
 
 // find is every message that matches, the one that was sent last first. Twilio documents this order and not where a message
@@ -60,7 +62,7 @@ func (e *Emulator) find(match func(*Message) bool) []Message {
 }
 
 // page cuts one page out of what was found.
-func (e *Emulator) page(found []Message, query url.Values) page {
+func (e *Emulator) page(caller *Account, found []Message, query url.Values) page {
 	size := min(number(query, "PageSize", defaultPage), maxPage)
 	index := number(query, "Page", 0)
 	from, to := window(found, query.Get("PageToken"), size)
@@ -77,7 +79,7 @@ func (e *Emulator) page(found []Message, query url.Values) page {
 		if token != "" {
 			q.Set("PageToken", token)
 		}
-		return e.path("/Messages.json?") + q.Encode()
+		return caller.path("/Messages.json?") + q.Encode()
 	}
 	p := page{
 		Messages: []resource{}, Page: index, PageSize: size, Start: index * size, End: max(0, index*size+to-from-1),

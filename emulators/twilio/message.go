@@ -34,6 +34,7 @@ const (
 // Message is one message in either direction, as the emulator remembers it.
 type Message struct {
 	SID        string // "SM" and 32 hex digits
+	AccountSID string // of the account that owns it
 	ServiceSID string // the messaging service that it was sent through or received by, else empty
 	To, From   string // E.164
 	Body       string
@@ -105,9 +106,9 @@ type resource struct {
 }
 
 func (e *Emulator) resource(m Message) resource {
-	uri := e.path("/Messages/" + m.SID)
+	uri := (&Account{SID: m.AccountSID}).path("/Messages/" + m.SID)
 	r := resource{
-		AccountSID: e.cfg.AccountSID, APIVersion: "2010-04-01", Body: m.Body,
+		AccountSID: m.AccountSID, APIVersion: "2010-04-01", Body: m.Body,
 		DateCreated: rfc2822(m.CreatedAt), DateUpdated: rfc2822(m.UpdatedAt),
 		Direction: m.Direction, NumMedia: strconv.Itoa(len(m.Media)), NumSegments: strconv.Itoa(m.Segments),
 		SID: m.SID, Status: m.Status, To: m.To, URI: uri + ".json",

@@ -11,15 +11,15 @@ import (
 // listNumbers shows the account's phone numbers that have what PhoneNumber says in them. Source:
 // https://www.twilio.com/docs/phone-numbers/api/incomingphonenumber-resource
 func (e *Emulator) listNumbers(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
+	query, caller := r.URL.Query(), callerOf(r)
 	part := query.Get("PhoneNumber")
 	all := []map[string]any{}
-	for i, number := range e.cfg.Numbers {
+	for i, number := range caller.Numbers {
 		if isShortCode(number) || !strings.Contains(number, part) {
 			continue
 		}
 		all = append(all, map[string]any{
-			"sid": fmt.Sprintf("PN%032x", i+1), "account_sid": e.cfg.AccountSID, "phone_number": number, "friendly_name": number,
+			"sid": fmt.Sprintf("PN%032x", i+1), "account_sid": caller.SID, "phone_number": number, "friendly_name": number,
 		})
 	}
 	size, page, from, to := paging(query, len(all))
@@ -28,7 +28,7 @@ func (e *Emulator) listNumbers(w http.ResponseWriter, r *http.Request) {
 		if part != "" {
 			q.Set("PhoneNumber", part)
 		}
-		return e.path("/IncomingPhoneNumbers.json?") + q.Encode()
+		return caller.path("/IncomingPhoneNumbers.json?") + q.Encode()
 	}
 	var next, previous *string
 	if to < len(all) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// ErrNotOwned is returned for a message to a number that the account does not own.
-var ErrNotOwned = errors.New("twilio emulator: the number texted to is not the account's")
+// ErrNotOwned is returned for a message to a number that no account owns.
+var ErrNotOwned = errors.New("twilio emulator: the number texted to is not of an account")
 
 // Incoming is a message that a person's phone sends.
 type Incoming struct {
@@ -22,21 +22,21 @@ type Incoming struct {
 	OptOutType string  // Twilio's reading of it under Advanced Opt-Out
 }
 
-// Receive is a person's phone sending body to one of the account's numbers; see ReceiveText.
+// Receive is a person's phone sending body to one of the accounts' numbers; see ReceiveText.
 func (e *Emulator) Receive(ctx context.Context, from, to, body string) (Delivery, error) {
 	return e.ReceiveText(ctx, Incoming{From: from, To: to, Body: body})
 }
 
-// ReceiveText is a person's phone sending something to one of the account's numbers. It keeps the opt-out list, posts the text
+// ReceiveText is a person's phone sending something to one of the accounts' numbers. It keeps the opt-out list, posts the text
 // to the inbound URL and plays the TwiML that comes back. It returns once that is done; what happened to the post is in
 // the Delivery. The only error is ErrNotOwned.
 func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, error) {
-	scope, own := e.scopes[in.To]
-	if !own {
+	scope, owner := e.scopes[in.To], e.ownerOf(in.To)
+	if owner == nil {
 		return Delivery{}, ErrNotOwned
 	}
 	m := Message{
-		SID: newSID("SM"), To: in.To, From: in.From, Body: in.Body, Media: slices.Clone(in.Media), OptOutType: in.OptOutType,
+		SID: newSID("SM"), AccountSID: owner.SID, To: in.To, From: in.From, Body: in.Body, Media: slices.Clone(in.Media), OptOutType: in.OptOutType,
 		Direction: DirectionInbound, Segments: segments(in.Body), CreatedAt: e.cfg.Clock.Now(),
 	}
 	if len(m.Media) > 0 {
@@ -75,7 +75,7 @@ func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, erro
 // inboundForm is the form of an inbound message's webhook.
 func (e *Emulator) inboundForm(m Message) url.Values {
 	form := url.Values{
-		"AccountSid": {e.cfg.AccountSID}, "ApiVersion": {"2010-04-01"}, "From": {m.From}, "To": {m.To}, "Body": {m.Body},
+		"AccountSid": {m.AccountSID}, "ApiVersion": {"2010-04-01"}, "From": {m.From}, "To": {m.To}, "Body": {m.Body},
 		"MessageSid": {m.SID}, "SmsSid": {m.SID}, "SmsMessageSid": {m.SID}, "SmsStatus": {string(m.Status)},
 		"NumMedia": {strconv.Itoa(len(m.Media))}, "NumSegments": {strconv.Itoa(m.Segments)},
 		"FromCity": {""}, "FromState": {""}, "FromZip": {""}, "FromCountry": {"US"},
@@ -144,7 +144,7 @@ func (e *Emulator) subscribe(m Message, wanted bool) bool {
 func (e *Emulator) carrierReply(to Message, body string) {
 	now := e.cfg.Clock.Now()
 	m := Message{
-		SID: newSID("SM"), To: to.From, From: to.To, ServiceSID: to.ServiceSID, Body: body, Direction: DirectionReply,
+		SID: newSID("SM"), AccountSID: to.AccountSID, To: to.From, From: to.To, ServiceSID: to.ServiceSID, Body: body, Direction: DirectionReply,
 		Carrier: true, Segments: segments(body), CreatedAt: now,
 	}
 	for _, s := range []Status{StatusQueued, StatusSent, StatusDelivered} {
@@ -198,11 +198,11 @@ func (e *Emulator) play(inbound Message, d Delivery) {
 // reply sends one TwiML message, or refuses it as the API would.
 func (e *Emulator) reply(inbound Message, text string) {
 	draft := Message{
-		To: inbound.From, From: inbound.To, ServiceSID: inbound.ServiceSID, Body: text, Direction: DirectionReply,
+		AccountSID: inbound.AccountSID, To: inbound.From, From: inbound.To, ServiceSID: inbound.ServiceSID, Body: text, Direction: DirectionReply,
 		Segments: segments(text),
 	}
 	var no *refusal
-	if code := e.defect(&draft); code != 0 {
+	if code := e.account(inbound.AccountSID).defect(&draft); code != 0 {
 		no = bad(code, draft)
 	} else {
 		_, no = e.commit(draft)

@@ -38,8 +38,8 @@ type pageMeta struct {
 // listSenders shows one kind of the senders of a service, in the order in which they were configured.
 func (e *Emulator) listSenders(kind senders) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		service := r.PathValue("service")
-		pool, known := e.cfg.Services[service]
+		service, caller := r.PathValue("service"), callerOf(r)
+		pool, known := caller.Services[service]
 		if !known {
 			notFound(w, r)
 			return
@@ -68,7 +68,7 @@ func (e *Emulator) listSenders(kind senders) http.HandlerFunc {
 		listed := []map[string]any{}
 		for i, sender := range all[from:to] {
 			listed = append(listed, map[string]any{
-				"sid": fmt.Sprintf("%s%032x", kind.prefix, from+i+1), "account_sid": e.cfg.AccountSID, "service_sid": service,
+				"sid": fmt.Sprintf("%s%032x", kind.prefix, from+i+1), "account_sid": caller.SID, "service_sid": service,
 				kind.field: sender, "country_code": "US", "capabilities": []string{"SMS"},
 			})
 		}

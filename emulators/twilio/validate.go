@@ -45,29 +45,29 @@ func magicTo(number string) int {
 }
 
 // draft reads a create request into a message without identity, or says what is wrong with it, in Twilio's order.
-func (e *Emulator) draft(form url.Values) (Message, *refusal) {
+func (e *Emulator) draft(caller *Account, form url.Values) (Message, *refusal) {
 	m := Message{
-		To: form.Get("To"), From: form.Get("From"), ServiceSID: form.Get("MessagingServiceSid"),
+		AccountSID: caller.SID, To: form.Get("To"), From: form.Get("From"), ServiceSID: form.Get("MessagingServiceSid"),
 		Body: form.Get("Body"), StatusCallback: form.Get("StatusCallback"), Direction: DirectionAPI,
 	}
 	if no := unplayed(form, "To", "From", "MessagingServiceSid", "Body", "StatusCallback"); no != nil {
 		return m, no
 	}
 	m.Segments = segments(m.Body)
-	if code := e.defect(&m); code != 0 {
+	if code := caller.defect(&m); code != 0 {
 		return m, bad(code, m)
 	}
 	if m.ServiceSID != "" && m.From == "" {
-		m.From = e.sender(m.ServiceSID, m.To)
+		m.From = caller.sender(m.ServiceSID, m.To)
 	}
 	m.silent = m.From == magicSender
 	return m, nil
 }
 
 // defect is the code of the first thing wrong with m, 0 if nothing is.
-func (e *Emulator) defect(m *Message) int {
-	pool, service := e.cfg.Services[m.ServiceSID]
-	_, own := e.scopes[m.From]
+func (a *Account) defect(m *Message) int {
+	pool, service := a.Services[m.ServiceSID]
+	own := a.owns(m.From)
 	switch {
 	case m.To == "":
 		return 21604

@@ -50,7 +50,7 @@ func (e *Emulator) post(ctx context.Context, m Message, target string, form url.
 	defer cancel()
 	token := uuid.NewString()
 	for range over.retries + 1 {
-		attempt, reply := e.attempt(ctx, over, bare, form, token)
+		attempt, reply := e.attempt(ctx, m, over, bare, form, token)
 		d.Attempts = append(d.Attempts, attempt)
 		d.StatusCode, d.Body = attempt.StatusCode, reply.body
 		d.contentType = reply.contentType
@@ -64,7 +64,7 @@ func (e *Emulator) post(ctx context.Context, m Message, target string, form url.
 type reply struct{ body, contentType string }
 
 // attempt posts once. Every attempt of a delivery carries the same idempotency token.
-func (e *Emulator) attempt(ctx context.Context, over overrides, target string, form url.Values, token string) (Attempt, reply) {
+func (e *Emulator) attempt(ctx context.Context, m Message, over overrides, target string, form url.Values, token string) (Attempt, reply) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var connected atomic.Bool
@@ -82,7 +82,7 @@ func (e *Emulator) attempt(ctx context.Context, over overrides, target string, f
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
 	req.Header.Set("User-Agent", "TwilioProxy/1.1")
 	req.Header.Set("I-Twilio-Idempotency-Token", token)
-	req.Header.Set("X-Twilio-Signature", Sign(e.cfg.AuthToken, signable(req.URL), form))
+	req.Header.Set("X-Twilio-Signature", Sign(e.account(m.AccountSID).AuthToken, signable(req.URL), form))
 	resp, err := e.cfg.HTTPClient.Do(req)
 	switch {
 	case err != nil && connected.Load():
