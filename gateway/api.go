@@ -74,6 +74,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 			messagingv1.NewMessagingServiceClient(guarded{conn: messaging, rules: rules})),
 		messagingapi.RegisterOutboundServiceHandlerClient(ctx, mux,
 			messagingv1.NewOutboundServiceClient(guarded{conn: queue, rules: rules})),
+		messagingapi.RegisterSenderServiceHandlerClient(ctx, mux,
+			messagingv1.NewSenderServiceClient(guarded{conn: messaging, rules: rules})),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("api: %w", err)

@@ -20,6 +20,8 @@ func created(response proto.Message) (route string, made bool) {
 		return "/v1/goals/" + r.GetGoal().GetGoalId(), !r.GetDuplicate()
 	case *onboardingv1.EnqueueWebhookJobResponse:
 		return "/v1/webhook-jobs/" + r.GetJobId(), !r.GetDuplicate()
+	case *messagingv1.CreateSenderResponse:
+		return "/v1/senders/" + r.GetSender().GetSenderId(), true
 	case *messagingv1.EnqueueTextResponse:
 		return "/v1/outbound/" + r.GetText().GetTextId(), !r.GetDuplicate()
 	case *onboardingv1.CreateEventSubscriptionResponse:

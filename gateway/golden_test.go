@@ -90,6 +90,7 @@ func TestShopifyWebhook(t *testing.T)  { runGolden(t, "testdata/shopify_webhook.
 func TestWebhookJobs(t *testing.T)     { runGolden(t, "testdata/webhook_jobs.yaml") }     //nolint:paralleltest // in runGolden
 func TestPeople(t *testing.T)          { runGolden(t, "testdata/people.yaml") }           //nolint:paralleltest // in runGolden
 func TestOutbound(t *testing.T)        { runGolden(t, "testdata/outbound.yaml") }         //nolint:paralleltest // in runGolden
+func TestSenders(t *testing.T)         { runGolden(t, "testdata/senders.yaml") }          //nolint:paralleltest // in runGolden
 func TestEngagement(t *testing.T)      { runGolden(t, "testdata/engagement.yaml") }       //nolint:paralleltest // in runGolden
 func TestFlows(t *testing.T)           { runGolden(t, "testdata/flows.yaml") }            //nolint:paralleltest // in runGolden
 func TestTickets(t *testing.T)         { runGolden(t, "testdata/tickets.yaml") }          //nolint:paralleltest // in runGolden

@@ -77,9 +77,14 @@ func whoMay() map[string]string {
 		"resumeRun":        "operator app",
 		"cancelRun":        "operator app",
 
-		"createKey": "operator",
-		"listKeys":  "operator",
-		"revokeKey": "operator",
+		"createKey":    "operator",
+		"listKeys":     "operator",
+		"revokeKey":    "operator",
+		"createSender": "operator",
+		"listSenders":  "operator",
+		"getSender":    "operator",
+		"updateSender": "operator",
+		"deleteSender": "operator",
 
 		"enqueueWebhookJob": "operator",
 		"listWebhookJobs":   "operator",
@@ -151,7 +156,7 @@ func unkept() (never, read []string) {
 		"getSettings", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
-		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun", "listKeys",
+		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun", "listKeys", "listSenders", "getSender",
 	}
 	read = []string{
 		"getProfile", "listProfiles", "listSessions", "getSession",

@@ -32,6 +32,7 @@ var (
 	}
 	messagingServices = []string{
 		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
+		messagingv1.SenderService_ServiceDesc.ServiceName,
 	}
 )
 

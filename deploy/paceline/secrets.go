@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"paceline.internal/deploy/stack"
+	"paceline.internal/services/messaging/senders"
 )
 
 // newSecrets makes fresh ones.
@@ -38,6 +39,11 @@ func completeSecrets(secrets stack.Secrets) (stack.Secrets, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(ledger)
 	if err != nil {
 		return secrets, fmt.Errorf("make the key of the ledgers: %w", err)
+	}
+	if secrets.Senders == "" {
+		if secrets.Senders, err = senders.NextKeyset(""); err != nil {
+			return secrets, err
+		}
 	}
 	secrets.Ledger = cmp.Or(secrets.Ledger, base64.StdEncoding.EncodeToString(der))
 	return secrets, nil

@@ -22,18 +22,21 @@ type Process struct {
 	Serve   func(ctx context.Context, environ map[string]string) error
 	Migrate func(ctx context.Context, environ map[string]string) error
 	Doctor  func(ctx context.Context, environ map[string]string) process.Findings
+	Own     func(ctx context.Context, verb string, environ map[string]string, out io.Writer) error
 }
 
-// Do runs the verb serve, migrate or doctor with the environment, as the service's own binary does.
+// Do runs the verb serve, migrate or doctor, or one that the service alone has, with the environment, as the service's own binary does.
 func (p Process) Do(ctx context.Context, verb string, environ map[string]string, out io.Writer) error {
 	switch verb {
 	case "migrate":
 		return p.Migrate(ctx, environ)
 	case "doctor":
 		return p.Doctor(ctx, environ).Report(out, false)
-	default:
+	case "serve":
 		process.CollectLess()
 		return p.Serve(ctx, environ)
+	default:
+		return p.Own(ctx, verb, environ, out)
 	}
 }
 
@@ -58,6 +61,7 @@ func ServiceNamed(name string) (Process, error) {
 		return verbsOf(name, process.Verbs[messaging.Config]{
 			Load: messaging.LoadConfig, Migrate: messaging.Migrate, Doctor: messaging.Doctor,
 			Serve: func(ctx context.Context, cfg messaging.Config) error { return messaging.Run(ctx, cfg, process.Deps{}) },
+			Own:   messaging.Own(),
 		}), nil
 	case Gateway:
 		return verbsOf(name, process.Verbs[gateway.Config]{
@@ -87,6 +91,13 @@ func verbsOf[Config any](name string, verbs process.Verbs[Config]) Process {
 			}
 			return loaded(environ, func(cfg Config) error { return verbs.Migrate(ctx, cfg) })
 		},
+		Own: func(ctx context.Context, verb string, environ map[string]string, out io.Writer) error {
+			own := verbs.Own[verb]
+			if own == nil {
+				return fmt.Errorf("this service has no verb %s", verb)
+			}
+			return loaded(environ, func(cfg Config) error { return own(ctx, cfg, out) })
+		},
 		Doctor: func(ctx context.Context, environ map[string]string) process.Findings {
 			cfg, err := verbs.Load(environ)
 			if err != nil {
@@ -105,7 +116,7 @@ func ProcessEnviron(vendors *Vendors, a Addresses, secrets Secrets) map[string]s
 		"ONBOARDING_ADDR": a.Onboarding, "ONBOARDING_OPS_ADDR": a.OnboardingOps,
 		"MESSAGING_ADDR": a.Messaging, "MESSAGING_OPS_ADDR": a.MessagingOps,
 		"PUBLIC_BASE_URL": "http://" + a.Gateway, "DEFAULT_ORG_ID": OrgID,
-		"API_JWT_SECRET": secrets.APIJWT, "PSEUDONYM_KEY": secrets.Pseudonym,
+		"API_JWT_SECRET": secrets.APIJWT, "PSEUDONYM_KEY": secrets.Pseudonym, "SENDER_KEYSET": secrets.Senders,
 	})
 	maps.Copy(environ, secrets.Keys())
 	return environ

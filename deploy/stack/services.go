@@ -27,6 +27,7 @@ type Secrets struct {
 	APIJWT      string `json:"api_jwt_secret"`
 	Pseudonym   string `json:"pseudonym_key"`      // empty where no person is erased
 	Ledger      string `json:"ledger_signing_key"` // of the anchors; a stack with anchors sets both variables
+	Senders     string `json:"sender_keyset"`      // empty where no sender is stored
 }
 
 // Addresses are the services' listening addresses, host:port. An empty one means a free port on the loopback.

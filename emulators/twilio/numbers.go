@@ -2,11 +2,22 @@ package twilio
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// numbers are all of the account's, those in messaging services too.
+func (a *Account) numbers() []string {
+	all := slices.Clone(a.Numbers)
+	for _, service := range slices.Sorted(maps.Keys(a.Services)) {
+		all = append(all, a.Services[service]...)
+	}
+	return all
+}
 
 // listNumbers shows the account's phone numbers that have what PhoneNumber says in them. Source:
 // https://www.twilio.com/docs/phone-numbers/api/incomingphonenumber-resource
@@ -14,7 +25,7 @@ func (e *Emulator) listNumbers(w http.ResponseWriter, r *http.Request) {
 	query, caller := r.URL.Query(), callerOf(r)
 	part := query.Get("PhoneNumber")
 	all := []map[string]any{}
-	for i, number := range caller.Numbers {
+	for i, number := range caller.numbers() {
 		if isShortCode(number) || !strings.Contains(number, part) {
 			continue
 		}

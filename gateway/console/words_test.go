@@ -111,6 +111,7 @@ func TestEveryCallThatIsKeptHasAName(t *testing.T) {
 		onboardingv1.WebhookJobService_ServiceDesc.ServiceName, onboardingv1.TicketService_ServiceDesc.ServiceName,
 		onboardingv1.RunService_ServiceDesc.ServiceName,
 		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,
+		messagingv1.SenderService_ServiceDesc.ServiceName,
 	} {
 		rules, err := rpc.Rules(service)
 		require.NoError(t, err)

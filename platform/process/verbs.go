@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -16,13 +17,14 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// Verbs are the commands of a binary: serve, which is the default, migrate, doctor and health.
+// Verbs are the commands of a binary: serve, which is the default, migrate, doctor, health, and those that it alone has.
 type Verbs[Config any] struct {
 	Load    func(environ map[string]string) (Config, error)
 	Serve   func(ctx context.Context, cfg Config) error
 	Migrate func(ctx context.Context, cfg Config) error // nil for a process that keeps nothing
 	Doctor  func(ctx context.Context, cfg Config) Findings
 	OpsAddr func(cfg Config) config.Addr // the address at which the verb health asks the running process
+	Own     map[string]func(ctx context.Context, cfg Config, out io.Writer) error
 }
 
 // Main is the whole main of a service's binary. The first SIGINT or SIGTERM stops it in order, the second at once.
@@ -41,8 +43,10 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 		verb = args[0]
 	}
 	asJSON := verb == "doctor" && len(args) == 2 && args[1] == "--json"
-	if len(args) > 1 && !asJSON || !slices.Contains([]string{"serve", "migrate", "doctor", "health"}, verb) {
-		return fmt.Errorf("usage: %s [serve | migrate | doctor [--json] | health]", name)
+	own := v.Own[verb]
+	if len(args) > 1 && !asJSON || own == nil && !slices.Contains([]string{"serve", "migrate", "doctor", "health"}, verb) {
+		others := strings.Join(append([]string{""}, slices.Sorted(maps.Keys(v.Own))...), " | ")
+		return fmt.Errorf("usage: %s [serve | migrate | doctor [--json] | health%s]", name, others)
 	}
 	if verb == "migrate" && v.Migrate == nil {
 		_, err := fmt.Fprintf(out, "%s keeps no state, so there is nothing to migrate\n", name)
@@ -54,6 +58,9 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 	}
 	if err != nil {
 		return fmt.Errorf("the environment cannot be used; docs/configuration.md lists all variables:\n%w", err)
+	}
+	if own != nil {
+		return own(ctx, cfg, out)
 	}
 	switch verb {
 	case "migrate":

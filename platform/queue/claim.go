@@ -23,6 +23,8 @@ type Claim struct {
 	// From leaves out what became due earlier: while a backlog is worked off, it is known to be gone, and looking at it again costs time
 	// as long as an old transaction keeps Postgres from clearing it away. Zero leaves out nothing.
 	From time.Time
+	// Except names organisations that have no turn now: they get no share. A job of theirs with an expired lease is claimed all the same.
+	Except []string
 }
 
 // Claimed is the result of a claim.
@@ -94,7 +96,7 @@ behind as (
 visited as materialized (select org_id, n from ahead union all select org_id, n from behind),
 due as materialized (
     select v.org_id, v.n from visited v
-    where exists (
+    where v.org_id <> all($8::uuid[]) and exists (
         select 1 from {lanes} cross join lateral (
             select 1 from {table} t
             where t.status = 'pending' and t.org_id = v.org_id{lane}
@@ -263,7 +265,10 @@ func (q *Queue) claimDue(ctx context.Context, c Claim, token string) (claimed Cl
 		claimed, s, err = readClaimed(rows, token, c.Now)
 		s.size = size
 		return err
-	}, q.sql.claim[size], c.Limit, c.Now, after, maxOrganisations, c.From, token, c.Until)
+	}, q.sql.claim[size], c.Limit, c.Now, after, maxOrganisations, c.From, token, c.Until, append([]string{}, c.Except...))
+	if len(c.Except) > 0 {
+		claimed.Floor = time.Time{} // nothing is known of what these have
+	}
 	return claimed, s, err
 }
 

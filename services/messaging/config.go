@@ -17,7 +17,9 @@ import (
 	"paceline.internal/services/messaging/consent/anchor"
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
 )
 
 // Config is the environment of the messaging service.
@@ -37,6 +39,8 @@ type Config struct {
 	APIKeySID    string        `env:"TWILIO_API_KEY_SID" help:"API key that calls Twilio, SK...; with its secret, or TWILIO_AUTH_TOKEN"`
 	APIKeySecret config.Secret `env:"TWILIO_API_KEY_SECRET" help:"its secret"`
 	AuthToken    config.Secret `env:"TWILIO_AUTH_TOKEN" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
+	// SenderKeyset opens the credentials of the senders that are stored over /v1. Without it, and without stored senders, there is this one.
+	SenderKeyset config.Secret `env:"SENDER_KEYSET" help:"Tink keyset that seals the credentials of stored senders, in base64; messaging keyset prints one; keep it next to the backups"`
 	// The sender. With both, messages are sent through the service, and those that arrive at either are ours.
 	ServiceSID string        `env:"TWILIO_MESSAGING_SERVICE_SID" help:"the messaging service to send from; this or TWILIO_FROM_NUMBER"`
 	FromNumber string        `env:"TWILIO_FROM_NUMBER" help:"the number to send from, E.164"`
@@ -153,6 +157,9 @@ func (c *Config) Validate() error {
 	if _, err := anchor.ParseKey(c.LedgerKey.Reveal()); err != nil && !c.LedgerKey.IsZero() {
 		report(true, "LEDGER_SIGNING_KEY", err.Error())
 	}
+	if _, err := c.keyset(); err != nil {
+		report(true, "SENDER_KEYSET", err.Error())
+	}
 	report(c.AnchorInterval < time.Second, "LEDGER_ANCHOR_INTERVAL", "must be 1s or more")
 	report(c.OrgID == uuid.Nil, "DEFAULT_ORG_ID", "must not be the nil UUID")
 	report(c.APIKeySID == "" && c.APIKeySecret.IsZero() && c.AuthToken.IsZero(),
@@ -178,7 +185,29 @@ func (c *Config) replyCopy() inbound.ReplyCopy {
 	return inbound.ReplyCopy{Brand: c.Brand, Contact: c.HelpContact}
 }
 
-// sender returns what messages are sent from, and to whom those that arrive there belong.
-func (c *Config) sender() send.Sender {
-	return send.Sender{OrgID: c.OrgID, Number: c.FromNumber, ServiceSID: c.ServiceSID}
+// sender returns what the environment has messages sent from, and to whom those that arrive there belong.
+func (c *Config) sender() senders.Sender {
+	return senders.Sender{
+		OrgID: c.OrgID, AccountSID: c.AccountSID, Number: c.FromNumber, ServiceSID: c.ServiceSID, Rate: c.SegmentsPerSecond, Status: senders.Active,
+	}
+}
+
+// keyset is nil where none is set.
+func (c *Config) keyset() (*senders.Keyset, error) {
+	if c.SenderKeyset.IsZero() {
+		return nil, nil
+	}
+	return senders.ParseKeyset(c.SenderKeyset.Reveal())
+}
+
+// directory returns the senders of all organisations. Their clients share the connections of transport.
+func (c *Config) directory(pool postgres.DB, carrier *twilio.Client, now func() time.Time) (*senders.Directory, error) {
+	keyset, err := c.keyset()
+	if err != nil {
+		return nil, err
+	}
+	return senders.New(senders.Config{
+		Store: senders.NewStore(pool), Keyset: keyset, Environment: c.sender(),
+		APIURL: c.APIURL.String(), Timeout: c.Timeout, Now: now, Transport: carrier.Transport(),
+	}), nil
 }

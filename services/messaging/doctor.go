@@ -13,6 +13,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/twilio"
 )
 
@@ -66,6 +67,11 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Name: "twilio", Look: about(lookAtTwilio),
 			Mend: "take TWILIO_ACCOUNT_SID and a Standard API key (TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET) from the Twilio console, " +
 				"and one sender",
+		},
+		process.Check{
+			Name: "senders", Look: about(lookAtSenders),
+			Mend: "PATCH /v1/senders/{sender_id} with the account's API key and auth token as Twilio shows them now, or DELETE it; for a keyset " +
+				"that is lost, docs/organisations.md",
 		},
 		process.Check{
 			Name: "tls", Look: about(lookAtTLS),
@@ -264,6 +270,29 @@ func lookAtTwilio(ctx context.Context, cfg Config) (string, error) {
 		return "", errors.New("TWILIO_FROM_NUMBER is no phone number of this account (a short code or a name cannot be looked up)")
 	}
 	return "the credentials are good and the number is the account's, by " + origin, nil
+}
+
+// lookAtSenders asks Twilio about each stored sender.
+func lookAtSenders(ctx context.Context, cfg Config) (found string, err error) {
+	looked, problems := 0, []error(nil)
+	err = withSenders(ctx, cfg, func(known *senders.Directory) error {
+		return known.Look(ctx, func(s senders.Sender, wrong error) {
+			looked++
+			if wrong != nil {
+				problems = append(problems, fmt.Errorf("sender %s of organisation %s: %w", s.ID, s.OrgID, wrong))
+			}
+		})
+	})
+	if err != nil {
+		return "", process.AfterDatabase(err)
+	}
+	if len(problems) > 0 {
+		return "", errors.Join(problems...)
+	}
+	if looked == 0 {
+		return "none is stored: the environment's is the only one", nil
+	}
+	return fmt.Sprintf("Twilio takes the credentials of all %d stored senders", looked), nil
 }
 
 func lookAtTLS(_ context.Context, cfg Config) (string, error) {

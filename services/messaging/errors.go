@@ -17,6 +17,7 @@ import (
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -42,8 +43,13 @@ func refusals() []refusal {
 		{rpc.ErrPageToken, codes.InvalidArgument, messagingv1.Reason_REASON_INVALID, ""},
 		{edge.ErrDenied, codes.PermissionDenied, messagingv1.Reason_REASON_PERMISSION_DENIED, "not allowed"},
 		{send.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, send.ErrKeyReused.Error()},
-		{send.ErrNoSender, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER, send.ErrNoSender.Error()},
-		{send.ErrUnknownSender, codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER, send.ErrUnknownSender.Error()},
+		{senders.ErrNoSender, codes.FailedPrecondition, messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER, senders.ErrNoSender.Error()},
+		{senders.ErrUnknownSender, codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER, senders.ErrUnknownSender.Error()},
+		{senders.ErrNotFound, codes.NotFound, messagingv1.Reason_REASON_SENDER_NOT_FOUND, senders.ErrNotFound.Error()},
+		{senders.ErrRefused, codes.FailedPrecondition, messagingv1.Reason_REASON_SENDER_CREDENTIALS_REFUSED, ""},
+		{senders.ErrNotOfAccount, codes.FailedPrecondition, messagingv1.Reason_REASON_SENDER_NOT_OF_ACCOUNT, ""},
+		{senders.ErrClaimed, codes.AlreadyExists, messagingv1.Reason_REASON_SENDER_CLAIMED, ""},
+		{senders.ErrNoKeyset, codes.FailedPrecondition, messagingv1.Reason_REASON_SENDER_KEYSET_MISSING, senders.ErrNoKeyset.Error()},
 		{send.ErrMessageNotFound, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND, send.ErrMessageNotFound.Error()},
 		{outbound.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, outbound.ErrKeyReused.Error()},
 		{outbound.ErrNotFound, codes.NotFound, messagingv1.Reason_REASON_QUEUED_TEXT_NOT_FOUND, outbound.ErrNotFound.Error()},

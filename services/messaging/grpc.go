@@ -1,6 +1,9 @@
 package messaging
 
 import (
+	"context"
+
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
 
 	"paceline.internal/platform/audit"
@@ -9,6 +12,7 @@ import (
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 )
 
 type rooms struct {
@@ -16,11 +20,19 @@ type rooms struct {
 	sending  *send.Service
 	received *inbound.Service
 	intake   *outbound.Intake
-	sent     func(segments int) // counts what conversations send; may be nil
+	sent     func(orgID, sender uuid.UUID, segments int) // counts what conversations send; may be nil
 	calls    *audit.Log
 }
 
-// service is both services of the proto: the RPCs of the rooms, and the audit log of their calls.
+// senderOf returns what an organisation sends from.
+func senderOf(all *senders.Directory) func(ctx context.Context, orgID uuid.UUID) (string, error) {
+	return func(ctx context.Context, orgID uuid.UUID) (string, error) {
+		from, err := all.For(ctx, orgID, "", "")
+		return from.From(), err
+	}
+}
+
+// service is the services of the proto: the RPCs of the rooms, and the audit log of their calls.
 type service struct {
 	unimplemented
 	sendRPC
@@ -28,7 +40,8 @@ type service struct {
 	inboundRPC
 	*outbound.RPC
 
-	calls *audit.Log
+	senders *senders.RPC
+	calls   *audit.Log
 }
 
 // Each room's type is called RPC; embedded types need names that differ.
@@ -52,15 +65,17 @@ func newService(r rooms) *service {
 			Service: r.sending, Store: r.stores.send, Ledger: r.stores.ledger, Sent: r.sent, Queue: queue.QueueGauges,
 		}},
 		ledgerRPC: ledgerRPC{&ledger.RPC{
-			Service: &ledger.Service{Store: r.stores.ledger, InFlight: r.sending}, SenderOf: r.sending.Sender.Of, OrgID: r.sending.Sender.OrgID,
-			Now: r.sending.Now,
+			Service: &ledger.Service{Store: r.stores.ledger, InFlight: r.sending}, SenderOf: senderOf(r.sending.Senders),
+			OrgID: r.sending.Senders.Environment.OrgID,
+			Now:   r.sending.Now,
 		}},
 		inboundRPC: inboundRPC{&inbound.RPC{Service: r.received, Ledger: r.stores.ledger}},
-		RPC:        queue, calls: r.calls,
+		RPC:        queue, senders: &senders.RPC{Directory: r.sending.Senders}, calls: r.calls,
 	}
 }
 
 func register(server grpc.ServiceRegistrar, s *service) {
 	messagingv1.RegisterMessagingServiceServer(refusing{server}, s)
 	messagingv1.RegisterOutboundServiceServer(refusing{server}, s)
+	messagingv1.RegisterSenderServiceServer(refusing{server}, s.senders)
 }

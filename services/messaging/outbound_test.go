@@ -19,15 +19,16 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 )
 
 func setupOutbound(t *testing.T) clients {
 	t.Helper()
-	sender, now := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}, func() time.Time { return noon }
+	sender, now := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours}), func() time.Time { return noon }
 	store := outbound.NewStore(pgtest.New(t, schema.Migrations()))
 	return serve(t, rooms{
-		sending: send.New(send.Config{Sender: sender, Now: now}),
-		intake:  &outbound.Intake{Store: store, Sender: sender, Log: slog.New(slog.DiscardHandler), Now: now},
+		sending: send.New(send.Config{Senders: sender, Now: now}),
+		intake:  &outbound.Intake{Store: store, Senders: sender, Log: slog.New(slog.DiscardHandler), Now: now},
 	})
 }
 

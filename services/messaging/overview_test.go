@@ -13,6 +13,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 )
 
@@ -38,7 +39,7 @@ func TestOverviewCountsWhatIsNotDeliveredByTheMinute(t *testing.T) {
 	}
 	s := serve(t, rooms{
 		stores:  storesOf(sendtest.NewStore(pool)),
-		sending: send.New(send.Config{Sender: send.Sender{OrgID: org}, Now: func() time.Time { return now }}),
+		sending: send.New(send.Config{Senders: senders.Only(senders.Sender{OrgID: org}), Now: func() time.Time { return now }}),
 		intake:  &outbound.Intake{Store: outbound.NewStore(pool)},
 	})
 	got, err := s.GetMessagingOverview(as(t, rpc.RoleOperator, org.String(), "ada"), &messagingv1.GetMessagingOverviewRequest{})

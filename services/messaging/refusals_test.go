@@ -42,7 +42,7 @@ func (r refused) refuses(code int, fate emulator.Fate) {
 func (r refused) sends(t *testing.T, to, key string) *messagingv1.SendResponse {
 	t.Helper()
 	answer, err := r.server.Send(as(t, rpc.RoleService, "", "onboarding"), &messagingv1.SendRequest{
-		OrgId: r.Config.Sender.OrgID.String(), To: to, Body: "hello", IdempotencyKey: key,
+		OrgId: r.Config.Senders.Environment.OrgID.String(), To: to, Body: "hello", IdempotencyKey: key,
 	})
 	require.NoError(t, err)
 	r.Pass(20 * time.Second)
@@ -52,7 +52,7 @@ func (r refused) sends(t *testing.T, to, key string) *messagingv1.SendResponse {
 func (r refused) listed(t *testing.T) []*messagingv1.CarrierRefusal {
 	t.Helper()
 	got, err := r.server.GetMessagingOverview(
-		as(t, rpc.RoleOperator, r.Config.Sender.OrgID.String(), "ada"), &messagingv1.GetMessagingOverviewRequest{})
+		as(t, rpc.RoleOperator, r.Config.Senders.Environment.OrgID.String(), "ada"), &messagingv1.GetMessagingOverviewRequest{})
 	require.NoError(t, err)
 	return got.GetRefusals()
 }
@@ -79,7 +79,7 @@ func TestRefusalThatNoRetryMendsNeedsAPersonUntilMessagesPass(t *testing.T) {
 		require.Equal(t, "complete the sender's registration in the Twilio console", listed[0].GetRemedy())
 
 		explained := func() *messagingv1.ExplainMessageResponse {
-			out, err := r.server.ExplainMessage(as(t, rpc.RoleOperator, r.Config.Sender.OrgID.String(), "ada"),
+			out, err := r.server.ExplainMessage(as(t, rpc.RoleOperator, r.Config.Senders.Environment.OrgID.String(), "ada"),
 				&messagingv1.ExplainMessageRequest{MessageId: answer.GetMessage().GetMessageId()})
 			require.NoError(t, err)
 			return out

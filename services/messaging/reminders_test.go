@@ -18,6 +18,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 )
 
@@ -155,12 +156,12 @@ func TestOutreachIsThrottledInItsClass(t *testing.T) {
 	store, tally, now := sendtest.NewStore(pool), new(outbound.Tally), noon
 	metrics, err := send.NewMetrics(metricnoop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
-	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	s := serve(t, rooms{stores: storesOf(store), intake: &outbound.Intake{}, sent: tally.Add, sending: send.New(send.Config{
-		Store: store, Evidence: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example", Timeout: time.Second,
+		Store: store, Evidence: store, Carrier: taking{}, Senders: sender, PublicURL: "https://paceline.example", Timeout: time.Second,
 		Lease: time.Minute, StopWait: time.Second, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 		Limiter: &outbound.Outreach{
-			Store: outbound.NewStore(pool), Sender: sender, Pace: outbound.NewPace(1), Tally: tally, Interval: 500 * time.Millisecond,
+			Store: outbound.NewStore(pool), Senders: sender, Tally: tally, Interval: 500 * time.Millisecond,
 		},
 	})})
 	ask := func(key string, class messagingv1.MessageClass) *messagingv1.SendResponse {

@@ -94,6 +94,7 @@ func retentionRules(kept kept) []retention.Rule {
 			Table: "sms_quarters_counted", Holds: "when a quarter of an hour was counted", Kept: "35 days after its quarter",
 			For: 35 * 24 * time.Hour, Over: &retention.Over{At: "quarter"},
 		},
+		{Table: "senders", Holds: "what organisations send from, with sealed credentials", Kept: "never; a deleted one has no credentials"},
 		{Table: "sender_rates", Holds: "how far a sender has used up its rate: one row for each", Kept: "never"},
 		{
 			Table: "event_outbox", Holds: "events for onboarding to fetch: ids and the phone",

@@ -23,6 +23,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -92,9 +93,9 @@ func TestParked(t *testing.T) {
 	require.NoError(t, err)
 	now := noon
 	clock := func() time.Time { return now }
-	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	s := serverOf(t, store, send.Config{
-		Store: store, Evidence: store, Carrier: vendor, Sender: sender, PublicURL: "https://paceline.example",
+		Store: store, Evidence: store, Carrier: vendor, Senders: sender, PublicURL: "https://paceline.example",
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 	ask := func() *messagingv1.SendResponse {
@@ -108,7 +109,7 @@ func TestParked(t *testing.T) {
 	require.Equal(t, messagingv1.Outcome_OUTCOME_UNKNOWN, ask().GetOutcome())
 	now = noon.Add(2 * time.Minute)
 	_, err = send.NewReconciler(send.ReconcilerConfig{
-		Store: store, Carrier: vendor, Interval: time.Minute, Timeout: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
+		Store: store, Carrier: vendor, Senders: sender, Interval: time.Minute, Timeout: time.Second, Now: clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	}).Once(t.Context())
 	require.NoError(t, err)
 
@@ -178,10 +179,10 @@ func setup(t *testing.T) clients {
 	store := sendtest.NewStore(pgtest.New(t, schema.Migrations()))
 	metrics, err := send.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
-	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	now := func() time.Time { return noon }
 	return serverOf(t, store, send.Config{
-		Store: store, Evidence: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
+		Store: store, Evidence: store, Carrier: taking{}, Senders: sender, PublicURL: "https://paceline.example",
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 }
@@ -195,7 +196,7 @@ func serverOf(t *testing.T, store sendtest.Store, cfg send.Config) clients {
 	return serve(t, rooms{
 		stores: storesOf(store), sending: sending,
 		received: inbound.New(inbound.Config{Store: store, Send: sending, Now: cfg.Now, Log: cfg.Log, Metrics: metrics}),
-		intake:   &outbound.Intake{Sender: cfg.Sender, Log: cfg.Log, Now: cfg.Now},
+		intake:   &outbound.Intake{Senders: cfg.Senders, Log: cfg.Log, Now: cfg.Now},
 	})
 }
 
@@ -557,9 +558,9 @@ func TestSendTellsHowLongAgoItWas(t *testing.T) {
 	store := sendtest.NewStore(pgtest.New(t, schema.Migrations()))
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	sender := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}
+	sender := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours})
 	s := serverOf(t, store, send.Config{
-		Store: store, Evidence: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Sender: sender,
+		Store: store, Evidence: store, Carrier: slow{answer: func() { now = now.Add(900 * time.Millisecond) }}, Senders: sender,
 		PublicURL: "https://paceline.example", Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: clock,
 		Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})

@@ -25,6 +25,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -67,13 +68,22 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}
 	defer carrier.Close()
 
+	known, err := cfg.directory(pool, carrier, deps.Now)
+	if err != nil {
+		return err
+	}
+	if err := opens(ctx, known, observed.Log); err != nil {
+		return err
+	}
+
 	loops, err := process.NewLoops(observed.Meter.Meter(name), observed.Log, deps.PassBound)
 	if err != nil {
 		return err
 	}
 	w := &wiring{
 		cfg: cfg, deps: deps, observed: observed, meter: observed.Meter.Meter(name), loops: loops, pool: pool, carrier: carrier,
-		tally: new(outbound.Tally), calls: audit.New(pool, deps.Now), stores: newStores(pool, consent.NewPseudonyms(cfg.PseudonymKey.Reveal())),
+		senders: known,
+		tally:   new(outbound.Tally), calls: audit.New(pool, deps.Now), stores: newStores(pool, consent.NewPseudonyms(cfg.PseudonymKey.Reveal())),
 	}
 	if err := postgres.Observe(w.meter, pool); err != nil {
 		return err
@@ -135,7 +145,8 @@ type wiring struct {
 	meter    metric.Meter
 	loops    *process.Loops
 	pool     postgres.DB
-	carrier  *twilio.Client
+	carrier  *twilio.Client // of the environment's account
+	senders  *senders.Directory
 	tally    *outbound.Tally // of what is sent outside the queue
 	calls    *audit.Log
 	stores   stores
@@ -164,19 +175,18 @@ func (w *wiring) send(ctx context.Context) (*send.Service, process.Component, er
 		return nil, process.Component{}, err
 	}
 	limiter := &outbound.Outreach{
-		Store: w.stores.outbound, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond), Tally: w.tally,
-		Interval: w.cfg.OutreachInterval,
+		Store: w.stores.outbound, Senders: w.senders, Tally: w.tally, Interval: w.cfg.OutreachInterval,
 	}
 	phone.Allow(w.cfg.ExtraPrefixes)
 	sending := send.New(send.Config{
-		Store: db, Evidence: db, Carrier: w.carrier, Limiter: limiter, Sender: w.cfg.sender(), Numbers: w.cfg.Numbers,
+		Store: db, Evidence: db, Carrier: w.carrier, Limiter: limiter, Senders: w.senders, Numbers: w.cfg.Numbers,
 		Caps: w.cfg.Caps, PublicURL: w.cfg.PublicBaseURL.String(),
 		Timeout: w.cfg.Timeout, Lease: w.cfg.Lease, StopWait: send.DefaultStopWait, Now: w.deps.Now, Log: w.observed.Log, Metrics: metrics,
 		Conversations: telemetry.Conversations{Tracer: w.observed.Tracer.Tracer("paceline.internal/services/" + name)},
 	})
 	reconciler := send.NewReconciler(send.ReconcilerConfig{
-		Store: db, Carrier: w.carrier, Interval: w.cfg.ReconcileInterval, Timeout: w.cfg.Timeout, Now: w.deps.Now, Log: w.observed.Log,
-		Metrics: metrics,
+		Store: db, Carrier: w.carrier, Senders: w.senders, Interval: w.cfg.ReconcileInterval, Timeout: w.cfg.Timeout, Now: w.deps.Now,
+		Log: w.observed.Log, Metrics: metrics,
 	})
 	reconcile := w.loops.Loop("reconciler", reconciler.Loop(w.deps.Rest).Run)
 	reconcile.StopTimeout = stopReconciler
@@ -246,17 +256,13 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	if err := errors.Join(err, deletedErr, queue.Observe(ctx, w.meter, outbound.Queue, db.Jobs(), now)); err != nil {
 		return outboundQueue{}, err
 	}
-	runner, err := outbound.NewRunner(outbound.Config{
-		Store: db, Send: sending, Sender: w.cfg.sender(), Pace: outbound.NewPace(w.cfg.SegmentsPerSecond),
-		Tally: w.tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
+	runner := outbound.NewRunner(outbound.Config{
+		Store: db, Send: sending, Senders: w.senders, Tally: w.tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
 		Transient: func(err error) bool { return errors.Is(err, sms.ErrUnavailable) || postgres.Outage(err) },
 	})
-	if err != nil {
-		return outboundQueue{}, err
-	}
 	w.cfg.logShortConsent(ctx, log)
 	queued := outboundQueue{
-		intake: &outbound.Intake{Store: db, Sender: w.cfg.sender(), Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
+		intake: &outbound.Intake{Store: db, Senders: w.senders, Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
 		send:   w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
 		clear:  w.loops.Loop("outbound-retention", w.clear(deleted).Run),
 	}

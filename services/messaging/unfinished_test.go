@@ -16,6 +16,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 )
 
@@ -25,14 +26,14 @@ func TestUnfinished(t *testing.T) {
 	pool := pgtest.New(t, schema.Migrations())
 	metrics, err := send.NewMetrics(noop.NewMeterProvider().Meter("test"))
 	require.NoError(t, err)
-	sender, now := send.Sender{OrgID: uuid.MustParse(orgA), Number: ours}, func() time.Time { return noon }
+	sender, now := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours}), func() time.Time { return noon }
 	store := sendtest.NewStore(pool)
 	sending := send.New(send.Config{
-		Store: store, Evidence: store, Carrier: taking{}, Sender: sender, PublicURL: "https://paceline.example",
+		Store: store, Evidence: store, Carrier: taking{}, Senders: sender, PublicURL: "https://paceline.example",
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 	s := serve(t, rooms{stores: storesOf(store), sending: sending, intake: &outbound.Intake{
-		Store: outbound.NewStore(pool), Sender: sender, Log: slog.New(slog.DiscardHandler), Now: now,
+		Store: outbound.NewStore(pool), Senders: sender, Log: slog.New(slog.DiscardHandler), Now: now,
 	}})
 	service, operator := as(t, rpc.RoleService, "", "onboarding"), as(t, rpc.RoleOperator, orgA, "op")
 	find := func(change func(*messagingv1.GetUnfinishedRequest)) *messagingv1.GetUnfinishedResponse {

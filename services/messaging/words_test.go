@@ -15,6 +15,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 )
 
@@ -32,7 +33,7 @@ from generate_series(1, 6000) n`, org, other)
 	require.NoError(t, err)
 	s := serve(t, rooms{
 		stores:  storesOf(sendtest.NewStore(pool)),
-		sending: send.New(send.Config{Sender: send.Sender{OrgID: org}}),
+		sending: send.New(send.Config{Senders: senders.Only(senders.Sender{OrgID: org})}),
 		intake:  &outbound.Intake{Store: outbound.NewStore(pool)},
 	})
 	ctx := postgres.ForOrganisation(as(t, rpc.RoleOperator, org.String(), "ada"), org.String())

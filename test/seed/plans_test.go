@@ -17,6 +17,7 @@ import (
 	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
@@ -192,7 +193,7 @@ func claim(ctx context.Context, store *send.Store) error {
 	ten := send.Cap{Messages: 10, Segments: 30}
 	_, err = store.Claim(ctx, send.Attempt{
 		Request:   send.Request{OrgID: uuid.MustParse(org), To: to, Body: "Hi", Key: "plans", UnknownPolicy: send.ConfirmAbsentThenResend},
-		MessageID: uuid.Must(uuid.NewV7()), From: "+15005550006", Segments: 1, Token: uuid.New(), At: now, LeaseUntil: now,
+		MessageID: uuid.Must(uuid.NewV7()), Sender: senders.Sender{Number: "+15005550006"}, Segments: 1, Token: uuid.New(), At: now, LeaseUntil: now,
 		Limits: send.Limits{PhoneHour: ten, PhoneDay: ten},
 	})
 	return err

@@ -61,7 +61,7 @@ func nothingIsSentWhileHeld(t *testing.T) {
 		b := setup(t)
 		b.Hold(true, 1)
 		require.Equal(t, send.Held, b.ask(nil).Outcome)
-		_, err := b.Store.Consent(t.Context(), b.Config.Sender.OrgID, sendtest.Phone(t, theirs), ledger.Page{Limit: 1})
+		_, err := b.Store.Consent(t.Context(), b.Config.Senders.Environment.OrgID, sendtest.Phone(t, theirs), ledger.Page{Limit: 1})
 		require.ErrorIs(t, err, ledger.ErrConsentNotFound)
 	})
 
@@ -111,7 +111,7 @@ func TestWordsThatMayBeAnOptOut(t *testing.T) {
 	t.Parallel()
 	key := func(k string) func(*send.Request) { return func(r *send.Request) { r.Key = k } }
 	judge := func(b *bundle) {
-		require.NoError(b.T, b.Store.JudgeWords(b.T.Context(), b.Config.Sender.OrgID, sendtest.Phone(b.T, theirs)))
+		require.NoError(b.T, b.Store.JudgeWords(b.T.Context(), b.Config.Senders.Environment.OrgID, sendtest.Phone(b.T, theirs)))
 	}
 	t.Run("NothingButAnswersToWordsAboutConsentIsSentUntilTheyAreJudged", func(t *testing.T) {
 		t.Parallel()
@@ -146,7 +146,7 @@ func TestWordsThatMayBeAnOptOut(t *testing.T) {
 		require.Equal(t, send.Accepted, b.ask(key("theirs")).Outcome)
 		b.Receive("SM3", "leave me alone")
 		_, err := b.inbox(nil).SetConsent(t.Context(), ledger.Note{
-			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "judged", At: b.Clock.Now(),
+			OrgID: b.Config.Senders.Environment.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "judged", At: b.Clock.Now(),
 		})
 		require.NoError(t, err)
 		require.Equal(t, send.OptedOut, b.ask(key("judged")).Outcome)

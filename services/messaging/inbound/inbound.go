@@ -16,6 +16,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -73,6 +74,10 @@ type Inbound struct {
 	// OrgID owns it when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
 	// owner of To's it is.
 	OrgID uuid.UUID
+	// Account is the Twilio account that it came through: only its senders can own it. Empty for that of the environment.
+	Account string
+	// Owner is the organisation that the caller takes for the owner; uuid.Nil for whichever it is.
+	Owner uuid.UUID
 	// Ahead says that the gateway has it recorded because onboarding did not take it. Onboarding has it recorded again later.
 	Ahead bool
 }
@@ -82,6 +87,7 @@ type Entry struct {
 	Inbound // with OrgID and ReceivedAt
 
 	ID        uuid.UUID // of the message, if it was not recorded before
+	SenderID  uuid.UUID // of the stored sender that it was written to; uuid.Nil for that of the environment
 	At        time.Time
 	Elsewhere bool // it came by another channel than SMS
 	Copy      ReplyCopy
@@ -209,9 +215,14 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 	e := Entry{Inbound: in, At: s.Now(), Elsewhere: in.OrgID != uuid.Nil, Copy: s.Copy}
 	var err error
 	if !e.Elsewhere {
-		if e.OrgID, err = s.Send.Sender.Owner(in.To, in.ServiceSID); err != nil {
+		owner, err := s.Send.Senders.Owner(ctx, in.Account, in.To, in.ServiceSID)
+		if err != nil {
 			return send.Message{}, err
 		}
+		if in.Owner != uuid.Nil && in.Owner != owner.OrgID {
+			return send.Message{}, senders.ErrUnknownSender
+		}
+		e.OrgID, e.SenderID = owner.OrgID, owner.ID
 	}
 	if e.ID, err = uuid.NewV7(); err != nil {
 		return send.Message{}, fmt.Errorf("message id: %w", err)

@@ -10,6 +10,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 	ledgers "paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -107,7 +108,7 @@ func TestRecordInbound(t *testing.T) {
 		text := b.Inbound("SM1", "hello")
 		text.To, text.Body = "+14155550777", "STOP"
 		_, err := b.inbox(nil).RecordInbound(t.Context(), text)
-		require.ErrorIs(t, err, send.ErrUnknownSender)
+		require.ErrorIs(t, err, senders.ErrUnknownSender)
 		var kept int
 		require.NoError(t, b.Pool.QueryRow(t.Context(), `select (select count(*) from sms_messages) + (select count(*) from consents)`).Scan(&kept))
 		require.Zero(t, kept, "the word reached no organisation")
@@ -116,15 +117,17 @@ func TestRecordInbound(t *testing.T) {
 	t.Run("TextThroughOurServiceIsOurs", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		service := b.inbox(func(c *send.Config) { c.Sender = send.Sender{OrgID: c.Sender.OrgID, ServiceSID: "MG1"} })
+		service := b.inbox(func(c *send.Config) {
+			c.Senders = senders.Only(senders.Sender{OrgID: c.Senders.Environment.OrgID, ServiceSID: "MG1"})
+		})
 		text := b.Inbound("SM1", "hello\x00")
 		text.ServiceSID = "MG1"
 		m, err := service.RecordInbound(t.Context(), text)
 		require.NoError(t, err)
-		require.Equal(t, b.Config.Sender.OrgID, m.OrgID)
+		require.Equal(t, b.Config.Senders.Environment.OrgID, m.OrgID)
 		require.Equal(t, "hello", m.Body)
 		text.SID, text.ServiceSID = "SM2", ""
 		_, err = service.RecordInbound(t.Context(), text)
-		require.ErrorIs(t, err, send.ErrUnknownSender)
+		require.ErrorIs(t, err, senders.ErrUnknownSender)
 	})
 }

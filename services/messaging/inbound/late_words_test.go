@@ -77,7 +77,7 @@ func wordsThatRace(t *testing.T) {
 				})
 			}
 			require.NoError(t, both.Wait())
-			state, err := b.Store.State(t.Context(), b.Config.Sender.OrgID, from.String())
+			state, err := b.Store.State(t.Context(), b.Config.Senders.Environment.OrgID, from.String())
 			require.NoError(t, err)
 			require.Equal(t, consent.OptedOut, state, "race %d", i)
 		}
@@ -98,12 +98,12 @@ func wordsThatRace(t *testing.T) {
 			})
 			both.Go(func() error {
 				_, err := service.SetConsent(t.Context(), ledger.Note{
-					OrgID: b.Config.Sender.OrgID, Phone: from, State: consent.OptedOut, Reason: "by telephone", At: b.Clock.Now(),
+					OrgID: b.Config.Senders.Environment.OrgID, Phone: from, State: consent.OptedOut, Reason: "by telephone", At: b.Clock.Now(),
 				})
 				return err
 			})
 			require.NoError(t, both.Wait())
-			state, err := b.Store.State(t.Context(), b.Config.Sender.OrgID, from.String())
+			state, err := b.Store.State(t.Context(), b.Config.Senders.Environment.OrgID, from.String())
 			require.NoError(t, err)
 			require.Equal(t, consent.OptedOut, state, "race %d", i)
 		}

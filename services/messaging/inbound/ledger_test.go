@@ -22,7 +22,7 @@ func TestOperatorsOptIn(t *testing.T) {
 
 	// note takes down a state as an operator does now; an opt-in with evidence of the given age.
 	note := func(b *bundle, state consent.State, age time.Duration) error {
-		n := ledgers.Note{OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(b.T, theirs), State: state, Reason: "x", At: b.Clock.Now()}
+		n := ledgers.Note{OrgID: b.Config.Senders.Environment.OrgID, Phone: sendtest.Phone(b.T, theirs), State: state, Reason: "x", At: b.Clock.Now()}
 		if state == consent.OptedIn && age >= 0 {
 			n.Evidence = &consent.Evidence{Method: "phone call", CollectedAt: b.Clock.Now().Add(-age), Reference: "call 815"}
 		}
@@ -137,7 +137,7 @@ func TestAnOptOutThatIsSentTwiceAtOnceIsOneLine(t *testing.T) {
 	b := setup(t)
 	note := func(reason string) ledgers.Note {
 		return ledgers.Note{
-			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: reason, At: b.Clock.Now(),
+			OrgID: b.Config.Senders.Environment.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: reason, At: b.Clock.Now(),
 		}
 	}
 	service := b.inbox(nil)

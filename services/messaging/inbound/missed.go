@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -36,6 +38,7 @@ type Span struct {
 type Listed struct {
 	twilio.Incoming
 
+	Account  string // that has it; empty for that of the environment
 	Recorded bool
 }
 
@@ -49,61 +52,121 @@ type ListedPage struct {
 type place struct {
 	Numbers []string `json:"numbers"`
 	At      string   `json:"at"` // Twilio's own; empty at the beginning
+	// Senders are the stored senders that the numbers are of, in the same order; a release without them lists the environment's alone.
+	Senders []uuid.UUID `json:"senders,omitempty"`
+}
+
+// sender is that of the first number.
+func (p place) sender() uuid.UUID {
+	if len(p.Senders) == 0 {
+		return uuid.Nil
+	}
+	return p.Senders[0]
 }
 
 // ListInbound is one page of what people wrote to a sender in a span of time, as Twilio has it, and of each whether it was recorded:
 // Twilio gives a webhook up after a quarter of a minute, but keeps the message. It records nothing; the caller delivers what is missing
-// the way that every message is delivered. Errors: sms.ErrInvalid, send.ErrNoSender, sms.ErrUnavailable.
+// the way that every message is delivered. Errors: sms.ErrInvalid, senders.ErrNoSender, sms.ErrUnavailable.
 func (s *Service) ListInbound(ctx context.Context, span Span) (ListedPage, error) {
 	if span.Since.IsZero() || span.Until.Before(span.Since) {
 		return ListedPage{}, fmt.Errorf("%w: since and until must be a span of time", sms.ErrInvalid)
 	}
-	if _, err := s.Send.Sender.Of(span.OrgID); err != nil {
-		return ListedPage{}, err
-	}
-	at, err := s.begin(ctx, span.Page)
+	at, err := s.begin(ctx, span)
 	if err != nil || len(at.Numbers) == 0 { // a service without a number
 		return ListedPage{}, err
 	}
-	incoming, next, err := s.Twilio.ListInbound(ctx, at.Numbers[0], span.Since, span.Until, at.At)
+	from, through, err := s.listed(ctx, span.OrgID, at.sender())
+	if err != nil {
+		return ListedPage{}, err
+	}
+	incoming, next, err := through.ListInbound(ctx, at.Numbers[0], span.Since, span.Until, at.At)
 	if err != nil {
 		return ListedPage{}, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
 	}
-	listed, err := s.mark(ctx, incoming)
+	listed, err := s.mark(ctx, from, incoming)
 	if err != nil {
 		return ListedPage{}, err
 	}
 	if at.At = next; next == "" {
-		at.Numbers = at.Numbers[1:]
+		at.Numbers, at.Senders = at.Numbers[1:], at.Senders[min(1, len(at.Senders)):]
 	}
 	return ListedPage{Messages: listed, Next: at.token()}, nil
 }
 
-// begin reads a page's token, or begins with all numbers of the sender.
-func (s *Service) begin(ctx context.Context, token string) (at place, err error) {
-	if token != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(token)
-		if err != nil || json.Unmarshal(raw, &at) != nil || len(at.Numbers) == 0 {
+// listed returns a sender and the records of its account.
+func (s *Service) listed(ctx context.Context, orgID, id uuid.UUID) (senders.Sender, records, error) {
+	all, err := s.Send.Senders.Of(ctx, orgID)
+	if err != nil {
+		return senders.Sender{}, nil, err
+	}
+	i := slices.IndexFunc(all, func(from senders.Sender) bool { return from.ID == id })
+	switch {
+	case i < 0:
+		return senders.Sender{}, nil, fmt.Errorf("%w: page_token is not one of ours", sms.ErrInvalid)
+	case id == uuid.Nil:
+		return all[i], s.Twilio, nil
+	}
+	through, err := s.Send.Senders.Client(ctx, orgID, id)
+	if err != nil {
+		return senders.Sender{}, nil, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
+	}
+	return all[i], through, nil
+}
+
+// begin reads a page's token, or begins with all numbers of all senders of the organisation, also of those that send no more.
+func (s *Service) begin(ctx context.Context, span Span) (at place, err error) {
+	if span.Page != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(span.Page)
+		if err != nil || json.Unmarshal(raw, &at) != nil || len(at.Numbers) == 0 || len(at.Senders) > len(at.Numbers) {
 			return place{}, fmt.Errorf("%w: page_token is not one of ours", sms.ErrInvalid)
 		}
 		return at, nil
 	}
-	if s.Send.Sender.Number != "" {
-		at.Numbers = append(at.Numbers, s.Send.Sender.Number)
-	}
-	if s.Send.Sender.ServiceSID == "" {
-		return at, nil
-	}
-	pool, err := s.Twilio.ServiceNumbers(ctx, s.Send.Sender.ServiceSID)
+	all, err := s.Send.Senders.Of(ctx, span.OrgID)
 	if err != nil {
-		return place{}, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
+		return place{}, err
 	}
-	for _, number := range pool {
-		if !slices.Contains(at.Numbers, number) {
-			at.Numbers = append(at.Numbers, number)
+	all = slices.DeleteFunc(all, func(from senders.Sender) bool { return !from.DeletedAt.IsZero() })
+	if len(all) == 0 {
+		return place{}, senders.ErrNoSender
+	}
+	for _, from := range all {
+		numbers, err := s.numbers(ctx, from)
+		if errors.Is(err, senders.ErrGone) {
+			continue // nothing can be asked without its credentials
+		}
+		if err != nil {
+			return place{}, err
+		}
+		for _, number := range numbers {
+			if !slices.Contains(at.Numbers, number) {
+				at.Numbers, at.Senders = append(at.Numbers, number), append(at.Senders, from.ID)
+			}
 		}
 	}
+	if len(all) == 1 && all[0].ID == uuid.Nil {
+		at.Senders = nil // as releases without stored senders have it
+	}
 	return at, nil
+}
+
+// numbers are those that a sender hears at.
+func (s *Service) numbers(ctx context.Context, from senders.Sender) (numbers []string, err error) {
+	if from.Number != "" {
+		numbers = append(numbers, from.Number)
+	}
+	if from.ServiceSID == "" {
+		return numbers, nil
+	}
+	_, through, err := s.listed(ctx, from.OrgID, from.ID)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := through.ServiceNumbers(ctx, from.ServiceSID)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sms.ErrUnavailable, err)
+	}
+	return append(numbers, pool...), nil
 }
 
 // token is the place as its page's token; empty behind the last number.
@@ -119,7 +182,7 @@ func (p place) token() string {
 }
 
 // mark finds out which of the messages are recorded, and makes the others storable as the gateway does.
-func (s *Service) mark(ctx context.Context, incoming []twilio.Incoming) ([]Listed, error) {
+func (s *Service) mark(ctx context.Context, from senders.Sender, incoming []twilio.Incoming) ([]Listed, error) {
 	sids := make([]string, len(incoming))
 	for i, m := range incoming {
 		sids[i] = send.Storable(m.SID)
@@ -135,17 +198,20 @@ func (s *Service) mark(ctx context.Context, incoming []twilio.Incoming) ([]Liste
 	listed := make([]Listed, len(incoming))
 	for i, m := range incoming {
 		m.SID, m.From, m.To, m.Body = sids[i], send.Storable(m.From), send.Storable(m.To), send.Storable(m.Body)
-		m.ServiceSID = s.service(m)
+		m.ServiceSID = service(from, m)
 		listed[i] = Listed{Incoming: m, Recorded: known[m.SID]}
+		if from.ID != uuid.Nil {
+			listed[i].Account = from.AccountSID
+		}
 	}
 	return listed, nil
 }
 
-// service is the messaging service by which a message is ours: it was sent to a number that the service has now, whatever Twilio
+// service is the messaging service by which a message is the sender's: it was sent to a number that the service has now, whatever Twilio
 // noted when it came.
-func (s *Service) service(m twilio.Incoming) string {
-	if m.To == s.Send.Sender.Number {
+func service(from senders.Sender, m twilio.Incoming) string {
+	if m.To == from.Number {
 		return send.Storable(m.ServiceSID)
 	}
-	return s.Send.Sender.ServiceSID
+	return from.ServiceSID
 }

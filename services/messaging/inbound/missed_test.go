@@ -13,6 +13,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -58,7 +59,7 @@ func TestInboundAudit(t *testing.T) {
 		missed, err := b.Emulator.ReceiveText(t.Context(), emulator.Incoming{From: theirs, To: ours, Body: "STOP\x00"})
 		require.NoError(t, err)
 		now := b.Clock.Now()
-		page, err := service.ListInbound(t.Context(), inbound.Span{OrgID: b.Config.Sender.OrgID, Since: now.Add(-time.Hour), Until: now})
+		page, err := service.ListInbound(t.Context(), inbound.Span{OrgID: b.Config.Senders.Environment.OrgID, Since: now.Add(-time.Hour), Until: now})
 		require.NoError(t, err)
 		require.Empty(t, page.Next)
 		require.Len(t, page.Messages, 2)
@@ -109,18 +110,18 @@ func TestInboundAudit(t *testing.T) {
 			ours:  {{{SID: "SM1", To: ours}}, {{SID: "SM2", To: ours}}},
 			other: {{{SID: "SM3", To: other}}},
 		}}
-		sender := send.Sender{OrgID: uuid.Must(uuid.NewV7()), ServiceSID: serviceSID, Number: ours}
-		service := b.Inbox(b.Service(func(c *send.Config) { c.Sender = sender }), func(c *inbound.Config) { c.Twilio = carrier })
-		span := inbound.Span{OrgID: sender.OrgID, Since: b.Clock.Now().Add(-time.Hour), Until: b.Clock.Now()}
+		sender := senders.Only(senders.Sender{OrgID: uuid.Must(uuid.NewV7()), ServiceSID: serviceSID, Number: ours})
+		service := b.Inbox(b.Service(func(c *send.Config) { c.Senders = sender }), func(c *inbound.Config) { c.Twilio = carrier })
+		span := inbound.Span{OrgID: sender.Environment.OrgID, Since: b.Clock.Now().Add(-time.Hour), Until: b.Clock.Now()}
 		var got []string
 		for {
 			page, err := service.ListInbound(t.Context(), span)
 			require.NoError(t, err)
 			for _, m := range page.Messages {
 				got = append(got, m.SID)
-				owner, err := sender.Owner(m.To, m.ServiceSID)
+				owner, err := sender.Owner(t.Context(), "", m.To, m.ServiceSID)
 				require.NoError(t, err, "it is ours in the way that RecordInbound sees it")
-				require.Equal(t, sender.OrgID, owner)
+				require.Equal(t, sender.Environment.OrgID, owner.OrgID)
 			}
 			if span.Page = page.Next; span.Page == "" {
 				break
@@ -135,12 +136,12 @@ func TestInboundAudit(t *testing.T) {
 		b := setup(t)
 		now := b.Clock.Now()
 		service := b.inbox(nil)
-		good := inbound.Span{OrgID: b.Config.Sender.OrgID, Since: now, Until: now}
+		good := inbound.Span{OrgID: b.Config.Senders.Environment.OrgID, Since: now, Until: now}
 		for name, tc := range map[string]struct {
 			edit func(*inbound.Span)
 			want error
 		}{
-			"AnotherOrganisation": {func(s *inbound.Span) { s.OrgID = uuid.Must(uuid.NewV7()) }, send.ErrNoSender},
+			"AnotherOrganisation": {func(s *inbound.Span) { s.OrgID = uuid.Must(uuid.NewV7()) }, senders.ErrNoSender},
 			"NoSpan":              {func(s *inbound.Span) { s.Until = s.Since.Add(-time.Second) }, sms.ErrInvalid},
 			"ForeignToken":        {func(s *inbound.Span) { s.Page = "x" }, sms.ErrInvalid},
 			"EmptyToken":          {func(s *inbound.Span) { s.Page = "e30" }, sms.ErrInvalid},
@@ -151,7 +152,11 @@ func TestInboundAudit(t *testing.T) {
 			require.ErrorIs(t, err, tc.want, name)
 		}
 		b.Emulator.Close()
-		_, err := b.inbox(func(c *send.Config) { c.Sender.ServiceSID = "MGunknown" }).ListInbound(t.Context(), good)
+		_, err := b.inbox(func(c *send.Config) {
+			environment := c.Senders.Environment
+			environment.ServiceSID = "MGunknown"
+			c.Senders = senders.Only(environment)
+		}).ListInbound(t.Context(), good)
 		require.ErrorIs(t, err, sms.ErrUnavailable, "Twilio does not know the service")
 	})
 }

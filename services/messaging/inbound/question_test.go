@@ -107,7 +107,7 @@ func TestQuestionOfAHold(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
 		m := b.says("SM1", "leave me alone")
-		require.NoError(t, b.Store.JudgeWords(t.Context(), b.Config.Sender.OrgID, sendtest.Phone(t, theirs)))
+		require.NoError(t, b.Store.JudgeWords(t.Context(), b.Config.Senders.Environment.OrgID, sendtest.Phone(t, theirs)))
 		b.respond()
 		require.Empty(t, b.heard())
 		outcome, due := b.outcome(m.ID)

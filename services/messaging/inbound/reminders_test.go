@@ -31,7 +31,7 @@ func (b *bundle) prefer(off bool, source ledger.RemindersSource, said time.Time)
 
 func (b *bundle) wish(off bool, source ledger.RemindersSource, said time.Time) ledger.Reminders {
 	return ledger.Reminders{
-		OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(b.T, theirs), Off: off, Source: source, SaidAt: said, At: b.Clock.Now(),
+		OrgID: b.Config.Senders.Environment.OrgID, Phone: sendtest.Phone(b.T, theirs), Off: off, Source: source, SaidAt: said, At: b.Clock.Now(),
 	}
 }
 
@@ -197,7 +197,7 @@ func preferenceIsKeptWithItsMessage(t *testing.T) {
 		b := setup(t)
 		b.says("SM1", "stop sending me reminders")
 		b.Clock.Advance(time.Second)
-		note := ledger.Note{OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "x", At: b.Clock.Now()}
+		note := ledger.Note{OrgID: b.Config.Senders.Environment.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "x", At: b.Clock.Now()}
 		_, err := b.inbox(nil).SetConsent(t.Context(), note)
 		require.NoError(t, err)
 		b.Clock.Advance(time.Second)

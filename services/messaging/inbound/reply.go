@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -184,7 +185,7 @@ func (s *Service) ask(ctx context.Context, reply Reply) (Reply, error) {
 		result, err = s.Send.Send(ctx, request)
 	}
 	switch {
-	case errors.Is(err, send.ErrNoSender), errors.Is(err, sms.ErrInvalid), errors.Is(err, send.ErrKeyReused), errors.Is(err, sms.ErrBody):
+	case errors.Is(err, senders.ErrNoSender), errors.Is(err, sms.ErrInvalid), errors.Is(err, send.ErrKeyReused), errors.Is(err, sms.ErrBody):
 		reply.Outcome, reply.DueAt = replyRefused, time.Time{}
 		return reply, nil
 	case err != nil:

@@ -102,7 +102,7 @@ func optOutIsConfirmedByUsOrTwilio(t *testing.T) {
 		require.Equal(t, ledgers.FromReply, sent.Source)
 		require.Equal(t, want, sent.Words)
 		require.Equal(t, consent.OptedOut, sent.State)
-		m, err := b.Store.Message(t.Context(), b.Config.Sender.OrgID, sent.MessageID)
+		m, err := b.Store.Message(t.Context(), b.Config.Senders.Environment.OrgID, sent.MessageID)
 		require.NoError(t, err)
 		require.Equal(t, "consent:stop:SM1", m.Key)
 		require.Equal(t, sms.Delivered, m.Status)
@@ -145,13 +145,13 @@ func optOutIsConfirmedByUsOrTwilio(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
 		text := b.Inbound("wamid.HBgNMTQxNTU1NTAxMjM", "STOP")
-		text.OrgID = b.Config.Sender.OrgID
+		text.OrgID = b.Config.Senders.Environment.OrgID
 		m, err := b.inbox(nil).RecordInbound(t.Context(), text)
 		require.NoError(t, err)
 		b.respond()
 		require.Equal(t, []string{confirmed}, b.heard())
 		require.False(t, b.Ledger().CarrierBlocks)
-		sent, err := b.Store.Message(t.Context(), b.Config.Sender.OrgID, b.Ledger().Events[2].MessageID)
+		sent, err := b.Store.Message(t.Context(), b.Config.Senders.Environment.OrgID, b.Ledger().Events[2].MessageID)
 		require.NoError(t, err)
 		require.Equal(t, "consent:stop:"+m.ID.String(), sent.Key, "the channel's id holds the number")
 	})
@@ -180,7 +180,7 @@ func nothingElsePassesAfterAnOptOut(t *testing.T) {
 			r := b.Request()
 			r.Key, r.Body, r.Confirms, r.UnknownPolicy = "consent:stop:SM1", sms.Body(text), stop.ID, send.NeverDuplicate
 			return send.Attempt{
-				Request: r, MessageID: uuid.Must(uuid.NewV7()), From: ours, Segments: 1, Token: uuid.New(), At: b.Clock.Now(), LeaseUntil: b.Clock.Now().Add(lease),
+				Request: r, MessageID: uuid.Must(uuid.NewV7()), Sender: b.Senders.Environment, Segments: 1, Token: uuid.New(), At: b.Clock.Now(), LeaseUntil: b.Clock.Now().Add(lease),
 			}
 		}
 		for name, spoil := range map[string]func(*send.Attempt){
@@ -264,7 +264,7 @@ func confirmationsThatAreNotSent(t *testing.T) {
 		b := enrolled(t)
 		b.says("SM1", "PARAR")
 		_, err := b.inbox(nil).SetConsent(t.Context(), ledgers.Note{
-			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "called us", At: b.Clock.Now(),
+			OrgID: b.Config.Senders.Environment.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "called us", At: b.Clock.Now(),
 		})
 		require.NoError(t, err)
 		b.respond()
@@ -551,7 +551,7 @@ func TestHelp(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
 		m := b.says("SM1", "ajuda")
-		b.Config.Sender.OrgID = uuid.New()
+		b.Config.Senders.Environment.OrgID = uuid.New()
 		b.respond()
 		outcome, due := b.outcome(m.ID)
 		require.Equal(t, "refused", outcome)

@@ -52,7 +52,7 @@ func writeListed(page ListedPage) *messagingv1.ListInboundResponse {
 		listed := &messagingv1.InboundText{TwilioSid: m.SID, SentAt: timestamppb.New(m.SentAt), Recorded: m.Recorded}
 		if !m.Recorded {
 			listed.From, listed.To, listed.MessagingServiceSid, listed.Body = m.From, m.To, m.ServiceSID, m.Body
-			listed.Segments, listed.Media = edge.Int32(m.Segments), edge.Int32(m.Media)
+			listed.Segments, listed.Media, listed.AccountSid = edge.Int32(m.Segments), edge.Int32(m.Media), m.Account
 		}
 		answer.Texts = append(answer.Texts, listed)
 	}
@@ -65,6 +65,10 @@ func readInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (Inbo
 		return Inbound{}, err
 	}
 	orgID, err := edge.ReadOptionalID("org_id", r.GetOrgId())
+	if err != nil {
+		return Inbound{}, err
+	}
+	owner, err := edge.ReadOptionalID("owner_org_id", r.GetOwnerOrgId())
 	if err != nil {
 		return Inbound{}, err
 	}
@@ -82,7 +86,8 @@ func readInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (Inbo
 	return Inbound{
 		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
-		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(), Ahead: caller.Subject == rpc.Gateway,
+		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(), Account: r.GetAccountSid(), Owner: owner,
+		Ahead: caller.Subject == rpc.Gateway,
 	}, nil
 }
 

@@ -143,7 +143,7 @@ func whatStopWaitsFor(t *testing.T) {
 		h := b.SlowSend(nil)
 		hasty := b.inbox(func(c *send.Config) { c.StopWait = 20 * time.Millisecond })
 		note := ledgers.Note{
-			OrgID: b.Config.Sender.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "asked on the phone", At: b.Clock.Now(),
+			OrgID: b.Config.Senders.Environment.OrgID, Phone: sendtest.Phone(t, theirs), State: consent.OptedOut, Reason: "asked on the phone", At: b.Clock.Now(),
 		}
 		_, err := hasty.SetConsent(t.Context(), note)
 		require.ErrorIs(t, err, sms.ErrUnavailable)

@@ -45,20 +45,20 @@ select ` + send.Columns + ` from sms_messages where twilio_sid = @sid`
 
 const sqlInsertInbound = `
 insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
-	segments, correlation_id, attempts, consent_effect, reminders, tips, lifts_hold, awaits_onboarding, created_at, updated_at)
+	segments, correlation_id, attempts, consent_effect, reminders, tips, lifts_hold, awaits_onboarding, sender_id, created_at, updated_at)
 values (@id, @org, @profile, 'inbound', @phone, @to, @body, @hash, 'received', @sid, @segments, '', 0, @effect, @reminders, @tips,
-	@lifts, @ahead, @received, @at)
+	@lifts, @ahead, @sender_id, @received, @at)
 returning ` + send.Columns
 
 // sqlKeepPlain keeps messages that nothing follows from, which need no lock: each once for its SID, also of two at once.
 var sqlKeepPlain = `
 with kept as (
 	insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, status, twilio_sid,
-		segments, correlation_id, attempts, consent_effect, created_at, updated_at)
-	select id, org, profile, 'inbound', phone, receiver, body, hash, 'received', sid, segments, '', 0, effect, received, at
+		segments, correlation_id, attempts, consent_effect, sender_id, created_at, updated_at)
+	select id, org, profile, 'inbound', phone, receiver, body, hash, 'received', sid, segments, '', 0, effect, sender_id, received, at
 	from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @phone::text[], @to::text[], @body::text[], @hash::bytea[], @sid::text[],
-		@segments::int[], @effect::text[], @received::timestamptz[], @at::timestamptz[])
-		as u (id, org, profile, phone, receiver, body, hash, sid, segments, effect, received, at)
+		@segments::int[], @effect::text[], @sender_id::uuid[], @received::timestamptz[], @at::timestamptz[])
+		as u (id, org, profile, phone, receiver, body, hash, sid, segments, effect, sender_id, received, at)
 	on conflict (twilio_sid) do nothing
 	returning *
 )
@@ -142,6 +142,7 @@ func argsOf(e Entry) postgres.Args {
 	return postgres.Args{
 		"id": e.ID, "org": e.OrgID, "profile": edge.Null(e.ProfileID), "phone": e.From.String(), "to": e.To, "body": e.Body,
 		"hash": hash[:], "sid": e.SID, "segments": e.Segments, "at": e.At, "received": e.ReceivedAt, "ahead": edge.Null(e.Ahead),
+		"sender_id": edge.Null(e.SenderID),
 	}
 }
 

@@ -10,17 +10,17 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
-	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 )
 
 // Intake is the place where messages are asked for and taken back.
 type Intake struct {
-	Store  *Store
-	Sender send.Sender
-	Policy phone.Policy    // which recipients are texted
-	Wake   chan<- struct{} // of the runner of this process
-	Log    *slog.Logger
-	Now    func() time.Time
+	Store   *Store
+	Senders *senders.Directory
+	Policy  phone.Policy    // which recipients are texted
+	Wake    chan<- struct{} // of the runner of this process
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Enqueue stores a message, once per key.
@@ -30,7 +30,7 @@ func (i *Intake) Enqueue(ctx context.Context, r Request) (stored Queued, duplica
 	if err := r.check(now); err != nil {
 		return Queued{}, false, err
 	}
-	if _, err := i.Sender.Of(r.OrgID); err != nil {
+	if _, err := i.Senders.Active(ctx, r.OrgID); err != nil {
 		return Queued{}, false, err
 	}
 	if _, err := i.Policy.Check(r.To.String()); err != nil {

@@ -7,14 +7,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 )
 
 // Outreach paces the messages that their readers did not ask for just now.
 type Outreach struct {
 	Store    *Store
-	Sender   send.Sender
-	Pace     Pace
+	Senders  *senders.Directory
 	Tally    *Tally
 	Interval time.Duration // between two of an organisation
 }
@@ -27,32 +26,31 @@ func outreachOf(orgID uuid.UUID) string { return "outreach:" + orgID.String() }
 // sender's rate up, outreach waits, and conversations never ask. What this process has sent of them is charged first, and others charge
 // theirs when they look at their queue. Where the sender refuses, the organisation's turn is lost, an Interval at most; in the other
 // order the sender's rate would be.
-func (o *Outreach) Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error) {
-	from, err := o.Sender.Of(orgID)
-	if err != nil {
+func (o *Outreach) Reserve(ctx context.Context, from senders.Sender, segments int, now time.Time) (wait time.Duration, err error) {
+	if err := o.Tally.charge(ctx, o.Store, from, now); err != nil {
 		return 0, err
 	}
-	if err := o.Tally.charge(ctx, o.Store, o.Pace, from, now); err != nil {
-		return 0, err
-	}
-	wait, err = o.Store.Reserve(ctx, outreachOf(orgID), o.Interval, 0, now)
+	wait, err = o.Store.Reserve(ctx, outreachOf(from.OrgID), o.Interval, 0, now)
 	if err != nil || wait > 0 {
 		return wait, err
 	}
-	return o.Store.Reserve(ctx, from, o.Pace.Cost(segments), o.Pace.Slack(false), now)
+	pace := paceOf(from)
+	return o.Store.Reserve(ctx, from.From(), pace.Cost(segments), pace.Slack(false), now)
 }
 
 // ReserveSends takes the turns of messages to many people, as messages of the queue that are not urgent take theirs: what conversations
-// have used of the sender's rate is charged first.
+// have used of the sender's rate is charged first. Who they are is not known yet, so the turns are those of the sender that a stranger gets.
 func (o *Outreach) ReserveSends(
 	ctx context.Context, orgID uuid.UUID, segments []int, now time.Time,
 ) (n int, wait time.Duration, err error) {
-	from, err := o.Sender.Of(orgID)
-	if err == nil {
-		err = o.Tally.charge(ctx, o.Store, o.Pace, from, now)
+	from, err := o.Senders.For(ctx, orgID, "", "")
+	if err != nil {
+		return 0, 0, err
 	}
+	pace := paceOf(from)
+	err = o.Tally.charge(ctx, o.Store, from, now)
 	for ; err == nil && wait == 0 && n < len(segments); n++ {
-		wait, err = o.Store.Reserve(ctx, from, o.Pace.Cost(segments[n]), o.Pace.Slack(false), now)
+		wait, err = o.Store.Reserve(ctx, from.From(), pace.Cost(segments[n]), pace.Slack(false), now)
 	}
 	if err != nil || wait > 0 {
 		n = max(n-1, 0) // the last one has no turn
@@ -61,12 +59,9 @@ func (o *Outreach) ReserveSends(
 }
 
 // Cancel gives back a turn that was taken for a message that was not sent.
-func (o *Outreach) Cancel(ctx context.Context, orgID uuid.UUID, segments int) error {
-	from, err := o.Sender.Of(orgID)
-	if err != nil {
-		return err
-	}
+func (o *Outreach) Cancel(ctx context.Context, from senders.Sender, segments int) error {
 	return errors.Join(
-		o.Store.CancelReservation(ctx, outreachOf(orgID), o.Interval), o.Store.CancelReservation(ctx, from, o.Pace.Cost(segments)),
+		o.Store.CancelReservation(ctx, outreachOf(from.OrgID), o.Interval),
+		o.Store.CancelReservation(ctx, from.From(), paceOf(from).Cost(segments)),
 	)
 }

@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/services/messaging/outbound"
-	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 )
 
 // outreach returns the outreach of a separate process, with the bundle's sender and rate.
 func (b *bundle) outreach() *outbound.Outreach {
 	return &outbound.Outreach{
-		Store: b.store, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally, Interval: 500 * time.Millisecond,
+		Store: b.store, Senders: b.atRate(), Tally: b.tally, Interval: 500 * time.Millisecond,
 	}
 }
 
 // turn returns how long a message waits.
 func (b *bundle) turn(o *outbound.Outreach) time.Duration {
 	b.T.Helper()
-	wait, err := o.Reserve(b.T.Context(), b.sender.OrgID, 1, b.Clock.Now())
+	wait, err := o.Reserve(b.T.Context(), o.Senders.Environment, 1, b.Clock.Now())
 	require.NoError(b.T, err)
 	return wait
 }
@@ -39,7 +39,7 @@ func TestTurnsOfOutreach(t *testing.T) {
 			for range 8 {
 				o := b.outreach()
 				both.Go(func() error {
-					wait, err := o.Reserve(t.Context(), b.sender.OrgID, 1, b.Clock.Now())
+					wait, err := o.Reserve(t.Context(), o.Senders.Environment, 1, b.Clock.Now())
 					taken <- wait == 0
 					return err
 				})
@@ -61,10 +61,10 @@ func TestTurnsOfOutreach(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.rate = 1
-		b.tally.Add(4)
+		b.tally.Add(b.sender.OrgID, uuid.Nil, 4)
 		require.Equal(t, 4*time.Second, b.turn(b.outreach()))
 		b.Clock.Advance(4 * time.Second)
-		b.tally.Add(1)
+		b.tally.Add(b.sender.OrgID, uuid.Nil, 1)
 		require.Equal(t, time.Second, b.turn(b.outreach()))
 		b.Clock.Advance(time.Second)
 		require.Zero(t, b.turn(b.outreach()))
@@ -86,8 +86,8 @@ func TestTurnsOfOutreach(t *testing.T) {
 	t.Run("OrganisationWithoutASenderHasNoTurn", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		_, err := b.outreach().Reserve(t.Context(), uuid.Must(uuid.NewV7()), 1, b.Clock.Now())
-		require.ErrorIs(t, err, send.ErrNoSender)
+		_, _, err := b.outreach().ReserveSends(t.Context(), uuid.Must(uuid.NewV7()), []int{1}, b.Clock.Now())
+		require.ErrorIs(t, err, senders.ErrNoSender)
 	})
 }
 
@@ -104,14 +104,14 @@ func TestReserveSends(t *testing.T) {
 	n, wait := reserve(1, 1, 1, 1)
 	require.Equal(t, []any{2, 500 * time.Millisecond}, []any{n, wait}, "what one second allows, and no interval between them")
 	b.Clock.Advance(time.Second)
-	b.tally.Add(4)
+	b.tally.Add(b.sender.OrgID, uuid.Nil, 4)
 	n, wait = reserve(1)
 	require.Equal(t, []any{0, 1500 * time.Millisecond}, []any{n, wait}, "conversations are charged first")
 	b.Clock.Advance(wait)
 	n, wait = reserve(2, 1)
 	require.Equal(t, []any{1, time.Second}, []any{n, wait}, "a text of two segments pays for both")
 	_, _, err := b.outreach().ReserveSends(t.Context(), uuid.Must(uuid.NewV7()), []int{1}, b.Clock.Now())
-	require.ErrorIs(t, err, send.ErrNoSender)
+	require.ErrorIs(t, err, senders.ErrNoSender)
 }
 
 // TestQueueKeepsReminders: the purposes of the queue that are reminders fail for a person who wants none, and say so.

@@ -2,9 +2,15 @@ package outbound
 
 import (
 	"context"
+	"maps"
 	"math"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/senders"
 )
 
 // overdraft sets how far urgent messages, and those of onboarding, may run ahead of the sender's rate. Twilio queues what comes too fast,
@@ -76,29 +82,84 @@ func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 	return 0, min(max(waiting.Ahead-p.Slack(waiting.Urgent > 0), time.Millisecond), longestWait)
 }
 
-// Tally counts the segments that this process has sent outside the queue. The queue's next look, or the next turn of outreach, charges them
-// to the sender: so both give way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil Tally
-// counts nothing.
-type Tally struct{ segments atomic.Int64 }
+// paceOf returns the pace of a sender.
+func paceOf(from senders.Sender) Pace { return NewPace(from.Rate) }
 
-// Add counts a message.
-func (t *Tally) Add(segments int) {
-	if t != nil {
-		t.segments.Add(int64(segments))
-	}
+// Tally counts the segments that this process has sent outside the queue, by sender. The queue's next look, or the next turn of outreach,
+// charges them to the sender: so both give way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil
+// Tally counts nothing.
+type Tally struct {
+	mu       sync.Mutex
+	segments map[counting]int
 }
 
-func (t *Tally) charge(ctx context.Context, rates *Store, pace Pace, from string, now time.Time) error {
+// counting names a sender; that of the environment has no id.
+type counting struct{ orgID, sender uuid.UUID }
+
+// Add counts a message of a sender.
+func (t *Tally) Add(orgID, sender uuid.UUID, segments int) {
+	if t == nil || segments == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.segments == nil {
+		t.segments = map[counting]int{}
+	}
+	t.segments[counting{orgID, sender}] += segments
+}
+
+// take returns what was counted of a sender, and counts anew.
+func (t *Tally) take(of counting) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.segments[of]
+	delete(t.segments, of)
+	return n
+}
+
+// counted are the senders of which something is counted.
+func (t *Tally) counted() []counting {
 	if t == nil {
 		return nil
 	}
-	segments := int(t.segments.Swap(0))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.segments))
+}
+
+// charge charges one sender.
+func (t *Tally) charge(ctx context.Context, rates *Store, from senders.Sender, now time.Time) error {
+	if t == nil {
+		return nil
+	}
+	segments := t.take(counting{from.OrgID, from.ID})
 	if segments == 0 {
 		return nil
 	}
-	err := rates.Charge(ctx, from, pace.Cost(segments), pace.Limit(), now)
+	pace := paceOf(from)
+	err := rates.Charge(ctx, from.From(), pace.Cost(segments), pace.Limit(), now)
 	if err != nil {
-		t.Add(segments)
+		t.Add(from.OrgID, from.ID, segments)
 	}
 	return err
+}
+
+// chargeAll charges every sender of which something is counted. What is counted of one that is gone is dropped.
+func (t *Tally) chargeAll(ctx context.Context, rates *Store, known *senders.Directory, now time.Time) error {
+	for _, of := range t.counted() {
+		all, err := known.Of(ctx, of.orgID)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(all, func(s senders.Sender) bool { return s.ID == of.sender })
+		if i < 0 {
+			t.take(of)
+			continue
+		}
+		if err := t.charge(ctx, rates, all[i], now); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -156,12 +156,12 @@ func queueYields(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.rate = 1
-		b.tally.Add(4)
+		b.tally.Add(b.sender.OrgID, uuid.Nil, 4)
 		b.enqueue(nil)
 		b.drain()
 		b.pass(3500*time.Millisecond, 500*time.Millisecond)
 		require.Empty(t, b.sent())
-		b.tally.Add(1)
+		b.tally.Add(b.sender.OrgID, uuid.Nil, 1)
 		b.enqueue(func(r *outbound.Request) { r.Purpose, r.Body = outbound.OTP, "code" })
 		b.drain()
 		require.Equal(t, []string{"code"}, b.sent())
@@ -173,7 +173,7 @@ func queueYields(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.rate = 1
-		b.tally.Add(10_000)
+		b.tally.Add(b.sender.OrgID, uuid.Nil, 10_000)
 		b.enqueue(nil)
 		b.drain()
 		b.pass(10*time.Second, time.Second)

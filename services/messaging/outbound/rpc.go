@@ -29,7 +29,7 @@ type RPC struct {
 
 // EnqueueText implements messagingv1.OutboundServiceServer.
 func (o *RPC) EnqueueText(ctx context.Context, r *messagingv1.EnqueueTextRequest) (*messagingv1.EnqueueTextResponse, error) {
-	view, err := edge.ViewOf(ctx, o.Intake.Sender.OrgID)
+	view, err := edge.ViewOf(ctx, o.Intake.Senders.Environment.OrgID)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (o *RPC) CancelQueuedText(
 func (o *RPC) one(
 	ctx context.Context, textID string, do func(ctx context.Context, orgID, id uuid.UUID) (Queued, error),
 ) (*messagingv1.QueuedText, error) {
-	view, err := edge.ViewOf(ctx, o.Intake.Sender.OrgID)
+	view, err := edge.ViewOf(ctx, o.Intake.Senders.Environment.OrgID)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (o *RPC) one(
 func (o *RPC) ListQueuedTexts(
 	ctx context.Context, r *messagingv1.ListQueuedTextsRequest,
 ) (*messagingv1.ListQueuedTextsResponse, error) {
-	view, err := edge.ViewOf(ctx, o.Intake.Sender.OrgID)
+	view, err := edge.ViewOf(ctx, o.Intake.Senders.Environment.OrgID)
 	if err != nil {
 		return nil, err
 	}

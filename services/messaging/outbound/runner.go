@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 )
 
@@ -37,8 +38,7 @@ const (
 type Config struct {
 	Store   *Store
 	Send    *send.Service
-	Sender  send.Sender
-	Pace    Pace
+	Senders *senders.Directory
 	Tally   *Tally
 	Timeout time.Duration // of one call to Twilio
 	Poll    time.Duration // how often to look without a wake-up
@@ -58,29 +58,28 @@ type Progress struct {
 	Unjudged uuid.UUID
 }
 
-// Runner sends what is due, at the sender's pace.
+// Runner sends what is due, at the pace of each sender.
 type Runner struct {
 	Config
 
-	from string
 	jobs *queue.Runner
 
 	// reserving is held for reading while a message reserves its segments, so that none is counted both as begun and as reserved.
 	reserving sync.RWMutex
 
 	mu      sync.Mutex
-	asked   time.Time           // when was last looked for what is due
-	refused time.Time           // when the first of those may be sent that have been put back since; zero for none
-	begun   map[string]struct{} // by id: claimed, and nothing reserved yet
+	asked   time.Time            // when was last looked for what is due
+	refused time.Time            // when the first of those may be sent that have been put back since; zero for none
+	begun   map[string]string    // by id: the organisation of what is claimed, and nothing reserved yet
+	after   uuid.UUID            // the organisation that was looked at last
+	seen    []uuid.UUID          // the organisations with pending messages, at the last look
+	except  []string             // those that have no turn
+	paused  map[string]time.Time // by organisation with several senders: until when it has no turn, for one was put back
 }
 
-// NewRunner makes the runner; send.ErrNoSender when there is nothing to send from.
-func NewRunner(cfg Config) (*Runner, error) {
-	from, err := cfg.Sender.Of(cfg.Sender.OrgID)
-	if err != nil {
-		return nil, err
-	}
-	r := &Runner{Config: cfg, from: from, begun: map[string]struct{}{}}
+// NewRunner makes the runner.
+func NewRunner(cfg Config) *Runner {
+	r := &Runner{Config: cfg, begun: map[string]string{}, paused: map[string]time.Time{}}
 	handlers := map[string]queue.Handler{}
 	for _, p := range Purposes() {
 		handlers[string(p)] = r.Handle
@@ -88,9 +87,18 @@ func NewRunner(cfg Config) (*Runner, error) {
 	r.jobs = queue.NewRunner(queue.Config{
 		Name: Queue, Store: counted{Queue: cfg.Store.Jobs(), r: r}, Handlers: handlers, GiveUp: r.giveUp,
 		Transient: cfg.Transient, Admit: r.admit, Log: cfg.Log, Now: cfg.Now, Metrics: cfg.Metrics, Wake: cfg.Wake, Poll: cfg.Poll,
-		Workers: min(max(cfg.Pace.burst, fewestWorkers), mostWorkers), Lease: 2 * r.Bound(), Timeout: r.Bound(),
+		Workers: cfg.workers(), Lease: 2 * r.Bound(), Timeout: r.Bound(),
 	})
-	return r, nil
+	return r
+}
+
+// workers is how many messages are sent at a time: as many as the environment's sender may send in a second, or the most where others may be
+// stored.
+func (c Config) workers() int {
+	if c.Senders.Keyset != nil {
+		return mostWorkers
+	}
+	return min(max(paceOf(c.Senders.Environment).burst, fewestWorkers), mostWorkers)
 }
 
 // Bound returns how long one message takes at most; the end of the loop waits for it.
@@ -113,14 +121,14 @@ func (r *Runner) Drain(ctx context.Context) (int, error) { return r.jobs.Drain(c
 
 func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 	r.mu.Lock()
-	asked, refused := r.asked, r.refused
+	asked, refused, seen := r.asked, r.refused, r.seen
 	r.mu.Unlock()
 	if !refused.IsZero() {
 		d = min(d, max(refused.Sub(r.Now()), time.Millisecond))
 	}
 	asking, cancel := context.WithTimeout(ctx, admitTimeout)
 	defer cancel()
-	next, err := r.Store.Next(asking, r.Sender.OrgID, asked)
+	next, err := r.Store.Next(asking, seen, asked)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		r.Log.WarnContext(ctx, "messaging.next_text_unknown", "error", err)
@@ -128,31 +136,6 @@ func (r *Runner) untilNext(ctx context.Context, d time.Duration) time.Duration {
 		d = min(d, max(next.Sub(r.Now()), time.Millisecond))
 	}
 	return d
-}
-
-// admitTimeout bounds the database calls before a claim: no message is sent meanwhile.
-const admitTimeout = 5 * time.Second
-
-// admit is asked before every claim: it charges what was sent outside the queue, and keeps messages from being claimed that are too many.
-func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error) {
-	now := r.Now()
-	ctx, cancel := context.WithTimeout(ctx, admitTimeout)
-	defer cancel()
-	if err := r.Tally.charge(ctx, r.Store, r.Pace, r.from, now); err != nil {
-		return 0, 0, err
-	}
-	r.reserving.Lock()
-	defer r.reserving.Unlock()
-	waiting, err := r.Store.Pressure(ctx, r.Sender.OrgID, r.from, want, now)
-	if err != nil {
-		return 0, 0, err
-	}
-	r.mu.Lock()
-	r.asked, r.refused = now, time.Time{}
-	waiting.Ahead = max(waiting.Ahead, 0) + time.Duration(len(r.begun))*r.Pace.slot
-	r.mu.Unlock()
-	n, wait := r.Pace.admit(waiting)
-	return min(n, want), wait, nil
 }
 
 // counted is the queue, with an eye on what was claimed of it and will ask for its segments in a moment.
@@ -164,11 +147,14 @@ type counted struct {
 
 // Claim notes what is begun.
 func (c counted) Claim(ctx context.Context, which queue.Claim) (queue.Claimed, error) {
+	c.r.mu.Lock()
+	which.Except = c.r.except
+	c.r.mu.Unlock()
 	claimed, err := c.Queue.Claim(ctx, which)
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
 	for _, j := range claimed.Jobs {
-		c.r.begun[j.ID] = struct{}{}
+		c.r.begun[j.ID] = j.OrgID
 	}
 	return claimed, err
 }
@@ -189,12 +175,17 @@ func (r *Runner) forget(id string) {
 
 // reserve takes a message's segments off the sender's rate. One that may not be sent yet, because another process was quicker, goes back to
 // its old place in the queue.
-func (r *Runner) reserve(ctx context.Context, j queue.Job, t Request, cost time.Duration, now time.Time) error {
+func (r *Runner) reserve(ctx context.Context, j queue.Job, t Request, from senders.Sender, now time.Time) error {
+	pace := paceOf(from)
 	r.reserving.RLock()
-	wait, err := r.Store.Reserve(ctx, r.from, cost, r.Pace.Slack(t.Purpose.Urgent()), now)
+	wait, err := r.Store.Reserve(ctx, from.From(), costOf(from, t), pace.Slack(t.Purpose.Urgent()), now)
 	r.forget(j.ID)
 	r.reserving.RUnlock()
 	if err != nil || wait == 0 {
+		return err
+	}
+	several, err := r.several(ctx, t.OrgID)
+	if err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -202,7 +193,22 @@ func (r *Runner) reserve(ctx context.Context, j queue.Job, t Request, cost time.
 	if at := now.Add(min(wait, longestWait)); r.refused.IsZero() || at.Before(r.refused) {
 		r.refused = at
 	}
+	if several { // at its old place it would stand before the messages of the other senders
+		r.paused[j.OrgID] = now.Add(otherPause)
+		return &queue.Snooze{After: max(wait, longestWait), Cause: errPace}
+	}
 	return &queue.Snooze{After: min(t.SendAt.Sub(now), 0), Cause: errPace}
+}
+
+// several reports whether an organisation has more than one sender.
+func (r *Runner) several(ctx context.Context, orgID uuid.UUID) (bool, error) {
+	active, err := r.Senders.Active(ctx, orgID)
+	return len(active) > 1, err
+}
+
+// costOf is by how much a message moves its sender's arrival on.
+func costOf(from senders.Sender, t Request) time.Duration {
+	return paceOf(from).Cost(sms.Segments(string(t.Body)).Count)
 }
 
 // Handle brings one message on by one step. Whatever dies between the steps, the next one begins at what Send has recorded under the
@@ -220,7 +226,7 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	if err != nil {
 		return err
 	}
-	var reserved time.Duration
+	var from senders.Sender // of the segments that are reserved
 	switch now := r.Now(); {
 	case !now.Before(t.ExpiresAt):
 		if end := late(t, progress.Message); end != nil {
@@ -235,8 +241,11 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		if until, quiet := t.quiet(now); quiet { // nor does it in quiet hours
 			return awaitHours(t, until, now)
 		}
-		reserved = r.Pace.Cost(sms.Segments(string(t.Body)).Count)
-		if err := r.reserve(ctx, j, t, reserved, now); err != nil {
+		country, _ := r.Send.Numbers.Check(t.To.String()) // who may not be texted is refused below
+		if from, err = r.Senders.For(ctx, t.OrgID, t.To.String(), country); err != nil {
+			return withoutSender(err)
+		}
+		if err := r.reserve(ctx, j, t, from, now); err != nil {
 			return err
 		}
 	}
@@ -245,14 +254,22 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		Purpose: string(t.Purpose),
 	})
 	if err != nil {
-		return err
+		return withoutSender(err)
 	}
 	if result.Outcome == send.Capped { // it does not pay either: texts to one phone would keep all others from being sent
-		if err := r.Store.CancelReservation(ctx, r.from, reserved); err != nil {
+		if err := r.Store.CancelReservation(ctx, from.From(), costOf(from, t)); err != nil {
 			return err
 		}
 	}
 	return after(result)
+}
+
+// withoutSender has a message of an organisation without a sender wait, until there is one or its time is over.
+func withoutSender(err error) error {
+	if errors.Is(err, senders.ErrNoSender) {
+		return &queue.Snooze{After: heldWait, Cause: err}
+	}
+	return err
 }
 
 var (

@@ -20,6 +20,7 @@ import (
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 )
@@ -703,7 +704,7 @@ func TestEnqueue(t *testing.T) {
 		r := b.request()
 		r.OrgID = uuid.New()
 		_, _, err := b.intake.Enqueue(t.Context(), r)
-		require.ErrorIs(t, err, send.ErrNoSender)
+		require.ErrorIs(t, err, senders.ErrNoSender)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 )
 
@@ -26,7 +27,7 @@ type bundle struct {
 
 	store  *outbound.Store
 	send   *send.Service
-	sender send.Sender
+	sender senders.Sender
 	tally  *outbound.Tally
 	intake *outbound.Intake
 	rate   float64
@@ -36,8 +37,8 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{Bundle: sendtest.Setup(t), tally: new(outbound.Tally), rate: 100}
 	b.TakeReceipts(nil)
-	b.store, b.send, b.sender = outbound.NewStore(b.Pool), b.Service(nil), b.Config.Sender
-	b.intake = &outbound.Intake{Store: b.store, Policy: b.Config.Numbers, Sender: b.sender, Log: b.Config.Log, Now: b.Clock.Now}
+	b.store, b.send, b.sender = outbound.NewStore(b.Pool), b.Service(nil), b.Senders.Environment
+	b.intake = &outbound.Intake{Store: b.store, Policy: b.Config.Numbers, Senders: b.Senders, Log: b.Config.Log, Now: b.Clock.Now}
 	return b
 }
 
@@ -45,15 +46,20 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) runner(change func(*outbound.Config)) *outbound.Runner {
 	b.T.Helper()
 	cfg := outbound.Config{
-		Store: b.store, Send: b.send, Sender: b.sender, Pace: outbound.NewPace(b.rate), Tally: b.tally,
+		Store: b.store, Send: b.send, Senders: b.atRate(), Tally: b.tally,
 		Timeout: time.Second, Poll: 5 * time.Second, Log: b.Config.Log, Now: b.Clock.Now, Transient: platform.Outage,
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	r, err := outbound.NewRunner(cfg)
-	require.NoError(b.T, err)
-	return r
+	return outbound.NewRunner(cfg)
+}
+
+// atRate are the senders, with the rate of the bundle.
+func (b *bundle) atRate() *senders.Directory {
+	cfg := b.Senders.Config
+	cfg.Environment.Rate = b.rate
+	return senders.New(cfg)
 }
 
 // drain sends what is due and allowed now, and says how many jobs were run.

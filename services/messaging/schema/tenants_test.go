@@ -46,6 +46,10 @@ with c as (
     values (gen_random_uuid(), @org, 'erased:1', @at, 'opted_out', 1, sha256(''))
 ), fl as (
     insert into forgotten_ledgers (ledger_id, org_id, forgotten_at, witnesses) values (gen_random_uuid(), @org, @at, array[sha256('')])
+), sn as (
+    insert into senders (id, org_id, name, account_sid, api_key_sid, number, segments_per_second, countries, status, version, created_at, updated_at)
+    values (gen_random_uuid(), @org, 'n', 'AC' || repeat('0', 32), 'SK' || repeat('0', 32), '+1415' || (1000000 + (random() * 8999999)::int), 1, '{}',
+        'disabled', 1, @at, @at)
 ), a as (
     insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at)
     select id, @org, '+15005550001', 'help', 'Hi', 'consent:help:SM1', @at, @at from m

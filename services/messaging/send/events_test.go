@@ -115,7 +115,7 @@ func TestEvents(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { _ = held.Rollback(context.Background()) }() // when the test ends early
 		_, err = held.Exec(t.Context(), `insert into event_outbox (event_id, org_id, type, phone, time, causation_id, data)
-			values (gen_random_uuid(), $1, 'message.accepted', '', now(), 'held', jsonb_build_object('message_id', gen_random_uuid(), 'status', 'accepted'))`, b.Config.Sender.OrgID)
+			values (gen_random_uuid(), $1, 'message.accepted', '', now(), 'held', jsonb_build_object('message_id', gen_random_uuid(), 'status', 'accepted'))`, b.Config.Senders.Environment.OrgID)
 		require.NoError(t, err)
 		b.Receive("SM00000000000000000000000000000001", "hello")
 		seen := b.takes()

@@ -73,6 +73,7 @@ type Listing struct {
 	Failure   string        // why there is no listing; empty when there is one
 	Interval  time.Duration // the least time between two listings that confirm an absence
 	Timeout   time.Duration // of one call to Twilio
+	Senders   []uuid.UUID   // of the account that was listed; uuid.Nil is that of the environment
 }
 
 // Others are our messages besides the one in doubt, as far as they matter to it.

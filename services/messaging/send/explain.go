@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/phone"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -49,11 +50,11 @@ type Explanation struct {
 // Explain returns what Send would answer to a request now. It changes nothing; that outreach waits for its turn is not explained.
 // ErrInvalid.
 func (s *Service) Explain(ctx context.Context, r Request) (Explanation, error) {
-	a, err := s.attempt(r)
-	if errors.Is(err, ErrNoSender) {
+	a, err := s.attempt(ctx, r)
+	if errors.Is(err, senders.ErrNoSender) {
 		return explained([]Gate{{
-			Name: "sender", Outcome: WithoutOne, Fact: "the organisation owns no number to send from",
-			Change: "set DEFAULT_ORG_ID to the organisation that owns the configured sender",
+			Name: "sender", Outcome: WithoutOne, Fact: "the organisation has no active sender",
+			Change: "store one with POST /v1/senders, set a disabled one to active, or set DEFAULT_ORG_ID to this organisation",
 		}}, nil, time.Time{}), nil
 	}
 	if err != nil {

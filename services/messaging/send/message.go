@@ -30,8 +30,9 @@ type Message struct {
 	OrgID     uuid.UUID
 	ProfileID uuid.UUID // uuid.Nil when the person is not known
 	Direction Direction
-	From      string // E.164, or the messaging service's SID while Twilio has not chosen a number
-	To        string // E.164
+	SenderID  uuid.UUID // of the stored sender that it was sent with, or written to; uuid.Nil for that of the environment
+	From      string    // E.164, or the messaging service's SID while Twilio has not chosen a number
+	To        string    // E.164
 	Body      string
 	BodyHash  [sha256.Size]byte
 	Key       string // the idempotency key; empty for an inbound message

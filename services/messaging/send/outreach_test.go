@@ -12,6 +12,7 @@ import (
 	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 )
 
@@ -29,7 +30,7 @@ func (b *bundle) outreach(key string) send.Result {
 type turnsFunc func() time.Duration
 
 // Turn implements the port.
-func (f turnsFunc) Reserve(context.Context, uuid.UUID, int, time.Time) (time.Duration, error) {
+func (f turnsFunc) Reserve(context.Context, senders.Sender, int, time.Time) (time.Duration, error) {
 	return f(), nil
 }
 
@@ -38,7 +39,7 @@ func (turnsFunc) ReserveSends(context.Context, uuid.UUID, []int, time.Time) (int
 	panic("of runs")
 }
 
-func (turnsFunc) Cancel(context.Context, uuid.UUID, int) error { return nil }
+func (turnsFunc) Cancel(context.Context, senders.Sender, int) error { return nil }
 
 // overtaken are turns between which and the claim something happens.
 type overtaken struct {
@@ -48,9 +49,9 @@ type overtaken struct {
 }
 
 // Turn implements the port.
-func (o overtaken) Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
+func (o overtaken) Reserve(ctx context.Context, from senders.Sender, segments int, now time.Time) (time.Duration, error) {
 	defer o.meanwhile()
-	return o.Outreach.Reserve(ctx, orgID, segments, now)
+	return o.Outreach.Reserve(ctx, from, segments, now)
 }
 
 func TestOutreach(t *testing.T) {
@@ -155,7 +156,9 @@ func onlyAnAttemptTakesATurn(t *testing.T) {
 		t.Parallel()
 		b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 1, Segments: 9}})
 		turns := b.Limiter()
-		turns.Pace = outbound.NewPace(1) // of the sender too
+		slow := b.Senders.Environment
+		slow.Rate = 1
+		b.Config.Senders = senders.Only(slow)
 		b.Config.Limiter = overtaken{turns, func() { b.Send("quicker") }}
 		require.Equal(t, send.Capped, b.outreach("1").Outcome)
 		b.Config.Limiter = turns

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,13 @@ type Receipt struct {
 	ErrorCode int    // 0 when there is none
 	Raw       map[string]string
 	At        time.Time // when it reached us
+	Account   string    // that signed it; empty for that of the environment, and of WhatsApp
+	// Senders are those of the account: it says nothing about a message of any other.
+	Senders []uuid.UUID
 }
+
+// of reports whether the receipt's account has sent a message.
+func (r Receipt) of(m Message) bool { return slices.Contains(r.Senders, m.SenderID) }
 
 // OptsOut reports whether the failure is the recipient's opt-out at Twilio, which arrives this way when Advanced
 // Opt-Out is on.
@@ -45,6 +52,9 @@ func (s *Service) RecordStatus(ctx context.Context, r Receipt) (matched bool, er
 		raw[Storable(name)] = Storable(value)
 	}
 	r.Raw = raw
+	if r.Senders, err = s.Senders.InAccount(ctx, r.Account); err != nil {
+		return false, fmt.Errorf("find the senders of the receipt's account: %w", err)
+	}
 	recorded, err := s.Evidence.RecordReceipt(ctx, r)
 	if err != nil {
 		return false, fmt.Errorf("record the receipt: %w", err)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"paceline.internal/platform/process"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -25,7 +26,8 @@ const (
 // ReconcilerConfig configures a Reconciler. Every field is needed.
 type ReconcilerConfig struct {
 	Store    reconcileStore
-	Carrier  carrier
+	Carrier  carrier // of the environment's account
+	Senders  *senders.Directory
 	Interval time.Duration // how often it checks, and the least time between two listings that confirm an absence
 	Timeout  time.Duration // of one call to Twilio
 	Now      func() time.Time
@@ -121,7 +123,14 @@ func (r *Reconciler) check(ctx context.Context, m Message) error {
 // list looks for a message in doubt in Twilio's list.
 func (r *Reconciler) list(ctx context.Context, m Message) error {
 	l := Listing{MessageID: m.ID, Token: m.AttemptToken, Began: r.Now(), Interval: r.Interval, Timeout: r.Timeout}
-	listed, err := r.Carrier.List(ctx, m.To, m.AttemptedAt.Add(-clockTolerance))
+	through, err := carrierOf(ctx, r.Senders, r.Carrier, m)
+	if err == nil {
+		l.Senders, err = r.Senders.Mates(ctx, m.OrgID, m.SenderID)
+	}
+	var listed []twilio.Stored
+	if err == nil {
+		listed, err = through.List(ctx, m.To, m.AttemptedAt.Add(-clockTolerance))
+	}
 	switch {
 	case ctx.Err() != nil: // we are the ones who stopped
 		return ctx.Err()
@@ -144,12 +153,16 @@ func (r *Reconciler) list(ctx context.Context, m Message) error {
 // poll asks how a message ended that Twilio has. The next poll is set in any case.
 func (r *Reconciler) poll(ctx context.Context, m Message) error {
 	p := Poll{MessageID: m.ID, SID: m.SID}
-	stored, err := r.Carrier.Fetch(ctx, m.SID)
+	var stored twilio.Stored
+	through, err := carrierOf(ctx, r.Senders, r.Carrier, m)
+	if err == nil {
+		stored, err = through.Fetch(ctx, m.SID)
+	}
 	effect := "nothing_new"
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, twilio.ErrNotFound):
+	case errors.Is(err, twilio.ErrNotFound), errors.Is(err, senders.ErrGone):
 		p.Gone, effect = true, "gone"
 	case err != nil:
 		effect = "failed"

@@ -47,7 +47,7 @@ func (d directory) Fetch(ctx context.Context, sid string) (twilio.Stored, error)
 
 func (b *bundle) evidence(id uuid.UUID) send.Evidence {
 	b.T.Helper()
-	evidence, err := b.Store.Evidence(b.T.Context(), b.Config.Sender.OrgID, id)
+	evidence, err := b.Store.Evidence(b.T.Context(), b.Config.Senders.Environment.OrgID, id)
 	require.NoError(b.T, err)
 	return evidence
 }

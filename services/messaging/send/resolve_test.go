@@ -19,7 +19,7 @@ import (
 
 func (b *bundle) resolution(m send.Message, kind send.ResolutionKind, sid string) send.ResolveRequest {
 	return send.ResolveRequest{
-		OrgID: b.Config.Sender.OrgID, MessageID: m.ID, Kind: kind, SID: sid, Reason: "seen in Twilio's console",
+		OrgID: b.Config.Senders.Environment.OrgID, MessageID: m.ID, Kind: kind, SID: sid, Reason: "seen in Twilio's console",
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,11 +26,13 @@ type RPC struct {
 
 	Store  *Store
 	Ledger *ledger.Store
-	Sent   func(segments int) // counts what conversations send; may be nil
+	Sent   func(orgID, sender uuid.UUID, segments int) // counts what conversations send; may be nil
 	Queue  func(ctx context.Context, now time.Time, upTo int) (*overviewv1.QueueGauges, error)
 }
 
-func (s *RPC) view(ctx context.Context) (edge.View, error) { return edge.ViewOf(ctx, s.Sender.OrgID) }
+func (s *RPC) view(ctx context.Context) (edge.View, error) {
+	return edge.ViewOf(ctx, s.Senders.Environment.OrgID)
+}
 
 // Send hands one message to Twilio, at most once per organisation and key. An outcome that is younger than the callers there may be is
 // shown only to one that understands it.
@@ -52,7 +55,7 @@ func (s *RPC) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv
 		Outcome: writeOutcome(result.Outcome, r.GetUnderstands()), Explanation: result.Explanation,
 	}
 	if result.Outcome == Accepted && !request.Outreach && !request.Reserved && s.Sent != nil { // those have reserved their segments
-		s.Sent(result.Message.Segments)
+		s.Sent(result.Message.OrgID, result.Message.SenderID, result.Message.Segments)
 	}
 	if m := result.Message; m != nil {
 		answer.Message = WriteMessage(*m)
@@ -242,11 +245,11 @@ func (s *RPC) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequest
 	if err != nil {
 		return nil, err
 	}
-	sender, err := s.Sender.Of(orgID)
+	sender, err := s.Senders.For(ctx, orgID, "", "")
 	if err != nil {
 		return nil, err
 	}
-	answer := &messagingv1.CheckSenderResponse{Sender: sender}
+	answer := &messagingv1.CheckSenderResponse{Sender: sender.From()}
 	if r.GetTo() == "" {
 		return answer, nil
 	}

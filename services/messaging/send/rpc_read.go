@@ -116,6 +116,7 @@ func readReceipt(r *messagingv1.RecordStatusRequest, now time.Time) Receipt {
 	}
 	return Receipt{
 		MessageID: id, SID: r.GetTwilioSid(), Status: r.GetStatus(), ErrorCode: int(r.GetErrorCode()), Raw: r.GetRaw(), At: now,
+		Account: r.GetAccountSid(),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -81,7 +82,7 @@ type Attempt struct {
 	Request
 
 	MessageID  uuid.UUID // of the row, if this attempt is the one to insert it
-	From       string
+	Sender     senders.Sender
 	BodyHash   [sha256.Size]byte
 	Segments   int
 	Token      uuid.UUID // the fence: an answer settles the row only with it
@@ -144,7 +145,7 @@ func (a Answer) OptsOut() bool {
 // means that nothing is known to have been sent; asking again is always safe. It leaves one line in the log and one count per
 // answer, which name the message, never the number or the body.
 func (s *Service) Send(ctx context.Context, r Request) (Result, error) {
-	a, err := s.attempt(r)
+	a, err := s.attempt(ctx, r)
 	if err != nil {
 		return Result{}, err
 	}
@@ -180,7 +181,7 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 			return Result{}, fmt.Errorf("look for the send: %w", err)
 		}
 		if seen.open(a) {
-			wait, err := s.Limiter.Reserve(ctx, a.OrgID, a.Segments, a.At)
+			wait, err := s.Limiter.Reserve(ctx, a.Sender, a.Segments, a.At)
 			if err != nil {
 				return Result{}, fmt.Errorf("reserve a turn: %w", err)
 			}
@@ -197,7 +198,7 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 	case claim.Won:
 		return s.transmit(ctx, *claim.Message)
 	case reserved:
-		if err := s.Limiter.Cancel(ctx, a.OrgID, a.Segments); err != nil {
+		if err := s.Limiter.Cancel(ctx, a.Sender, a.Segments); err != nil {
 			return Result{}, fmt.Errorf("cancel a turn: %w", err)
 		}
 	}
@@ -219,7 +220,7 @@ func (s *Service) refuse(ctx context.Context, a Attempt) (Result, error) {
 }
 
 // attempt checks the request and makes an attempt of it.
-func (s *Service) attempt(r Request) (Attempt, error) {
+func (s *Service) attempt(ctx context.Context, r Request) (Attempt, error) {
 	now := s.Now()
 	switch {
 	case r.To.IsZero():
@@ -231,14 +232,14 @@ func (s *Service) attempt(r Request) (Attempt, error) {
 	case strings.HasPrefix(r.Key, AnswerKeys) != r.DespiteHold, r.Confirms != uuid.Nil && !r.DespiteHold:
 		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", sms.ErrInvalid, AnswerKeys)
 	}
-	from, err := s.Sender.Of(r.OrgID)
+	checked := s.checkNumber(r)
+	from, err := s.Senders.For(ctx, r.OrgID, r.To.String(), checked.country)
 	if err != nil {
 		return Attempt{}, err
 	}
 	r.CorrelationID, r.UnknownPolicy = Storable(r.CorrelationID), cmp.Or(r.UnknownPolicy, ConfirmAbsentThenResend)
-	checked := s.checkNumber(r)
 	return Attempt{
-		Request: r, MessageID: uuid.Must(uuid.NewV7()), From: from, BodyHash: sha256.Sum256([]byte(r.Body)),
+		Request: r, MessageID: uuid.Must(uuid.NewV7()), Sender: from, BodyHash: sha256.Sum256([]byte(r.Body)),
 		Segments: sms.Segments(string(r.Body)).Count, Token: uuid.Must(uuid.NewRandom()),
 		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout, Limits: s.Caps.of(r), Country: checked.country, Refused: checked.err,
 	}, nil
@@ -297,7 +298,7 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 	}
 	calling, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	outcome := s.Carrier.Send(calling, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
+	outcome := s.hand(calling, m)
 	answer := Answer{MessageID: m.ID, Token: m.AttemptToken, Outcome: outcome, At: s.Now()}
 	settled, err := s.settle(ctx, m, answer)
 	if err != nil {
@@ -313,6 +314,16 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 		return Result{Outcome: OptedOut, Message: &settled}, nil
 	}
 	return resultOfRow(&settled, answer.At), nil
+}
+
+// hand gives a message to its account at Twilio. Without the credentials nothing is asked of Twilio, and the outcome says so.
+func (s *Service) hand(ctx context.Context, m Message) twilio.Outcome {
+	through, err := carrierOf(ctx, s.Senders, s.Carrier, m)
+	if err != nil {
+		s.Log.WarnContext(ctx, "messaging.sender_unusable", "sender_id", m.SenderID, "error", err)
+		return twilio.Outcome{Status: sms.Throttled, Reason: "never reached Twilio: the credentials of the sender cannot be had"}
+	}
+	return through.Send(ctx, twilio.Outgoing{To: m.To, Body: m.Body, StatusCallback: s.callback(m.ID)})
 }
 
 // settle tries more than once: the database may be failing over, and Twilio's answer cannot be asked for again.

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 	ledgers "paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -153,7 +154,7 @@ func repeatedSendsAreOne(t *testing.T) {
 		r := b.Request()
 		r.OrgID = uuid.Must(uuid.NewV7())
 		_, err := b.Service(nil).Send(t.Context(), r)
-		require.ErrorIs(t, err, send.ErrNoSender)
+		require.ErrorIs(t, err, senders.ErrNoSender)
 	})
 
 	t.Run("S1_05_LiveLeaseIsInFlight", func(t *testing.T) {

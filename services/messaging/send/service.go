@@ -13,6 +13,7 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/telemetry"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/twilio"
 )
 
@@ -20,51 +21,19 @@ import (
 var (
 	// ErrKeyReused means that the idempotency key was used before for another recipient or another body.
 	ErrKeyReused = errors.New("the idempotency key was used for another recipient or another body; every text needs its own key")
-	// ErrNoSender means that the organisation owns no number to send from.
-	ErrNoSender = errors.New("the organisation has no sender; DEFAULT_ORG_ID owns the one that is configured")
-	// ErrUnknownSender means that no organisation owns the number that a message was sent to.
-	ErrUnknownSender = errors.New("no organisation owns the number that this text was sent to")
 	// ErrMessageNotFound means that the caller's organisation has no such message.
 	ErrMessageNotFound = errors.New("there is no such message")
 	// ErrNotResolvable is wrapped by every reason why an operator's resolution of a message is not taken.
 	ErrNotResolvable = errors.New("not resolvable")
 )
 
-// Sender is the one sender of this deployment and the organisation that owns it.
-type Sender struct {
-	OrgID      uuid.UUID
-	Number     string // E.164; may be empty when ServiceSID is not
-	ServiceSID string // Twilio's messaging service, preferred for sending; may be empty when Number is not
-}
-
-// Of returns what orgID sends from: the messaging service or else the number. It is ErrNoSender for every organisation but the owner.
-func (s Sender) Of(orgID uuid.UUID) (string, error) {
-	switch {
-	case orgID != s.OrgID || (s.ServiceSID == "" && s.Number == ""):
-		return "", ErrNoSender
-	case s.ServiceSID != "":
-		return s.ServiceSID, nil
-	default:
-		return s.Number, nil
-	}
-}
-
-// Owner is the organisation that a message to a number, or through a messaging service, belongs to; ErrUnknownSender when no
-// organisation owns either.
-func (s Sender) Owner(number, serviceSID string) (uuid.UUID, error) {
-	if (s.Number != "" && number == s.Number) || (s.ServiceSID != "" && serviceSID == s.ServiceSID) {
-		return s.OrgID, nil
-	}
-	return uuid.Nil, ErrUnknownSender
-}
-
 // Config configures a Service. Every field is needed but the threads.
 type Config struct {
 	Store         store
 	Evidence      evidenceStore
-	Carrier       carrier
+	Carrier       carrier // of the environment's account
 	Limiter       limiter // of outreach
-	Sender        Sender
+	Senders       *senders.Directory
 	Numbers       phone.Policy // which recipients are texted
 	Caps          Caps
 	PublicURL     string        // the origin that Twilio reaches us by
@@ -113,12 +82,12 @@ type evidenceStore interface {
 
 // turns paces outreach; outbound.Outreach implements it.
 type limiter interface {
-	// Reserve takes the turn of a message, or says how long until there may be one.
-	Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (wait time.Duration, err error)
+	// Reserve takes the turn of a message of a sender, or says how long until there may be one.
+	Reserve(ctx context.Context, from senders.Sender, segments int, now time.Time) (wait time.Duration, err error)
 	// ReserveSends takes the turns of the first messages that have one now, and says how long until there may be another.
 	ReserveSends(ctx context.Context, orgID uuid.UUID, segments []int, now time.Time) (n int, wait time.Duration, err error)
 	// Cancel gives back the turn of a message that was not sent.
-	Cancel(ctx context.Context, orgID uuid.UUID, segments int) error
+	Cancel(ctx context.Context, from senders.Sender, segments int) error
 }
 
 // carrier hands one message to Twilio, which always has an outcome, and says what Twilio has; twilio.Client implements it.
@@ -126,6 +95,14 @@ type carrier interface {
 	Send(ctx context.Context, m twilio.Outgoing) twilio.Outcome
 	Fetch(ctx context.Context, sid string) (twilio.Stored, error)
 	List(ctx context.Context, to string, since time.Time) ([]twilio.Stored, error)
+}
+
+// carrierOf returns the account that a message was, or is, sent through.
+func carrierOf(ctx context.Context, stored *senders.Directory, environment carrier, m Message) (carrier, error) {
+	if m.SenderID == uuid.Nil {
+		return environment, nil
+	}
+	return stored.Client(ctx, m.OrgID, m.SenderID)
 }
 
 // New makes a Service.

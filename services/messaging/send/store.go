@@ -36,8 +36,8 @@ func NewStore(pool postgres.DB, consents *ledger.Store) *Store {
 // Columns are those that ReadMessage reads, and ColumnsOfClaimed the same of an m.
 const Columns = `id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid,
 	error_code, segments, correlation_id, attempt_token, attempted_at, lease_until, attempts, unknown_policy, absent_since,
-	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, reminders, tips, lifts_hold, created_at,
-	updated_at`
+	next_look_at, looks, failing_since, failed_looks, accepted_at, asked_at, consent_effect, reminders, tips, lifts_hold, sender_id,
+	created_at, updated_at`
 
 // ColumnsOfClaimed is documented at Columns.
 var ColumnsOfClaimed = "m." + strings.Join(strings.FieldsFunc(Columns, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }), ", m.")
@@ -73,6 +73,7 @@ type row struct {
 	Reminders      *string
 	Tips           *string
 	LiftsHold      *bool
+	SenderID       *uuid.UUID
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -102,6 +103,7 @@ func (r row) message() (Message, error) {
 		FailingSince: edge.Value(r.FailingSince).UTC(), FailedListings: r.FailedLooks,
 		Attempts: r.Attempts, AcceptedAt: edge.Value(r.AcceptedAt).UTC(), AskedAt: edge.Value(r.AskedAt).UTC(), ConsentEffect: effect,
 		Preferences: consent.Preferences{Reminders: reminders, Tips: tips}, LiftsHold: edge.Value(r.LiftsHold),
+		SenderID:  edge.Value(r.SenderID),
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	if m.Direction == Outbound && r.AttemptedAt == nil { // claimed by a release that did not note it

@@ -36,18 +36,18 @@ var sqlPermitted = sqlAttempts + `
 var sqlAttempts = `
 with permitted as (
 	select u.id, u.org, u.profile, u.sender, u.recipient, u.body, u.hash, u.key, u.segments, u.correlation, u.policy, u.token, u.at,
-		u.lease, u.hour, u.org_messages, u.prefix, u.prefix_messages, u.n
+		u.lease, u.sender_id, u.hour, u.org_messages, u.prefix, u.prefix_messages, u.n
 	from (select u.*, ` + sqlBefore + ` from unnest(@id::uuid[], @org::uuid[], @profile::uuid[], @from::text[], @to::text[],
 		@body::text[], @hash::bytea[], @key::text[], @segments::int[], @correlation::text[], @policy::text[],
 		@token::uuid[], @at::timestamptz[], @lease::timestamptz[], @confirms::uuid[], @despite_hold::boolean[],
 		@hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
 		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
 		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[],
-		@prefix_segments::int[], @pseudonym::text[])
+		@prefix_segments::int[], @pseudonym::text[], @sender_id::uuid[])
 		with ordinality
 		as u (id, org, profile, sender, recipient, body, hash, key, segments, correlation, policy, token, at, lease, confirms, despite_hold,
 		hold_version, reminds, hour_since, hour_messages, hour_segments, day_since, day_messages, day_segments, hour, org_messages,
-		org_segments, prefix, prefix_messages, prefix_segments, pseudonym, n)` + sqlWindows + `) u`
+		org_segments, prefix, prefix_messages, prefix_segments, pseudonym, sender_id, n)` + sqlWindows + `) u`
 
 // sqlPermittedConfirmation has the one exception to what may be sent: a message to a person who has opted out, in the words that were
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
@@ -70,20 +70,21 @@ var sqlPermittedConfirmation = sqlAttempts + `
 // is analyzed, and one that it has made for the empty table of a new database reads the whole table, ever longer, for each message.
 var sqlInsert = `, claimed as (
 	insert into sms_messages (id, org_id, profile_id, direction, from_number, to_number, body, body_hash, idempotency_key, status,
-		segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, created_at, updated_at)
-	select id, org, profile, 'outbound', sender, recipient, body, hash, key, 'sending', segments, correlation, policy, token, at, lease, 1, at,
-		at
+		segments, correlation_id, unknown_policy, attempt_token, attempted_at, lease_until, attempts, sender_id, created_at, updated_at)
+	select id, org, profile, 'outbound', sender, recipient, body, hash, key, 'sending', segments, correlation, policy, token, at, lease, 1,
+		sender_id, at, at
 	from permitted
 	on conflict (org_id, idempotency_key) do nothing
 	returning *
 )` + sqlCount + `
 select p.n, ` + ColumnsOfClaimed + ` from claimed m join permitted p on p.id = m.id`
 
-// sqlRenew makes a new attempt on the row of this very send, if Twilio certainly did not process the last one. It locks no row that cannot
+// sqlRenew makes a new attempt on the row of this very send, if Twilio certainly did not process the last one: by the same sender, or by
+// another where that one sends no more. It locks no row that cannot
 // be taken: a caller that asks again of a message that another transaction has locked must not hold up the words of its recipient.
 var sqlRenew = `
 update sms_messages m
-set status = 'sending', body = p.body, error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
+set status = 'sending', from_number = p.sender, sender_id = p.sender_id, throttled_sender = null, body = p.body, error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
 	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = p.at
 from permitted p
 where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipient and m.body_hash = p.hash
@@ -232,8 +233,8 @@ func (s *Store) claimArgs(a Attempt) postgres.Args {
 	l := a.Limits
 	return s.ledger.Named(postgres.Args{
 		"source": string(source), "words": words,
-		"id": a.MessageID, "org": a.OrgID, "profile": edge.Null(a.ProfileID), "from": a.From, "to": a.To.String(), "body": string(a.Body),
-		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
+		"id": a.MessageID, "org": a.OrgID, "profile": edge.Null(a.ProfileID), "from": a.Sender.From(),
+		"sender_id": edge.Null(a.Sender.ID), "to": a.To.String(), "body": string(a.Body), "phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": edge.Null(a.Confirms),
 		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion, "reminds": a.Reminds(),
 		"hour_since": a.At.Add(-time.Hour), "hour_messages": l.PhoneHour.Messages, "hour_segments": l.PhoneHour.Segments,

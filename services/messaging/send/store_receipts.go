@@ -2,6 +2,7 @@ package send
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -88,6 +89,7 @@ func (s *Store) RecordReceipt(ctx context.Context, r Receipt) (recorded Recorded
 		if err != nil {
 			return err
 		}
+		found = slices.DeleteFunc(found, func(m Message) bool { return !r.of(m) })
 		stored, foreign := about(found, r)
 		id := uuid.Nil
 		if stored != nil {
@@ -123,7 +125,7 @@ func (s *Store) mergeReceipt(ctx context.Context, r Receipt) (recorded Recorded,
 			return err
 		},
 	})
-	if err != nil || found != 1 {
+	if err != nil || found != 1 || !r.of(stored) {
 		return Recorded{}, false, err
 	}
 	merged, changed := stored.Receive(r)

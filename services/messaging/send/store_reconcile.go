@@ -64,7 +64,7 @@ func (s *Store) RecordListing(ctx context.Context, l Listing) (decision Decision
 		if others.Taken, err = taken(ctx, tx, stored.ID, sids); err != nil {
 			return err
 		}
-		if others.Rivals, err = rivals(ctx, tx, stored, l.Timeout); err != nil {
+		if others.Rivals, err = rivals(ctx, tx, stored, l); err != nil {
 			return err
 		}
 		var changed bool
@@ -103,15 +103,16 @@ func taken(ctx context.Context, tx pgx.Tx, id uuid.UUID, sids []string) (map[str
 	return set, nil
 }
 
-// sqlRivals is asked without the organisation: Twilio's list is the account's. What has waited for an operator since long before
+// sqlRivals is asked without the organisation: Twilio's list is that of the account, which these senders have. What has waited for an operator since long before
 // the attempt, or was given up then, cannot be what Twilio has of it.
 const sqlRivals = `
 select body, status from sms_messages
 where to_number = @to and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up') and id <> @id
-	and (status in ('sending', 'unknown') or lease_until >= @since)`
+	and (status in ('sending', 'unknown') or lease_until >= @since)
+	and coalesce(sender_id, '00000000-0000-0000-0000-000000000000') = any(@senders::uuid[])`
 
-func rivals(ctx context.Context, tx pgx.Tx, m Message, timeout time.Duration) ([]Rival, error) {
-	args := postgres.Args{"to": m.To, "id": m.ID, "since": m.RivalsSince(timeout)}
+func rivals(ctx context.Context, tx pgx.Tx, m Message, l Listing) ([]Rival, error) {
+	args := postgres.Args{"to": m.To, "id": m.ID, "since": m.RivalsSince(l.Timeout), "senders": l.Senders}
 	return edge.Collect(ctx, tx, sqlRivals, args, func(row pgx.CollectableRow) (Rival, error) {
 		var r Rival
 		var status string

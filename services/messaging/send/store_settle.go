@@ -17,7 +17,8 @@ const sqlUpdate = `
 update sms_messages
 set from_number = @from, status = @status, twilio_sid = @sid, error_code = @code, segments = @segments, lease_until = @lease,
 	absent_since = @absent, next_look_at = @look, looks = @looks, failing_since = @failing, failed_looks = @failed,
-	accepted_at = @accepted, asked_at = @asked, updated_at = @updated
+	accepted_at = @accepted, asked_at = @asked, updated_at = @updated,
+	throttled_sender = case when @status = 'throttled' then sender_id end
 where id = @id`
 
 // sqlSettle updates only rows that are as their attempts claimed them: any other change of a row changes its status, its SID or its
@@ -32,7 +33,8 @@ returning u.n`
 const (
 	setFromU = `from_number = u.sender, status = u.status, twilio_sid = u.sid, error_code = u.code, segments = u.segments,
 	lease_until = u.lease, absent_since = u.absent, next_look_at = u.look, looks = u.looks, failing_since = u.failing,
-	failed_looks = u.failed, accepted_at = u.accepted, asked_at = u.asked, updated_at = u.updated`
+	failed_looks = u.failed, accepted_at = u.accepted, asked_at = u.asked, updated_at = u.updated,
+	throttled_sender = case when u.status = 'throttled' then m.sender_id end`
 	arraysOfUpdate = `@id::uuid[], @from::text[], @status::text[], @sid::text[], @code::int[], @segments::int[], @lease::timestamptz[],
 	@absent::timestamptz[], @look::timestamptz[], @looks::int[], @failing::timestamptz[], @failed::int[], @accepted::timestamptz[],
 	@asked::timestamptz[], @updated::timestamptz[]`

@@ -29,6 +29,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -36,6 +37,12 @@ import (
 const (
 	account = "AC0123456789abcdef0123456789abcdef"
 	token   = "0123456789abcdef0123456789abcdef"
+	// SecondAccount is another account, with the number Seconds.
+	SecondAccount = "ACbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	secondToken   = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	secondKey     = "SKbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	// Seconds is the number of a second sender.
+	Seconds = "+14155550110"
 	// Ours is the sender.
 	Ours = "+14155550100"
 	// Theirs is the person.
@@ -60,6 +67,7 @@ type Bundle struct {
 	Clock    *clock.Settable
 	Emulator *emulator.Emulator
 	Carrier  *twilio.Client
+	Senders  *senders.Directory // of the environment, and those that a test stores
 	Config   send.Config
 	Copy     inbound.ReplyCopy
 	Logged   *Log
@@ -78,7 +86,9 @@ func Setup(t *testing.T) *Bundle {
 	b.Store = NewStore(b.Pool)
 	b.Clock = clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	var err error
-	b.Emulator, err = emulator.New(emulator.Config{Clock: b.Clock, AccountSID: account, AuthToken: token, Numbers: []string{Ours}})
+	b.Emulator, err = emulator.New(emulator.Config{Clock: b.Clock, AccountSID: account, AuthToken: token, Numbers: []string{Ours}, Others: []emulator.Account{{
+		SID: SecondAccount, AuthToken: secondToken, APIKeys: map[string]string{secondKey: secondToken}, Numbers: []string{Seconds, "+14155550111"},
+	}}})
 	require.NoError(t, err)
 	api := httptest.NewServer(b.Emulator)
 	t.Cleanup(api.Close)
@@ -93,8 +103,13 @@ func Setup(t *testing.T) *Bundle {
 	require.NoError(t, err)
 	b.inboxMetrics, err = inbound.NewMetrics(meter)
 	require.NoError(t, err)
+	b.Senders = senders.New(senders.Config{
+		Store: senders.NewStore(b.Pool), Environment: senders.Sender{
+			OrgID: uuid.Must(uuid.NewV7()), AccountSID: account, Number: Ours, Rate: 100, Status: senders.Active,
+		}, APIURL: api.URL, Timeout: time.Second, Now: b.Clock.Now, Transport: b.Carrier.Transport(),
+	})
 	b.Config = send.Config{
-		Store: b.Store, Evidence: b.Store, Carrier: b.Carrier, Sender: send.Sender{OrgID: uuid.Must(uuid.NewV7()), Number: Ours},
+		Store: b.Store, Evidence: b.Store, Carrier: b.Carrier, Senders: b.Senders,
 		Numbers:   phone.Policy{Kinds: phone.Kinds{phone.Personal}}, // the numbers that Twilio has for tests are such
 		PublicURL: gateway.URL, Timeout: time.Second, Lease: Lease, StopWait: 10 * time.Second, Now: b.Clock.Now,
 		Log: slog.New(slog.NewJSONHandler(b.Logged, nil)), Metrics: metrics,
@@ -107,8 +122,31 @@ func Setup(t *testing.T) *Bundle {
 // Limiter are the bundle's: one message of outreach in Interval of OutreachInterval, of a sender that sends a hundred segments a second.
 func (b *Bundle) Limiter() *outbound.Outreach {
 	return &outbound.Outreach{
-		Store: outbound.NewStore(b.Pool), Sender: b.Config.Sender, Pace: outbound.NewPace(100), Interval: OutreachInterval,
+		Store: outbound.NewStore(b.Pool), Senders: b.Config.Senders, Interval: OutreachInterval,
 	}
+}
+
+// AddSender stores a sender of the second account for an organisation.
+func (b *Bundle) AddSender(org uuid.UUID, number string, change func(*senders.Sender)) senders.Sender {
+	b.T.Helper()
+	if b.Senders.Keyset == nil {
+		keyset, err := senders.NextKeyset("")
+		require.NoError(b.T, err)
+		cfg := b.Senders.Config
+		cfg.Keyset, err = senders.ParseKeyset(keyset)
+		require.NoError(b.T, err)
+		b.Senders = senders.New(cfg)
+		b.Config.Senders = b.Senders
+		b.Config.Limiter = b.Limiter()
+		b.TakeReceipts(b.Service(nil))
+	}
+	s := senders.Sender{OrgID: org, Name: "second", AccountSID: SecondAccount, APIKeySID: secondKey, Number: number, Rate: 100}
+	if change != nil {
+		change(&s)
+	}
+	stored, err := b.Senders.Create(b.T.Context(), s, senders.Credentials{APIKeySecret: secondToken, AuthToken: secondToken})
+	require.NoError(b.T, err)
+	return stored
 }
 
 // Silent is a Twilio that sends no receipts, for a test that says so itself.
@@ -148,7 +186,12 @@ func (b *Bundle) takeReceipt(w http.ResponseWriter, r *http.Request) {
 		for name := range r.PostForm {
 			raw[name] = r.PostForm.Get(name)
 		}
+		signer := r.PostForm.Get("AccountSid")
+		if signer == account {
+			signer = "" // as the gateway says it of the environment's
+		}
 		_, err := receiver.RecordStatus(r.Context(), send.Receipt{
+			Account:   signer,
 			MessageID: id, SID: r.PostForm.Get("MessageSid"), Status: r.PostForm.Get("MessageStatus"), ErrorCode: code, Raw: raw, At: b.Clock.Now(),
 		})
 		taken = err == nil
@@ -193,7 +236,7 @@ func (b *Bundle) Inbox(sending *send.Service, change func(*inbound.Config)) *inb
 // Reconciler is one on the bundle's database, with something changed.
 func (b *Bundle) Reconciler(change func(*send.ReconcilerConfig)) *send.Reconciler {
 	cfg := send.ReconcilerConfig{
-		Store: b.Store, Carrier: b.Carrier, Interval: Interval, Timeout: b.Config.Timeout, Now: b.Clock.Now,
+		Store: b.Store, Carrier: b.Carrier, Senders: b.Senders, Interval: Interval, Timeout: b.Config.Timeout, Now: b.Clock.Now,
 		Log: b.Config.Log, Metrics: b.Config.Metrics,
 	}
 	if change != nil {
@@ -212,7 +255,7 @@ func (b *Bundle) Reconcile() {
 // Request is one for the person.
 func (b *Bundle) Request() send.Request {
 	return send.Request{
-		OrgID: b.Config.Sender.OrgID, ProfileID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"),
+		OrgID: b.Config.Senders.Environment.OrgID, ProfileID: uuid.MustParse("0190a000-0000-7000-8000-000000000001"),
 		To: Phone(b.T, Theirs), Body: Body, Key: Key, CorrelationID: "c-1",
 	}
 }
@@ -278,7 +321,7 @@ func (b *Bundle) Hold(held bool, version int64) {
 
 // HoldOf is such a hold.
 func (b *Bundle) HoldOf(held bool, version int64) ledger.Hold {
-	return ledger.Hold{OrgID: b.Config.Sender.OrgID, Phone: Phone(b.T, Theirs), Held: held, Version: version, At: b.Clock.Now()}
+	return ledger.Hold{OrgID: b.Config.Senders.Environment.OrgID, Phone: Phone(b.T, Theirs), Held: held, Version: version, At: b.Clock.Now()}
 }
 
 // Pass lets time pass and every receipt that falls due arrive.
@@ -305,7 +348,7 @@ func (b *Bundle) Sent() []emulator.Message {
 func (b *Bundle) Stored() send.Message {
 	b.T.Helper()
 	found, err := b.Store.Messages(b.T.Context(), send.Query{
-		OrgID: b.Config.Sender.OrgID, Key: b.Request().Key, Before: uuid.Max, Limit: 2,
+		OrgID: b.Config.Senders.Environment.OrgID, Key: b.Request().Key, Before: uuid.Max, Limit: 2,
 	})
 	require.NoError(b.T, err)
 	require.Len(b.T, found, 1)
@@ -315,7 +358,7 @@ func (b *Bundle) Stored() send.Message {
 // Ledger is that of the person, all of it.
 func (b *Bundle) Ledger() ledger.Ledger {
 	b.T.Helper()
-	found, err := b.Store.Consent(b.T.Context(), b.Config.Sender.OrgID, Phone(b.T, Theirs), ledger.Page{Limit: edge.LargestPage})
+	found, err := b.Store.Consent(b.T.Context(), b.Config.Senders.Environment.OrgID, Phone(b.T, Theirs), ledger.Page{Limit: edge.LargestPage})
 	require.NoError(b.T, err)
 	return found
 }

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -102,8 +103,8 @@ func (p *Process) Look(ctx context.Context, a send.Attempt) (send.ClaimPreview, 
 }
 
 // Reserve calls a port.
-func (p *Process) Reserve(ctx context.Context, orgID uuid.UUID, segments int, now time.Time) (time.Duration, error) {
-	return called(p, "Reserve", func() (time.Duration, error) { return p.limiter.Reserve(ctx, orgID, segments, now) })
+func (p *Process) Reserve(ctx context.Context, from senders.Sender, segments int, now time.Time) (time.Duration, error) {
+	return called(p, "Reserve", func() (time.Duration, error) { return p.limiter.Reserve(ctx, from, segments, now) })
 }
 
 // ReserveSends calls the limiter, and is in no crash matrix: what it takes is lost at most.
@@ -112,8 +113,8 @@ func (p *Process) ReserveSends(ctx context.Context, orgID uuid.UUID, segments []
 }
 
 // Cancel calls a port.
-func (p *Process) Cancel(ctx context.Context, orgID uuid.UUID, segments int) error {
-	return p.call("Cancel", func() error { return p.limiter.Cancel(ctx, orgID, segments) })
+func (p *Process) Cancel(ctx context.Context, from senders.Sender, segments int) error {
+	return p.call("Cancel", func() error { return p.limiter.Cancel(ctx, from, segments) })
 }
 
 // Settle calls a port.

@@ -131,6 +131,9 @@ func (c *Client) exchange(ctx context.Context, origin *url.URL, limit int64) (*e
 	return call, &client.RequestHandler{Client: base}
 }
 
+// Transport returns the connections, for a client of another account to share.
+func (c *Client) Transport() http.RoundTripper { return c.transport }
+
 // Close closes idle connections. Sends in flight are not disturbed.
 func (c *Client) Close() {
 	(&http.Client{Transport: c.transport}).CloseIdleConnections()

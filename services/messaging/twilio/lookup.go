@@ -162,5 +162,8 @@ func lookupError(what string, r result, err error) error {
 	if r.status == 0 {
 		return fmt.Errorf("twilio: %s: %s", what, cause(err))
 	}
+	if known := meaning(r, err); known != nil {
+		return fmt.Errorf("%w: %s: HTTP status %d", known, what, r.status)
+	}
 	return fmt.Errorf("twilio: %s: HTTP status %d without a usable answer", what, r.status)
 }

@@ -1,4 +1,4 @@
-// Command messaging is the messaging service: messaging [serve | migrate | doctor | health].
+// Command messaging is the messaging service: messaging [serve | migrate | doctor | health | keyset | reseal].
 package main
 
 import (
@@ -19,5 +19,6 @@ func main() {
 		Migrate: messaging.Migrate,
 		Doctor:  messaging.Doctor,
 		OpsAddr: func(cfg messaging.Config) config.Addr { return cfg.OpsAddr },
+		Own:     messaging.Own(),
 	})
 }

@@ -15,8 +15,8 @@ import (
 type RPC struct {
 	*Service
 
-	SenderOf func(orgID uuid.UUID) (string, error) // an organisation without a sender may keep a ledger, too
-	OrgID    uuid.UUID                             // of the configured sender
+	SenderOf func(ctx context.Context, orgID uuid.UUID) (string, error) // an organisation without a sender may keep a ledger, too
+	OrgID    uuid.UUID                                                  // of the configured sender
 	Now      func() time.Time
 }
 
@@ -49,7 +49,7 @@ func (s *RPC) SetConsent(ctx context.Context, r *messagingv1.SetConsentRequest) 
 	if err != nil {
 		return nil, err
 	}
-	note, err := s.readNote(view, r)
+	note, err := s.readNote(ctx, view, r)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -82,7 +83,7 @@ func readEvidence(r *messagingv1.Evidence, now time.Time) (*consent.Evidence, er
 	return &consent.Evidence{Method: method, CollectedAt: collected.AsTime(), Reference: reference}, nil
 }
 
-func (s *RPC) readNote(v edge.View, r *messagingv1.SetConsentRequest) (Note, error) {
+func (s *RPC) readNote(ctx context.Context, v edge.View, r *messagingv1.SetConsentRequest) (Note, error) {
 	now := s.Now()
 	phone, err := edge.ReadPhone("phone", r.GetPhone())
 	if err != nil {
@@ -100,7 +101,7 @@ func (s *RPC) readNote(v edge.View, r *messagingv1.SetConsentRequest) (Note, err
 		return Note{}, edge.Invalid("reason", "must have no line that begins like a line of evidence")
 	}
 	note := Note{OrgID: v.OrgID, Phone: phone, State: state, Reason: reason, At: now}
-	if from, err := s.SenderOf(v.OrgID); err == nil {
+	if from, err := s.SenderOf(ctx, v.OrgID); err == nil {
 		note.Sender = from
 	}
 	switch {

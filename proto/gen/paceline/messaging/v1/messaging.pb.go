@@ -72,6 +72,16 @@ const (
 	Reason_REASON_EXPORT_TOO_LARGE Reason = 19
 	// The organisation's settings require a consent record, and none is known of the number.
 	Reason_REASON_CONSENT_RECORD_REQUIRED Reason = 20
+	// There is no such sender in the caller's organisation.
+	Reason_REASON_SENDER_NOT_FOUND Reason = 21
+	// Twilio does not take the API key or the auth token of a sender.
+	Reason_REASON_SENDER_CREDENTIALS_REFUSED Reason = 22
+	// The messaging service or the number is not of the sender's Twilio account.
+	Reason_REASON_SENDER_NOT_OF_ACCOUNT Reason = 23
+	// Another sender has the messaging service or the number.
+	Reason_REASON_SENDER_CLAIMED Reason = 24
+	// Without SENDER_KEYSET no credentials can be kept.
+	Reason_REASON_SENDER_KEYSET_MISSING Reason = 25
 )
 
 // Enum value maps for Reason.
@@ -96,6 +106,11 @@ var (
 		18: "REASON_PSEUDONYM_KEY",
 		19: "REASON_EXPORT_TOO_LARGE",
 		20: "REASON_CONSENT_RECORD_REQUIRED",
+		21: "REASON_SENDER_NOT_FOUND",
+		22: "REASON_SENDER_CREDENTIALS_REFUSED",
+		23: "REASON_SENDER_NOT_OF_ACCOUNT",
+		24: "REASON_SENDER_CLAIMED",
+		25: "REASON_SENDER_KEYSET_MISSING",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -117,6 +132,11 @@ var (
 		"REASON_PSEUDONYM_KEY":               18,
 		"REASON_EXPORT_TOO_LARGE":            19,
 		"REASON_CONSENT_RECORD_REQUIRED":     20,
+		"REASON_SENDER_NOT_FOUND":            21,
+		"REASON_SENDER_CREDENTIALS_REFUSED":  22,
+		"REASON_SENDER_NOT_OF_ACCOUNT":       23,
+		"REASON_SENDER_CLAIMED":              24,
+		"REASON_SENDER_KEYSET_MISSING":       25,
 	}
 )
 
@@ -1017,7 +1037,9 @@ type RecordStatusRequest struct {
 	// Twilio's ErrorCode, or Meta's; 0 when there is none.
 	ErrorCode int32 `protobuf:"varint,4,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// Every form field as received, or what was read of Kapso's event; kept raw.
-	Raw           map[string]string `protobuf:"bytes,5,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Raw map[string]string `protobuf:"bytes,5,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The Twilio account that signed it; empty where the gateway's own token did, and of WhatsApp. It is about no message of another account.
+	AccountSid    string `protobuf:"bytes,6,opt,name=account_sid,json=accountSid,proto3" json:"account_sid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1085,6 +1107,13 @@ func (x *RecordStatusRequest) GetRaw() map[string]string {
 		return x.Raw
 	}
 	return nil
+}
+
+func (x *RecordStatusRequest) GetAccountSid() string {
+	if x != nil {
+		return x.AccountSid
+	}
+	return ""
 }
 
 // RecordStatusResponse is the outcome.
@@ -1167,7 +1196,12 @@ type RecordInboundRequest struct {
 	// them it is read as before there were any: ambiguous, or an ordinary message.
 	UnderstandsPreferences bool `protobuf:"varint,13,opt,name=understands_preferences,json=understandsPreferences,proto3" json:"understands_preferences,omitempty"`
 	// The language of the person's profile, such as pt-BR, for our question; empty when the caller does not know it.
-	Locale        string `protobuf:"bytes,14,opt,name=locale,proto3" json:"locale,omitempty"`
+	Locale string `protobuf:"bytes,14,opt,name=locale,proto3" json:"locale,omitempty"`
+	// The Twilio account that the message came through: only its senders can own it. Empty for the account of the environment.
+	AccountSid string `protobuf:"bytes,15,opt,name=account_sid,json=accountSid,proto3" json:"account_sid,omitempty"`
+	// The organisation that the caller takes for the owner of an SMS: of another one's it is refused with UNKNOWN_SENDER, and nothing is
+	// recorded. Empty for whoever owns it.
+	OwnerOrgId    string `protobuf:"bytes,16,opt,name=owner_org_id,json=ownerOrgId,proto3" json:"owner_org_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1296,6 +1330,20 @@ func (x *RecordInboundRequest) GetUnderstandsPreferences() bool {
 func (x *RecordInboundRequest) GetLocale() string {
 	if x != nil {
 		return x.Locale
+	}
+	return ""
+}
+
+func (x *RecordInboundRequest) GetAccountSid() string {
+	if x != nil {
+		return x.AccountSid
+	}
+	return ""
+}
+
+func (x *RecordInboundRequest) GetOwnerOrgId() string {
+	if x != nil {
+		return x.OwnerOrgId
 	}
 	return ""
 }
@@ -1641,7 +1689,9 @@ type InboundText struct {
 	// How many segments it came in.
 	Segments int32 `protobuf:"varint,8,opt,name=segments,proto3" json:"segments,omitempty"`
 	// How many media items came with it.
-	Media         int32 `protobuf:"varint,9,opt,name=media,proto3" json:"media,omitempty"`
+	Media int32 `protobuf:"varint,9,opt,name=media,proto3" json:"media,omitempty"`
+	// The Twilio account that has it; empty for the account of the environment.
+	AccountSid    string `protobuf:"bytes,10,opt,name=account_sid,json=accountSid,proto3" json:"account_sid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1737,6 +1787,13 @@ func (x *InboundText) GetMedia() int32 {
 		return x.Media
 	}
 	return 0
+}
+
+func (x *InboundText) GetAccountSid() string {
+	if x != nil {
+		return x.AccountSid
+	}
+	return ""
 }
 
 // ListInboundResponse is one page.
@@ -5181,7 +5238,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"retryAfter\x12 \n" +
 	"\vexplanation\x18\x04 \x01(\tR\vexplanation\x12<\n" +
 	"\faccepted_ago\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vacceptedAgo\x126\n" +
-	"\tasked_ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baskedAgo\"\x89\x02\n" +
+	"\tasked_ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baskedAgo\"\xaa\x02\n" +
 	"\x13RecordStatusRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -5190,12 +5247,14 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x06status\x18\x03 \x01(\tR\x06status\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x04 \x01(\x05R\terrorCode\x12E\n" +
-	"\x03raw\x18\x05 \x03(\v23.paceline.messaging.v1.RecordStatusRequest.RawEntryR\x03raw\x1a6\n" +
+	"\x03raw\x18\x05 \x03(\v23.paceline.messaging.v1.RecordStatusRequest.RawEntryR\x03raw\x12\x1f\n" +
+	"\vaccount_sid\x18\x06 \x01(\tR\n" +
+	"accountSid\x1a6\n" +
 	"\bRawEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\xe3\x03\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\xa6\x04\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -5215,7 +5274,11 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x06org_id\x18\v \x01(\tR\x05orgId\x12(\n" +
 	"\x10dated_by_carrier\x18\f \x01(\bR\x0edatedByCarrier\x127\n" +
 	"\x17understands_preferences\x18\r \x01(\bR\x16understandsPreferences\x12\x16\n" +
-	"\x06locale\x18\x0e \x01(\tR\x06locale\"\xe9\x02\n" +
+	"\x06locale\x18\x0e \x01(\tR\x06locale\x12\x1f\n" +
+	"\vaccount_sid\x18\x0f \x01(\tR\n" +
+	"accountSid\x12 \n" +
+	"\fowner_org_id\x18\x10 \x01(\tR\n" +
+	"ownerOrgId\"\xe9\x02\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
@@ -5240,7 +5303,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"\x9b\x02\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\xbc\x02\n" +
 	"\vInboundText\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x123\n" +
@@ -5251,7 +5314,10 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x15messaging_service_sid\x18\x06 \x01(\tR\x13messagingServiceSid\x12\x12\n" +
 	"\x04body\x18\a \x01(\tR\x04body\x12\x1a\n" +
 	"\bsegments\x18\b \x01(\x05R\bsegments\x12\x14\n" +
-	"\x05media\x18\t \x01(\x05R\x05media\"w\n" +
+	"\x05media\x18\t \x01(\x05R\x05media\x12\x1f\n" +
+	"\vaccount_sid\x18\n" +
+	" \x01(\tR\n" +
+	"accountSid\"w\n" +
 	"\x13ListInboundResponse\x128\n" +
 	"\x05texts\x18\x01 \x03(\v2\".paceline.messaging.v1.InboundTextR\x05texts\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
@@ -5508,7 +5574,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05limit\x18\v \x01(\x05R\x05limit\x12\x18\n" +
 	"\achanges\x18\f \x01(\bR\achanges\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
-	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xb0\x04\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xd3\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -5529,7 +5595,12 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x12REASON_SEND_CAPPED\x10\x0f\x12\x18\n" +
 	"\x14REASON_PSEUDONYM_KEY\x10\x12\x12\x1b\n" +
 	"\x17REASON_EXPORT_TOO_LARGE\x10\x13\x12\"\n" +
-	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x14*\x9d\x02\n" +
+	"\x1eREASON_CONSENT_RECORD_REQUIRED\x10\x14\x12\x1b\n" +
+	"\x17REASON_SENDER_NOT_FOUND\x10\x15\x12%\n" +
+	"!REASON_SENDER_CREDENTIALS_REFUSED\x10\x16\x12 \n" +
+	"\x1cREASON_SENDER_NOT_OF_ACCOUNT\x10\x17\x12\x19\n" +
+	"\x15REASON_SENDER_CLAIMED\x10\x18\x12 \n" +
+	"\x1cREASON_SENDER_KEYSET_MISSING\x10\x19*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +

@@ -751,7 +751,12 @@ type ReceiveMessageRequest struct {
 	OptOutType string `protobuf:"bytes,8,opt,name=opt_out_type,json=optOutType,proto3" json:"opt_out_type,omitempty"`
 	// Of a message that came by WhatsApp; absent of an SMS. A release that does not know it refuses the message for its empty
 	// twilio_sid, and stores nothing.
-	Whatsapp      *WhatsAppMessage `protobuf:"bytes,9,opt,name=whatsapp,proto3" json:"whatsapp,omitempty"`
+	Whatsapp *WhatsAppMessage `protobuf:"bytes,9,opt,name=whatsapp,proto3" json:"whatsapp,omitempty"`
+	// The Twilio account that it came through; empty for the account of the environment.
+	AccountSid string `protobuf:"bytes,10,opt,name=account_sid,json=accountSid,proto3" json:"account_sid,omitempty"`
+	// The organisation that owns the number or the messaging service; empty for that of the environment's sender. Messaging decides, and
+	// refuses what is not so.
+	OrgId         string `protobuf:"bytes,11,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -847,6 +852,20 @@ func (x *ReceiveMessageRequest) GetWhatsapp() *WhatsAppMessage {
 		return x.Whatsapp
 	}
 	return nil
+}
+
+func (x *ReceiveMessageRequest) GetAccountSid() string {
+	if x != nil {
+		return x.AccountSid
+	}
+	return ""
+}
+
+func (x *ReceiveMessageRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
 }
 
 // WhatsAppMessage has the fields of a WhatsApp message alone. It is answered by SMS.
@@ -4655,7 +4674,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vdelivery_id\x18\a \x01(\tR\n" +
 	"deliveryId\"9\n" +
 	"\x19RecordStepFailureResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xbb\x02\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\xf3\x02\n" +
 	"\x15ReceiveMessageRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -4667,7 +4686,11 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x05media\x18\a \x01(\x05R\x05media\x12 \n" +
 	"\fopt_out_type\x18\b \x01(\tR\n" +
 	"optOutType\x12C\n" +
-	"\bwhatsapp\x18\t \x01(\v2'.paceline.onboarding.v1.WhatsAppMessageR\bwhatsapp\"\xb1\x01\n" +
+	"\bwhatsapp\x18\t \x01(\v2'.paceline.onboarding.v1.WhatsAppMessageR\bwhatsapp\x12\x1f\n" +
+	"\vaccount_sid\x18\n" +
+	" \x01(\tR\n" +
+	"accountSid\x12\x15\n" +
+	"\x06org_id\x18\v \x01(\tR\x05orgId\"\xb1\x01\n" +
 	"\x0fWhatsAppMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x12\n" +

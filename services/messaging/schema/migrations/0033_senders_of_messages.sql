@@ -1,0 +1,5 @@
+-- +goose Up
+ALTER TABLE sms_messages VALIDATE CONSTRAINT sms_messages_asked_its_sender;
+
+-- +goose Down
+SELECT 1;
