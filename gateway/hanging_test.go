@@ -67,6 +67,15 @@ func (hangingJobs) EnqueueWebhookJob(
 	return nil, hang(ctx)
 }
 
+// hangingSenders hangs too.
+type hangingSenders struct{ messagingv1.SenderServiceClient }
+
+func (hangingSenders) GetCallbackAccount(
+	ctx context.Context, _ *messagingv1.GetCallbackAccountRequest, _ ...grpc.CallOption,
+) (*messagingv1.GetCallbackAccountResponse, error) {
+	return nil, hang(ctx)
+}
+
 // fixed is a clock that stands still.
 func fixed() time.Time { return time.Unix(1_800_000_000, 0) }
 
@@ -76,7 +85,10 @@ func TestStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	cfg := mustConfig(t)
 	var left time.Duration
-	carrier, err := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, hangingOnboarding{}, hangingMessaging{left: &left}, fixed)
+	carrier, err := twilio.New(twilio.Config{
+		AuthTokens: cfg.TwilioAuthToken, Origin: cfg.PublicBaseURL, Onboarding: hangingOnboarding{}, Messaging: hangingMessaging{left: &left},
+		Senders: hangingSenders{}, Now: fixed,
+	})
 	require.NoError(t, err)
 	sources, err := openSources(cfg)
 	require.NoError(t, err)

@@ -123,7 +123,10 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 			Onboarding: conversations, Goals: onboardingv1.NewGoalServiceClient(onboarding), Meter: meter, Now: deps.Now, Log: deps.Log,
 		})
 	}
-	carrier, carrierErr := twilio.New(cfg.TwilioAuthToken, cfg.PublicBaseURL, conversations, messages, deps.Now)
+	carrier, carrierErr := twilio.New(twilio.Config{
+		AuthTokens: cfg.TwilioAuthToken, Origin: cfg.PublicBaseURL, Onboarding: conversations, Messaging: messages,
+		Senders: messagingv1.NewSenderServiceClient(messaging), Now: deps.Now,
+	})
 	sources, sourcesErr := openSources(cfg)
 	pages, consoleErr := g.openConsole(cfg, deps, auth, onboarding, messaging)
 	if err := errors.Join(err, carrierErr, sourcesErr, consoleErr); err != nil {

@@ -9,11 +9,8 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net/http"
 	"net/url"
 	"strconv"
-
-	"paceline.internal/gateway/route"
 )
 
 // bodyHashParameter is in the query of a request that Twilio posts as JSON. The signature covers the URL, and by it the body:
@@ -36,16 +33,6 @@ func (s signatures) validJSON(fullURL string, query url.Values, body []byte, sig
 	said, err := hex.DecodeString(hashes[0])
 	is := sha256.Sum256(body)
 	return err == nil && subtle.ConstantTimeCompare(said, is[:]) == 1 && s.valid(fullURL, nil, signature)
-}
-
-// verifyJSON is verify for a body of JSON, which is read only once it is known to be Twilio's.
-func (c *Callbacks) verifyJSON(r *http.Request, body []byte, signature string) (parameters, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || !c.signatures.validJSON(route.PublicURL(c.origin, r), query, body, signature) {
-		return parameters{}, errForged
-	}
-	form, err := decodeJSON(body)
-	return parameters{r.URL.RawQuery, form}, err
 }
 
 var (

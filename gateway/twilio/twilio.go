@@ -2,7 +2,6 @@
 package twilio
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -40,7 +39,8 @@ const (
 
 // Callbacks answers Twilio: a person's message, and the delivery receipt of one of our messages.
 type Callbacks struct {
-	signatures signatures
+	signatures signatures // of the environment's account
+	accounts   *accounts
 	onboarding onboardingv1.OnboardingServiceClient
 	messaging  messagingv1.MessagingServiceClient
 	limiter    *route.Limiter
@@ -48,15 +48,23 @@ type Callbacks struct {
 	origin     config.Origin // that Twilio calls; the Host header is the caller's and is not used
 }
 
+// Config has what the callbacks are made of. Every field is needed.
+type Config struct {
+	AuthTokens config.Secret // of the environment's account
+	Origin     config.Origin
+	Onboarding onboardingv1.OnboardingServiceClient
+	Messaging  messagingv1.MessagingServiceClient
+	Senders    messagingv1.SenderServiceClient // knows the other accounts
+	Now        func() time.Time
+}
+
 // New returns the callbacks. Half of those that are held are worked on and half wait, so that a person's message passes the receipts that
 // came before it.
-func New(
-	authTokens config.Secret, origin config.Origin,
-	onboarding onboardingv1.OnboardingServiceClient, messaging messagingv1.MessagingServiceClient, now func() time.Time,
-) (*Callbacks, error) {
-	s, err := newSignatures(authTokens)
+func New(cfg Config) (*Callbacks, error) {
+	s, err := newSignatures(cfg.AuthTokens)
 	return &Callbacks{
-		signatures: s, origin: origin, onboarding: onboarding, messaging: messaging, now: now,
+		signatures: s, accounts: newAccounts(cfg.Senders, cfg.Now), origin: cfg.Origin, onboarding: cfg.Onboarding, messaging: cfg.Messaging,
+		now:     cfg.Now,
 		limiter: route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
 	}, err
 }
@@ -70,6 +78,15 @@ func (c *Callbacks) Routes() map[string]http.HandlerFunc {
 type parameters struct {
 	query string
 	form  url.Values
+	of    account // that signed them; of that of the environment nothing need be known
+}
+
+// foreign is the account that signed, if it is not that of the environment.
+func (p parameters) foreign() string {
+	if p.of.environment {
+		return ""
+	}
+	return p.of.sid
 }
 
 // callback returns the pipeline of one callback.
@@ -88,6 +105,9 @@ func (c *Callbacks) inbound() route.Callback[parameters] {
 		}
 		event := route.EventFrom(ctx)
 		event.Add(slog.String("twilio_sid", request.GetTwilioSid()))
+		if err := c.book(ctx, p, request); err != nil {
+			return answer(ctx, err)
+		}
 		arrived := c.now()
 		response, err := c.receive(ctx, request)
 		switch {
@@ -102,6 +122,38 @@ func (c *Callbacks) inbound() route.Callback[parameters] {
 		}
 		return answer(ctx, err)
 	})
+}
+
+// errNobodys acknowledges a message to a number that no organisation has, in an account that several share: there is nobody to tell but the
+// log.
+var errNobodys = route.Refuse(codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER.String(),
+	"no organisation has stored the number that this was sent to").GRPCStatus().Err()
+
+// book finds the organisation that a message belongs to, within the account that signed it. A message of the environment's account that
+// nobody else has belongs to the environment's organisation. One to an unknown number is recorded as such by the only organisation that the
+// account has.
+func (c *Callbacks) book(ctx context.Context, p parameters, m *onboardingv1.ReceiveMessageRequest) error {
+	m.AccountSid = p.foreign()
+	orgID, owned := p.of.owner(m.GetTo(), m.GetMessagingServiceSid())
+	if !owned && p.of.known {
+		renewed, err := c.accounts.of(ctx, p.of.sid, again) // the number may be newer than what is remembered
+		if err == nil && renewed.known {
+			p.of = renewed
+		}
+		orgID, owned = p.of.owner(m.GetTo(), m.GetMessagingServiceSid())
+	}
+	switch {
+	case owned:
+		m.OrgId = orgID
+		return nil
+	case p.foreign() == "":
+		return nil
+	}
+	route.EventFrom(ctx).Add(slog.Bool("unknown_number", true), slog.String("account_sid", p.of.sid))
+	if m.OrgId = p.of.only(); m.GetOrgId() == "" {
+		return errNobodys
+	}
+	return nil
 }
 
 // receive has onboarding take a message.
@@ -121,6 +173,7 @@ func (c *Callbacks) recordAhead(ctx context.Context, m *onboardingv1.ReceiveMess
 	_, err := c.messaging.RecordInbound(ctx, &messagingv1.RecordInboundRequest{
 		TwilioSid: m.GetTwilioSid(), From: m.GetFrom(), To: m.GetTo(), MessagingServiceSid: m.GetMessagingServiceSid(), Body: m.GetBody(),
 		Segments: m.GetSegments(), Media: m.GetMedia(), OptOutType: m.GetOptOutType(), ReceivedAt: timestamppb.New(arrived),
+		AccountSid: m.GetAccountSid(),
 	})
 	return err
 }
@@ -132,6 +185,7 @@ func (c *Callbacks) receipt() route.Callback[parameters] {
 		if err != nil {
 			return route.Malformed(err)
 		}
+		request.AccountSid = p.foreign()
 		event := route.EventFrom(ctx)
 		event.Add(slog.String("twilio_sid", request.GetTwilioSid()), slog.String("message_id", request.GetMessageId()),
 			slog.String("message_status", request.GetStatus()))
@@ -151,41 +205,6 @@ const headerSignature = "X-Twilio-Signature"
 // maxParameters is several times what a callback of Twilio has. Ten thousand, which fit into a body, cost 28 ms and 3 MiB before the
 // signature is known to be wrong.
 const maxParameters = 256
-
-// verify returns the parameters once they are known to be signed by Twilio. A form must be read before its signature can be
-// checked, so one that cannot be read is a 400. JSON is signed by its hash (verifyJSON).
-func (c *Callbacks) verify(r *http.Request, body []byte) (parameters, *route.Answer) {
-	forged := func(cause string) (parameters, *route.Answer) {
-		route.EventFrom(r.Context()).Add(slog.String("cause", cause))
-		return parameters{}, &route.Answer{Status: http.StatusForbidden, Err: route.Refuse(codes.PermissionDenied, route.ReasonPermissionDenied,
-			"this is not signed by Twilio with our auth token, for this URL and these parameters")}
-	}
-	signature := r.Header.Get(headerSignature)
-	if signature == "" {
-		return forged("the signature is missing")
-	}
-	if isJSON(r.Header.Get("Content-Type")) {
-		p, err := c.verifyJSON(r, body, signature)
-		switch {
-		case errors.Is(err, errForged):
-			return forged(err.Error())
-		case err != nil:
-			return parameters{}, new(route.Malformed(err))
-		}
-		return p, nil
-	}
-	if bytes.Count(body, []byte("&")) >= maxParameters { // before it is parsed: that and the signature cost by the parameter
-		return forged("it has more parameters than Twilio sends")
-	}
-	form, err := decodeForm(r.Header.Get("Content-Type"), body)
-	if err != nil {
-		return parameters{}, new(route.Malformed(errors.New("the body is no urlencoded form")))
-	}
-	if !c.signatures.valid(route.PublicURL(c.origin, r), form, signature) {
-		return forged(errForged.Error())
-	}
-	return parameters{r.URL.RawQuery, form}, nil
-}
 
 // answer acknowledges, or refuses so that Twilio tries again where that can help (rp=all in the URL that we give
 // it). A call that can never succeed is acknowledged: Twilio would only repeat it, and the log line has the reason.

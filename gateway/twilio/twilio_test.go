@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func callbacks(t *testing.T) *Callbacks {
 	t.Helper()
 	public, err := config.ParseOrigin(origin)
 	require.NoError(t, err)
-	c, err := New(config.NewSecret(authToken), public, nil, nil, nil)
+	c, err := New(Config{AuthTokens: config.NewSecret(authToken), Origin: public, Now: time.Now})
 	require.NoError(t, err)
 	return c
 }
@@ -198,7 +199,7 @@ func FuzzTwilioForm(f *testing.F) {
 			require.NotEmpty(t, text.GetTwilioSid())
 			require.GreaterOrEqual(t, text.GetSegments(), int32(0))
 		}
-		if receipt, err := decodeReceipt(parameters{query, form}); err == nil {
+		if receipt, err := decodeReceipt(parameters{query, form, account{}}); err == nil {
 			require.NotEmpty(t, receipt.GetStatus())
 			require.GreaterOrEqual(t, receipt.GetErrorCode(), int32(0))
 			require.LessOrEqual(t, len(receipt.GetRaw()), len(form))

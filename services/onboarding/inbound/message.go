@@ -29,7 +29,11 @@ type Message struct {
 	SentAt string `json:"sent_at,omitempty"`
 	// UserID is WhatsApp's id of a person, if their number came with it; see whatsapp.go.
 	UserID string `json:"-"`
-	OrgID  string `json:"-"` // of its job
+	// Account is the Twilio account that an SMS came through; empty for that of the environment.
+	Account string `json:"account_sid,omitempty"`
+	OrgID   string `json:"-"` // of its job
+	// Owner is the organisation that must own what it was sent to; empty where messaging alone says whose that is.
+	Owner  string `json:"-"`
 	Queued bool   `json:"-"` // whether its answer is left to the queue, for others of the same delivery wait behind it
 }
 

@@ -83,9 +83,38 @@ func (in *Service) AuditLoop(rest process.Rest, interval time.Duration) process.
 	}
 }
 
-// AuditInbound audits, if it is due and no other process does, and reports whether it has some way to go yet.
+// ErrUnnamedSenders is a release of messaging that has the environment's sender alone.
+var ErrUnnamedSenders = errors.New("inbound: messaging does not say which organisations have a sender")
+
+// AuditInbound audits what each organisation was sent, if it is due and no other process does, and reports whether it has some way to go yet.
+// An account that cannot be asked keeps no other one from being searched.
 func (in *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
-	name, err := in.Carrier.Sender(ctx, in.OrgID)
+	orgs, err := in.Carrier.SenderOrganisations(ctx)
+	if errors.Is(err, ErrUnnamedSenders) {
+		orgs, err = []string{in.OrgID}, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	failures := make([]error, len(orgs))
+	for i, orgID := range orgs {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		further, err := in.auditOf(ctx, orgID, interval)
+		more = more || further
+		if err != nil && len(orgs) > 1 {
+			err = fmt.Errorf("organisation %s: %w", orgID, err)
+		}
+		failures[i] = err
+		process.Progress(ctx)
+	}
+	return more, errors.Join(failures...)
+}
+
+// auditOf audits one organisation.
+func (in *Service) auditOf(ctx context.Context, orgID string, interval time.Duration) (more bool, err error) {
+	name, err := in.Carrier.Sender(ctx, orgID)
 	if errors.Is(err, people.ErrNoSender) {
 		return false, nil // no message can reach us
 	}
@@ -93,7 +122,7 @@ func (in *Service) AuditInbound(ctx context.Context, interval time.Duration) (mo
 		return false, err
 	}
 	now := in.Now()
-	sweep, ours, err := in.Store.ClaimAudit(ctx, Sender{OrgID: in.OrgID, Name: name}, now.Add(-auditReach), now, now.Add(auditLease))
+	sweep, ours, err := in.Store.ClaimAudit(ctx, Sender{OrgID: orgID, Name: name}, now.Add(-auditReach), now, now.Add(auditLease))
 	if err != nil || !ours {
 		return false, err
 	}
@@ -144,6 +173,7 @@ func (in *Service) audit(ctx context.Context, sweep Audit, now time.Time, interv
 	}
 	var kept []stored
 	for _, m := range missing {
+		m.OrgID = sweep.Sender.OrgID
 		job, err := in.keep(ctx, m)
 		if errors.Is(err, queue.ErrPayloadMismatch) {
 			continue // its webhook did come: it is under way in its own job

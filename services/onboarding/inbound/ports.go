@@ -44,6 +44,8 @@ type carrier interface {
 	Record(ctx context.Context, m Message, from conversation.View, received time.Time) (Recorded, error)
 	// RecordStatus merges what a provider says of one of our messages, and reports whether there is such a message.
 	RecordStatus(ctx context.Context, s KapsoStatus) (matched bool, err error)
+	// SenderOrganisations returns the organisations that have a sender; ErrUnnamedSenders from a release of messaging that does not say.
+	SenderOrganisations(ctx context.Context) ([]string, error)
 	// Sender returns the number or the service that an organisation sends from; people.ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
 	// ListInbound lists what was sent to it, in Twilio's own record.

@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,14 +52,15 @@ func (in *Service) keep(ctx context.Context, m Message) (queue.Enqueued, error) 
 	if err != nil {
 		return queue.Enqueued{}, fmt.Errorf("encode message: %w", err)
 	}
+	orgID := cmp.Or(m.OrgID, in.OrgID)
 	named := m // a known person's messages are done in order, with or without the number in them
-	if err := in.nameSender(ctx, &named, in.OrgID); err != nil && !errors.Is(err, ErrNumberless) {
+	if err := in.nameSender(ctx, &named, orgID); err != nil && !errors.Is(err, ErrNumberless) {
 		return queue.Enqueued{}, err
 	}
-	job := conversation.NewJob(in.OrgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, named.From, payload, in.Now())
+	job := conversation.NewJob(orgID, conversation.SourceTwilio, conversation.EventMessage, m.SID, named.From, payload, in.Now())
 	if m.Channel != "" {
 		event := conversation.EventWhatsApp
-		job = conversation.NewJob(in.OrgID, conversation.SourceKapso, event, event+":"+m.SID, named.From, payload, in.Now())
+		job = conversation.NewJob(orgID, conversation.SourceKapso, event, event+":"+m.SID, named.From, payload, in.Now())
 	}
 	if !m.Queued {
 		job.DueAt = job.At.Add(inlineBudget)
@@ -70,7 +72,7 @@ func (in *Service) keep(ctx context.Context, m Message) (queue.Enqueued, error) 
 func (in *Service) answerInline(ctx context.Context, m Message, kept queue.Enqueued) error {
 	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
 	defer cancel()
-	m.OrgID = in.OrgID
+	m.OrgID = cmp.Or(m.OrgID, in.OrgID)
 	message := reply{Place: conversation.AnyPlace, Message: m, ReceivedAt: kept.CreatedAt}
 	view, recorded, err := in.record(ctx, &message)
 	if err != nil || m.Queued {
@@ -128,9 +130,9 @@ func hopeless(err error) bool {
 // record reads the person and has messaging record their message, with when it reached us: its recording may come late, and a
 // STOP or START counts from when it was said.
 func (in *Service) record(ctx context.Context, m *reply) (conversation.View, Recorded, error) {
-	orgID := in.OrgID
-	if m.Message.Channel != "" {
-		orgID = m.Message.OrgID
+	orgID := cmp.Or(m.Message.OrgID, in.OrgID)
+	if m.Message.Channel == "" && (orgID != in.OrgID || m.Message.Account != "") {
+		m.Message.Owner = orgID
 	}
 	if err := in.nameSender(ctx, &m.Message, orgID); err != nil {
 		return conversation.View{}, Recorded{}, err
@@ -144,7 +146,7 @@ func (in *Service) record(ctx context.Context, m *reply) (conversation.View, Rec
 	if err != nil {
 		return conversation.View{}, Recorded{}, fmt.Errorf("record message: %w", err)
 	}
-	if m.Message.Channel != "" && recorded.OrgID != orgID { // its id is that of another organisation's message
+	if (m.Message.Channel != "" || m.Message.Owner != "") && recorded.OrgID != orgID { // its id is that of another organisation's message
 		return conversation.View{}, Recorded{}, ErrUnknownSender
 	}
 	if m.Message.Late() {

@@ -66,7 +66,13 @@ func (s *RPC) ReceiveMessage(
 ) (*onboardingv1.ReceiveMessageResponse, error) {
 	m := Message{
 		SID: in.GetTwilioSid(), From: in.GetFrom(), To: in.GetTo(), MessagingServiceSID: in.GetMessagingServiceSid(), Body: in.GetBody(),
-		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(),
+		Segments: int(in.GetSegments()), Media: int(in.GetMedia()), OptOutType: in.GetOptOutType(), Account: in.GetAccountSid(),
+		OrgID: in.GetOrgId(),
+	}
+	if m.OrgID != "" {
+		if err := request.ID("org_id", m.OrgID); err != nil {
+			return nil, err
+		}
 	}
 	if w := in.GetWhatsapp(); w != nil {
 		m.SID, m.Channel, m.Type, m.Queued = w.GetMessageId(), "whatsapp", w.GetType(), w.GetOfSeveral()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -19,6 +21,15 @@ func (c *Client) Sender(ctx context.Context, orgID string) (string, error) {
 		return "", people.ErrNoSender
 	}
 	return answer.GetSender(), translate(err)
+}
+
+// SenderOrganisations returns the organisations that have a sender; inbound.ErrUnnamedSenders from the release before.
+func (c *Client) SenderOrganisations(ctx context.Context) ([]string, error) {
+	answer, err := c.senders.ListSenderOrganisations(ctx, &messagingv1.ListSenderOrganisationsRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		return nil, inbound.ErrUnnamedSenders
+	}
+	return answer.GetOrgIds(), translate(err)
 }
 
 // errUnnamed is a message without an id or a time.
@@ -43,6 +54,7 @@ func (c *Client) ListInbound(ctx context.Context, orgID string, since, until tim
 			Message: inbound.Message{
 				SID: t.GetTwilioSid(), From: t.GetFrom(), To: t.GetTo(), MessagingServiceSID: t.GetMessagingServiceSid(), Body: t.GetBody(),
 				Segments: int(t.GetSegments()), Media: int(t.GetMedia()), ReceivedAt: t.GetSentAt().AsTime(),
+				Account: t.GetAccountSid(),
 			},
 		})
 	}

@@ -23,17 +23,18 @@ import (
 )
 
 // Services lists the services that the client calls.
-var Services = []string{messagingv1.MessagingService_ServiceDesc.ServiceName}
+var Services = []string{messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.SenderService_ServiceDesc.ServiceName}
 
 // Client speaks to messaging over one connection, which sets a deadline on every call.
 type Client struct {
-	rpc messagingv1.MessagingServiceClient
-	now func() time.Time
+	rpc     messagingv1.MessagingServiceClient
+	senders messagingv1.SenderServiceClient
+	now     func() time.Time
 }
 
 // New returns a client on an open connection, for a caller with this clock.
 func New(conn grpc.ClientConnInterface, now func() time.Time) *Client {
-	return &Client{rpc: messagingv1.NewMessagingServiceClient(conn), now: now}
+	return &Client{rpc: messagingv1.NewMessagingServiceClient(conn), senders: messagingv1.NewSenderServiceClient(conn), now: now}
 }
 
 var outcomes = map[messagingv1.Outcome]conversation.Outcome{
@@ -249,6 +250,7 @@ func (c *Client) Record(
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
 		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: from.Session.ProfileID,
 		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(), UnderstandsPreferences: true, Locale: from.Locale,
+		AccountSid: m.Account, OwnerOrgId: m.Owner,
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:

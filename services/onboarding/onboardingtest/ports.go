@@ -187,6 +187,10 @@ func (p *Ports) Sender(ctx context.Context, org string) (string, error) {
 	return read(p, "Sender", func() (string, error) { return p.carrier.Sender(asItself(ctx), org) })
 }
 
+func (p *Ports) SenderOrganisations(ctx context.Context) ([]string, error) {
+	return read(p, "SenderOrganisations", func() ([]string, error) { return p.carrier.SenderOrganisations(ctx) })
+}
+
 func (p *Ports) ListInbound(ctx context.Context, org string, since, until time.Time, page string) (inbound.Page, error) {
 	return read(p, "ListInbound", func() (inbound.Page, error) { return p.carrier.ListInbound(ctx, org, since, until, page) })
 }
