@@ -17,7 +17,7 @@ import (
 // alternatives are the fields that are not always required, as their comments say.
 var alternatives = []string{ //nolint:gochecknoglobals // a constant list
 	"CreateGoalRequest.goal", "CreateGoalRequest.profile_id", "RescheduleGoalRequest.when", "EnqueueWebhookJobRequest.payload",
-	"RegisterDeviceRequest.profile_id", "ResolveMessageRequest.twilio_sid",
+	"RegisterDeviceRequest.profile_id", "ResolveMessageRequest.twilio_sid", "CreateSenderRequest.messaging_service_sid",
 	"StartRunRequest.people", "StartRunRequest.filter",
 	"SendAnswerRequest.body", "SendAnswerRequest.saved_reply_id", "UpdateSavedReplyRequest.title", "UpdateSavedReplyRequest.body",
 	"SendAnswerRequest.idempotency_key", "AddNoteRequest.idempotency_key", // or the header
