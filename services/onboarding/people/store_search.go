@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// shortestName and shortestNumber are the lengths of the pieces that the index has (0045). A shorter part is looked for among the
+	// shortestName and shortestNumber are the lengths of the pieces that the index has (0048). A shorter part is looked for among the
 	// newest people alone.
 	shortestName, shortestNumber = 3, 4
 	// national is the length from which digits are a whole number, which may begin with the zeros that are dialled before it.
@@ -27,7 +27,7 @@ const (
 
 	// sqlAllWithPart looks along the index of pieces, for a part that few have.
 	sqlAllWithPart = `select f.id::text from (` + sqlListed + `
-    and search_pieces(p.name_key, p.phone) @> search_pieces(key_of_name(@part), @digits)` + sqlPart + ` offset 0) f
+    and search_pieces(p.org_id, p.name_key, p.phone) @> search_pieces(@org_id::uuid, key_of_name(@part), @digits)` + sqlPart + ` offset 0) f
 order by f.id desc limit @reach`
 )
 
