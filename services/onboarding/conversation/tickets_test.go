@@ -290,6 +290,23 @@ func TestTicketIsExplained(t *testing.T) {
 	require.Equal(t, session.Active, b.Session(r.ID).Status)
 }
 
+// TestTicketOfALateText has a flow hand over for a text that was worked on long after it came: the person waits since they wrote.
+func TestTicketOfALateText(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	publish(b, "late", "  first: {ask: ONE, expect: {text: {limit: 300}}, unclear: {send: ONE, then: done}, save: one, then: human}\n"+
+		"  human: {hand_over: look, then: done}\n  done: {end: told}\n", "  ONE: First?\n")
+	p := b.Person()
+	require.NoError(t, begin(b, p, "late"))
+	b.Clock.Advance(time.Minute)
+	wrote := b.Clock.Now()
+	b.Unrecorded(p, "red")
+	b.Clock.Advance(10 * time.Minute)
+	b.Pass(time.Minute)
+	b.ticket(p)
+	require.Equal(t, 1, b.Count(`select count(*) from tickets where last_text_at = $1 and person_wrote_at = $1 and waits_since = $1`, wrote))
+}
+
 // TestNotedTicket is about a ticket that somebody has read.
 func TestNotedTicket(t *testing.T) {
 	t.Parallel()

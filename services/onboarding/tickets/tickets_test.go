@@ -1,6 +1,8 @@
 package tickets_test
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,6 +209,32 @@ choices:
 		require.NoError(t, err)
 		require.True(t, held.Hold)
 	})
+}
+
+// TestTwoAnswerAtOnce has two people answer a ticket that nobody has, with other words and keys. Both answers go out once, and the ticket has
+// one of them.
+func TestTwoAnswerAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for n := range 8 {
+		p := b.Person()
+		b.Reply(p, asking)
+		var next atomic.Int64
+		require.NoError(t, onboardingtest.AtOnce(4, func() error {
+			of := next.Add(1) % 2 // each presses twice
+			by := []string{"ada", "bo"}[of]
+			_, err := b.Current().Inbox.SendAnswer(b.as(by), &onboardingv1.SendAnswerRequest{
+				ProfileId: p.ID, Body: "This is " + by, IdempotencyKey: fmt.Sprintf("%s-%d", by, n),
+			})
+			return err
+		}))
+		b.Work()
+		require.ElementsMatch(t, []string{"This is ada", "This is bo"}, b.said(p))
+		is := b.ticket(p)
+		require.Equal(t, []any{"assigned", int32(2)}, []any{is.GetStatus(), is.GetAnswers()})
+		require.Equal(t, 1, b.Count(`select count(*) from tickets where profile_id = $1`, p.ID))
+		require.Contains(t, []string{"ada", "bo"}, is.GetAssignee())
+	}
 }
 
 // TestClose is about how a conversation goes on.
