@@ -189,6 +189,7 @@ ok +goal words +a text that begins so says a goal: .*
 ok +quiet hours +texts are sent within 08:00-21:00 by each person's clock, unless .*
 ok +database +schema version \d+
 ok +time zones +the newest people have one, or their organisation has
+ok +activation flow +none: .*
 ok +connections +2 processes have up to \d+ connections each, and the server has \d+ for them
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
@@ -212,6 +213,15 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 		var report strings.Builder
 		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
 		require.Regexp(t, `(?m)^warning +flow and copy +.*texts in \[es\], which are sent to nobody: the locale of a profile is one of \[en pt-BR\]`, report.String())
+	})
+
+	onboardingtest.Subtest(t, "WarnsOfAnActivationFlowThatNobodyHasPublished", newWorld, func(t *testing.T, w *world) {
+		w.environ["ACTIVATION_FLOW"] = "join"
+		cfg, err := onboarding.LoadConfig(w.environ)
+		require.NoError(t, err)
+		var report strings.Builder
+		require.NoError(t, onboarding.Doctor(t.Context(), cfg).Report(&report, false))
+		require.Regexp(t, `(?m)^warning +activation flow +no organisation has published a flow join \(ACTIVATION_FLOW\)`, report.String())
 	})
 
 	onboardingtest.Subtest(t, "WarnsWhenQuietHoursAreOff", newWorld, func(t *testing.T, w *world) {

@@ -15,6 +15,7 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/people"
 )
@@ -55,6 +56,10 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		{
 			Name: "time zones", Look: about(lookAtTimeZones),
 			Mend: "give people a time_zone (PATCH /v1/profiles/{id}), or the organisation one (PUT /v1/settings); docs/deploy.md, Quiet hours",
+		},
+		{
+			Name: "activation flow", Look: about(lookAtActivationFlow),
+			Mend: "publish the flow (paceline flow push DIR), or correct ACTIVATION_FLOW; without it an activation starts the built-in conversation",
 		},
 		{
 			Name: "connections", Look: about(lookAtConnections),
@@ -191,6 +196,26 @@ func lookAtTimeZones(ctx context.Context, cfg Config) (string, error) {
 			"their quiet hours go by UTC", without, people, organisations)
 	}
 	return "the newest people have one, or their organisation has", nil
+}
+
+func lookAtActivationFlow(ctx context.Context, cfg Config) (string, error) {
+	if cfg.ActivationFlow == "" {
+		return "none: an activation that names no flow starts the built-in conversation", nil
+	}
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
+	if err != nil {
+		return "", process.AfterDatabase(err)
+	}
+	defer pool.Close()
+	n, err := flows.NewStore(pool).Publishers(ctx, cfg.ActivationFlow)
+	if err != nil {
+		return "", process.AfterDatabase(err)
+	}
+	if n == 0 {
+		return "", process.Warn("no organisation has published a flow %s (ACTIVATION_FLOW): every activation that names no flow is refused",
+			cfg.ActivationFlow)
+	}
+	return fmt.Sprintf("%s is published by %d organisations", cfg.ActivationFlow, n), nil
 }
 
 func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {

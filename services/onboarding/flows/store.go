@@ -48,6 +48,15 @@ func describe(ctx context.Context, db postgres.DB, orgID, name, version string) 
 	return found[0], nil
 }
 
+// Publishers counts the organisations that have published a flow of a name.
+func (s *Store) Publishers(ctx context.Context, name string) (n int, err error) {
+	const sql = `select count(distinct org_id) from flow_publications where flow = $1`
+	if err := s.pool.QueryRow(ctx, sql, name).Scan(&n); err != nil {
+		return 0, fmt.Errorf("flows: %w", err)
+	}
+	return n, nil
+}
+
 const sqlList = sqlVersions + ` and ` + sqlIsCurrent + ` order by p.flow`
 
 // List returns the current version of each flow, by name.
