@@ -26,6 +26,7 @@ type flowCommand struct {
 	Push     flowPushCommand     `cmd:"" help:"Publish a flow to a deployment."`
 	List     flowListCommand     `cmd:"" help:"List the published flows of a deployment, or the versions of one."`
 	Rollback flowRollbackCommand `cmd:"" help:"Make an older version of a flow current again."`
+	Move     flowMoveCommand     `cmd:"" help:"Move the sessions of a version that wait for a reply to another version."`
 
 	Start  flowStartCommand  `cmd:"" help:"Start a published flow for many people."`
 	Runs   flowRunsCommand   `cmd:"" help:"List the runs of flows for many people, or show one."`

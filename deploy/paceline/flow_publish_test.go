@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 
@@ -67,5 +68,11 @@ func TestFlowPush(t *testing.T) {
 	require.Equal(t, "opt_in: version "+first+" is current again\n", works("rollback", "opt_in", first))
 	require.Regexp(t, `^interview +[0-9a-f]{16} +\S+Z +up +current\nopt_in +`+first+` +\S+Z +operator +current\n$`, works("list"))
 	require.Regexp(t, `^opt_in  `+first+`  \S+Z  operator  current\nopt_in  [0-9a-f]{16}  \S+Z  operator  *\n$`, works("list", "opt_in"))
+
+	second := regexp.MustCompile(`opt_in  ([0-9a-f]{16})  \S+Z  operator  *\n$`).FindStringSubmatch(works("list", "opt_in"))[1]
+	require.Equal(t, "would be moved: 0\n", works("move", "opt_in", "--from", second, "--to", first, "--step", "confirm=confirm", "--dry-run"))
+	require.Equal(t, "moved: 0\n", works("move", "opt_in", "--from", second, "--to", first, "--step", "confirm=confirm"))
+	_, err = flow("move", "opt_in", "--from", second, "--to", first, "--step", "nowhere=confirm")
+	require.ErrorContains(t, err, `"nowhere" is no step of from_version that waits for a reply`)
 	up.stop(t, syscall.SIGTERM)
 }
