@@ -662,7 +662,7 @@ func (s *Service) ReserveSends(_ context.Context, in *messagingv1.ReserveSendsRe
 	return answer, nil
 }
 
-// refusedOf counts the newest conversations in a row that were refused because of our own account.
+// refusedOf counts the newest conversations in a row that were refused because of our account.
 func (s *Service) refusedOf(begun []*messagingv1.BegunConversation) (n int) {
 	for _, b := range begun {
 		for key, r := range s.rows {

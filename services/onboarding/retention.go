@@ -91,6 +91,31 @@ func Rules(kept Kept) []retention.Rule {
 			Table: "inbound_audits", Holds: "up to when a sender's messages were compared with Twilio's list: one row for each sender",
 			Kept: organisation,
 		},
+	}
+	rules = append(rules, rulesOfTickets(kept)...)
+	rules = append(rules, rulesOfOrganisations()...)
+	rules = append(rules, []retention.Rule{
+		{Table: "saved_replies", Holds: "the texts that an organisation answers with", Kept: organisation},
+		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
+		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
+		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
+	}...)
+	rules = append(rules, rulesOfFlows(kept)...)
+	rules = append(rules, engagement.Rules(kept.Engagement, kept.Jobs)...)
+	rules = append(rules, goals.Rules(kept.Goals)...)
+	rules = append(rules, events.Rules(kept.Events, kept.Jobs)...)
+	return append(rules,
+		retention.Rule{
+			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
+			Variable: "AUDIT_RETENTION", Setting: people.KeepsAudit, For: kept.Audit, Over: &retention.Over{At: "at"},
+		},
+		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
+	)
+}
+
+// rulesOfTickets returns the rules of the inbox.
+func rulesOfTickets(kept Kept) []retention.Rule {
+	return []retention.Rule{
 		{
 			Table: "tickets", Holds: "tickets: the beginning of what the person wrote last, and why a colleague opened it",
 			Kept:     "{for} after they wrote; the words are taken out",
@@ -114,23 +139,7 @@ func Rules(kept Kept) []retention.Rule {
 			Table: "ticket_notes", Holds: "what operators noted about a ticket", Kept: "{for} after it was written, or its ticket goes",
 			Variable: "MESSAGES_RETENTION", For: kept.Messages, Over: &retention.Over{At: "created_at"},
 		},
-		{Table: "saved_replies", Holds: "the texts that an organisation answers with", Kept: organisation},
-		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
-		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
-		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
 	}
-	rules = append(rules, rulesOfOrganisations()...)
-	rules = append(rules, rulesOfFlows(kept)...)
-	rules = append(rules, engagement.Rules(kept.Engagement, kept.Jobs)...)
-	rules = append(rules, goals.Rules(kept.Goals)...)
-	rules = append(rules, events.Rules(kept.Events, kept.Jobs)...)
-	return append(rules,
-		retention.Rule{
-			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
-			Variable: "AUDIT_RETENTION", Setting: people.KeepsAudit, For: kept.Audit, Over: &retention.Over{At: "at"},
-		},
-		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
-	)
 }
 
 // rulesOfOrganisations returns the rules of organisations and their keys.

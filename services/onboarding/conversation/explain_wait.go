@@ -161,3 +161,31 @@ func notDelivered(e Explanation) (Gate, bool) {
 func waitsForCarrier(outcome string) bool {
 	return outcome == "in_flight" || outcome == "unknown" || outcome == "throttled" || outcome == "capped"
 }
+
+// ticketGate says that the flow of a session waits until a ticket is closed. One that no flow waits for stands against an activation alone.
+func ticketGate(r session.Record, t Waiting, activation bool) Gate {
+	g := Gate{Name: "ticket", Outcome: outcomeTicket, Passed: true, Fact: "the person has no open ticket"}
+	if t.ID == "" {
+		return g
+	}
+	g.Fact, g.Since, g.Passed = "the person has ticket "+t.ID+", and no flow waits for it", t.Since, !activation
+	if session.WaitsForTicket(r, "") {
+		g.Fact, g.Passed = "the flow waits until ticket "+t.ID+" is closed", false
+	}
+	if !g.Passed {
+		g.Change = "answer the person, then POST /v1/tickets/" + t.ID + ":close"
+	}
+	return g
+}
+
+// schedulingGate comes last of what the rows decide: an execution that the session refuses is not put back.
+func (c *Service) schedulingGate(p *Pause) Gate {
+	g := Gate{Name: "scheduling", Outcome: string(session.SkipSchedulingPaused), Passed: true, Fact: "alarms are published"}
+	switch {
+	case c.SchedulingDisabled:
+		g.Passed, g.Fact, g.Change = false, "ONBOARDING_SCHEDULING_DISABLED is set", "lift ONBOARDING_SCHEDULING_DISABLED"
+	case p != nil:
+		g.Passed, g.Fact, g.Since, g.Change = false, p.Fact(), p.Since, LiftPause
+	}
+	return g
+}

@@ -103,8 +103,8 @@ func (s *Store) candidates(rows pgx.Rows, err error) ([]Candidate, error) {
 	return found, nil
 }
 
-// sqlOpenings tells of sessions whether their opening was sent, or is not sent any more, and else whether it waits: for quiet hours or a cap,
-// under its own subject, or for a hold.
+// sqlOpenings tells of sessions whether their opening was sent, or is not sent any more, and else whether it waits: for quiet hours or a
+// cap, under its own subject, or for a hold.
 const sqlOpenings = `
 select s.id::text, s.turn > 0 or s.status <> 'active', p.hold or exists (select from webhook_jobs j
     where j.org_id = s.org_id and j.subject = 'opening:' || s.id and j.status in ('pending', 'processing'))

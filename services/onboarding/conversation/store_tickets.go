@@ -22,10 +22,12 @@ import (
 const sqlTicketOfMove = `
     insert into tickets (id, org_id, profile_id, session_id, status, reason, detail, message_id, last_text, last_text_at, person_wrote_at,
         waits_since, texts, opened_at, opened_by)
-    select u.id, m.org_id, m.profile_id, m.id, 'open', u.reason, left(u.detail, 200), nullif(u.message, '')::uuid, u.words, coalesce(u.wrote, m.at),
-        case when u.message <> '' then coalesce(u.wrote, m.at) end, coalesce(u.wrote, m.at), case when u.message <> '' then 1 else 0 end, m.at, null
+    select u.id, m.org_id, m.profile_id, m.id, 'open', u.reason, left(u.detail, 200), nullif(u.message, '')::uuid, u.words,
+        coalesce(u.wrote, m.at), case when u.message <> '' then coalesce(u.wrote, m.at) end, coalesce(u.wrote, m.at),
+        case when u.message <> '' then 1 else 0 end, m.at, null
     from moved m join unnest(@ticket::uuid[], @ticket_reason::text[], @ticket_detail::text[], @ticket_message::text[],
-        @ticket_words::text[], @ticket_wrote::timestamptz[]) with ordinality as u (id, reason, detail, message, words, wrote, n) on u.n = m.n and u.id is not null
+        @ticket_words::text[], @ticket_wrote::timestamptz[]) with ordinality as u (id, reason, detail, message, words, wrote, n)
+        on u.n = m.n and u.id is not null
     on conflict (profile_id) where status <> 'closed' do update set session_id = excluded.session_id`
 
 // ticketArgs adds the arguments of sqlTicketOfMove; null for a move that opens none.

@@ -37,9 +37,9 @@ update conversation_sessions s set moving_until = @until from page where s.id = 
 
 	sqlUnmarkVersion = `update conversation_sessions set moving_until = null where id = any(@ids::uuid[]) and moving_until = @until`
 
-	// sqlMoveVersion moves the sessions of a page, but for those that have changed since, in one statement: their place in the flow, their timeline, and the job of the silence at the new
-	// step. The turn goes on, so that the job of the silence at the old step, and a reply that began before, do nothing. The move is a visit,
-	// so that no text of the new version has the key of one that was sent.
+	// sqlMoveVersion moves the sessions of a page, but for those that have changed since, in one statement: their place in the flow, their
+	// timeline, and the job of the silence at the new step. The turn goes on, so that the job of the silence at the old step, and a reply that
+	// began before, do nothing. The move is a visit, so that no text of the new version has the key of one that was sent.
 	sqlMoveVersion = `
 with picked as materialized (
     select s.id, u.becomes, u.token, u.silence, s.state_token as came
