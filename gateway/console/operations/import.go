@@ -33,7 +33,7 @@ type importPage struct {
 	Refused error        // why the file cannot be read; nil when it can
 }
 
-// importLine is a line of the file, and what becomes of it: new, same, changed, repeated or refused.
+// importLine is a line of the file with its fate: new, same, changed, repeated or refused.
 type importLine struct {
 	importRow
 

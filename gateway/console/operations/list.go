@@ -106,7 +106,7 @@ func columnOf(row []string) int {
 
 func lines(people []string) string { return strings.Join(people, "\n") }
 
-// localTime is how a browser writes an instant.
+// localTime is the form in which a browser writes an instant.
 const localTime = "2006-01-02T15:04"
 
 // errCollected refuses a consent record without its time.

@@ -26,7 +26,7 @@ type Pages struct {
 	Named func(ctx context.Context, profileIDs []string) map[string]*onboardingv1.Profile
 }
 
-// Page is what a template shows.
+// Page names a template and holds its data.
 type Page struct {
 	Name, Title string
 	Body        any

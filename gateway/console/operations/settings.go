@@ -26,7 +26,7 @@ type settingsPage struct {
 	Retention []keeps
 }
 
-// keeps is how long one kind of data is kept, in days; 0 for as long as the deployment does.
+// keeps has the days for which one kind of data is kept; 0 for as long as the deployment does.
 type keeps struct {
 	Kind string
 	Days int32
