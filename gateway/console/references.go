@@ -61,7 +61,7 @@ var reached = map[string]struct{ to, key string }{
 // Linked is a service's text as a reader of the console needs it.
 func (f frame) Linked(text string) template.HTML {
 	if spoken := vocabularies[f.index]; spoken.Sentences != nil {
-		text, _ = spoken.translate(text)
+		text, _ = spoken.book.Translate(text)
 	}
 	text = f.spoken(text)
 	var out strings.Builder

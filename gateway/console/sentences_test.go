@@ -201,7 +201,7 @@ func TestEverySentenceOfTheWhyPageIsSaidInPortuguese(t *testing.T) {
 			if slices.Contains(saidToNobody, part) {
 				continue
 			}
-			_, missed := portuguese.translate(part)
+			_, missed := portuguese.book.Translate(part)
 			for _, m := range missed {
 				if plain.MatchString(named.ReplaceAllString(strings.ReplaceAll(m, hole, ""), "")) {
 					unsaid = append(unsaid, s.file+": "+m+" (of: "+text+")")
@@ -261,7 +261,7 @@ func TestTextsOfServicesInPortuguese(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := portuguese.translate(tt.text)
+			got, _ := portuguese.book.Translate(tt.text)
 			require.Equal(t, tt.want, got)
 		})
 	}
@@ -269,7 +269,7 @@ func TestTextsOfServicesInPortuguese(t *testing.T) {
 
 func BenchmarkSentences(b *testing.B) {
 	for b.Loop() {
-		portuguese.translate("it waits in onboarding:awaiting_opening_response: for the person's reply; the opening has not reached the person: the last one is throttled")
+		portuguese.book.Translate("it waits in onboarding:awaiting_opening_response: for the person's reply; the opening has not reached the person: the last one is throttled")
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message/catalog"
+
+	"paceline.internal/gateway/console/sentences"
 )
 
 // wordFiles has one file for each language of the console, named by its tag.
@@ -24,8 +26,8 @@ type vocabulary struct {
 	// the order differs. English needs none.
 	Sentences map[string]string `json:"sentences"`
 
-	Tag   string `json:"-"`
-	heard []heard
+	Tag  string `json:"-"`
+	book sentences.Book
 }
 
 // phrase is a text, or its two forms by its first number.
@@ -63,7 +65,7 @@ func readVocabularies() (all []vocabulary) {
 		if err != nil {
 			panic(fmt.Sprintf("%s: %v", entry.Name(), err)) // of a file of this package
 		}
-		v.heard = hear(v.Sentences)
+		v.book = sentences.New(v.Sentences, v.Words["sentence.to_do"].Other)
 		if v.Tag == language.English.String() {
 			all = slices.Insert(all, 0, v)
 		} else {

@@ -1,4 +1,6 @@
-package console
+// Package sentences translates what the services say. They write in English, built of parts: the longest sentence that a text begins with is
+// translated, then its fills, and then the rest behind a separator. A part that no sentence has, such as a person's words, stays.
+package sentences
 
 import (
 	"cmp"
@@ -7,9 +9,6 @@ import (
 	"slices"
 	"strings"
 )
-
-// The services write sentences in English, built of parts. Here they are translated: the longest sentence that a text begins with,
-// then its fills, and then the rest behind a separator. A part that no sentence has, such as a person's words, stays.
 
 // separator matches the marks between two parts of a text.
 const separator = `; to do: |; |\. → | → |\. |: |, |\n|\.$`
@@ -33,8 +32,15 @@ var (
 	notWithin = regexp.MustCompile(separator)
 )
 
-// hear prepares the sentences of a language, the longest first.
-func hear(sentences map[string]string) (all []heard) {
+// Book has the sentences of a language; the zero value has none.
+type Book struct {
+	heard []heard
+	toDo  string
+}
+
+// New prepares sentences by the English ones: %s stands for each fill. toDo is what stands before an advice.
+func New(sentences map[string]string, toDo string) Book {
+	var all []heard
 	for en, translated := range sentences {
 		parts := strings.Split(en, "%s")
 		for i, part := range parts {
@@ -52,19 +58,19 @@ func hear(sentences map[string]string) (all []heard) {
 		all = append(all, h)
 	}
 	slices.SortFunc(all, func(a, b heard) int { return cmp.Or(cmp.Compare(len(b.en), len(a.en)), cmp.Compare(a.en, b.en)) })
-	return all
+	return Book{all, toDo}
 }
 
-// translate translates a service's text. missed are the parts that no sentence has.
-func (v vocabulary) translate(text string) (said string, missed []string) {
+// Translate translates a service's text. missed are the parts that no sentence has.
+func (b Book) Translate(text string) (said string, missed []string) {
 	var out strings.Builder
 	for text != "" {
 		if at := between.FindString(text); at != "" {
-			out.WriteString(strings.Replace(at, "to do", v.Words["sentence.to_do"].Other, 1))
+			out.WriteString(strings.Replace(at, "to do", b.toDo, 1))
 			text = text[len(at):]
 			continue
 		}
-		part, rest, unknown := v.first(text)
+		part, rest, unknown := b.first(text)
 		out.WriteString(part)
 		text, missed = rest, append(missed, unknown...)
 	}
@@ -72,8 +78,8 @@ func (v vocabulary) translate(text string) (said string, missed []string) {
 }
 
 // first translates the beginning of a text, and returns the rest.
-func (v vocabulary) first(text string) (said, rest string, missed []string) {
-	for _, h := range v.heard {
+func (b Book) first(text string) (said, rest string, missed []string) {
+	for _, h := range b.heard {
 		if !strings.HasPrefix(text, h.head) {
 			continue
 		}
@@ -89,7 +95,7 @@ func (v vocabulary) first(text string) (said, rest string, missed []string) {
 		}
 		fills := make([]any, 0, len(found))
 		for _, fill := range found[1 : len(found)-2] {
-			inner, unknown := v.translate(fill)
+			inner, unknown := b.Translate(fill)
 			fills, missed = append(fills, inner), append(missed, unknown...)
 		}
 		return fmt.Sprintf(h.translated, fills...), found[len(found)-2] + found[len(found)-1], missed
