@@ -6,6 +6,9 @@ import (
 	"paceline.internal/gateway/console/operations"
 )
 
+// MaxListForm bounds the body of a form with a list of people; that of other forms is smaller.
+const MaxListForm = operations.MaxForm
+
 // operate returns the pages with which an operator runs the organisation.
 func (c *Console) operate() *operations.Pages {
 	return &operations.Pages{

@@ -51,6 +51,7 @@ func TestProxies(t *testing.T) {
 			require.Equal(t, bounds.Body, nginxSize(t, common, size))
 			require.Equal(t, bounds.ShopifyBody, nginxSize(t, shopify, size))
 			require.Equal(t, bounds.FlowBody, nginxSize(t, locations["~ ^/v1/(flows(:check)?|flows/[^/]+:start|runs/[^/]+:add)$"], size))
+			require.Equal(t, bounds.ListForm, nginxSize(t, locations["~ ^/console/(import(/do)?|runs(/new)?)$"], size))
 		}
 		headers := nginxWords(t, common, "large_client_header_buffers")
 		count, err := strconv.ParseInt(headers[0], 10, 64)
@@ -89,6 +90,8 @@ func TestProxies(t *testing.T) {
 		flows := routes["/v1/(flows(:check)?|flows/[^/]+:start|runs/[^/]+:add)"]
 		require.Greater(t, flows.GetRoute().GetTimeout().AsDuration(), bounds.Answer)
 		require.Equal(t, bounds.FlowBody, int64(m.perRoute(t, flows).GetBuffer().GetMaxRequestBytes().GetValue()))
+		lists := m.perRoute(t, routes["/console/(import(/do)?|runs(/new)?)"])
+		require.Equal(t, bounds.ListForm, int64(lists.GetBuffer().GetMaxRequestBytes().GetValue()))
 		connect := routes["/v1/devices/[^/]+/connect"]
 		for _, stream := range []*route.Route{routes[bounds.Events], connect} {
 			require.NotNil(t, stream.GetRoute().GetTimeout(), "without one it is 15 s")
@@ -120,7 +123,7 @@ func nginxLocations(t *testing.T, conf string) (common string, locations map[str
 	for _, block := range blocks.FindAllStringSubmatch(conf, -1) {
 		locations[block[1]] = block[2]
 	}
-	require.Len(t, locations, 8)
+	require.Len(t, locations, 9)
 	return blocks.ReplaceAllString(conf, ""), locations
 }
 
@@ -188,7 +191,7 @@ func envoy(t *testing.T, text string) (file envoyFile, routes map[string]*route.
 	for _, r := range file.hcm.GetRouteConfig().GetVirtualHosts()[0].GetRoutes() {
 		routes[r.GetMatch().GetPath()+r.GetMatch().GetPrefix()+r.GetMatch().GetSafeRegex().GetRegex()] = r
 	}
-	require.Len(t, routes, 5)
+	require.Len(t, routes, 6)
 	return file, routes
 }
 
