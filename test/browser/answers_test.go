@@ -139,7 +139,9 @@ func TestAnAnswerThatDoesNotGoOutSaysWhyInABrowser(t *testing.T) {
 		p.waits(s.optedOut)
 		p.looksAs(name+"-stopped", s.width)
 		p.does(chromedp.Click(`//li[contains(., "Here is the offer")]//a[contains(@href, "again=")]`))
-		kept := func() bool { return asks[string](p, `document.querySelector("#answer")?.value ?? ""`) == "Here is the offer" }
+		kept := func() bool {
+			return asks[string](p, `document.querySelector("#answer")?.value ?? ""`) == "Here is the offer"
+		}
 		require.Eventually(t, kept, longest, 50*time.Millisecond, "what was typed can be written again")
 		require.Zero(t, p.sentTo(s.number, "Here is the offer"))
 	}
