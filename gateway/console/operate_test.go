@@ -172,7 +172,7 @@ func TestAPersonIsErasedOnceTheyAreNamed(t *testing.T) {
 	}})
 	page = erase("0143")
 	require.Contains(t, page, "The erasure is asked for.")
-	require.Regexp(t, `3 lines · <strong><svg[^>]*>.*</svg>unchanged since it was written`, page)
+	require.Regexp(t, `3 lines · <strong><svg[^>]*>.*</svg> unchanged since it was written`, page)
 	require.Contains(t, page, "p-1")
 	s.refuses("EraseProfile", codes.FailedPrecondition, "the person is on legal hold")
 	require.Contains(t, erase(hostile), "the person is on legal hold", "the name does too")

@@ -1,5 +1,5 @@
-// Package sentences translates what the services say. They write in English, built of parts: the longest sentence that a text begins with is
-// translated, then its fills, and then the rest behind a separator. A part that no sentence has, such as a person's words, stays.
+// Package sentences translates what the services say. They write in English, built of parts: the longest sentence that a text begins with
+// is translated, then its fills, and then the rest behind a separator. A part that no sentence has, such as a person's words, stays.
 package sentences
 
 import (
@@ -38,7 +38,7 @@ type Book struct {
 	toDo  string
 }
 
-// New prepares sentences by the English ones: %s stands for each fill. toDo is what stands before an advice.
+// New prepares sentences by the English ones: %s stands for each fill. toDo introduces an advice.
 func New(sentences map[string]string, toDo string) Book {
 	var all []heard
 	for en, translated := range sentences {
