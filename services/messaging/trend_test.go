@@ -57,9 +57,15 @@ func TestTrend(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	for range 31*24*4/16 + 1 { // the whole past, 16 quarters at a time
-		require.NoError(t, store.CountQuarters(t.Context(), now))
+	count := func(now time.Time) {
+		t.Helper()
+		for more := true; more; { // 16 quarters at a time
+			var err error
+			more, err = store.CountQuarters(t.Context(), now)
+			require.NoError(t, err)
+		}
 	}
+	count(now)
 	want := &messagingv1.MessagingPeriod{Delivered: 7, Failed: 2, UnderWay: 3, Replies: 3, OptOuts: 1, Segments: 20}
 	requireCounts := func(want, got *messagingv1.MessagingPeriod) {
 		t.Helper()
@@ -89,7 +95,7 @@ func TestTrend(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `update sms_messages set to_number = 'erased:1' where to_number like '+55%' and created_at = $1`, now)
 	require.NoError(t, err)
 	now = now.Add(9 * time.Minute)
-	require.NoError(t, store.CountQuarters(t.Context(), now))
+	count(now)
 	late := &messagingv1.MessagingPeriod{Delivered: 9, Failed: 2, UnderWay: 1, Replies: 3, OptOuts: 1, Segments: 20}
 	got = trend("day", "")
 	requireCounts(late, got.GetPeriods()[23])
@@ -105,9 +111,7 @@ func TestTrend(t *testing.T) {
 	}{{14 * time.Minute, true}, {24 * time.Hour, true}, {25 * time.Hour, false}, {27 * time.Hour, true}} {
 		_, err := pool.Exec(t.Context(), `update sms_quarters set failed = 99 where quarter = $1`, begun.Truncate(15*time.Minute))
 		require.NoError(t, err)
-		for range 8 { // the quarters in between are due, too
-			require.NoError(t, store.CountQuarters(t.Context(), begun.Add(of.age)))
-		}
+		count(begun.Add(of.age))
 		var failed int
 		require.NoError(t, pool.QueryRow(t.Context(), `select max(failed) from sms_quarters where quarter = $1`, begun.Truncate(15*time.Minute)).Scan(&failed))
 		require.Equal(t, map[bool]int{true: 3, false: 99}[of.counted], failed, of.age)

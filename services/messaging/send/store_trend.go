@@ -21,7 +21,7 @@ import (
 
 const (
 	// countedFor is the time back to which quarters are counted: longer than any span of hours.Periods. After an upgrade the loop works back
-	// through it.
+	// through it without a rest.
 	countedFor = 31 * 24 * time.Hour
 	// countedAtOnce bounds the quarters of a pass, and so the messages that it reads: 16 times what Twilio takes in a quarter.
 	countedAtOnce = 16
@@ -109,10 +109,11 @@ type quarterRow struct {
 	counts
 }
 
-// CountQuarters counts the quarters that are due at an instant. Another process that counts at the moment does it instead.
-func (s *Store) CountQuarters(ctx context.Context, now time.Time) (err error) {
+// CountQuarters counts quarters that are due at an instant, and reports whether there may be more. Another process that counts at the
+// moment does it instead.
+func (s *Store) CountQuarters(ctx context.Context, now time.Time) (more bool, err error) {
 	defer edge.Mark(&err)
-	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		var ours bool
 		if err := tx.QueryRow(ctx, sqlCountLock).Scan(&ours); err != nil || !ours {
 			return err
@@ -128,9 +129,11 @@ func (s *Store) CountQuarters(ctx context.Context, now time.Time) (err error) {
 		if err != nil {
 			return err
 		}
-		if args["quarters"], err = pgx.CollectRows(rows, pgx.RowTo[time.Time]); err != nil {
+		due, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+		if err != nil {
 			return err
 		}
+		args["quarters"], more = due, len(due) == countedAtOnce
 		if rows, err = tx.Query(ctx, sqlQuarters, args); err != nil {
 			return err
 		}
@@ -140,6 +143,7 @@ func (s *Store) CountQuarters(ctx context.Context, now time.Time) (err error) {
 		}
 		return edge.Exec(ctx, tx, sqlKeepQuarters, columnsOf(found, args))
 	})
+	return more && err == nil, err
 }
 
 // columnsOf adds up the rows of a country and adds them to args, a column each.

@@ -21,7 +21,7 @@ type Counter struct {
 // Loop repeats the count.
 func (c *Counter) Loop(rest process.Rest) process.Repetition {
 	return process.Repetition{
-		Once:   func(ctx context.Context) (bool, error) { return false, c.Store.CountQuarters(ctx, c.Now()) },
+		Once:   func(ctx context.Context) (bool, error) { return c.Store.CountQuarters(ctx, c.Now()) },
 		Failed: func(ctx context.Context, err error) { c.Log.WarnContext(ctx, "messaging.not_counted", "error", err) },
 		Rest:   rest, Every: countInterval,
 	}
