@@ -52,9 +52,9 @@ func TestOverviewSaysHowADayAWeekAndAMonthWent(t *testing.T) {
 		httpStatus, body := b.page(root + chosen)
 		require.Equal(t, http.StatusOK, httpStatus)
 		require.Regexp(t, `href="/console\?span=`+span+`" aria-current="true"`, body)
-		require.Contains(t, body, `not delivered 100, on their way, or without a receipt 6, delivered 2,400"`)
+		require.Contains(t, body, `delivered 2,400, on their way, or without a receipt 6, not delivered 100"`)
 		require.Contains(t, body, "<strong>2,506</strong> <span class=\"hint\">95% delivered</span>")
-		require.Contains(t, body, `opt-outs 4, replies 56"`)
+		require.Contains(t, body, `replies 56, opt-outs 4"`)
 		require.Contains(t, body, "<strong>20,000+</strong>")
 		require.Contains(t, body, `<th scope="row">&#43;55</th><td class="number">2,453</td><td class="number">4,800</td>`)
 		asked := s.asked["GetMessagingTrend"]

@@ -33,7 +33,7 @@ type figure struct {
 	More   bool // it counts up to a limit
 }
 
-// series has the numbers of one kind, one for each period. In a chart the first stands at the bottom.
+// series has the numbers of one kind, one for each period. In a chart the first stands on top.
 type series struct {
 	Name string // of its words: trend.NAME
 	Of   []int64
@@ -55,13 +55,13 @@ func (g figure) Sum() (n int64) {
 	return n
 }
 
-// Share is how many of a hundred the last kind has; -1 where there is one kind, or nothing.
+// Share is how many of a hundred the first kind has; -1 where there is one kind, or nothing.
 func (g figure) Share() int64 {
 	sum := g.Sum()
 	if len(g.Series) == 1 || sum == 0 {
 		return -1
 	}
-	return g.Series[len(g.Series)-1].Sum() * 100 / sum
+	return g.Series[0].Sum() * 100 / sum
 }
 
 const spanHour = "hour"
@@ -114,13 +114,13 @@ func (c *Console) trend(ctx context.Context, span string, place *time.Location) 
 	}
 	t.Figures = []figure{
 		{Name: "texts", Series: []series{
-			{"failed", of((*messagingv1.MessagingPeriod).GetFailed)},
-			{"under_way", of((*messagingv1.MessagingPeriod).GetUnderWay)},
 			{"delivered", of((*messagingv1.MessagingPeriod).GetDelivered)},
+			{"under_way", of((*messagingv1.MessagingPeriod).GetUnderWay)},
+			{"failed", of((*messagingv1.MessagingPeriod).GetFailed)},
 		}},
 		{Name: "answers", Series: []series{
-			{"opt_outs", of((*messagingv1.MessagingPeriod).GetOptOuts)},
 			{"replies", of(func(p *messagingv1.MessagingPeriod) int64 { return p.GetReplies() - p.GetOptOuts() })},
+			{"opt_outs", of((*messagingv1.MessagingPeriod).GetOptOuts)},
 		}},
 		completed,
 		{Name: "cost", Series: []series{{"segments", of((*messagingv1.MessagingPeriod).GetSegments)}}},
@@ -154,17 +154,20 @@ func (f frame) Plot(t trend, g figure) (p plot) {
 	columns := make([]drawing.Column, 0, len(t.begins))
 	for i, begins := range t.begins {
 		column := f.period(t.Span, len(t.begins)-1-i, begins)
-		hints := []string{}
+		row, hints := plotRow{Label: column.Hint}, []string{}
 		for _, s := range g.Series {
 			if i < len(s.Of) {
-				column.Parts = append(column.Parts, s.Of[i])
+				row.Of = append(row.Of, s.Of[i])
 				hints = append(hints, f.T("trend."+s.Name)+" "+f.Number(s.Of[i]))
 			}
 		}
-		p.Rows = append(p.Rows, plotRow{column.Hint, column.Parts})
+		p.Rows = append(p.Rows, row)
+		column.Parts = slices.Clone(row.Of)
+		slices.Reverse(column.Parts)
 		column.Hint += "\n" + strings.Join(hints, "\n")
 		columns = append(columns, column)
 	}
+	slices.Reverse(classes)
 	p.Chart = drawing.Bars(classes, columns)
 	return p
 }
@@ -182,7 +185,7 @@ func (f frame) period(span string, behind int, begins time.Time) drawing.Column 
 		return c
 	case "week":
 		c := drawing.Column{Hint: f.day(begins) + " " + clock, Over: 4}
-		if local.Hour() == 0 {
+		if local.Hour() == 0 && behind/4%2 == 0 {
 			c.Label = f.day(begins)
 		}
 		return c
