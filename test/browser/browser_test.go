@@ -227,9 +227,19 @@ func (p *product) press(selector, words string) {
 	p.does(chromedp.Click("//" + selector + "[normalize-space()=" + quoted(words) + "]"))
 }
 
-// looks holds a page to what holds for all: axe finds nothing in light and dark, nothing is wider than a phone. It keeps a screenshot where
-// CONSOLE_SCREENSHOTS names a folder.
+// looks holds a page to what holds for all: axe finds nothing in light and dark, on a desk and on a phone, and nothing is wider than a
+// phone. It keeps a screenshot where CONSOLE_SCREENSHOTS names a folder.
 func (p *product) looks(name string) {
+	p.t.Helper()
+	p.audits(name)
+	p.does(chromedp.EmulateViewport(375, 800))
+	p.audits(name + "-375")
+	p.fits(name)
+	p.does(chromedp.EmulateViewport(1280, 900))
+}
+
+// audits has axe look at a page as wide as the window, light and dark.
+func (p *product) audits(name string) {
 	p.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
 		p.draws(scheme)
@@ -238,9 +248,6 @@ func (p *product) looks(name string) {
 		p.keeps(name + "-" + scheme)
 	}
 	p.draws("")
-	p.does(chromedp.EmulateViewport(375, 800))
-	p.fits(name)
-	p.does(chromedp.EmulateViewport(1280, 900))
 }
 
 // fits holds a page to the width of a phone, which the window has.
