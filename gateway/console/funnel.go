@@ -11,7 +11,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// funnel is how far people come in a flow.
+// funnel has the numbers of a flow, by its steps.
 type funnel struct {
 	*onboardingv1.GetFlowFunnelResponse
 

@@ -55,7 +55,7 @@ func (g figure) Sum() (n int64) {
 	return n
 }
 
-// Share is how many of a hundred the first kind has; -1 where there is one kind, or nothing.
+// Share returns the percentage of the first kind; -1 where there is one kind, or nothing.
 func (g figure) Share() int64 {
 	sum := g.Sum()
 	if len(g.Series) == 1 || sum == 0 {
@@ -77,7 +77,7 @@ func spanOf(chosen string) string {
 	return spansShown[1]
 }
 
-// trend reads how the periods of a span went. Services of the release before do not know: then the last hour is what there is.
+// trend reads how the periods of a span went. Where a service is of the release before, the last hour is shown.
 func (c *Console) trend(ctx context.Context, span string, place *time.Location) (t trend, err error) {
 	t.Span = span
 	if span == spanHour {

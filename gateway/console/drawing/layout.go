@@ -24,7 +24,7 @@ type Box struct {
 // Counts has how many people stand at a step, and how those fared who came to it.
 type Counts struct{ Now, Reached, WentOn, Answered, Silent, Stopped, Began int64 }
 
-// Share is how many of a hundred who began came.
+// Share returns the percentage of those who began that came.
 func (c Counts) Share() int64 { return c.Reached * 100 / max(c.Began, 1) }
 
 // LineY is the middle of the line of a way within the box.
