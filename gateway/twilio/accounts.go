@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// kept is how long an answer about an account is used, also that there is none.
+	// kept bounds the use of an answer about an account, also that there is none.
 	kept = time.Minute
-	// again is how old an answer must be to be asked for anew when a signature, or a number, is not in it: so a rotated token and a new sender
-	// count at once, and a stranger who guesses costs one question a second for each account.
+	// again bounds the use of an answer that lacks the signature or the number of a callback: it is asked for anew. So a rotated token and a
+	// new sender count at once, and a stranger who guesses costs one question a second for each account.
 	again = time.Second
 	// askTimeout bounds the question; Twilio waits 4 s for all.
 	askTimeout = time.Second
@@ -25,7 +25,7 @@ const (
 	longestAccount = 64
 )
 
-// account is what is known of a Twilio account. The zero value is one that is not ours.
+// account holds the facts about a Twilio account. The zero value is one that is not ours.
 type account struct {
 	sid         string
 	known       bool

@@ -17,8 +17,8 @@ import (
 // accountParameter names the account that signs a callback.
 const accountParameter = "AccountSid"
 
-// verify returns the parameters once they are known to be signed by the account that they name. A form must be read before its signature can be
-// checked, so one that cannot be read is a 400; of JSON, which is signed by its hash, only the account is looked at before.
+// verify returns the parameters once they are known to be signed by the account that they name. A form must be read before its signature
+// can be checked, so one that cannot be read is a 400; of JSON, which is signed by its hash, only the account is looked at before.
 func (c *Callbacks) verify(r *http.Request, body []byte) (parameters, *route.Answer) {
 	signature := r.Header.Get(headerSignature)
 	if signature == "" {
@@ -51,8 +51,8 @@ func (c *Callbacks) verify(r *http.Request, body []byte) (parameters, *route.Ans
 	return parameters{r.URL.RawQuery, form, of}, nil
 }
 
-// signer returns the account that signed, which is the one that is named. A callback that names none is the environment's, and so is any while
-// messaging cannot be asked, if the environment's token signed it.
+// signer returns the account that signed, which is the one that is named. A callback that names none is the environment's, and so is any
+// while messaging cannot be asked, if the environment's token signed it.
 func (c *Callbacks) signer(ctx context.Context, named []string, signed func(signatures) bool) (account, *route.Answer) {
 	environment := account{environment: true}
 	if len(named) > 1 {

@@ -23,7 +23,7 @@ type Claim struct {
 	// From leaves out what became due earlier: while a backlog is worked off, it is known to be gone, and looking at it again costs time
 	// as long as an old transaction keeps Postgres from clearing it away. Zero leaves out nothing.
 	From time.Time
-	// Except names organisations that have no turn now: they get no share. A job of theirs with an expired lease is claimed all the same.
+	// Except names organisations that have no turn now: they get no share. Their jobs with an expired lease are claimed all the same.
 	Except []string
 }
 

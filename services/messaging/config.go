@@ -193,11 +193,11 @@ func (c *Config) sender() senders.Sender {
 }
 
 // keyset is nil where none is set.
-func (c *Config) keyset() (*senders.Keyset, error) {
-	if c.SenderKeyset.IsZero() {
-		return nil, nil
+func (c *Config) keyset() (set *senders.Keyset, err error) {
+	if !c.SenderKeyset.IsZero() {
+		set, err = senders.ParseKeyset(c.SenderKeyset.Reveal())
 	}
-	return senders.ParseKeyset(c.SenderKeyset.Reveal())
+	return set, err
 }
 
 // directory returns the senders of all organisations. Their clients share the connections of transport.

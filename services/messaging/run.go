@@ -69,10 +69,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	defer carrier.Close()
 
 	known, err := cfg.directory(pool, carrier, deps.Now)
-	if err != nil {
-		return err
-	}
-	if err := opens(ctx, known, observed.Log); err != nil {
+	if err := cmp.Or(err, opens(ctx, known, observed.Log)); err != nil {
 		return err
 	}
 
@@ -257,7 +254,8 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 		return outboundQueue{}, err
 	}
 	runner := outbound.NewRunner(outbound.Config{
-		Store: db, Send: sending, Senders: w.senders, Tally: w.tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake, Log: log, Now: now, Metrics: metrics,
+		Store: db, Send: sending, Senders: w.senders, Tally: w.tally, Timeout: w.cfg.Timeout, Poll: w.cfg.OutboundPoll, Wake: wake,
+		Log: log, Now: now, Metrics: metrics,
 		Transient: func(err error) bool { return errors.Is(err, sms.ErrUnavailable) || postgres.Outage(err) },
 	})
 	w.cfg.logShortConsent(ctx, log)

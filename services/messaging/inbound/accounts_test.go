@@ -50,7 +50,7 @@ func (o *organisations) hears(t *testing.T, account, to, sid, words string) (sen
 	})
 }
 
-// last is what reached Twilio last from us.
+// last returns the newest message that we sent.
 func (o *organisations) last() emulator.Message {
 	sent := o.Sent()
 	return sent[len(sent)-1]

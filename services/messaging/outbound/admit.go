@@ -54,14 +54,14 @@ func (r *Runner) admit(ctx context.Context, want int) (int, time.Duration, error
 	return min(n, want), wait, nil
 }
 
-// room is how many messages of an organisation may be begun, or when to ask again.
+// room counts the messages of an organisation that may be begun, or has when to ask again.
 type room struct {
 	orgID string
 	n     int
 	wait  time.Duration
 }
 
-// share says how many may be claimed of all, and notes who has no turn.
+// share returns the number of messages that may be claimed of all, and notes the organisations without a turn.
 func (r *Runner) share(rooms []room, now time.Time) (n int, wait time.Duration) {
 	if len(rooms) == 0 {
 		return 1, 0 // a worker may have died over one, or one may come just now
@@ -117,8 +117,8 @@ func (r *Runner) rooms(ctx context.Context, due []Due, now time.Time) ([]room, e
 	return rooms, nil
 }
 
-// roomOf adds up the room of an organisation's senders: whose a message is, is known when it is claimed. One without a sender is claimed to be
-// put back for longer.
+// roomOf adds up the room of an organisation's senders: which one a message is sent with is known when it is claimed. One without a sender
+// is claimed to be put back for longer.
 func roomOf(d Due, active []senders.Sender, ahead map[string]time.Duration, begun int) room {
 	o := room{orgID: d.OrgID.String(), wait: longestWait}
 	if len(active) == 0 {

@@ -39,7 +39,7 @@ func (o *Outreach) Reserve(ctx context.Context, from senders.Sender, segments in
 }
 
 // ReserveSends takes the turns of messages to many people, as messages of the queue that are not urgent take theirs: what conversations
-// have used of the sender's rate is charged first. Who they are is not known yet, so the turns are those of the sender that a stranger gets.
+// have used of the sender's rate is charged first. Who they are is not known yet: the turns are of the sender that a stranger gets.
 func (o *Outreach) ReserveSends(
 	ctx context.Context, orgID uuid.UUID, segments []int, now time.Time,
 ) (n int, wait time.Duration, err error) {

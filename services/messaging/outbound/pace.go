@@ -86,8 +86,8 @@ func (p Pace) admit(waiting Pressure) (n int, wait time.Duration) {
 func paceOf(from senders.Sender) Pace { return NewPace(from.Rate) }
 
 // Tally counts the segments that this process has sent outside the queue, by sender. The queue's next look, or the next turn of outreach,
-// charges them to the sender: so both give way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A nil
-// Tally counts nothing.
+// charges them to the sender: so both give way to onboarding, and onboarding neither waits for the rate nor for the row that keeps it. A
+// nil Tally counts nothing.
 type Tally struct {
 	mu       sync.Mutex
 	segments map[counting]int

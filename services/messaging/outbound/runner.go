@@ -92,8 +92,8 @@ func NewRunner(cfg Config) *Runner {
 	return r
 }
 
-// workers is how many messages are sent at a time: as many as the environment's sender may send in a second, or the most where others may be
-// stored.
+// workers returns the number of messages that are sent at a time: as many as the environment's sender may send in a second, or the most
+// where others may be stored.
 func (c Config) workers() int {
 	if c.Senders.Keyset != nil {
 		return mostWorkers

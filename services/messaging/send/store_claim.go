@@ -84,7 +84,8 @@ select p.n, ` + ColumnsOfClaimed + ` from claimed m join permitted p on p.id = m
 // be taken: a caller that asks again of a message that another transaction has locked must not hold up the words of its recipient.
 var sqlRenew = `
 update sms_messages m
-set status = 'sending', from_number = p.sender, sender_id = p.sender_id, throttled_sender = null, body = p.body, error_code = null, attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
+set status = 'sending', from_number = p.sender, sender_id = p.sender_id, throttled_sender = null, body = p.body, error_code = null,
+	attempt_token = p.token, attempted_at = p.at, lease_until = p.lease,
 	attempts = m.attempts + 1, absent_since = null, next_look_at = null, looks = 0, failing_since = null, failed_looks = 0, updated_at = p.at
 from permitted p
 where m.org_id = p.org and m.idempotency_key = p.key and m.to_number = p.recipient and m.body_hash = p.hash
@@ -234,7 +235,8 @@ func (s *Store) claimArgs(a Attempt) postgres.Args {
 	return s.ledger.Named(postgres.Args{
 		"source": string(source), "words": words,
 		"id": a.MessageID, "org": a.OrgID, "profile": edge.Null(a.ProfileID), "from": a.Sender.From(),
-		"sender_id": edge.Null(a.Sender.ID), "to": a.To.String(), "body": string(a.Body), "phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
+		"sender_id": edge.Null(a.Sender.ID), "to": a.To.String(), "body": string(a.Body),
+		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": edge.Null(a.Confirms),
 		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion, "reminds": a.Reminds(),
 		"hour_since": a.At.Add(-time.Hour), "hour_messages": l.PhoneHour.Messages, "hour_segments": l.PhoneHour.Segments,

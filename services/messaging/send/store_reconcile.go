@@ -103,8 +103,8 @@ func taken(ctx context.Context, tx pgx.Tx, id uuid.UUID, sids []string) (map[str
 	return set, nil
 }
 
-// sqlRivals is asked without the organisation: Twilio's list is that of the account, which these senders have. What has waited for an operator since long before
-// the attempt, or was given up then, cannot be what Twilio has of it.
+// sqlRivals is asked without the organisation: Twilio's list is that of the account, which these senders have. What has waited for an
+// operator since long before the attempt, or was given up then, cannot be what Twilio has of it.
 const sqlRivals = `
 select body, status from sms_messages
 where to_number = @to and direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up') and id <> @id

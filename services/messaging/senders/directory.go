@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// fresh is how long a process goes on with the senders that it has read: so long after a change the old credentials may be used.
+	// fresh bounds the use of senders that were read: so long after a change the old credentials may be used.
 	fresh = 3 * time.Second
 	// mostKept bounds the organisations and accounts that a process remembers the senders of, and mostClients its clients.
 	mostKept    = 4096
@@ -220,8 +220,8 @@ func (d *Directory) account(ctx context.Context, accountSID string) ([]Sender, e
 	return all, nil
 }
 
-// Owner returns the sender of an account that a message to a number, or through a messaging service, is to; ErrUnknownSender. A number counts
-// before a messaging service. An empty account is that of the environment.
+// Owner returns the sender of an account that a message to a number, or through a messaging service, is to; ErrUnknownSender. A number
+// counts before a messaging service. An empty account is that of the environment.
 func (d *Directory) Owner(ctx context.Context, accountSID, number, serviceSID string) (Sender, error) {
 	if d.Environment.has(number, serviceSID) && (accountSID == "" || accountSID == d.Environment.AccountSID) {
 		return d.Environment, nil
@@ -238,8 +238,8 @@ func (d *Directory) Owner(ctx context.Context, accountSID, number, serviceSID st
 	return Sender{}, ErrUnknownSender
 }
 
-// Mates are the ids of all senders of the account of a sender: what Twilio lists of one, it lists of all. Only the environment's own where no
-// sender is stored.
+// Mates are the ids of all senders of the account of a sender: what Twilio lists of one, it lists of all. Only the environment's own where
+// no sender is stored.
 func (d *Directory) Mates(ctx context.Context, orgID, id uuid.UUID) ([]uuid.UUID, error) {
 	accountSID := d.Environment.AccountSID
 	if id != uuid.Nil {

@@ -80,7 +80,7 @@ type field string
 const (
 	apiKeySecret  field = "api_key_secret"
 	authToken     field = "auth_token"
-	nextAuthToken field = "next_auth_token"
+	nextAuthToken field = "next_auth_token" //nolint:gosec // a column
 )
 
 // place binds what is sealed to its row and column: moved to another one, it does not open.
@@ -104,8 +104,8 @@ func (k *Keyset) seal(orgID, id uuid.UUID, f field, text string) ([]byte, error)
 }
 
 // errSealed is about a row that this keyset cannot open.
-var errSealed = errors.New("SENDER_KEYSET has no key that opens the credentials of the stored senders: start with the keyset that they were " +
-	"sealed with, next to newer keys if there are any; if it is lost, docs/organisations.md, A keyset that is lost")
+var errSealed = errors.New("SENDER_KEYSET has no key that opens the credentials of the stored senders: start with the keyset that they " +
+	"were sealed with, next to newer keys if there are any; if it is lost, docs/organisations.md, A keyset that is lost")
 
 func (k *Keyset) open(orgID, id uuid.UUID, f field, sealed []byte) (string, error) {
 	switch {

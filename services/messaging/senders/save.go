@@ -14,7 +14,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// Change is what is to be different of a sender; nil leaves a field as it is.
+// Change has the new values of a sender; nil leaves a field as it is.
 type Change struct {
 	Name, APIKeySID, APIKeySecret, AuthToken, NextAuthToken *string
 	Rate                                                    *float64
@@ -150,8 +150,8 @@ func apply[T any](to, from *T) {
 	}
 }
 
-// check asks Twilio whether the credentials are the account's and the messaging service and the number too, and us whether they are free. The
-// tokens are checked as well: whoever knows the token of an account signs what comes from it.
+// check asks Twilio whether the credentials are the account's and the messaging service and the number too, and us whether they are free.
+// The tokens are checked as well: whoever knows the token of an account signs what comes from it.
 func (d *Directory) check(ctx context.Context, s Sender, secrets Credentials) error {
 	for f, token := range map[field]string{authToken: secrets.AuthToken, nextAuthToken: secrets.NextAuthToken} {
 		if token == "" {

@@ -30,7 +30,7 @@ var (
 		"messaging as SENDER_KEYSET")
 )
 
-// Status says whether a sender sends. A disabled one still hears.
+// Status tells a sender that sends from a disabled one, which still hears.
 type Status string
 
 // The statuses.

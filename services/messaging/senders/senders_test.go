@@ -74,7 +74,7 @@ func (b *bundle) open(keyset string) *senders.Directory {
 	api := httptest.NewServer(b.emulator)
 	b.t.Cleanup(api.Close)
 	cfg := senders.Config{
-		Store: senders.NewStore(b.pool), APIURL: api.URL, Timeout: time.Second, Now: b.clock.Now, Transport: http.DefaultTransport,
+		Store: senders.NewStore(b.pool), APIURL: api.URL, Timeout: time.Second, Now: b.clock.Now, Transport: new(http.Transport),
 		Environment: senders.Sender{
 			OrgID: uuid.MustParse("00000000-0000-7000-8000-000000000001"), AccountSID: first, Number: ours, Rate: 1, Status: senders.Active,
 		},

@@ -33,8 +33,8 @@ type stored struct {
 	sealed sealed
 }
 
-const columns = `id, org_id, name, account_sid, api_key_sid, coalesce(service_sid, ''), coalesce(number, ''), segments_per_second, countries,
-	status, api_key_secret, auth_token, next_auth_token, version, created_at, updated_at, deleted_at`
+const columns = `id, org_id, name, account_sid, api_key_sid, coalesce(service_sid, ''), coalesce(number, ''), segments_per_second,
+	countries, status, api_key_secret, auth_token, next_auth_token, version, created_at, updated_at, deleted_at`
 
 func read(row pgx.CollectableRow) (s stored, err error) {
 	var deleted *time.Time
@@ -88,8 +88,8 @@ func (s *Store) each(ctx context.Context, do func(stored) error) error {
 }
 
 const sqlInsert = `
-insert into senders (id, org_id, name, account_sid, api_key_sid, service_sid, number, segments_per_second, countries, status, api_key_secret,
-	auth_token, next_auth_token, version, created_at, updated_at)
+insert into senders (id, org_id, name, account_sid, api_key_sid, service_sid, number, segments_per_second, countries, status,
+	api_key_secret, auth_token, next_auth_token, version, created_at, updated_at)
 values (@id, @org, @name, @account, @key, @service, @number, @rate, @countries, @status, @secret, @token, @next, @version, @at, @at)`
 
 func (s *Store) insert(ctx context.Context, row stored) (err error) {
