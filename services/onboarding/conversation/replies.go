@@ -197,7 +197,7 @@ func (c *Service) onReply(ctx context.Context, view View, m Reply) (session.Deci
 	if err != nil {
 		return nil, 0, err
 	}
-	intent := session.IntentOf(m.Body)
+	intent := session.IntentAt(f, view.Session, m.Body)
 	said := flow.Said{Text: m.Body, Locale: view.Locale, Zone: view.Zone, At: m.At}
 	decision, err := session.OnReply(f, view.Session, view.Hold, view.person(f), said, intent)
 	return decision, intent, err

@@ -1,6 +1,9 @@
 package session
 
-import "paceline.internal/platform/reading"
+import (
+	"paceline.internal/platform/reading"
+	"paceline.internal/services/onboarding/flow"
+)
 
 // Intent is the request that a reply makes of the conversation.
 type Intent int
@@ -29,8 +32,26 @@ func IntentOf(message string) Intent {
 	case reading.Liked, reading.Noted, reading.Quoted, reading.Automatic:
 		return Remark
 	}
-	if reading.Refused(words) || putsOff(words) || reading.Refusal.Score(words) > surelyRefused {
+	if refuses(words) || reading.Refusal.Score(words) > surelyRefused {
 		return Pause
 	}
 	return Advance
 }
+
+// IntentAt reads a reply by what the session waits for. Where a number, a choice, a day or a text was asked for, only words that refuse and
+// say nothing else pause: "no pude dormir" says how the night was.
+func IntentAt(f *flow.Flow, r Record, message string) Intent {
+	intent := IntentOf(message)
+	at, err := Position(f, r)
+	asked := f.Steps[at.Step].Expect.Type
+	if intent != Pause || err != nil || asked == "" || asked == flow.Reply || asked == flow.YesNo { // OnReply returns the error
+		return intent
+	}
+	if kind, words := reading.Theirs(message); kind == reading.Own && !refuses(words) {
+		return Advance
+	}
+	return intent
+}
+
+// refuses reports whether a message consists of words that are known to refuse.
+func refuses(words string) bool { return reading.Refused(words) || putsOff(words) }

@@ -3,9 +3,11 @@ package session_test
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	script "paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -105,6 +107,40 @@ func TestIntentOf(t *testing.T) {
 				require.Equal(t, tt.want, session.IntentOf(message), "%q", message)
 			}
 		})
+	}
+}
+
+// Where something else than an opening was asked for, a text with a no in it may be the answer.
+func TestIntentAt(t *testing.T) {
+	t.Parallel()
+	f, err := script.Parse(fstest.MapFS{
+		"flow.yaml": {Data: []byte(`
+flow: night
+languages: [en]
+start: opening
+steps:
+  opening: {send: OPENING, wait: reply, negative: {send: LATER, stay: true}, then: slept}
+  slept: {ask: SLEPT, expect: {text: {limit: 300}}, negative: {send: LATER, stay: true}, unclear: {send: SHORTER, times: 1, then: done}, then: done}
+  done: {end: over}
+`)},
+		"en.yaml": {Data: []byte("texts:\n  OPENING: Ready?\n  LATER: Later then.\n  SLEPT: How did you sleep?\n  SHORTER: Shorter, please.\n")},
+	})
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		step, message string
+		want          session.Intent
+	}{
+		{"opening", "I can't right now, I'm at work", session.Pause},
+		{"slept", "I can't right now, I'm at work", session.Advance},
+		{"slept", "no", session.Pause},
+		{"slept", "not now, thanks", session.Pause},
+		{"slept", "remind me tomorrow", session.Pause},
+		{"slept", "👎", session.Pause},
+		{"slept", "Disliked “How did you sleep?”", session.Pause},
+		{"slept", "Liked “How did you sleep?”", session.Remark},
+	} {
+		r := session.Record{Flow: "night", At: script.State{Step: tt.step, Phase: script.Waiting}}
+		require.Equal(t, tt.want, session.IntentAt(&f, r, tt.message), "%s: %s", tt.step, tt.message)
 	}
 }
 
