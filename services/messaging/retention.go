@@ -105,6 +105,7 @@ func retentionRules(kept kept) []retention.Rule {
 			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
 			Variable: "AUDIT_RETENTION", For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
+		{Table: "organisations", Holds: "which organisations may not send: a status", Kept: "never"},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	}
 }

@@ -256,7 +256,7 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 	if err != nil {
 		return withoutSender(err)
 	}
-	if result.Outcome == send.Capped { // it does not pay either: texts to one phone would keep all others from being sent
+	if result.Outcome == send.Capped || result.Outcome == send.Suspended { // nor do these: their texts would keep all others from being sent
 		if err := r.Store.CancelReservation(ctx, from.From(), costOf(from, t)); err != nil {
 			return err
 		}
@@ -310,7 +310,7 @@ func after(result send.Result) error {
 		return &queue.Snooze{After: wait, Cause: cause}
 	case send.Held:
 		return &queue.Snooze{After: heldWait, Cause: errHeld}
-	case send.Capped:
+	case send.Capped, send.Suspended:
 		return &queue.Snooze{After: wait, Cause: errors.New(result.Explanation)}
 	case send.OptedOut:
 		return failed(OptedOut, "the recipient has opted out; nothing is sent until they write START")

@@ -50,6 +50,8 @@ with c as (
     insert into senders (id, org_id, name, account_sid, api_key_sid, number, segments_per_second, countries, status, version, created_at, updated_at)
     values (gen_random_uuid(), @org, 'n', 'AC' || repeat('0', 32), 'SK' || repeat('0', 32), '+1415' || (1000000 + (random() * 8999999)::int), 1, '{}',
         'disabled', 1, @at, @at)
+), og as (
+    insert into organisations (org_id, status, version, updated_at) values (@org, 'suspended', 1, @at)
 ), a as (
     insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at)
     select id, @org, '+15005550001', 'help', 'Hi', 'consent:help:SM1', @at, @at from m
@@ -80,6 +82,6 @@ func TestTenants(t *testing.T) {
 		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
 		Shared:     []string{"sender_rates", "sms_quarters_counted", "event_outbox", "event_types", "audit", "ledger_anchors"},
 		AppendOnly: append([]string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"}, left...),
-		Kept:       append([]string{"sms_messages", "consents", "consent_events", "sms_looks", "ledger_anchors"}, left...),
+		Kept:       append([]string{"sms_messages", "consents", "consent_events", "sms_looks", "ledger_anchors", "organisations"}, left...),
 	})
 }

@@ -112,7 +112,11 @@ func (f ClaimPreview) gates(a Attempt) []Gate {
 		})
 	}
 	if waits {
-		gates = append(gates, f.hold(a.profile(m)))
+		gates = append(gates, f.hold(a.profile(m)), Gate{
+			Name: "organisation", Outcome: Suspended, Passed: !f.Suspended, Since: f.SuspendedSince,
+			Fact:   pick(f.Suspended, suspendedFact, "the organisation may send"),
+			Change: pick(f.Suspended, "those who run this deployment resume the organisation", ""),
+		})
 	}
 	if m != nil && (m.Status == sms.Undelivered || m.Status == sms.Failed) {
 		gates = append(gates, m.undelivered())
@@ -348,6 +352,8 @@ func next(o Outcome, m *Message, now time.Time) string {
 			"again, or left to an operator where its flow says never_duplicate."
 	case Capped:
 		return "It is sent when there is room and it is asked for again."
+	case Suspended:
+		return "It is sent once the organisation is resumed and it is asked for again."
 	case Held:
 		return "It is sent once the hold is lifted and it is asked for again."
 	case Rejected, OptedOut, RemindersOff, Paced, Parked, GivenUp, WithoutOne, OtherText, FromPerson, Accepted:

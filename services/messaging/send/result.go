@@ -26,6 +26,7 @@ const (
 	RemindersOff    Outcome = "reminders_off" // the recipient wants no reminders, and it is one
 	Held            Outcome = "held"          // by an operator's safety hold; it may be sent once that is lifted
 	Paced           Outcome = "paced"         // outreach before its turn
+	Suspended       Outcome = "suspended"     // the organisation may not send; it may be sent when it may again
 	Capped          Outcome = "capped"        // a cap holds it; it may be sent when the time of that is over
 	Parked          Outcome = "parked"        // an operator has to say
 	GivenUp         Outcome = "given_up"      // an operator said so
@@ -40,6 +41,8 @@ const (
 	throttledMin   = time.Second
 	// heldWait sets the time after which to ask again for a message to a person who is held.
 	heldWait = 30 * time.Second
+	// suspendedWait sets the time after which to ask again for a message of an organisation that is suspended.
+	suspendedWait = time.Minute
 )
 
 // Result is the answer to a send.
@@ -64,11 +67,16 @@ func resultOf(c Claim, a Attempt) Result {
 		return Result{Outcome: RemindersOff, Message: m}
 	case c.Held && unsent:
 		return Result{Outcome: Held, Message: m, RetryAfter: heldWait}
+	case c.Suspended && unsent:
+		return Result{Outcome: Suspended, Message: m, RetryAfter: suspendedWait, Explanation: suspendedFact}
 	case m == nil || m.Retryable(a.At) && !c.Exceeded.Until().IsZero():
 		return Result{Outcome: Capped, Message: m, RetryAfter: c.Exceeded.wait(a.At), Explanation: c.Exceeded.advice(a.Limits)}
 	}
 	return resultOfRow(m, a.At)
 }
+
+// suspendedFact says why an organisation may not send.
+const suspendedFact = "the organisation is suspended or has ended"
 
 // resultOfRow returns what a stored message says to whoever asks for it at an instant.
 func resultOfRow(m *Message, now time.Time) Result {

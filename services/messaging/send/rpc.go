@@ -45,7 +45,7 @@ func (s *RPC) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv
 	if err != nil {
 		return nil, err
 	}
-	if result.Outcome == Capped { // an error, as callers of every release come back after one, for as long as it takes
+	if result.Outcome == Capped || result.Outcome == Suspended { // an error, as callers of every release come back after one, for as long as it takes
 		return nil, &rpc.Error{
 			Code: codes.ResourceExhausted, Reason: messagingv1.Reason_REASON_SEND_CAPPED.String(), Domain: edge.Domain, Message: result.Explanation,
 			RetryAfter: result.RetryAfter,
@@ -250,6 +250,9 @@ func (s *RPC) CheckSender(ctx context.Context, r *messagingv1.CheckSenderRequest
 		return nil, err
 	}
 	answer := &messagingv1.CheckSenderResponse{Sender: sender.From()}
+	if answer.Suspended, err = s.Store.Suspended(ctx, orgID); err != nil {
+		return nil, err
+	}
 	if r.GetTo() == "" {
 		return answer, nil
 	}

@@ -107,6 +107,8 @@ type Claim struct {
 	Held bool
 	// RemindersOff says that the message is a reminder, and that the recipient wants none by now.
 	RemindersOff bool
+	// Suspended says that the organisation may not send by now.
+	Suspended bool
 	// Exceeded has the caps that hold the message by now.
 	Exceeded ExceededCaps
 }
@@ -117,12 +119,13 @@ type ClaimPreview struct {
 
 	Unjudged                                uuid.UUID // words of the person that hold them until an operator has judged them
 	ConsentSince, HoldSince, RemindersSince time.Time
+	SuspendedSince                          time.Time // of the organisation
 	NewestAt                                time.Time // when the newest message to the phone was tried
 }
 
 // open reports whether an attempt may be made now, as far as this was read before a claim.
 func (c Claim) open(a Attempt) bool {
-	if c.OptedOut || c.Held || c.RemindersOff || !c.Exceeded.Until().IsZero() {
+	if c.OptedOut || c.Held || c.RemindersOff || c.Suspended || !c.Exceeded.Until().IsZero() {
 		return false
 	}
 	return c.Message == nil || c.Message.Matches(a) && c.Message.Retryable(a.At)

@@ -26,7 +26,7 @@ var errClaimContended = fmt.Errorf("%w: consent kept changing during the claim",
 var sqlPermitted = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
 	where c.state = 'opted_in' and not (` + ledger.SQLHeld + `) and not (` + ledger.SQLRemindersOff + `) and not (` + ledger.SQLErased + `)
-		and not (` + sqlCapped + `)
+		and not (` + sqlSuspended + `) and not (` + sqlCapped + `)
 	for share of c
 )`
 
@@ -102,14 +102,15 @@ select case when ` + ledger.SQLErased + ` then 'opted_out'
 	(select coalesce(h.unjudged_at, h.updated_at) from holds h where h.org_id = u.org and h.phone = u.recipient),
 	(select h.unjudged_id from holds h where h.org_id = u.org and h.phone = u.recipient),
 	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient),
+	(select o.updated_at from organisations o where o.org_id = u.org and ` + sqlSuspended + `),
 	` + sqlFull + `
 from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold,
 	@hold_version::bigint as hold_version, @reminds::boolean as reminds, @key::text as key, ` + sqlLimits + `) u
 cross join lateral (select ` + ledger.SQLSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`
 
-// Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages, and no cap
-// is full: a new row if the key is new, else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports
+// Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages, no cap is
+// full and the organisation is not suspended: a new row if the key is new, else the row that has the key, if Twilio did not process its last attempt. Otherwise it reports
 // that row, and whether the recipient has opted out, is held or wants no reminders, and which caps are full.
 func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 	defer edge.Mark(&err)
@@ -137,7 +138,7 @@ func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 			sql = renewal // what was read is only a hint; the statement decides on the newest row
 		case there:
 			return s.resume(ctx, claim, a)
-		case claim.OptedOut, claim.Held, claim.RemindersOff, !claim.Exceeded.Until().IsZero():
+		case claim.OptedOut, claim.Held, claim.RemindersOff, claim.Suspended, !claim.Exceeded.Until().IsZero():
 			return claim, nil
 		case state == "":
 			if err := s.ledger.FirstConsent(ctx, args); err != nil {
@@ -209,10 +210,10 @@ func (s *Store) lookUp(ctx context.Context, a Attempt, args postgres.Args) (prev
 		preview.OptedOut = !found
 		return preview, "", nil
 	}
-	var consented, held, reminded, hour, ofDay, org, prefix, newest *time.Time
+	var consented, held, reminded, suspended, hour, ofDay, org, prefix, newest *time.Time
 	var unjudged *uuid.UUID
 	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &preview.Held, &preview.RemindersOff, &consented, &held, &unjudged,
-		&reminded,
+		&reminded, &suspended,
 		&hour, &ofDay, &org, &prefix, &newest)
 	if err != nil {
 		return ClaimPreview{}, "", err
@@ -222,6 +223,7 @@ func (s *Store) lookUp(ctx context.Context, a Attempt, args postgres.Args) (prev
 	}
 	preview.NewestAt, preview.Unjudged = edge.Value(newest), edge.Value(unjudged)
 	preview.ConsentSince, preview.HoldSince, preview.RemindersSince = edge.Value(consented), edge.Value(held), edge.Value(reminded)
+	preview.Suspended, preview.SuspendedSince = suspended != nil, edge.Value(suspended)
 	preview.OptedOut = state == consent.OptedOut
 	return preview, state, nil
 }

@@ -3547,6 +3547,107 @@ func (*SetHoldResponse) Descriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{37}
 }
 
+// SetOrganisationRequest is one version of the status of an organisation.
+type SetOrganisationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation.
+	OrgId string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	// active, suspended or ended.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// At least 1. Of two versions the higher one counts, whichever arrives last.
+	Version       int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetOrganisationRequest) Reset() {
+	*x = SetOrganisationRequest{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetOrganisationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetOrganisationRequest) ProtoMessage() {}
+
+func (x *SetOrganisationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetOrganisationRequest.ProtoReflect.Descriptor instead.
+func (*SetOrganisationRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *SetOrganisationRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+func (x *SetOrganisationRequest) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *SetOrganisationRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// SetOrganisationResponse is empty.
+type SetOrganisationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetOrganisationResponse) Reset() {
+	*x = SetOrganisationResponse{}
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetOrganisationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetOrganisationResponse) ProtoMessage() {}
+
+func (x *SetOrganisationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetOrganisationResponse.ProtoReflect.Descriptor instead.
+func (*SetOrganisationResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
+}
+
 // JudgeWordsRequest names a person.
 type JudgeWordsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3560,7 +3661,7 @@ type JudgeWordsRequest struct {
 
 func (x *JudgeWordsRequest) Reset() {
 	*x = JudgeWordsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3673,7 @@ func (x *JudgeWordsRequest) String() string {
 func (*JudgeWordsRequest) ProtoMessage() {}
 
 func (x *JudgeWordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[38]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3686,7 @@ func (x *JudgeWordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JudgeWordsRequest.ProtoReflect.Descriptor instead.
 func (*JudgeWordsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{38}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *JudgeWordsRequest) GetOrgId() string {
@@ -3611,7 +3712,7 @@ type JudgeWordsResponse struct {
 
 func (x *JudgeWordsResponse) Reset() {
 	*x = JudgeWordsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3724,7 @@ func (x *JudgeWordsResponse) String() string {
 func (*JudgeWordsResponse) ProtoMessage() {}
 
 func (x *JudgeWordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[39]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3737,7 @@ func (x *JudgeWordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JudgeWordsResponse.ProtoReflect.Descriptor instead.
 func (*JudgeWordsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{39}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
 }
 
 // GetUnfinishedRequest names a person.
@@ -3654,7 +3755,7 @@ type GetUnfinishedRequest struct {
 
 func (x *GetUnfinishedRequest) Reset() {
 	*x = GetUnfinishedRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3767,7 @@ func (x *GetUnfinishedRequest) String() string {
 func (*GetUnfinishedRequest) ProtoMessage() {}
 
 func (x *GetUnfinishedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[40]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3780,7 @@ func (x *GetUnfinishedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUnfinishedRequest.ProtoReflect.Descriptor instead.
 func (*GetUnfinishedRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{40}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetUnfinishedRequest) GetOrgId() string {
@@ -3718,7 +3819,7 @@ type GetUnfinishedResponse struct {
 
 func (x *GetUnfinishedResponse) Reset() {
 	*x = GetUnfinishedResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3831,7 @@ func (x *GetUnfinishedResponse) String() string {
 func (*GetUnfinishedResponse) ProtoMessage() {}
 
 func (x *GetUnfinishedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[41]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3844,7 @@ func (x *GetUnfinishedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUnfinishedResponse.ProtoReflect.Descriptor instead.
 func (*GetUnfinishedResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{41}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetUnfinishedResponse) GetMessageId() string {
@@ -3780,7 +3881,7 @@ type CheckSenderRequest struct {
 
 func (x *CheckSenderRequest) Reset() {
 	*x = CheckSenderRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3792,7 +3893,7 @@ func (x *CheckSenderRequest) String() string {
 func (*CheckSenderRequest) ProtoMessage() {}
 
 func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[42]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3805,7 +3906,7 @@ func (x *CheckSenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderRequest.ProtoReflect.Descriptor instead.
 func (*CheckSenderRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{42}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CheckSenderRequest) GetOrgId() string {
@@ -3838,7 +3939,7 @@ type ReserveSendsRequest struct {
 
 func (x *ReserveSendsRequest) Reset() {
 	*x = ReserveSendsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3850,7 +3951,7 @@ func (x *ReserveSendsRequest) String() string {
 func (*ReserveSendsRequest) ProtoMessage() {}
 
 func (x *ReserveSendsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[43]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3863,7 +3964,7 @@ func (x *ReserveSendsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSendsRequest.ProtoReflect.Descriptor instead.
 func (*ReserveSendsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{43}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReserveSendsRequest) GetOrgId() string {
@@ -3900,7 +4001,7 @@ type BegunConversation struct {
 
 func (x *BegunConversation) Reset() {
 	*x = BegunConversation{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4013,7 @@ func (x *BegunConversation) String() string {
 func (*BegunConversation) ProtoMessage() {}
 
 func (x *BegunConversation) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[44]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4026,7 @@ func (x *BegunConversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunConversation.ProtoReflect.Descriptor instead.
 func (*BegunConversation) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{44}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *BegunConversation) GetProfileId() string {
@@ -3957,7 +4058,7 @@ type ReserveSendsResponse struct {
 
 func (x *ReserveSendsResponse) Reset() {
 	*x = ReserveSendsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3969,7 +4070,7 @@ func (x *ReserveSendsResponse) String() string {
 func (*ReserveSendsResponse) ProtoMessage() {}
 
 func (x *ReserveSendsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[45]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3982,7 +4083,7 @@ func (x *ReserveSendsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveSendsResponse.ProtoReflect.Descriptor instead.
 func (*ReserveSendsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{45}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReserveSendsResponse) GetReserved() int32 {
@@ -4021,7 +4122,7 @@ type ReserveRefusal struct {
 
 func (x *ReserveRefusal) Reset() {
 	*x = ReserveRefusal{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4033,7 +4134,7 @@ func (x *ReserveRefusal) String() string {
 func (*ReserveRefusal) ProtoMessage() {}
 
 func (x *ReserveRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[46]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4046,7 +4147,7 @@ func (x *ReserveRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRefusal.ProtoReflect.Descriptor instead.
 func (*ReserveRefusal) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{46}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReserveRefusal) GetErrorCode() int32 {
@@ -4080,14 +4181,16 @@ type CheckSenderResponse struct {
 	// Their message that may be an opt-out and that no operator has judged; empty when there is none. Nothing is sent to them until then.
 	UnjudgedMessageId string `protobuf:"bytes,3,opt,name=unjudged_message_id,json=unjudgedMessageId,proto3" json:"unjudged_message_id,omitempty"`
 	// Whether the ledger has no line of the phone asked about: the first message to it adds one.
-	Unrecorded    bool `protobuf:"varint,4,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`
+	Unrecorded bool `protobuf:"varint,4,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`
+	// Whether the organisation is suspended or has ended: nothing is sent for it.
+	Suspended     bool `protobuf:"varint,20,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckSenderResponse) Reset() {
 	*x = CheckSenderResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4099,7 +4202,7 @@ func (x *CheckSenderResponse) String() string {
 func (*CheckSenderResponse) ProtoMessage() {}
 
 func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[47]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4112,7 +4215,7 @@ func (x *CheckSenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSenderResponse.ProtoReflect.Descriptor instead.
 func (*CheckSenderResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{47}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CheckSenderResponse) GetSender() string {
@@ -4143,6 +4246,13 @@ func (x *CheckSenderResponse) GetUnrecorded() bool {
 	return false
 }
 
+func (x *CheckSenderResponse) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
+	}
+	return false
+}
+
 // ListEventsRequest asks for what was not handed over yet.
 type ListEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4158,7 +4268,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4170,7 +4280,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[48]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4183,7 +4293,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{48}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListEventsRequest) GetDone() []int64 {
@@ -4218,7 +4328,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +4340,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[49]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +4353,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{49}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -4280,7 +4390,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4292,7 +4402,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[50]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4305,7 +4415,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{50}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Event) GetRow() int64 {
@@ -4380,7 +4490,7 @@ type GetMessagingOverviewRequest struct {
 
 func (x *GetMessagingOverviewRequest) Reset() {
 	*x = GetMessagingOverviewRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4502,7 @@ func (x *GetMessagingOverviewRequest) String() string {
 func (*GetMessagingOverviewRequest) ProtoMessage() {}
 
 func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[51]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4515,7 @@ func (x *GetMessagingOverviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewRequest.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{51}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{53}
 }
 
 // GetMessagingOverviewResponse counts messages by their state.
@@ -4435,7 +4545,7 @@ type GetMessagingOverviewResponse struct {
 
 func (x *GetMessagingOverviewResponse) Reset() {
 	*x = GetMessagingOverviewResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4447,7 +4557,7 @@ func (x *GetMessagingOverviewResponse) String() string {
 func (*GetMessagingOverviewResponse) ProtoMessage() {}
 
 func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[52]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4460,7 +4570,7 @@ func (x *GetMessagingOverviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingOverviewResponse.ProtoReflect.Descriptor instead.
 func (*GetMessagingOverviewResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{52}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetMessagingOverviewResponse) GetAt() *timestamppb.Timestamp {
@@ -4547,7 +4657,7 @@ type CarrierRefusal struct {
 
 func (x *CarrierRefusal) Reset() {
 	*x = CarrierRefusal{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4559,7 +4669,7 @@ func (x *CarrierRefusal) String() string {
 func (*CarrierRefusal) ProtoMessage() {}
 
 func (x *CarrierRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[53]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4572,7 +4682,7 @@ func (x *CarrierRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarrierRefusal.ProtoReflect.Descriptor instead.
 func (*CarrierRefusal) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{53}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CarrierRefusal) GetCode() int32 {
@@ -4636,7 +4746,7 @@ type UndeliveredMinute struct {
 
 func (x *UndeliveredMinute) Reset() {
 	*x = UndeliveredMinute{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4648,7 +4758,7 @@ func (x *UndeliveredMinute) String() string {
 func (*UndeliveredMinute) ProtoMessage() {}
 
 func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[54]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4661,7 +4771,7 @@ func (x *UndeliveredMinute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeliveredMinute.ProtoReflect.Descriptor instead.
 func (*UndeliveredMinute) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{54}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *UndeliveredMinute) GetAt() *timestamppb.Timestamp {
@@ -4712,7 +4822,7 @@ type GetMessagingTrendRequest struct {
 
 func (x *GetMessagingTrendRequest) Reset() {
 	*x = GetMessagingTrendRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +4834,7 @@ func (x *GetMessagingTrendRequest) String() string {
 func (*GetMessagingTrendRequest) ProtoMessage() {}
 
 func (x *GetMessagingTrendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[55]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +4847,7 @@ func (x *GetMessagingTrendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingTrendRequest.ProtoReflect.Descriptor instead.
 func (*GetMessagingTrendRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{55}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetMessagingTrendRequest) GetSpan() string {
@@ -4769,7 +4879,7 @@ type GetMessagingTrendResponse struct {
 
 func (x *GetMessagingTrendResponse) Reset() {
 	*x = GetMessagingTrendResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4781,7 +4891,7 @@ func (x *GetMessagingTrendResponse) String() string {
 func (*GetMessagingTrendResponse) ProtoMessage() {}
 
 func (x *GetMessagingTrendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[56]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4794,7 +4904,7 @@ func (x *GetMessagingTrendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMessagingTrendResponse.ProtoReflect.Descriptor instead.
 func (*GetMessagingTrendResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{56}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetMessagingTrendResponse) GetCountedUntil() *timestamppb.Timestamp {
@@ -4843,7 +4953,7 @@ type MessagingPeriod struct {
 
 func (x *MessagingPeriod) Reset() {
 	*x = MessagingPeriod{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[57]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4855,7 +4965,7 @@ func (x *MessagingPeriod) String() string {
 func (*MessagingPeriod) ProtoMessage() {}
 
 func (x *MessagingPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[57]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4868,7 +4978,7 @@ func (x *MessagingPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessagingPeriod.ProtoReflect.Descriptor instead.
 func (*MessagingPeriod) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{57}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *MessagingPeriod) GetBeginsAt() *timestamppb.Timestamp {
@@ -4942,7 +5052,7 @@ type CountrySegments struct {
 
 func (x *CountrySegments) Reset() {
 	*x = CountrySegments{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[58]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4954,7 +5064,7 @@ func (x *CountrySegments) String() string {
 func (*CountrySegments) ProtoMessage() {}
 
 func (x *CountrySegments) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[58]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4967,7 +5077,7 @@ func (x *CountrySegments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountrySegments.ProtoReflect.Descriptor instead.
 func (*CountrySegments) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{58}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CountrySegments) GetCountryCode() string {
@@ -5024,7 +5134,7 @@ type ListMessagingAuditRequest struct {
 
 func (x *ListMessagingAuditRequest) Reset() {
 	*x = ListMessagingAuditRequest{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[59]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5036,7 +5146,7 @@ func (x *ListMessagingAuditRequest) String() string {
 func (*ListMessagingAuditRequest) ProtoMessage() {}
 
 func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[59]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5049,7 +5159,7 @@ func (x *ListMessagingAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{59}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListMessagingAuditRequest) GetOrgId() string {
@@ -5147,7 +5257,7 @@ type ListMessagingAuditResponse struct {
 
 func (x *ListMessagingAuditResponse) Reset() {
 	*x = ListMessagingAuditResponse{}
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[60]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5159,7 +5269,7 @@ func (x *ListMessagingAuditResponse) String() string {
 func (*ListMessagingAuditResponse) ProtoMessage() {}
 
 func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[60]
+	mi := &file_paceline_messaging_v1_messaging_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5172,7 +5282,7 @@ func (x *ListMessagingAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMessagingAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListMessagingAuditResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{60}
+	return file_paceline_messaging_v1_messaging_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListMessagingAuditResponse) GetEntries() []*v11.AuditEntry {
@@ -5452,7 +5562,12 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05phone\x18\x02 \x01(\tR\x05phone\x12\x12\n" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x03R\aversion\"\x11\n" +
-	"\x0fSetHoldResponse\"@\n" +
+	"\x0fSetHoldResponse\"a\n" +
+	"\x16SetOrganisationRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x03R\aversion\"\x19\n" +
+	"\x17SetOrganisationResponse\"@\n" +
 	"\x11JudgeWordsRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x14\n" +
 	"\x05phone\x18\x02 \x01(\tR\x05phone\"\x14\n" +
@@ -5488,14 +5603,15 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
 	"error_code\x18\x01 \x01(\x05R\terrorCode\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\x05R\bmessages\x12 \n" +
-	"\vexplanation\x18\x03 \x01(\tR\vexplanation\"\x9a\x01\n" +
+	"\vexplanation\x18\x03 \x01(\tR\vexplanation\"\xb8\x01\n" +
 	"\x13CheckSenderResponse\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\tR\x06sender\x12\x1b\n" +
 	"\topted_out\x18\x02 \x01(\bR\boptedOut\x12.\n" +
 	"\x13unjudged_message_id\x18\x03 \x01(\tR\x11unjudgedMessageId\x12\x1e\n" +
 	"\n" +
 	"unrecorded\x18\x04 \x01(\bR\n" +
-	"unrecorded\"S\n" +
+	"unrecorded\x12\x1c\n" +
+	"\tsuspended\x18\x14 \x01(\bR\tsuspended\"S\n" +
 	"\x11ListEventsRequest\x12\x12\n" +
 	"\x04done\x18\x01 \x03(\x03R\x04done\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x14\n" +
@@ -5642,7 +5758,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xfd\x16\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\xfa\x17\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
@@ -5674,6 +5790,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"SetConsent\x12(.paceline.messaging.v1.SetConsentRequest\x1a).paceline.messaging.v1.SetConsentResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12c\n" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x06\x10\x01\x12{\n" +
+	"\x0fSetOrganisation\x12-.paceline.messaging.v1.SetOrganisationRequest\x1a..paceline.messaging.v1.SetOrganisationResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12l\n" +
 	"\n" +
 	"JudgeWords\x12(.paceline.messaging.v1.JudgeWordsRequest\x1a).paceline.messaging.v1.JudgeWordsResponse\"\t\xa2\xbb\x18\x05\n" +
@@ -5715,7 +5833,7 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 }
 
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
 	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
@@ -5762,128 +5880,130 @@ var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
 	(*SetConsentResponse)(nil),           // 42: paceline.messaging.v1.SetConsentResponse
 	(*SetHoldRequest)(nil),               // 43: paceline.messaging.v1.SetHoldRequest
 	(*SetHoldResponse)(nil),              // 44: paceline.messaging.v1.SetHoldResponse
-	(*JudgeWordsRequest)(nil),            // 45: paceline.messaging.v1.JudgeWordsRequest
-	(*JudgeWordsResponse)(nil),           // 46: paceline.messaging.v1.JudgeWordsResponse
-	(*GetUnfinishedRequest)(nil),         // 47: paceline.messaging.v1.GetUnfinishedRequest
-	(*GetUnfinishedResponse)(nil),        // 48: paceline.messaging.v1.GetUnfinishedResponse
-	(*CheckSenderRequest)(nil),           // 49: paceline.messaging.v1.CheckSenderRequest
-	(*ReserveSendsRequest)(nil),          // 50: paceline.messaging.v1.ReserveSendsRequest
-	(*BegunConversation)(nil),            // 51: paceline.messaging.v1.BegunConversation
-	(*ReserveSendsResponse)(nil),         // 52: paceline.messaging.v1.ReserveSendsResponse
-	(*ReserveRefusal)(nil),               // 53: paceline.messaging.v1.ReserveRefusal
-	(*CheckSenderResponse)(nil),          // 54: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),            // 55: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),           // 56: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                        // 57: paceline.messaging.v1.Event
-	(*GetMessagingOverviewRequest)(nil),  // 58: paceline.messaging.v1.GetMessagingOverviewRequest
-	(*GetMessagingOverviewResponse)(nil), // 59: paceline.messaging.v1.GetMessagingOverviewResponse
-	(*CarrierRefusal)(nil),               // 60: paceline.messaging.v1.CarrierRefusal
-	(*UndeliveredMinute)(nil),            // 61: paceline.messaging.v1.UndeliveredMinute
-	(*GetMessagingTrendRequest)(nil),     // 62: paceline.messaging.v1.GetMessagingTrendRequest
-	(*GetMessagingTrendResponse)(nil),    // 63: paceline.messaging.v1.GetMessagingTrendResponse
-	(*MessagingPeriod)(nil),              // 64: paceline.messaging.v1.MessagingPeriod
-	(*CountrySegments)(nil),              // 65: paceline.messaging.v1.CountrySegments
-	(*ListMessagingAuditRequest)(nil),    // 66: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil),   // 67: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                  // 68: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),        // 69: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),          // 70: google.protobuf.Duration
-	(*v1.Explanation)(nil),               // 71: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                    // 72: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                    // 73: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),              // 74: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),               // 75: paceline.audit.v1.AuditEntry
-	(*ErasePersonRequest)(nil),           // 76: paceline.messaging.v1.ErasePersonRequest
-	(*ExportPersonRequest)(nil),          // 77: paceline.messaging.v1.ExportPersonRequest
-	(*GetErasedLedgerRequest)(nil),       // 78: paceline.messaging.v1.GetErasedLedgerRequest
-	(*ErasePersonResponse)(nil),          // 79: paceline.messaging.v1.ErasePersonResponse
-	(*ExportPersonResponse)(nil),         // 80: paceline.messaging.v1.ExportPersonResponse
-	(*GetErasedLedgerResponse)(nil),      // 81: paceline.messaging.v1.GetErasedLedgerResponse
+	(*SetOrganisationRequest)(nil),       // 45: paceline.messaging.v1.SetOrganisationRequest
+	(*SetOrganisationResponse)(nil),      // 46: paceline.messaging.v1.SetOrganisationResponse
+	(*JudgeWordsRequest)(nil),            // 47: paceline.messaging.v1.JudgeWordsRequest
+	(*JudgeWordsResponse)(nil),           // 48: paceline.messaging.v1.JudgeWordsResponse
+	(*GetUnfinishedRequest)(nil),         // 49: paceline.messaging.v1.GetUnfinishedRequest
+	(*GetUnfinishedResponse)(nil),        // 50: paceline.messaging.v1.GetUnfinishedResponse
+	(*CheckSenderRequest)(nil),           // 51: paceline.messaging.v1.CheckSenderRequest
+	(*ReserveSendsRequest)(nil),          // 52: paceline.messaging.v1.ReserveSendsRequest
+	(*BegunConversation)(nil),            // 53: paceline.messaging.v1.BegunConversation
+	(*ReserveSendsResponse)(nil),         // 54: paceline.messaging.v1.ReserveSendsResponse
+	(*ReserveRefusal)(nil),               // 55: paceline.messaging.v1.ReserveRefusal
+	(*CheckSenderResponse)(nil),          // 56: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),            // 57: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),           // 58: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                        // 59: paceline.messaging.v1.Event
+	(*GetMessagingOverviewRequest)(nil),  // 60: paceline.messaging.v1.GetMessagingOverviewRequest
+	(*GetMessagingOverviewResponse)(nil), // 61: paceline.messaging.v1.GetMessagingOverviewResponse
+	(*CarrierRefusal)(nil),               // 62: paceline.messaging.v1.CarrierRefusal
+	(*UndeliveredMinute)(nil),            // 63: paceline.messaging.v1.UndeliveredMinute
+	(*GetMessagingTrendRequest)(nil),     // 64: paceline.messaging.v1.GetMessagingTrendRequest
+	(*GetMessagingTrendResponse)(nil),    // 65: paceline.messaging.v1.GetMessagingTrendResponse
+	(*MessagingPeriod)(nil),              // 66: paceline.messaging.v1.MessagingPeriod
+	(*CountrySegments)(nil),              // 67: paceline.messaging.v1.CountrySegments
+	(*ListMessagingAuditRequest)(nil),    // 68: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),   // 69: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                  // 70: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),        // 71: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),          // 72: google.protobuf.Duration
+	(*v1.Explanation)(nil),               // 73: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 74: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 75: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 76: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),               // 77: paceline.audit.v1.AuditEntry
+	(*ErasePersonRequest)(nil),           // 78: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),          // 79: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),       // 80: paceline.messaging.v1.GetErasedLedgerRequest
+	(*ErasePersonResponse)(nil),          // 81: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),         // 82: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),      // 83: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
-	69,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
-	69,  // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
-	69,  // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
+	71,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
+	71,  // 1: paceline.messaging.v1.Message.accepted_at:type_name -> google.protobuf.Timestamp
+	71,  // 2: paceline.messaging.v1.Message.delivered_at:type_name -> google.protobuf.Timestamp
 	4,   // 3: paceline.messaging.v1.SendRequest.unknown_policy:type_name -> paceline.messaging.v1.UnknownPolicy
 	1,   // 4: paceline.messaging.v1.SendRequest.understands:type_name -> paceline.messaging.v1.Outcome
 	9,   // 5: paceline.messaging.v1.SendRequest.consent:type_name -> paceline.messaging.v1.ConsentRecord
 	2,   // 6: paceline.messaging.v1.SendRequest.message_class:type_name -> paceline.messaging.v1.MessageClass
-	69,  // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
+	71,  // 7: paceline.messaging.v1.ConsentRecord.collected_at:type_name -> google.protobuf.Timestamp
 	1,   // 8: paceline.messaging.v1.SendResponse.outcome:type_name -> paceline.messaging.v1.Outcome
 	7,   // 9: paceline.messaging.v1.SendResponse.message:type_name -> paceline.messaging.v1.Message
-	70,  // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
-	70,  // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
-	70,  // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
-	68,  // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
-	69,  // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
+	72,  // 10: paceline.messaging.v1.SendResponse.retry_after:type_name -> google.protobuf.Duration
+	72,  // 11: paceline.messaging.v1.SendResponse.accepted_ago:type_name -> google.protobuf.Duration
+	72,  // 12: paceline.messaging.v1.SendResponse.asked_ago:type_name -> google.protobuf.Duration
+	70,  // 13: paceline.messaging.v1.RecordStatusRequest.raw:type_name -> paceline.messaging.v1.RecordStatusRequest.RawEntry
+	71,  // 14: paceline.messaging.v1.RecordInboundRequest.received_at:type_name -> google.protobuf.Timestamp
 	7,   // 15: paceline.messaging.v1.RecordInboundResponse.message:type_name -> paceline.messaging.v1.Message
 	5,   // 16: paceline.messaging.v1.RecordInboundResponse.consent_effect:type_name -> paceline.messaging.v1.ConsentEffect
 	3,   // 17: paceline.messaging.v1.RecordInboundResponse.reminders:type_name -> paceline.messaging.v1.Switch
 	3,   // 18: paceline.messaging.v1.RecordInboundResponse.tips:type_name -> paceline.messaging.v1.Switch
 	3,   // 19: paceline.messaging.v1.SetRemindersRequest.reminders:type_name -> paceline.messaging.v1.Switch
-	69,  // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
+	71,  // 20: paceline.messaging.v1.SetRemindersRequest.said_at:type_name -> google.protobuf.Timestamp
 	3,   // 21: paceline.messaging.v1.SetRemindersResponse.reminders:type_name -> paceline.messaging.v1.Switch
-	69,  // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
-	69,  // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
-	69,  // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
-	69,  // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
+	71,  // 22: paceline.messaging.v1.SetRemindersResponse.said_at:type_name -> google.protobuf.Timestamp
+	71,  // 23: paceline.messaging.v1.ListInboundRequest.since:type_name -> google.protobuf.Timestamp
+	71,  // 24: paceline.messaging.v1.ListInboundRequest.until:type_name -> google.protobuf.Timestamp
+	71,  // 25: paceline.messaging.v1.InboundText.sent_at:type_name -> google.protobuf.Timestamp
 	18,  // 26: paceline.messaging.v1.ListInboundResponse.texts:type_name -> paceline.messaging.v1.InboundText
 	7,   // 27: paceline.messaging.v1.GetMessageResponse.message:type_name -> paceline.messaging.v1.Message
-	71,  // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	73,  // 28: paceline.messaging.v1.ExplainMessageResponse.explanation:type_name -> paceline.explain.v1.Explanation
 	8,   // 29: paceline.messaging.v1.ExplainSendRequest.send:type_name -> paceline.messaging.v1.SendRequest
-	71,  // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
-	69,  // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
-	69,  // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
+	73,  // 30: paceline.messaging.v1.ExplainSendResponse.explanation:type_name -> paceline.explain.v1.Explanation
+	71,  // 31: paceline.messaging.v1.Candidate.created_at:type_name -> google.protobuf.Timestamp
+	71,  // 32: paceline.messaging.v1.Look.at:type_name -> google.protobuf.Timestamp
 	27,  // 33: paceline.messaging.v1.Look.candidates:type_name -> paceline.messaging.v1.Candidate
-	69,  // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
+	71,  // 34: paceline.messaging.v1.Receipt.at:type_name -> google.protobuf.Timestamp
 	7,   // 35: paceline.messaging.v1.GetEvidenceResponse.message:type_name -> paceline.messaging.v1.Message
 	28,  // 36: paceline.messaging.v1.GetEvidenceResponse.looks:type_name -> paceline.messaging.v1.Look
 	29,  // 37: paceline.messaging.v1.GetEvidenceResponse.receipts:type_name -> paceline.messaging.v1.Receipt
-	69,  // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
+	71,  // 38: paceline.messaging.v1.GetEvidenceResponse.next_look_at:type_name -> google.protobuf.Timestamp
 	6,   // 39: paceline.messaging.v1.ResolveMessageRequest.resolution:type_name -> paceline.messaging.v1.Resolution
 	7,   // 40: paceline.messaging.v1.ResolveMessageResponse.message:type_name -> paceline.messaging.v1.Message
 	7,   // 41: paceline.messaging.v1.ListMessagesResponse.messages:type_name -> paceline.messaging.v1.Message
-	69,  // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
-	69,  // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
-	72,  // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
+	71,  // 42: paceline.messaging.v1.Consent.updated_at:type_name -> google.protobuf.Timestamp
+	71,  // 43: paceline.messaging.v1.ConsentEvent.at:type_name -> google.protobuf.Timestamp
+	74,  // 44: paceline.messaging.v1.ConsentEvent.actor:type_name -> paceline.audit.v1.Actor
 	35,  // 45: paceline.messaging.v1.GetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37,  // 46: paceline.messaging.v1.GetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36,  // 47: paceline.messaging.v1.GetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
 	41,  // 48: paceline.messaging.v1.SetConsentRequest.evidence:type_name -> paceline.messaging.v1.Evidence
-	69,  // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
+	71,  // 49: paceline.messaging.v1.Evidence.collected_at:type_name -> google.protobuf.Timestamp
 	35,  // 50: paceline.messaging.v1.SetConsentResponse.consent:type_name -> paceline.messaging.v1.Consent
 	37,  // 51: paceline.messaging.v1.SetConsentResponse.events:type_name -> paceline.messaging.v1.ConsentEvent
 	36,  // 52: paceline.messaging.v1.SetConsentResponse.chain:type_name -> paceline.messaging.v1.ConsentChain
-	51,  // 53: paceline.messaging.v1.ReserveSendsRequest.begun:type_name -> paceline.messaging.v1.BegunConversation
-	70,  // 54: paceline.messaging.v1.ReserveSendsResponse.retry_after:type_name -> google.protobuf.Duration
-	53,  // 55: paceline.messaging.v1.ReserveSendsResponse.refused:type_name -> paceline.messaging.v1.ReserveRefusal
-	57,  // 56: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
-	69,  // 57: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
-	69,  // 58: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
-	61,  // 59: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
-	73,  // 60: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
-	69,  // 61: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
-	73,  // 62: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
-	69,  // 63: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
-	73,  // 64: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
-	74,  // 65: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
-	60,  // 66: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
-	73,  // 67: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
-	69,  // 68: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
-	69,  // 69: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
-	73,  // 70: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
-	73,  // 71: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
-	73,  // 72: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
-	73,  // 73: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
-	69,  // 74: paceline.messaging.v1.GetMessagingTrendResponse.counted_until:type_name -> google.protobuf.Timestamp
-	64,  // 75: paceline.messaging.v1.GetMessagingTrendResponse.periods:type_name -> paceline.messaging.v1.MessagingPeriod
-	65,  // 76: paceline.messaging.v1.GetMessagingTrendResponse.countries:type_name -> paceline.messaging.v1.CountrySegments
-	69,  // 77: paceline.messaging.v1.MessagingPeriod.begins_at:type_name -> google.protobuf.Timestamp
-	69,  // 78: paceline.messaging.v1.MessagingPeriod.ends_at:type_name -> google.protobuf.Timestamp
-	69,  // 79: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	69,  // 80: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	69,  // 81: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	75,  // 82: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	53,  // 53: paceline.messaging.v1.ReserveSendsRequest.begun:type_name -> paceline.messaging.v1.BegunConversation
+	72,  // 54: paceline.messaging.v1.ReserveSendsResponse.retry_after:type_name -> google.protobuf.Duration
+	55,  // 55: paceline.messaging.v1.ReserveSendsResponse.refused:type_name -> paceline.messaging.v1.ReserveRefusal
+	59,  // 56: paceline.messaging.v1.ListEventsResponse.events:type_name -> paceline.messaging.v1.Event
+	71,  // 57: paceline.messaging.v1.Event.time:type_name -> google.protobuf.Timestamp
+	71,  // 58: paceline.messaging.v1.GetMessagingOverviewResponse.at:type_name -> google.protobuf.Timestamp
+	63,  // 59: paceline.messaging.v1.GetMessagingOverviewResponse.undelivered:type_name -> paceline.messaging.v1.UndeliveredMinute
+	75,  // 60: paceline.messaging.v1.GetMessagingOverviewResponse.unknown:type_name -> paceline.overview.v1.Count
+	71,  // 61: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_unknown_since:type_name -> google.protobuf.Timestamp
+	75,  // 62: paceline.messaging.v1.GetMessagingOverviewResponse.parked:type_name -> paceline.overview.v1.Count
+	71,  // 63: paceline.messaging.v1.GetMessagingOverviewResponse.oldest_parked_since:type_name -> google.protobuf.Timestamp
+	75,  // 64: paceline.messaging.v1.GetMessagingOverviewResponse.without_final_status:type_name -> paceline.overview.v1.Count
+	76,  // 65: paceline.messaging.v1.GetMessagingOverviewResponse.queues:type_name -> paceline.overview.v1.QueueGauges
+	62,  // 66: paceline.messaging.v1.GetMessagingOverviewResponse.refusals:type_name -> paceline.messaging.v1.CarrierRefusal
+	75,  // 67: paceline.messaging.v1.CarrierRefusal.messages:type_name -> paceline.overview.v1.Count
+	71,  // 68: paceline.messaging.v1.CarrierRefusal.since:type_name -> google.protobuf.Timestamp
+	71,  // 69: paceline.messaging.v1.UndeliveredMinute.at:type_name -> google.protobuf.Timestamp
+	75,  // 70: paceline.messaging.v1.UndeliveredMinute.on_their_way:type_name -> paceline.overview.v1.Count
+	75,  // 71: paceline.messaging.v1.UndeliveredMinute.failed:type_name -> paceline.overview.v1.Count
+	75,  // 72: paceline.messaging.v1.UndeliveredMinute.delivered:type_name -> paceline.overview.v1.Count
+	75,  // 73: paceline.messaging.v1.UndeliveredMinute.rejected:type_name -> paceline.overview.v1.Count
+	71,  // 74: paceline.messaging.v1.GetMessagingTrendResponse.counted_until:type_name -> google.protobuf.Timestamp
+	66,  // 75: paceline.messaging.v1.GetMessagingTrendResponse.periods:type_name -> paceline.messaging.v1.MessagingPeriod
+	67,  // 76: paceline.messaging.v1.GetMessagingTrendResponse.countries:type_name -> paceline.messaging.v1.CountrySegments
+	71,  // 77: paceline.messaging.v1.MessagingPeriod.begins_at:type_name -> google.protobuf.Timestamp
+	71,  // 78: paceline.messaging.v1.MessagingPeriod.ends_at:type_name -> google.protobuf.Timestamp
+	71,  // 79: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	71,  // 80: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	71,  // 81: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	77,  // 82: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
 	8,   // 83: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
 	11,  // 84: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
 	13,  // 85: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
@@ -5897,45 +6017,47 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	38,  // 93: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
 	40,  // 94: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
 	43,  // 95: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	45,  // 96: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
-	15,  // 97: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	55,  // 98: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	47,  // 99: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	49,  // 100: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	50,  // 101: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
-	76,  // 102: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	77,  // 103: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	78,  // 104: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	58,  // 105: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	62,  // 106: paceline.messaging.v1.MessagingService.GetMessagingTrend:input_type -> paceline.messaging.v1.GetMessagingTrendRequest
-	66,  // 107: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10,  // 108: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12,  // 109: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14,  // 110: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19,  // 111: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21,  // 112: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23,  // 113: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25,  // 114: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30,  // 115: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32,  // 116: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34,  // 117: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39,  // 118: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42,  // 119: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44,  // 120: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	46,  // 121: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
-	16,  // 122: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	56,  // 123: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	48,  // 124: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	54,  // 125: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	52,  // 126: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
-	79,  // 127: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	80,  // 128: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	81,  // 129: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	59,  // 130: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	63,  // 131: paceline.messaging.v1.MessagingService.GetMessagingTrend:output_type -> paceline.messaging.v1.GetMessagingTrendResponse
-	67,  // 132: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	108, // [108:133] is the sub-list for method output_type
-	83,  // [83:108] is the sub-list for method input_type
+	45,  // 96: paceline.messaging.v1.MessagingService.SetOrganisation:input_type -> paceline.messaging.v1.SetOrganisationRequest
+	47,  // 97: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15,  // 98: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	57,  // 99: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	49,  // 100: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	51,  // 101: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	52,  // 102: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
+	78,  // 103: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	79,  // 104: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	80,  // 105: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	60,  // 106: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	64,  // 107: paceline.messaging.v1.MessagingService.GetMessagingTrend:input_type -> paceline.messaging.v1.GetMessagingTrendRequest
+	68,  // 108: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10,  // 109: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12,  // 110: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14,  // 111: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19,  // 112: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21,  // 113: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23,  // 114: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25,  // 115: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30,  // 116: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32,  // 117: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34,  // 118: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39,  // 119: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42,  // 120: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44,  // 121: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46,  // 122: paceline.messaging.v1.MessagingService.SetOrganisation:output_type -> paceline.messaging.v1.SetOrganisationResponse
+	48,  // 123: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16,  // 124: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	58,  // 125: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	50,  // 126: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	56,  // 127: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	54,  // 128: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
+	81,  // 129: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	82,  // 130: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	83,  // 131: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	61,  // 132: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	65,  // 133: paceline.messaging.v1.MessagingService.GetMessagingTrend:output_type -> paceline.messaging.v1.GetMessagingTrendResponse
+	69,  // 134: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	109, // [109:135] is the sub-list for method output_type
+	83,  // [83:109] is the sub-list for method input_type
 	83,  // [83:83] is the sub-list for extension type_name
 	83,  // [83:83] is the sub-list for extension extendee
 	0,   // [0:83] is the sub-list for field type_name
@@ -5955,7 +6077,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_messaging_proto_rawDesc), len(file_paceline_messaging_v1_messaging_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   62,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

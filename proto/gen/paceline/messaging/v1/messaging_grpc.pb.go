@@ -35,6 +35,7 @@ const (
 	MessagingService_GetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/GetConsent"
 	MessagingService_SetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/SetConsent"
 	MessagingService_SetHold_FullMethodName              = "/paceline.messaging.v1.MessagingService/SetHold"
+	MessagingService_SetOrganisation_FullMethodName      = "/paceline.messaging.v1.MessagingService/SetOrganisation"
 	MessagingService_JudgeWords_FullMethodName           = "/paceline.messaging.v1.MessagingService/JudgeWords"
 	MessagingService_SetReminders_FullMethodName         = "/paceline.messaging.v1.MessagingService/SetReminders"
 	MessagingService_ListEvents_FullMethodName           = "/paceline.messaging.v1.MessagingService/ListEvents"
@@ -93,6 +94,9 @@ type MessagingServiceClient interface {
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*SetHoldResponse, error)
+	// SetOrganisation has nothing sent for an organisation that is suspended or has ended, for Send and for the outbound queue: a message waits. Only
+	// our own answers to STOP and HELP pass, and texts that come in are recorded. Setting it again changes nothing.
+	SetOrganisation(ctx context.Context, in *SetOrganisationRequest, opts ...grpc.CallOption) (*SetOrganisationResponse, error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out: an operator has judged that they are none. It lifts no hold of an
 	// operator; repeating it changes nothing.
 	JudgeWords(ctx context.Context, in *JudgeWordsRequest, opts ...grpc.CallOption) (*JudgeWordsResponse, error)
@@ -269,6 +273,16 @@ func (c *messagingServiceClient) SetHold(ctx context.Context, in *SetHoldRequest
 	return out, nil
 }
 
+func (c *messagingServiceClient) SetOrganisation(ctx context.Context, in *SetOrganisationRequest, opts ...grpc.CallOption) (*SetOrganisationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetOrganisationResponse)
+	err := c.cc.Invoke(ctx, MessagingService_SetOrganisation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) JudgeWords(ctx context.Context, in *JudgeWordsRequest, opts ...grpc.CallOption) (*JudgeWordsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(JudgeWordsResponse)
@@ -433,6 +447,9 @@ type MessagingServiceServer interface {
 	// our own answers to STOP and HELP pass. A hold is answered once nothing is on its way to the number any more; setting it again
 	// changes nothing. Errors: UNAVAILABLE, with the hold in force, when a message is on its way for too long.
 	SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error)
+	// SetOrganisation has nothing sent for an organisation that is suspended or has ended, for Send and for the outbound queue: a message waits. Only
+	// our own answers to STOP and HELP pass, and texts that come in are recorded. Setting it again changes nothing.
+	SetOrganisation(context.Context, *SetOrganisationRequest) (*SetOrganisationResponse, error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out: an operator has judged that they are none. It lifts no hold of an
 	// operator; repeating it changes nothing.
 	JudgeWords(context.Context, *JudgeWordsRequest) (*JudgeWordsResponse, error)
@@ -517,6 +534,9 @@ func (UnimplementedMessagingServiceServer) SetConsent(context.Context, *SetConse
 }
 func (UnimplementedMessagingServiceServer) SetHold(context.Context, *SetHoldRequest) (*SetHoldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
+}
+func (UnimplementedMessagingServiceServer) SetOrganisation(context.Context, *SetOrganisationRequest) (*SetOrganisationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetOrganisation not implemented")
 }
 func (UnimplementedMessagingServiceServer) JudgeWords(context.Context, *JudgeWordsRequest) (*JudgeWordsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method JudgeWords not implemented")
@@ -809,6 +829,24 @@ func _MessagingService_SetHold_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_SetOrganisation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetOrganisationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).SetOrganisation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_SetOrganisation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).SetOrganisation(ctx, req.(*SetOrganisationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_JudgeWords_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(JudgeWordsRequest)
 	if err := dec(in); err != nil {
@@ -1083,6 +1121,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetHold",
 			Handler:    _MessagingService_SetHold_Handler,
+		},
+		{
+			MethodName: "SetOrganisation",
+			Handler:    _MessagingService_SetOrganisation_Handler,
 		},
 		{
 			MethodName: "JudgeWords",
