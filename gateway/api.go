@@ -68,6 +68,8 @@ func newAPI(ctx context.Context, onboarding, messaging grpc.ClientConnInterface)
 			onboardingv1.NewGoalServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterTicketServiceHandlerClient(ctx, mux,
 			onboardingv1.NewTicketServiceClient(guarded{conn: onboarding, rules: rules})),
+		onboardingapi.RegisterOrganisationServiceHandlerClient(ctx, mux,
+			onboardingv1.NewOrganisationServiceClient(guarded{conn: onboarding, rules: rules})),
 		onboardingapi.RegisterAPIKeyServiceHandlerClient(ctx, mux,
 			onboardingv1.NewAPIKeyServiceClient(guarded{conn: onboarding, rules: rules})),
 		messagingapi.RegisterMessagingServiceHandlerClient(ctx, mux,

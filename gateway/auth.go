@@ -37,7 +37,10 @@ type authConfig struct {
 	issuer   string        // required of every token when set
 	audience string        // required of every token when set
 	keys     *keyring
-	now      func() time.Time
+	tenants  *tenants
+	// jwksPlatform lets tokens that jwks verifies have the role platform, too.
+	jwksPlatform bool
+	now          func() time.Time
 }
 
 // authenticator turns a bearer token into the principal that it speaks for.
@@ -46,7 +49,10 @@ type authenticator struct {
 	secrets jwt.VerificationKeySet
 	jwks    *jwks
 	keys    *keyring
-	now     func() time.Time
+	tenants *tenants
+	// jwksPlatform is authConfig's.
+	jwksPlatform bool
+	now          func() time.Time
 }
 
 func newAuthenticator(cfg authConfig) (*authenticator, error) {
@@ -73,7 +79,7 @@ func newAuthenticator(cfg authConfig) (*authenticator, error) {
 	if cfg.audience != "" {
 		options = append(options, jwt.WithAudience(cfg.audience))
 	}
-	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks, keys: cfg.keys, now: cfg.now}
+	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks, keys: cfg.keys, tenants: cfg.tenants, jwksPlatform: cfg.jwksPlatform, now: cfg.now}
 	for _, secret := range secrets {
 		a.secrets.Keys = append(a.secrets.Keys, []byte(secret))
 	}
@@ -88,8 +94,20 @@ type claims struct {
 	Role  string `json:"role"`
 }
 
-// caller reads the Authorization header: an API key or a JWT. Its errors never repeat the token.
+// caller reads the Authorization header, and refuses the callers of an organisation that has ended.
 func (a *authenticator) caller(ctx context.Context, header string) (caller, error) {
+	who, err := a.bearer(ctx, header)
+	if err == nil {
+		err = a.tenants.check(ctx, who.Principal)
+	}
+	if err != nil {
+		return caller{}, err
+	}
+	return who, nil
+}
+
+// bearer reads an API key or a JWT. Its errors never repeat the token.
+func (a *authenticator) bearer(ctx context.Context, header string) (caller, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	switch {
 	case header == "":
@@ -111,8 +129,12 @@ func (a *authenticator) caller(ctx context.Context, header string) (caller, erro
 
 // claims reads a JWT.
 func (a *authenticator) claims(ctx context.Context, token string) (got claims, err error) {
-	if _, err := a.parser.ParseWithClaims(token, &got, a.key(ctx)); err != nil {
+	read, err := a.parser.ParseWithClaims(token, &got, a.key(ctx))
+	if err != nil {
 		return got, explain(err)
+	}
+	if rpc.Role(got.Role) == rpc.RolePlatform && read.Method != jwt.SigningMethodHS256 && !a.jwksPlatform {
+		return got, errors.New("a token with the role platform must be signed with API_JWT_SECRET, unless API_JWKS_PLATFORM is on")
 	}
 	if err := rpc.CheckLife(token, got.RegisteredClaims, a.now(), longestLife); err != nil {
 		return got, fmt.Errorf("the token is not accepted: %w", err)
@@ -133,6 +155,7 @@ func (a *authenticator) key(ctx context.Context) jwt.Keyfunc {
 
 func (c claims) principal() (rpc.Principal, error) {
 	org, err := uuid.Parse(c.OrgID)
+	platform := rpc.Role(c.Role) == rpc.RolePlatform
 	switch {
 	case c.Subject == "":
 		return rpc.Principal{}, errors.New("the token has no sub")
@@ -140,10 +163,14 @@ func (c claims) principal() (rpc.Principal, error) {
 		return rpc.Principal{}, errors.New("the token's sub must not begin with key:, as those of API keys do")
 	case rpc.CheckSubject(c.Subject) != nil: // it is kept and logged
 		return rpc.Principal{}, errors.New("the token's sub must have at most 200 bytes and no control characters")
+	case platform && c.OrgID != "":
+		return rpc.Principal{}, errors.New("a token with the role platform must have no org_id: it belongs to no organisation")
+	case platform:
+		return rpc.Principal{Subject: c.Subject, Role: rpc.RolePlatform}, nil
 	case err != nil || org == uuid.Nil:
 		return rpc.Principal{}, errors.New("the token's org_id must be a UUID")
 	case !slices.Contains([]rpc.Role{rpc.RoleOperator, rpc.RoleApp, rpc.RoleUser}, rpc.Role(c.Role)):
-		return rpc.Principal{}, errors.New("the token's role must be operator, app or user")
+		return rpc.Principal{}, errors.New("the token's role must be operator, app, user or platform")
 	}
 	return rpc.Principal{Subject: c.Subject, OrgID: org.String(), Role: rpc.Role(c.Role)}, nil
 }
@@ -200,16 +227,24 @@ func (a *authenticator) awaitRefusal(ctx context.Context) {
 			return
 		case <-again.C:
 		}
-		err := a.still(ctx, who)
-		if _, outage := errors.AsType[*rpc.Error](err); err != nil && !outage && ctx.Err() == nil {
+		if err := a.still(ctx, who); err != nil && !outage(err) && ctx.Err() == nil {
 			return
 		}
 	}
 }
 
-// still reports why a caller who was accepted before is not accepted any more. An *rpc.Error means that it is not known.
+// still reports why a caller who was accepted before is not accepted any more, or that it is not known now; see outage.
 func (a *authenticator) still(ctx context.Context, who rpc.Principal) error {
-	return a.keys.still(ctx, who)
+	if err := a.keys.still(ctx, who); err != nil {
+		return err
+	}
+	return a.tenants.check(ctx, who)
+}
+
+// outage reports whether an error about a caller only says that it is not known now whether they are accepted.
+func outage(err error) bool {
+	refused, ok := errors.AsType[*rpc.Error](err)
+	return ok && route.Transient(refused.Code)
 }
 
 // require lets a request on only with a valid token, as the principal that the token names.

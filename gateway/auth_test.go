@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,9 +19,11 @@ import (
 	"github.com/MicahParks/jwkset"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
 // keys are an issuer's key pairs and the URL of its JWKS.
@@ -107,6 +110,24 @@ func TestPrincipal(t *testing.T) {
 		{name: "BothSourcesTakeES256", source: both, header: "Bearer " + withKeyID(t, jwt.SigningMethodES256, issuer.ecdsa, "ecdsa", good()), want: ada},
 		{name: "ClockMayDifferALittle", source: secret, header: hs("exp", noon().Add(-3*time.Second).Unix()), want: ada},
 
+		{
+			name: "PlatformBelongsToNoOrganisation", source: both, header: hs("role", "platform", "org_id", nil),
+			want: rpc.Principal{Subject: "ada", Role: rpc.RolePlatform},
+		},
+		{
+			name: "PlatformWithAnOrganisation", source: secret, header: hs("role", "platform"),
+			problem: "a token with the role platform must have no org_id: it belongs to no organisation",
+		},
+		{
+			name: "PlatformByTheKeys", source: both,
+			header:  "Bearer " + withKeyID(t, jwt.SigningMethodRS256, issuer.rsa, "rsa", good("role", "platform", "org_id", nil)),
+			problem: "a token with the role platform must be signed with API_JWT_SECRET, unless API_JWKS_PLATFORM is on",
+		},
+		{
+			name: "SubjectOfAKey", source: secret, header: hs("sub", "key:1"),
+			problem: "the token's sub must not begin with key:, as those of API keys do",
+		},
+
 		{name: "NoHeader", source: secret, problem: "send the header Authorization: Bearer <API key or JWT>"},
 		{name: "OtherScheme", source: secret, header: "Basic abc", problem: "the Authorization header must be Bearer <API key or JWT>"},
 		{name: "NoToken", source: secret, header: "Bearer ", problem: "the Authorization header must be Bearer <API key or JWT>"},
@@ -155,13 +176,13 @@ func TestPrincipal(t *testing.T) {
 		{name: "NoSubject", source: secret, header: hs("sub", nil), problem: "the token has no sub"},
 		{name: "NoOrganisation", source: secret, header: hs("org_id", nil), problem: "the token's org_id must be a UUID"},
 		{name: "NilOrganisation", source: secret, header: hs("org_id", "00000000-0000-0000-0000-000000000000"), problem: "the token's org_id must be a UUID"},
-		{name: "NoRole", source: secret, header: hs("role", nil), problem: "the token's role must be operator, app or user"},
-		{name: "ServiceIsNoRoleOfTheAPI", source: secret, header: hs("role", "service"), problem: "the token's role must be operator, app or user"},
+		{name: "NoRole", source: secret, header: hs("role", nil), problem: "the token's role must be operator, app, user or platform"},
+		{name: "ServiceIsNoRoleOfTheAPI", source: secret, header: hs("role", "service"), problem: "the token's role must be operator, app, user or platform"},
 		{name: "RoleOfTheWrongType", source: secret, header: hs("role", []string{"operator"}), problem: "the token is malformed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			cfg := authConfig{issuer: "us", audience: "api", now: noon}
+			cfg := authConfig{tenants: allActive(t), issuer: "us", audience: "api", now: noon}
 			if tc.source != keysOnly {
 				cfg.secret = config.NewSecret(jwtSecret)
 			}
@@ -188,7 +209,7 @@ func TestUnknownKeyID(t *testing.T) {
 	issuer := startIssuer(t)
 	fetched, err := newJWKS(t.Context(), slog.New(slog.DiscardHandler), issuer.url)
 	require.NoError(t, err)
-	a, err := newAuthenticator(authConfig{jwks: fetched, now: noon})
+	a, err := newAuthenticator(authConfig{jwks: fetched, tenants: allActive(t), now: noon})
 	require.NoError(t, err)
 	claims := jwt.MapClaims{"sub": "ada", "org_id": orgID, "role": "operator", "exp": noon().Add(time.Hour).Unix()}
 	_, err = principalOf(t, a, "Bearer "+withKeyID(t, jwt.SigningMethodRS256, issuer.rsa, "other", claims))
@@ -208,7 +229,7 @@ func TestJWKS(t *testing.T) {
 		require.Contains(t, said.String(), "gateway.jwks_unreachable")
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
 		require.NoError(t, err)
-		a, err := newAuthenticator(authConfig{jwks: fetched, now: noon})
+		a, err := newAuthenticator(authConfig{jwks: fetched, tenants: allActive(t), now: noon})
 		require.NoError(t, err)
 		_, err = principalOf(t, a, "Bearer "+sign(t, jwt.SigningMethodRS256, key, jwt.MapClaims{"exp": noon().Unix() + 60}))
 		require.Error(t, err)
@@ -243,4 +264,25 @@ func principalOf(t *testing.T, a *authenticator, header string) (rpc.Principal, 
 	t.Helper()
 	got, err := a.caller(t.Context(), header)
 	return got.Principal, err
+}
+
+// active is onboarding's answer about every organisation.
+type active struct {
+	onboardingv1.OrganisationServiceClient
+
+	status string
+}
+
+// GetOrganisationStatus implements onboardingv1.OrganisationServiceClient.
+func (a *active) GetOrganisationStatus(
+	context.Context, *onboardingv1.GetOrganisationStatusRequest, ...grpc.CallOption,
+) (*onboardingv1.GetOrganisationStatusResponse, error) {
+	return &onboardingv1.GetOrganisationStatusResponse{Status: a.status}, nil
+}
+
+func allActive(t *testing.T) *tenants {
+	t.Helper()
+	found, err := newTenants(&active{status: "active"}, noon)
+	require.NoError(t, err)
+	return found
 }

@@ -35,10 +35,12 @@ type Config struct {
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
 
 	// These decide which tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
-	JWTSecret   config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
-	JWKSURL     string        `env:"API_JWKS_URL" help:"public keys of RSA, ECDSA and Ed25519 tokens of /v1"`
-	JWTIssuer   string        `env:"API_JWT_ISSUER" help:"iss that every token must have"`
-	JWTAudience string        `env:"API_JWT_AUDIENCE" help:"aud that every token must have"`
+	JWTSecret config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
+	JWKSURL   string        `env:"API_JWKS_URL" help:"public keys of RSA, ECDSA and Ed25519 tokens of /v1"`
+	// JWKSPlatform is off, as an issuer may let the administrators of one organisation choose the roles of its people.
+	JWKSPlatform string `env:"API_JWKS_PLATFORM" envDefault:"off" help:"on lets tokens that API_JWKS_URL verifies have the role platform"`
+	JWTIssuer    string `env:"API_JWT_ISSUER" help:"iss that every token must have"`
+	JWTAudience  string `env:"API_JWT_AUDIENCE" help:"aud that every token must have"`
 
 	CORSOrigins []config.Origin `env:"CORS_ORIGINS" help:"origins of pages that may call /v1 from a browser"`
 
@@ -83,6 +85,11 @@ func (c *Config) Validate() error {
 	}
 	if !c.JWTSecret.IsZero() {
 		problems = append(problems, rpc.CheckSecret("API_JWT_SECRET", c.JWTSecret))
+	}
+	if c.JWKSPlatform != "on" && c.JWKSPlatform != "off" {
+		problems = append(problems, &config.Problem{
+			Variable: "API_JWKS_PLATFORM", Reason: "must be on or off", Help: "on lets tokens of API_JWKS_URL have the role platform",
+		})
 	}
 	problems = append(problems, c.keys().CheckSigning())
 	problems = append(problems, c.qstashKeys()...)

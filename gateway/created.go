@@ -30,13 +30,16 @@ func created(response proto.Message) (route string, made bool) {
 		return "/v1/flows/" + r.GetVersion().GetFlow() + "/versions/" + r.GetVersion().GetVersion(), r.GetCreated()
 	case *onboardingv1.OpenTicketResponse:
 		return "/v1/tickets/" + r.GetTicket().GetTicketId(), r.GetCreated()
+	case *onboardingv1.CreateOrganisationResponse:
+		return "/v1/organisations/" + r.GetOrganisation().GetOrgId(), r.GetCreated()
 	case *onboardingv1.SendAnswerResponse:
 		return "", !r.GetDuplicate()
 	case *onboardingv1.AddNoteResponse:
 		return "", !r.GetDuplicate()
 	case *onboardingv1.StartRunResponse:
 		return "/v1/runs/" + r.GetRun().GetRunId(), r.GetRun() != nil && !r.GetDuplicate()
-	case *onboardingv1.CreateSavedReplyResponse, *onboardingv1.RegisterDeviceResponse, *onboardingv1.CreateKeyResponse:
+	case *onboardingv1.CreateSavedReplyResponse, *onboardingv1.RegisterDeviceResponse, *onboardingv1.CreateKeyResponse,
+		*onboardingv1.CreateFirstKeyResponse:
 		return "", true
 	}
 	return "", false

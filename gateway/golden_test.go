@@ -103,6 +103,7 @@ func TestEvents(t *testing.T)          { runGolden(t, "testdata/events.yaml") } 
 func TestExplain(t *testing.T)         { runGolden(t, "testdata/explain.yaml") }          //nolint:paralleltest // in runGolden
 func TestAPI(t *testing.T)             { runGolden(t, "testdata/api.yaml") }              //nolint:paralleltest // in runGolden
 func TestAPIKeyRoutes(t *testing.T)    { runGolden(t, "testdata/api_keys.yaml") }         //nolint:paralleltest // in runGolden
+func TestOrganisations(t *testing.T)   { runGolden(t, "testdata/organisations.yaml") }    //nolint:paralleltest // in runGolden
 func TestSurface(t *testing.T)         { runGolden(t, "testdata/surface.yaml") }          //nolint:paralleltest // in runGolden
 
 // runGolden runs the cases of a file as subtests.

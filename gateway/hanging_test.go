@@ -68,7 +68,9 @@ func (hangingJobs) EnqueueWebhookJob(
 }
 
 // hangingSenders hangs too.
-type hangingSenders struct{ messagingv1.SenderServiceClient }
+type hangingSenders struct {
+	messagingv1.SenderServiceClient
+}
 
 func (hangingSenders) GetCallbackAccount(
 	ctx context.Context, _ *messagingv1.GetCallbackAccountRequest, _ ...grpc.CallOption,

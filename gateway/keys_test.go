@@ -173,7 +173,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 		client := &revocable{}
 		keys, err := newKeyring(client, &limits{now: time.Now}, time.Now, time.Now)
 		require.NoError(t, err)
-		a := &authenticator{keys: keys, now: time.Now}
+		a := &authenticator{keys: keys, tenants: allActive(t), now: time.Now}
 		ctx, cancel := context.WithTimeout(rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "key:" + keyID}), time.Hour)
 		defer cancel()
 		ended := make(chan struct{})
@@ -194,4 +194,52 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 			t.Fatal("it goes on")
 		}
 	})
+}
+
+// TestEndedOrganisations refuses every caller of an organisation that has ended, but for the platform.
+func TestEndedOrganisations(t *testing.T) {
+	t.Parallel()
+	ended, err := newTenants(&active{status: statusEnded}, noon)
+	require.NoError(t, err)
+	for _, role := range []rpc.Role{rpc.RoleOperator, rpc.RoleApp, rpc.RoleUser} {
+		err := ended.check(t.Context(), rpc.Principal{Subject: "ada", OrgID: orgID, Role: role})
+		require.ErrorContains(t, err, "the organisation has ended")
+		require.False(t, outage(err), "it is no outage")
+	}
+	require.NoError(t, ended.check(t.Context(), rpc.Principal{Subject: "root", Role: rpc.RolePlatform}))
+
+	b := setup(t)
+	b.services.on("OrganisationService/GetOrganisationStatus", func(context.Context) (json.RawMessage, error) {
+		return json.RawMessage(`{"status": "ended"}`), nil
+	})
+	status, body := b.calls(t, rpc.RoleOperator, http.MethodGet, "/v1/sessions", "r-1")
+	require.Equal(t, http.StatusForbidden, status)
+	require.Contains(t, body, reasonEnded)
+	require.Empty(t, b.services.seen())
+	status, _ = b.calls(t, rpc.RolePlatform, http.MethodGet, "/v1/organisations", "r-2")
+	require.Equal(t, http.StatusOK, status)
+}
+
+// TestOutageOfOnboarding keeps what messaging answers alone while onboarding cannot be asked about an organisation that was active.
+func TestOutageOfOnboarding(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var away atomic.Bool
+	b.services.on("OrganisationService/GetOrganisationStatus", func(context.Context) (json.RawMessage, error) {
+		if away.Load() {
+			return nil, errors.New("away")
+		}
+		return json.RawMessage(`{"status": "active"}`), nil
+	})
+	at := noon()
+	b.gateway.tenants.known.now = func() time.Time { return at }
+	for _, step := range []struct {
+		wait time.Duration
+		want int
+	}{{0, http.StatusOK}, {trust, http.StatusOK}, {outageTrust, http.StatusServiceUnavailable}} {
+		at = at.Add(step.wait)
+		status, body := b.calls(t, rpc.RoleOperator, http.MethodGet, "/v1/messages", "r")
+		require.Equal(t, step.want, status, body)
+		away.Store(true)
+	}
 }

@@ -48,6 +48,14 @@ func (l *lookups[T]) fresh(name string) (found answered[T], ok bool) {
 	return found, ok && age >= 0 && age < trust
 }
 
+// last returns the answer under a name that is not older than most, fresh or not.
+func (l *lookups[T]) last(name string, most time.Duration) (answer T, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, ok := l.known.Get(name)
+	return found.answer, ok && l.now().Sub(found.asked) < most
+}
+
 // find returns what is known under a name, or asks. Callers who come meanwhile wait for the same answer. An error that is not final, such
 // as an outage, is not kept.
 func (l *lookups[T]) find(ctx context.Context, name string, ask func(context.Context) (T, error), final func(error) bool) (T, error) {

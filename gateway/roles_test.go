@@ -86,6 +86,14 @@ func whoMay() map[string]string {
 		"updateSender": "operator",
 		"deleteSender": "operator",
 
+		"createOrganisation":  "platform",
+		"getOrganisation":     "platform",
+		"listOrganisations":   "platform",
+		"suspendOrganisation": "platform",
+		"resumeOrganisation":  "platform",
+		"endOrganisation":     "platform",
+		"createFirstKey":      "platform",
+
 		"enqueueWebhookJob": "operator",
 		"listWebhookJobs":   "operator",
 		"getWebhookJob":     "operator",
@@ -157,6 +165,7 @@ func unkept() (never, read []string) {
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
 		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun", "listKeys", "listSenders", "getSender",
+		"getOrganisation", "listOrganisations",
 	}
 	read = []string{
 		"getProfile", "listProfiles", "listSessions", "getSession",
@@ -213,6 +222,7 @@ func TestWhoMay(t *testing.T) {
 				require.Empty(t, kept, "nothing happened")
 				require.Equal(t, http.StatusForbidden, status, body)
 				require.Equal(t, strings.Contains(roles, "app"), strings.Contains(body, "only an operator or an app may do this"), body)
+				require.Equal(t, roles == "platform", strings.Contains(body, "a token with the role platform"), body)
 				require.Contains(t, body, "REASON_PERMISSION_DENIED")
 			})
 		}

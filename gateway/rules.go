@@ -39,6 +39,9 @@ func permit(rule rpc.Rule, p rpc.Principal, request proto.Message) error {
 
 // onlyFor names the roles that may make a request about any person.
 func onlyFor(rule rpc.Rule) string {
+	if slices.Contains(rule.Callers, rpc.RolePlatform) {
+		return "only those who run this deployment may do this: a token with the role platform"
+	}
 	if slices.Contains(rule.Callers, rpc.RoleApp) {
 		return "only an operator or an app may do this"
 	}

@@ -71,6 +71,7 @@ type gateway struct {
 	events    *stream.Events
 	limits    *limits
 	keys      *keyring
+	tenants   *tenants
 	closers   []func() error
 	draining  atomic.Bool
 	now       func() time.Time // the machine's clock
@@ -193,7 +194,13 @@ func (g *gateway) openAuth(
 	if g.keys, err = newKeyring(onboardingv1.NewAPIKeyServiceClient(onboarding), attempts, g.now, deps.Now); err != nil {
 		return nil, err
 	}
-	auth := authConfig{secret: cfg.JWTSecret, issuer: cfg.JWTIssuer, audience: cfg.JWTAudience, keys: g.keys, now: deps.Now}
+	if g.tenants, err = newTenants(onboardingv1.NewOrganisationServiceClient(onboarding), g.now); err != nil {
+		return nil, err
+	}
+	auth := authConfig{
+		secret: cfg.JWTSecret, issuer: cfg.JWTIssuer, audience: cfg.JWTAudience, keys: g.keys, tenants: g.tenants,
+		jwksPlatform: cfg.JWKSPlatform == "on", now: deps.Now,
+	}
 	if cfg.JWKSURL != "" {
 		keys, err := newJWKS(ctx, deps.Log, cfg.JWKSURL)
 		if err != nil {

@@ -29,6 +29,7 @@ var (
 		onboardingv1.EventService_ServiceDesc.ServiceName, onboardingv1.FlowService_ServiceDesc.ServiceName,
 		onboardingv1.TicketService_ServiceDesc.ServiceName,
 		onboardingv1.RunService_ServiceDesc.ServiceName, onboardingv1.APIKeyService_ServiceDesc.ServiceName,
+		onboardingv1.OrganisationService_ServiceDesc.ServiceName,
 	}
 	messagingServices = []string{
 		messagingv1.MessagingService_ServiceDesc.ServiceName, messagingv1.OutboundService_ServiceDesc.ServiceName,

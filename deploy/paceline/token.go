@@ -13,8 +13,8 @@ import (
 // tokenCommand prints a token.
 type tokenCommand struct {
 	API     bool          `name:"api" help:"For /v1 over HTTP, signed with API_JWT_SECRET, instead of for gRPC."`
-	Role    string        `enum:"operator,app,user" default:"operator" help:"One of ${enum}."`
-	Org     string        `default:"00000000-0000-7000-8000-000000000001" help:"The organisation."`
+	Role    string        `enum:"operator,app,user,platform" default:"operator" help:"One of ${enum}."`
+	Org     string        `default:"00000000-0000-7000-8000-000000000001" help:"The organisation; the platform has none."`
 	Subject string        `default:"operator" help:"Who; the profile_id of a user."`
 	TTL     time.Duration `name:"ttl" default:"1h" help:"How long it lives."`
 	Data    string        `help:"The folder of the paceline up whose secrets sign. Default: those of the environment, or of its usual folder."`
@@ -23,6 +23,9 @@ type tokenCommand struct {
 // Run prints the token alone, so that it can stand in a command line.
 func (c *tokenCommand) Run(_ context.Context, t terminal) error {
 	who := rpc.Principal{Subject: c.Subject, OrgID: c.Org, Role: rpc.Role(c.Role)}
+	if who.Role == rpc.RolePlatform {
+		who.OrgID = ""
+	}
 	if err := who.Validate(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -51,7 +52,7 @@ func (l *Log) Keep(ctx context.Context, call rpc.Call) (func(context.Context, co
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	err = l.do(ctx, id, sqlKeep, postgres.Args{
-		"id": id, "at": l.now(), "org": call.Caller.OrgID, "subject": call.Caller.Subject, "role": string(call.Caller.Role),
+		"id": id, "at": l.now(), "org": cmp.Or(call.Caller.OrgID, call.About.OrgID, uuid.Nil.String()), "subject": call.Caller.Subject, "role": string(call.Caller.Role),
 		"client": call.Caller.Client, "request": telemetry.RequestID(ctx), "method": call.Method,
 		"profile": call.About.ProfileID, "target": call.About.TargetID, "phone": call.About.Phone,
 	})

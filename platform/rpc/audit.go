@@ -43,6 +43,7 @@ type About struct {
 	ProfileID string // the field profile_id
 	TargetID  string // the first other field that ends in _id and holds a UUID
 	Phone     string // the field phone, or to; of a request only
+	OrgID     string // the field org_id, of calls of the platform; they are about an organisation
 }
 
 // Keep stores a call before it is made, and returns what notes how it ended. Its error refuses the call.
@@ -73,7 +74,11 @@ func (k *keeper) begin(ctx context.Context, method string, request any) (ended f
 	if !k.rules[method].Kept(caller.Role) {
 		return func(any, error) {}, nil
 	}
-	note, err := k.keep(ctx, Call{Method: strings.TrimPrefix(method, "/"), Caller: caller, About: aboutOf(request)})
+	about := aboutOf(request)
+	if caller.Role != RolePlatform { // it is the caller's own
+		about.OrgID = ""
+	}
+	note, err := k.keep(ctx, Call{Method: strings.TrimPrefix(method, "/"), Caller: caller, About: about})
 	if err != nil {
 		Annotate(ctx, slog.String("error", err.Error()))
 		return nil, status.Error(codes.Unavailable, "the call cannot be recorded now; nothing has happened")
@@ -142,6 +147,8 @@ func (a *About) read(m protoreflect.Message) {
 			a.ProfileID = id.String()
 		case isID && name != "profile_id" && a.TargetID == "":
 			a.TargetID = id.String()
+		case name == "org_id" && err == nil && a.OrgID == "":
+			a.OrgID = id.String()
 		case (name == "phone" || name == "to") && a.Phone == "":
 			a.Phone = phoneIn(value)
 		}

@@ -61,6 +61,9 @@ func TestKeep(t *testing.T) {
 		"Nothing": nil,
 	} {
 		for _, role := range rpc.Roles() {
+			if role == rpc.RolePlatform { // of no organisation; it may call none of these
+				continue
+			}
 			t.Run(method+"By_"+string(role), func(t *testing.T) {
 				t.Parallel()
 				var s shelf

@@ -26,15 +26,16 @@ const (
 	RoleOperator Role = "operator" // a person or a program that acts for a whole organisation
 	RoleUser     Role = "user"     // one person, who sees only their own profile
 	RoleApp      Role = "app"      // the host application of an organisation
+	RolePlatform Role = "platform" // a person or a program that runs the deployment
 )
 
 // Roles lists all roles.
-func Roles() []Role { return []Role{RoleService, RoleOperator, RoleUser, RoleApp} }
+func Roles() []Role { return []Role{RoleService, RoleOperator, RoleUser, RoleApp, RolePlatform} }
 
 // Principal is the maker of a call.
 type Principal struct {
 	Subject string // the name of a service, an operator's id, or a user's profile_id
-	OrgID   string // UUID of the organisation; only a service may have none
+	OrgID   string // UUID of the organisation; a service may have none, and the platform has none
 	Role    Role
 	// Client is the address that the call came from: what the gateway saw, or, of a call that did not come through it, the peer's. Empty
 	// when it is not known, and of a service.
@@ -53,7 +54,11 @@ func (p Principal) Validate() error {
 	if !slices.Contains(Roles(), p.Role) {
 		problems = append(problems, fmt.Errorf("role %q is unknown", p.Role))
 	}
-	if err := uuid.Validate(p.OrgID); err != nil && (p.OrgID != "" || p.Role != RoleService) {
+	if p.Role == RolePlatform {
+		if p.OrgID != "" {
+			problems = append(problems, errors.New("org_id must be empty: the platform belongs to no organisation"))
+		}
+	} else if err := uuid.Validate(p.OrgID); err != nil && (p.OrgID != "" || p.Role != RoleService) {
 		problems = append(problems, errors.New("org_id is not a UUID"))
 	}
 	return errors.Join(problems...)

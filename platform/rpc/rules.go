@@ -53,6 +53,7 @@ func ruleOf(method protoreflect.MethodDescriptor) (Rule, error) {
 			methodv1.Caller_CALLER_OPERATOR: RoleOperator,
 			methodv1.Caller_CALLER_USER:     RoleUser,
 			methodv1.Caller_CALLER_APP:      RoleApp,
+			methodv1.Caller_CALLER_PLATFORM: RolePlatform,
 		}[caller]
 		process, service := map[methodv1.Caller]string{
 			methodv1.Caller_CALLER_GATEWAY: Gateway, methodv1.Caller_CALLER_ONBOARDING: Onboarding,

@@ -79,6 +79,9 @@ type Config struct {
 	// GoalsRetention has to cover the day in which a goal that was said by text is undone and counted.
 	GoalsRetention time.Duration `env:"GOALS_RETENTION" envDefault:"2160h" help:"how long an ended goal, with the person's words, and a deleted device are kept"`
 
+	// OrganisationGrace is long enough to notice that the wrong organisation was ended.
+	OrganisationGrace time.Duration `env:"ORGANISATION_GRACE" envDefault:"720h" help:"how long after its end an organisation is erased; until then it can be resumed"`
+
 	// AuditRetention is more than a year, so that what is asked after a year can be answered.
 	AuditRetention time.Duration `env:"AUDIT_RETENTION" envDefault:"9600h" help:"how long the audit log is kept"`
 

@@ -26,6 +26,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
+	"paceline.internal/services/onboarding/organisations"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/request"
 	"paceline.internal/services/onboarding/runs"
@@ -65,6 +66,7 @@ var table = []struct {
 	{conversation.ErrNoSession, codes.NotFound, onboardingv1.Reason_REASON_SESSION_NOT_FOUND},
 	{people.ErrPhoneTaken, codes.AlreadyExists, onboardingv1.Reason_REASON_PHONE_TAKEN},
 	{people.ErrNoSender, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER},
+	{people.ErrSuspended, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_SUSPENDED},
 	{people.ErrOnHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_SAFETY_HOLD},
 	{people.ErrOptedOut, codes.FailedPrecondition, onboardingv1.Reason_REASON_OPTED_OUT},
 	{people.ErrAwaitsOperator, codes.FailedPrecondition, onboardingv1.Reason_REASON_AWAITS_OPERATOR},
@@ -123,6 +125,12 @@ var table = []struct {
 	{apikeys.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{apikeys.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_API_KEY_NOT_FOUND},
 	{apikeys.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_API_KEYS},
+	{organisations.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_ORGANISATION_NOT_FOUND},
+	{organisations.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ORGANISATIONS},
+	{organisations.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_ENDED},
+	{organisations.ErrErased, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_ENDED},
+	{organisations.ErrHasKey, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_HAS_KEY},
+	{organisations.ErrNotTold, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{erasure.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{erasure.ErrLegalHold, codes.FailedPrecondition, onboardingv1.Reason_REASON_LEGAL_HOLD},
 	{erasure.ErrBegun, codes.FailedPrecondition, onboardingv1.Reason_REASON_BEING_ERASED},

@@ -145,6 +145,7 @@ func rulesOfTickets(kept Kept) []retention.Rule {
 // rulesOfOrganisations returns the rules of organisations and their keys.
 func rulesOfOrganisations() []retention.Rule {
 	return []retention.Rule{
+		{Table: "organisations", Holds: "the organisations: their name, status, and who changed it when and why", Kept: "never"},
 		{
 			Table: "api_keys", Holds: "keys of programs: a hash, what they are for, who made and revoked them, when they were last used",
 			Kept: "30 days after it was revoked or has expired", For: apikeys.KeptFor, Over: &retention.Over{

@@ -29,6 +29,7 @@ import (
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/organisations"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/schema"
@@ -133,6 +134,7 @@ type wired struct {
 	people           *engagement.Service
 	persons          *people.Service
 	erasing          *erasure.Service
+	organisations    *organisations.Service
 	later            *goals.Service
 	hub              *devices.Hub
 	feed             *events.Feed
@@ -225,6 +227,10 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	w.erasing = &erasure.Service{Store: erasure.NewStore(w.pool), Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
+	w.organisations = &organisations.Service{
+		Store: w.store.Organisations(), Carrier: carrier, Default: w.cfg.DefaultOrgID, Grace: w.cfg.OrganisationGrace, Log: w.deps.Log,
+		Now: w.deps.Now,
+	}
 	w.courier = events.NewCourier(events.CourierConfig{
 		Subscriptions: w.store.Events(), Messaging: carrier, Networks: w.cfg.EventsPrivateTargets, Logger: w.deps.Log, Now: w.deps.Now,
 	})

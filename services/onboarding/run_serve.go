@@ -20,6 +20,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/organisations"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
@@ -59,7 +60,9 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{
 		Store: w.store.Flows(), Sessions: w.conversations, Funnels: w.store, Now: w.deps.Now,
 	})
-	onboardingv1.RegisterAPIKeyServiceServer(w.grpc, &apikeys.RPC{Store: apikeys.NewStore(w.pool), Now: w.deps.Now})
+	keys := apikeys.NewStore(w.pool)
+	onboardingv1.RegisterAPIKeyServiceServer(w.grpc, &apikeys.RPC{Store: keys, Now: w.deps.Now})
+	onboardingv1.RegisterOrganisationServiceServer(w.grpc, &organisations.RPC{Organisations: w.organisations, Keys: keys})
 	onboardingv1.RegisterRunServiceServer(w.grpc, &runs.RPC{Runs: w.runs})
 	onboardingv1.RegisterTicketServiceServer(w.grpc, &tickets.RPC{
 		Tickets: w.inbox, Store: w.store.Tickets(), People: w.store, Now: w.deps.Now,

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/organisations"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
@@ -70,6 +71,13 @@ func (s *Stores) Engagement() *engagement.Store { return s.engagement }
 
 // Erasures returns the store of erasures.
 func (s *Stores) Erasures() *erasure.Store { return erasure.NewStore(s.pool) }
+
+// Organisations returns the store of organisations.
+func (s *Stores) Organisations() *organisations.Store {
+	of := organisations.NewStore(s.pool)
+	of.Paused = s.peopleStore.Paused
+	return of
+}
 
 // People returns the store of people.
 func (s *Stores) People() *people.Store { return s.peopleStore }

@@ -119,6 +119,8 @@ with p as (
     select gen_random_uuid(), @org, 'welcome', '0123456789abcdef', 'running', false, '', @at, @at from p returning id
 ), frp as (
     insert into flow_run_people (run_id, profile_id, org_id, status, due_at) select fr.id, p.id, @org, 'waiting', @at from fr, p
+), og as (
+    insert into organisations (org_id, name, status, wanted, changed_at, created_at) values (@org, 'Ada', 'active', 'active', @at, @at) on conflict do nothing
 ), ak as (
     insert into api_keys (id, org_id, name, role, sha256, ends_with, created_at)
     values (gen_random_uuid(), @org, 'shop', 'app', sha256(@profile::text::bytea), 'abcd', @at)
@@ -166,9 +168,9 @@ func TestTenants(t *testing.T) {
 			"devices": ofPerson, "goals": ofPerson, "goal_transitions": ofPerson,
 		},
 		AppendOnly: []string{"session_transitions", "engagement_state_transitions", "flow_versions", "flow_publications"},
-		Kept:       []string{"erasures", "flow_versions", "flow_publications"},
+		Kept:       []string{"erasures", "organisations", "flow_versions", "flow_publications"},
 		ReadOnly:   []string{"devices", "goals", "goal_transitions", "household_members", "profile_fields", "user_engagement_states", "engagement_state_transitions"},
-		Open:       []string{"organisation_settings", "inbound_audits", "scheduling_pauses"},
+		Open:       []string{"organisations", "organisation_settings", "inbound_audits", "scheduling_pauses"},
 	})
 }
 

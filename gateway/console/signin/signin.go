@@ -112,9 +112,9 @@ func (s *Door) Known(next http.Handler) http.Handler {
 		principal := who.principal(s.cfg.Client(r.Context()))
 		ctx := rpc.WithPrincipal(WithSession(r.Context(), who), principal)
 		err := s.cfg.Still(ctx, principal)
-		_, outage := errors.AsType[*rpc.Error](err)
+		refusal, _ := errors.AsType[*rpc.Error](err)
 		switch {
-		case outage:
+		case refusal != nil: // it is not known, or their organisation has ended
 			s.cfg.Fail(w, r.WithContext(ctx), err)
 		case err != nil:
 			s.toSignIn(w, r)

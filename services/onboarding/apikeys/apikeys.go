@@ -36,6 +36,8 @@ var (
 	ErrInvalid = errors.New("the API key cannot be made")
 	// ErrNotFound means that there is no such key, or that it was revoked or has expired.
 	ErrNotFound = errors.New("there is no such API key, or it was revoked or has expired")
+	// ErrNotFirst means that an organisation has a key of an operator already.
+	ErrNotFirst = errors.New("the organisation has an API key of an operator")
 	// ErrTooMany means that an organisation has as many keys as it may.
 	ErrTooMany = errors.New("the organisation has as many API keys as it may: revoke those that are not used (GET /v1/api_keys)")
 )

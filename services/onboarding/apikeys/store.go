@@ -30,8 +30,29 @@ where (select count(*) filter (where over_at is null or over_at > @at) < @most a
     from api_keys where org_id = @org)
 returning ` + columns
 
+const sqlHasOperator = `select exists (select from api_keys where org_id = @org and role = 'operator' and (over_at is null or over_at > @at))`
+
 // Create makes a key and returns it with its secret, which is kept nowhere; ErrTooMany.
 func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err error) {
+	return s.create(ctx, k, func(pgx.Tx) error { return nil })
+}
+
+// CreateFirst is Create for an organisation without a key of an operator; ErrNotFirst.
+func (s *Store) CreateFirst(ctx context.Context, k Key) (made Key, secret string, err error) {
+	return s.create(ctx, k, func(tx pgx.Tx) error {
+		var has bool
+		if err := tx.QueryRow(ctx, sqlHasOperator, postgres.Args{"org": k.OrgID, "at": k.CreatedAt}).Scan(&has); err != nil {
+			return fmt.Errorf("look for a key: %w", err)
+		}
+		if has {
+			return ErrNotFirst
+		}
+		return nil
+	})
+}
+
+// create makes a key if may lets it, which is asked under the lock.
+func (s *Store) create(ctx context.Context, k Key, may func(tx pgx.Tx) error) (made Key, secret string, err error) {
 	if secret, err = apikey.New(); err != nil {
 		return Key{}, "", err
 	}
@@ -46,6 +67,9 @@ func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock(hashtext('api_keys'), hashtext($1))`, k.OrgID); err != nil {
 			return fmt.Errorf("lock the API keys: %w", err)
+		}
+		if err := may(tx); err != nil {
+			return err
 		}
 		made, err = collect(tx.Query(ctx, sqlCreate, postgres.Args{
 			"id": id, "org": k.OrgID, "name": k.Name, "role": string(k.Role), "sha256": hash[:], "ends_with": apikey.End(secret),

@@ -84,7 +84,7 @@ func (p *Pending) Error() string {
 	case Throttled:
 		return "Twilio asks to wait"
 	case Capped:
-		return "as much was sent as the caps allow"
+		return "as much was sent as the caps allow, or the organisation is suspended"
 	default:
 		return "it is not known yet whether Twilio took the text"
 	}

@@ -52,16 +52,25 @@ type Waiting struct {
 
 // Pause says why the alarms of an organisation are not published.
 type Pause struct {
-	Since  time.Time
-	By     string // who paused; empty when that is not known
-	Reason string
+	Suspended bool // the organisation is; its operators cannot lift that
+	Since     time.Time
+	By        string // who paused; empty when that is not known
+	Reason    string
 }
 
-// LiftPause is the call that ends a pause.
-const LiftPause = "POST /v1/scheduling:resume"
+// Change names the call that ends a pause.
+func (p Pause) Change() string {
+	if p.Suspended {
+		return "those who run this deployment resume the organisation"
+	}
+	return "POST /v1/scheduling:resume"
+}
 
 // Fact returns that scheduling is paused, by whom and why.
 func (p Pause) Fact() string {
+	if p.Suspended {
+		return people.SuspendedBecause + p.Reason
+	}
 	fact := "scheduling of the organisation is paused"
 	if p.By != "" {
 		fact += " by " + p.By
@@ -74,11 +83,12 @@ func (p Pause) Fact() string {
 
 // Outcomes of an explanation that no execution has a word for.
 const (
-	outcomeSent     = "sent"
-	outcomeOpened   = "opened"
-	outcomeNotDue   = "not_due"
-	outcomeNoSender = "no_sender"
-	outcomeTicket   = "ticket_open"
+	outcomeSent      = "sent"
+	outcomeOpened    = "opened"
+	outcomeNotDue    = "not_due"
+	outcomeNoSender  = "no_sender"
+	outcomeTicket    = "ticket_open"
+	outcomeSuspended = "organisation_suspended"
 )
 
 // gateDelivered is messaging's gate that does not pass where Twilio took a text and it did not reach the person.
@@ -328,7 +338,7 @@ func (c *Service) ExplainPerson(ctx context.Context, orgID, profileID string) (e
 	}
 	_, sender := c.Carrier.CheckSender(ctx, orgID, p.Phone)
 	if sender != nil && !errors.Is(sender, people.ErrNoSender) && !errors.Is(sender, people.ErrOptedOut) &&
-		!errors.Is(sender, people.ErrAwaitsOperator) {
+		!errors.Is(sender, people.ErrAwaitsOperator) && !errors.Is(sender, people.ErrSuspended) {
 		return e, "", sender
 	}
 	return explained(view, activationGates(view, also, sender), outcomeOpened), "", nil
@@ -371,6 +381,10 @@ func activationGates(v View, also Circumstances, sender error) []Gate {
 		if !gates[i].Passed {
 			gates[i].Change = changes[i]
 		}
+	}
+	if p := also.Pause; p != nil && p.Suspended {
+		suspended := Gate{Name: "organisation", Outcome: outcomeSuspended, Fact: p.Fact(), Since: p.Since, Change: p.Change()}
+		return append([]Gate{suspended}, gates...)
 	}
 	return gates
 }

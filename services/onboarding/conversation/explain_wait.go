@@ -185,7 +185,7 @@ func (c *Service) schedulingGate(p *Pause) Gate {
 	case c.SchedulingDisabled:
 		g.Passed, g.Fact, g.Change = false, "ONBOARDING_SCHEDULING_DISABLED is set", "lift ONBOARDING_SCHEDULING_DISABLED"
 	case p != nil:
-		g.Passed, g.Fact, g.Since, g.Change = false, p.Fact(), p.Since, LiftPause
+		g.Passed, g.Fact, g.Since, g.Change = false, p.Fact(), p.Since, p.Change()
 	}
 	return g
 }

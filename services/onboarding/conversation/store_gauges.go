@@ -29,7 +29,7 @@ with burst as materialized (
     select b.id, b.next_step_id, b.step_due_at from burst b
     where b.step_due_at <= @now and b.paused_at is null
       and b.profile_id not in (select id from profiles where hold)
-      and (@kept or b.org_id not in (select org_id from scheduling_pauses))
+      and (@kept or b.org_id not in (select org_id from paused_organisations))
 )
 select
     (select count(*) from burst) as in_burst,
@@ -43,9 +43,9 @@ select
      ) meant) as waiting_since,
     (select count(*) from (
         select from step_alarms a
-        where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses)) limit @most) a) as unpublished,
+        where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations)) limit @most) a) as unpublished,
     (select min(a.created_at) from step_alarms a
-     where a.published_at is null and (@kept or a.org_id not in (select org_id from scheduling_pauses))) as written_at,
+     where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations))) as written_at,
     (select count(*) from (select from dead_letters d where ` + letterOpen + ` limit @most) d) as dead_letters,
     (select count(*) from scheduling_pauses) as pauses,
     (select min(e.requested_at) from erasures e where e.next_try_at is not null) as erasing_since`

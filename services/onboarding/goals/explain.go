@@ -26,7 +26,7 @@ func (v Situation) Gates(now time.Time, pause conversation.Pause) (gates []conve
 		},
 		{
 			Name: "scheduling", Outcome: OutcomePaused, Passed: runs || !v.SchedulingPaused, Fact: "alarms are published",
-			Change: conversation.LiftPause,
+			Change: pause.Change(),
 		},
 		{Name: "device", Outcome: "offline", Passed: v.Online, Fact: "the device is connected", Change: "connect the device"},
 		{
@@ -85,7 +85,7 @@ func (v Situation) Explain(now time.Time, disabled bool, pause conversation.Paus
 	e := Explanation{Summary: fmt.Sprintf("The goal is due at %s.", at(v.ScheduledFor))}
 	if !disabled && v.SchedulingPaused {
 		e.Next = fmt.Sprintf("Nothing: %s, since %s.", pause.Fact(), at(pause.Since))
-		e.Advice = conversation.LiftPause + " lifts the pause; what is due by then runs at once."
+		e.Advice = pause.Change() + " lifts the pause; what is due by then runs at once."
 		return e
 	}
 	return v.explainScheduled(e, now, disabled, at)

@@ -276,9 +276,9 @@ select
      from (select org_id, scheduled_for, waiting_since, offline_tries from goals
            where status = 'scheduled' and scheduled_for <= @now order by scheduled_for limit @reach) g
      where g.waiting_since is null and g.offline_tries = 0
-       and g.org_id not in (select org_id from scheduling_pauses)) as due_at,
+       and g.org_id not in (select org_id from paused_organisations)) as due_at,
     (select min(a.created_at) from goal_alarms a
-     where a.published_at is null and a.lease_until <= @now and a.org_id not in (select org_id from scheduling_pauses)) as written_at`
+     where a.published_at is null and a.lease_until <= @now and a.org_id not in (select org_id from paused_organisations)) as written_at`
 
 // Gauges returns the figures of the goals of all organisations that ctx may see.
 func (s *Store) Gauges(ctx context.Context, now time.Time) (Gauges, error) {

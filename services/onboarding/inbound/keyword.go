@@ -52,6 +52,8 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	switch {
 	case err == nil:
 		return true, conversation.ErrNothingToDo
+	case errors.Is(err, people.ErrSuspended): // the text waits for the end of that
+		return false, &conversation.Pending{Outcome: conversation.Capped, RetryAfter: time.Minute}
 	case limited, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrNoSender),
 		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen),
 		errors.Is(err, conversation.ErrTicketOpen),

@@ -10,9 +10,9 @@ import (
 // SQLUsualZone selects the time zone of a person, p, who has none: the organisation's.
 const SQLUsualZone = `coalesce((select o.time_zone from organisation_settings o where o.org_id = p.org_id), 'UTC')`
 
-// SQLPaused begins the question whether scheduling of an organisation is paused, and its id ends it: a look into the primary key of a table
-// that has a row for each pause.
-const SQLPaused = `exists (select from scheduling_pauses z where z.org_id = `
+// SQLPaused begins the question whether scheduling of an organisation is paused, by its operators or because it is suspended, and its id
+// ends it: a look into two primary keys.
+const SQLPaused = `exists (select from paused_organisations z where z.org_id = `
 
 // Zones returns the time zones that a person may be in: the stored one, or else all that their number allows, or else the usual one of the
 // organisation. A stored one that is not known any more is reported, and counts as none.

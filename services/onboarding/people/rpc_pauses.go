@@ -15,6 +15,9 @@ import (
 // maxPauseReason sets how long the reason of a pause may be, in characters, as the table has it.
 const maxPauseReason = 200
 
+// SuspendedBecause begins the reason of a pause that the platform has made.
+const SuspendedBecause = "the organisation is suspended: "
+
 // PauseScheduling keeps the caller's organisation from sending steps and from beginning goals.
 func (s *RPC) PauseScheduling(
 	ctx context.Context, in *onboardingv1.PauseSchedulingRequest,
@@ -46,5 +49,9 @@ func Pause(ctx context.Context, p *SchedulingPause) *onboardingv1.SchedulingPaus
 	if p == nil {
 		return nil
 	}
-	return &onboardingv1.SchedulingPause{Since: timestamppb.New(p.Since), By: request.Actor(ctx, p.By), Reason: p.Reason}
+	reason := p.Reason
+	if p.Suspended {
+		reason = SuspendedBecause + reason
+	}
+	return &onboardingv1.SchedulingPause{Since: timestamppb.New(p.Since), By: request.Actor(ctx, p.By), Reason: reason}
 }

@@ -13,12 +13,22 @@ import (
 
 // SchedulingPause says why the alarms of an organisation are not published.
 type SchedulingPause struct {
-	Since  time.Time
-	By     *string // the actor, see audit.Read
-	Reason string
+	Suspended bool // the organisation is; its operators cannot lift that
+	Since     time.Time
+	By        *string // the actor, see audit.Read
+	Reason    string
 }
 
-const sqlPause = `select paused_at, paused_by::text, reason from scheduling_pauses where org_id = $1`
+// SQLPauses selects why scheduling of organisations is paused. Who suspended one is not for its operators. The pause of its operators goes
+// on when it is resumed, so the suspension is shown first.
+const SQLPauses = `
+select org_id, true as suspended, changed_at as paused_at, null::jsonb as paused_by, reason
+from organisations where status <> 'active' or wanted <> 'active'
+union all
+select org_id, false, paused_at, paused_by, reason from scheduling_pauses`
+
+const sqlPause = `
+select suspended, paused_at, paused_by::text, reason from (` + SQLPauses + `) z where org_id = $1 order by suspended desc limit 1`
 
 // SchedulingPause reads the pause of an organisation; nil of one that is not paused.
 func (s *Store) SchedulingPause(ctx context.Context, orgID string) (*SchedulingPause, error) {
@@ -27,7 +37,7 @@ func (s *Store) SchedulingPause(ctx context.Context, orgID string) (*SchedulingP
 
 func pauseOf(ctx context.Context, db postgres.DB, orgID string) (*SchedulingPause, error) {
 	var p SchedulingPause
-	err := db.QueryRow(ctx, sqlPause, orgID).Scan(&p.Since, &p.By, &p.Reason)
+	err := db.QueryRow(ctx, sqlPause, orgID).Scan(&p.Suspended, &p.Since, &p.By, &p.Reason)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // no pause is no error
 	}

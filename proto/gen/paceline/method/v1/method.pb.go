@@ -100,6 +100,8 @@ const (
 	Caller_CALLER_GATEWAY Caller = 5
 	// The onboarding service itself, for what it asks of messaging.
 	Caller_CALLER_ONBOARDING Caller = 6
+	// A person or a program that runs the deployment. It belongs to no organisation, and makes, suspends and ends them.
+	Caller_CALLER_PLATFORM Caller = 7
 )
 
 // Enum value maps for Caller.
@@ -111,6 +113,7 @@ var (
 		4: "CALLER_APP",
 		5: "CALLER_GATEWAY",
 		6: "CALLER_ONBOARDING",
+		7: "CALLER_PLATFORM",
 	}
 	Caller_value = map[string]int32{
 		"CALLER_UNSPECIFIED": 0,
@@ -119,6 +122,7 @@ var (
 		"CALLER_APP":         4,
 		"CALLER_GATEWAY":     5,
 		"CALLER_ONBOARDING":  6,
+		"CALLER_PLATFORM":    7,
 	}
 )
 
@@ -261,7 +265,7 @@ const file_paceline_method_v1_method_proto_rawDesc = "" +
 	"\n" +
 	"AUDIT_READ\x10\x02\x12\x0e\n" +
 	"\n" +
-	"AUDIT_NONE\x10\x03*\x97\x01\n" +
+	"AUDIT_NONE\x10\x03*\xac\x01\n" +
 	"\x06Caller\x12\x16\n" +
 	"\x12CALLER_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCALLER_OPERATOR\x10\x02\x12\x0f\n" +
@@ -269,7 +273,8 @@ const file_paceline_method_v1_method_proto_rawDesc = "" +
 	"\n" +
 	"CALLER_APP\x10\x04\x12\x12\n" +
 	"\x0eCALLER_GATEWAY\x10\x05\x12\x15\n" +
-	"\x11CALLER_ONBOARDING\x10\x06\"\x04\b\x01\x10\x01*\x0eCALLER_SERVICE:T\n" +
+	"\x11CALLER_ONBOARDING\x10\x06\x12\x13\n" +
+	"\x0fCALLER_PLATFORM\x10\a\"\x04\b\x01\x10\x01*\x0eCALLER_SERVICE:T\n" +
 	"\x06method\x12\x1e.google.protobuf.MethodOptions\x18\xb4\x87\x03 \x01(\v2\x1a.paceline.method.v1.MethodR\x06methodB9Z7paceline.internal/proto/gen/paceline/method/v1;methodv1b\x06proto3"
 
 var (

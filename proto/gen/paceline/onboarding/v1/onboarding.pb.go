@@ -181,6 +181,16 @@ const (
 	Reason_REASON_API_KEY_NOT_FOUND Reason = 86
 	// The organisation has as many API keys as it may.
 	Reason_REASON_TOO_MANY_API_KEYS Reason = 87
+	// There is no such organisation.
+	Reason_REASON_ORGANISATION_NOT_FOUND Reason = 88
+	// There are as many organisations as may be.
+	Reason_REASON_TOO_MANY_ORGANISATIONS Reason = 89
+	// The organisation is suspended: nothing is sent for it.
+	Reason_REASON_ORGANISATION_SUSPENDED Reason = 90
+	// The organisation has ended; once it is erased, it does not come back.
+	Reason_REASON_ORGANISATION_ENDED Reason = 91
+	// The organisation has an operator's key already, which makes others.
+	Reason_REASON_ORGANISATION_HAS_KEY Reason = 92
 )
 
 // Enum value maps for Reason.
@@ -259,6 +269,11 @@ var (
 		81: "REASON_TOO_MANY_RUNS",
 		86: "REASON_API_KEY_NOT_FOUND",
 		87: "REASON_TOO_MANY_API_KEYS",
+		88: "REASON_ORGANISATION_NOT_FOUND",
+		89: "REASON_TOO_MANY_ORGANISATIONS",
+		90: "REASON_ORGANISATION_SUSPENDED",
+		91: "REASON_ORGANISATION_ENDED",
+		92: "REASON_ORGANISATION_HAS_KEY",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -334,6 +349,11 @@ var (
 		"REASON_TOO_MANY_RUNS":               81,
 		"REASON_API_KEY_NOT_FOUND":           86,
 		"REASON_TOO_MANY_API_KEYS":           87,
+		"REASON_ORGANISATION_NOT_FOUND":      88,
+		"REASON_TOO_MANY_ORGANISATIONS":      89,
+		"REASON_ORGANISATION_SUSPENDED":      90,
+		"REASON_ORGANISATION_ENDED":          91,
+		"REASON_ORGANISATION_HAS_KEY":        92,
 	}
 )
 
@@ -5002,7 +5022,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xec\x0f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\x95\x11\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -5077,7 +5097,12 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x13REASON_RUN_FINISHED\x10P\x12\x18\n" +
 	"\x14REASON_TOO_MANY_RUNS\x10Q\x12\x1c\n" +
 	"\x18REASON_API_KEY_NOT_FOUND\x10V\x12\x1c\n" +
-	"\x18REASON_TOO_MANY_API_KEYS\x10W*\\\n" +
+	"\x18REASON_TOO_MANY_API_KEYS\x10W\x12!\n" +
+	"\x1dREASON_ORGANISATION_NOT_FOUND\x10X\x12!\n" +
+	"\x1dREASON_TOO_MANY_ORGANISATIONS\x10Y\x12!\n" +
+	"\x1dREASON_ORGANISATION_SUSPENDED\x10Z\x12\x1d\n" +
+	"\x19REASON_ORGANISATION_ENDED\x10[\x12\x1f\n" +
+	"\x1bREASON_ORGANISATION_HAS_KEY\x10\\*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +

@@ -1,0 +1,14 @@
+package messaging
+
+import (
+	"context"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/onboarding/organisations"
+)
+
+// SetOrganisation has messaging know whether an organisation may send; people.ErrUnavailable.
+func (c *Client) SetOrganisation(ctx context.Context, orgID string, status organisations.Status, version int64) error {
+	_, err := c.rpc.SetOrganisation(ctx, &messagingv1.SetOrganisationRequest{OrgId: orgID, Status: string(status), Version: version})
+	return translate(err)
+}
