@@ -89,6 +89,7 @@ type Service struct {
 	every   time.Duration // between two messages of outreach; zero for no pace
 	turn    time.Time     // of the next one
 	full    bool          // beneath a cap
+	status  *messagingv1.SetOrganisationRequest
 	lost    bool          // what was taken did not reach its person
 	barred  bool          // what would be sent was refused with a code that no retry mends
 }
@@ -171,6 +172,28 @@ func (s *Service) SetFull(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = full
+}
+
+// SetOrganisation keeps the highest version of the status of the organisation.
+func (s *Service) SetOrganisation(
+	_ context.Context, in *messagingv1.SetOrganisationRequest,
+) (*messagingv1.SetOrganisationResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, unavailable()
+	}
+	if in.GetOrgId() == s.orgID && in.GetVersion() > s.status.GetVersion() {
+		s.status = in
+	}
+	return &messagingv1.SetOrganisationResponse{}, nil
+}
+
+// Status returns the status that the organisation was last set to, and its version.
+func (s *Service) Status() (status string, version int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.GetStatus(), s.status.GetVersion()
 }
 
 // SetInterval has messages of outreach wait for their turns, which are as far apart as given; zero has none wait any more.
@@ -356,6 +379,11 @@ func (s *Service) unasked(in *messagingv1.SendRequest) (*messagingv1.SendRespons
 			return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_REMINDERS_OFF}, nil
 		}
 		return &messagingv1.SendResponse{Outcome: messagingv1.Outcome_OUTCOME_OPTED_OUT}, nil
+	case s.status.GetStatus() == "suspended" || s.status.GetStatus() == "ended":
+		return nil, &rpc.Error{
+			Code: codes.ResourceExhausted, Reason: messagingv1.Reason_REASON_SEND_CAPPED.String(), Domain: "paceline.messaging.v1",
+			Message: "the organisation is suspended or has ended", RetryAfter: time.Minute,
+		}
 	case s.full:
 		return nil, &rpc.Error{
 			Code: codes.ResourceExhausted, Reason: messagingv1.Reason_REASON_SEND_CAPPED.String(), Domain: "paceline.messaging.v1",
@@ -381,6 +409,8 @@ func (s *Service) ExplainSend(_ context.Context, in *messagingv1.ExplainSendRequ
 		outcome = "key_reused"
 	case reason == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER.String():
 		outcome = "no_sender"
+	case reason == messagingv1.Reason_REASON_SEND_CAPPED.String() && !s.full:
+		outcome = "suspended"
 	case err != nil:
 		return nil, err
 	case answer != nil:
@@ -625,6 +655,7 @@ func (s *Service) CheckSender(_ context.Context, in *messagingv1.CheckSenderRequ
 	}
 	answer := &messagingv1.CheckSenderResponse{Sender: s.ours}
 	if !s.older {
+		answer.Suspended = s.status != nil && s.status.GetStatus() != "active"
 		answer.OptedOut, answer.UnjudgedMessageId = s.stopped[in.GetTo()], s.words[in.GetTo()]
 		answer.Unrecorded = !slices.ContainsFunc(s.calls, func(sent *messagingv1.SendRequest) bool { return sent.GetTo() == in.GetTo() })
 	}

@@ -87,6 +87,7 @@ type store interface {
 	Delay(ctx context.Context, profileID, waitsFor string, next time.Time) error
 	EraseProfile(ctx context.Context, orgID, profileID string, at time.Time) (done bool, err error)
 	Export(ctx context.Context, orgID, profileID string) (json.RawMessage, error)
+	Unasked(ctx context.Context, orgID string, limit int) (profileIDs []string, people int, err error)
 }
 
 // carrier is messaging; messaging.Client implements it.

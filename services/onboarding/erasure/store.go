@@ -271,3 +271,17 @@ func (s *Store) Export(ctx context.Context, orgID, profileID string) (json.RawMe
 	}
 	return json.RawMessage(document), nil
 }
+
+const sqlUnasked = `
+select array(select p.id::text from profiles p
+        where p.org_id = @org and p.legal_hold_at is null and not exists (select from erasures e where e.profile_id = p.id) limit @limit),
+    (select count(*) from profiles where org_id = @org)`
+
+// Unasked lists some people of an organisation who may be erased and are not asked for, and counts all people that there are.
+func (s *Store) Unasked(ctx context.Context, orgID string, limit int) (profileIDs []string, people int, err error) {
+	err = s.pool.QueryRow(ctx, sqlUnasked, postgres.Args{"org": orgID, "limit": limit}).Scan(&profileIDs, &people)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list people to erase: %w", err)
+	}
+	return profileIDs, people, nil
+}

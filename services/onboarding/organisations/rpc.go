@@ -207,5 +207,3 @@ func shown(o Organisation) *onboardingv1.Organisation {
 	}
 	return out
 }
-
-

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/process"
+	"paceline.internal/services/onboarding/erasure"
 )
 
 // carrier is messaging; messaging.Client implements it.
@@ -21,6 +22,8 @@ type carrier interface {
 type Service struct {
 	Store   *Store
 	Carrier carrier
+	// Erasing erases the people of an organisation.
+	Erasing *erasure.Service
 	// Default is the organisation that was there before there were rows.
 	Default string
 	// Grace is the time between the end of an organisation and its erasure.
@@ -96,8 +99,8 @@ func (s *Service) Settle(ctx context.Context) (more bool, err error) {
 }
 
 func (s *Service) settle(ctx context.Context, o Organisation) error {
-	if o.Status == o.Wanted {
-		return nil
+	if o.Status == o.Wanted { // it has ended, and its grace period is over
+		return s.erase(ctx, o)
 	}
 	err := s.tell(ctx, o)
 	if err == nil {
