@@ -228,8 +228,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	w.erasing = &erasure.Service{Store: erasure.NewStore(w.pool), Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	w.organisations = &organisations.Service{
-		Store: w.store.Organisations(), Carrier: carrier, Erasing: w.erasing, Default: w.cfg.DefaultOrgID, Grace: w.cfg.OrganisationGrace, Log: w.deps.Log,
-		Now: w.deps.Now,
+		Store: w.store.Organisations(), Carrier: carrier, Erasing: w.erasing, Default: w.cfg.DefaultOrgID,
+		Grace: w.cfg.OrganisationGrace, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	w.courier = events.NewCourier(events.CourierConfig{
 		Subscriptions: w.store.Events(), Messaging: carrier, Networks: w.cfg.EventsPrivateTargets, Logger: w.deps.Log, Now: w.deps.Now,

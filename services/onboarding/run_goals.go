@@ -118,5 +118,7 @@ func (w *wiring) pauseOf(ctx context.Context, orgID string) (conversation.Pause,
 	if err != nil || paused == nil {
 		return conversation.Pause{}, err
 	}
-	return conversation.Pause{Suspended: paused.Suspended, Since: paused.Since, By: audit.Read(paused.By).GetSubject(), Reason: paused.Reason}, nil
+	return conversation.Pause{
+		Suspended: paused.Suspended, Since: paused.Since, By: audit.Read(paused.By).GetSubject(), Reason: paused.Reason,
+	}, nil
 }

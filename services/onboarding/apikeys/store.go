@@ -30,7 +30,8 @@ where (select count(*) filter (where over_at is null or over_at > @at) < @most a
     from api_keys where org_id = @org)
 returning ` + columns
 
-const sqlHasOperator = `select exists (select from api_keys where org_id = @org and role = 'operator' and (over_at is null or over_at > @at))`
+const sqlHasOperator = `
+select exists (select from api_keys where org_id = @org and role = 'operator' and (over_at is null or over_at > @at))`
 
 // Create makes a key and returns it with its secret, which is kept nowhere; ErrTooMany.
 func (s *Store) Create(ctx context.Context, k Key) (made Key, secret string, err error) {

@@ -57,7 +57,8 @@ func (s *Service) askForPeople(ctx context.Context, orgID string) (asked, left i
 }
 
 const sqlErased = `
-update organisations set erased_at = @at, next_try_at = null, waits_for = '' where org_id = @org and version = @version and status = 'ended'`
+update organisations set erased_at = @at, next_try_at = null, waits_for = ''
+where org_id = @org and version = @version and status = 'ended'`
 
 func (s *Store) erasedNow(ctx context.Context, o Organisation, at time.Time) error {
 	_, err := s.pool.Exec(postgres.AcrossOrganisations(ctx), sqlErased, postgres.Args{"org": o.OrgID, "version": o.Version, "at": at})

@@ -200,7 +200,8 @@ func (s *RPC) GetOrganisationStatus(
 func shown(o Organisation) *onboardingv1.Organisation {
 	out := &onboardingv1.Organisation{
 		OrgId: o.OrgID, Name: o.Name, Status: string(o.Status), Since: request.Stamp(o.ChangedAt), Reason: o.Reason, By: audit.Read(o.ChangedBy),
-		CreatedAt: request.Stamp(o.CreatedAt), EraseAfter: request.StampOf(o.EraseAfter), ErasedAt: request.StampOf(o.ErasedAt), WaitsFor: o.WaitsFor,
+		CreatedAt: request.Stamp(o.CreatedAt), EraseAfter: request.StampOf(o.EraseAfter), ErasedAt: request.StampOf(o.ErasedAt),
+		WaitsFor: o.WaitsFor,
 	}
 	if o.Wanted != o.Status {
 		out.ChangesTo = string(o.Wanted)

@@ -17,8 +17,8 @@ type carrier interface {
 	SetOrganisation(ctx context.Context, orgID string, status Status, version int64) error
 }
 
-// Service changes organisations. The wish is kept first; then messaging is told, which sends nothing from then on; then the row says so. The
-// loop goes on where a process has died or messaging was away.
+// Service changes organisations. The wish is kept first; then messaging is told, which sends nothing from then on; then the row says so.
+// The loop goes on where a process has died or messaging was away.
 type Service struct {
 	Store   *Store
 	Carrier carrier

@@ -70,7 +70,8 @@ func (s *Store) List(ctx context.Context, after string, limit int) ([]Organisati
 	return s.many(ctx, "list organisations", sqlList, postgres.Args{"after": after, "limit": limit})
 }
 
-// sqlChange changes the wish. Each row of the condition is a change that may be made: the last one takes an end back within its grace period.
+// sqlChange changes the wish. Each row of the condition is a change that may be made: the last one takes an end back within its grace
+// period.
 const sqlChange = `
 update organisations
 set wanted = @to, version = version + 1, reason = @reason, changed_at = @at, changed_by = nullif(@by, '')::jsonb, waits_for = '', tries = 0,
@@ -103,7 +104,8 @@ func (s *Store) Change(ctx context.Context, orgID string, to Status, reason stri
 	return o, ErrEnded
 }
 
-// sqlAgreed ends a change once messaging knows its version, and wakes what waited for it. The end of an organisation goes on with its erasure.
+// sqlAgreed ends a change once messaging knows its version, and wakes what waited for it. The end of an organisation goes on with its
+// erasure.
 const sqlAgreed = `
 with agreed as (
     update organisations set status = wanted, tries = 0, next_try_at = erase_after
@@ -114,8 +116,8 @@ select count(pg_notify(channel, '')) from agreed cross join unnest(@channels::te
 // Agreed notes that messaging knows a version of an organisation, unless there is a later one by now.
 func (s *Store) Agreed(ctx context.Context, orgID string, version int64) error {
 	var woken int
-	err := s.pool.QueryRow(postgres.AcrossOrganisations(ctx), sqlAgreed, postgres.Args{"org": orgID, "version": version, "channels": s.Paused}).
-		Scan(&woken)
+	args := postgres.Args{"org": orgID, "version": version, "channels": s.Paused}
+	err := s.pool.QueryRow(postgres.AcrossOrganisations(ctx), sqlAgreed, args).Scan(&woken)
 	if err != nil {
 		return fmt.Errorf("note that a change is known: %w", err)
 	}
