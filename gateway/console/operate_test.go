@@ -163,7 +163,7 @@ func TestAPersonIsErasedOnceTheyAreNamed(t *testing.T) {
 		return b.said(root+"/people/"+anasID+"/erase", url.Values{"confirm": {words}, "back": {root + "/people/" + anasID}})
 	}
 	for _, words := range []string{"", "0144", "143", "Bea"} {
-		require.Contains(t, erase(words), "Not erased:", words)
+		require.Contains(t, erase(words), "neither the last four digits", words)
 	}
 	require.Empty(t, calls[*onboardingv1.EraseProfileRequest](s, "EraseProfile"))
 	s.says("GetErasure", &onboardingv1.GetErasureResponse{Erasure: &onboardingv1.Erasure{
@@ -228,7 +228,7 @@ func TestSettingsDecideOnlyWhatIsChanged(t *testing.T) {
 	require.Regexp(t, `name="audit"[^>]*value="3"`, page, "what was typed is kept")
 	require.Contains(t, page, ">hurt myself\r\n\r\nwant to die</textarea>")
 	form.Set("as_of", "2020")
-	require.Contains(t, b.said(root+"/settings", form), "somebody changed the settings")
+	require.Contains(t, b.said(root+"/settings", form), "Somebody changed the settings")
 	require.Len(t, calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings"), 3, "nothing is decided from an old page")
 }
 
