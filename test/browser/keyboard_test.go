@@ -14,7 +14,7 @@ const walking = `window.walked = [];
 window.step = () => {
 	const at = document.activeElement;
 	if (!at || at === document.body || at === walked[0]) return "end";
-	if (at === walked.at(-1) && at.type === "date") return ""; // day, month and year are their own stops
+	if (at === walked.at(-1) && ["date", "time"].includes(at.type)) return ""; // day, month and year, hour and minute are their own stops
 	if (walked.includes(at)) return "the focus goes round: " + at.outerHTML;
 	walked.push(at);
 	const words = id => document.getElementById(id)?.textContent ?? "";
