@@ -149,5 +149,6 @@ func (s *Store) Funnel(ctx context.Context, orgID string, f *flow.Flow, now time
 		return Funnel{}, fmt.Errorf("count the sessions of a flow: %w", err)
 	}
 	c.MoreOpen, c.MoreBegan = c.Open >= standingOf, c.Began == funnelOf
+	c.Open = min(c.Open, standingOf)
 	return c, nil
 }
