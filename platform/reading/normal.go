@@ -17,7 +17,7 @@ func Normalise(text string) string {
 	var out strings.Builder
 	var last rune
 	run := 0
-	for _, r := range norm.NFKD.String(text) {
+	for _, r := range norm.NFKD.String(strings.ToValidUTF8(text, "\uFFFD")) { // NFKD leaves what follows a byte that is no letter
 		r = letters.Fold(looksLike(r))
 		if r < 0 {
 			continue

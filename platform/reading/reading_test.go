@@ -3,6 +3,7 @@ package reading_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +58,20 @@ func TestTheirs(t *testing.T) {
 			require.Equal(t, tt.words, words)
 		})
 	}
+}
+
+// FuzzNormalise checks that what was normalised is normal, so that readers may normalise what others did.
+func FuzzNormalise(f *testing.F) {
+	for _, seed := range []string{"Não  QUERO\nmais", "𝗦𝗧𝗢𝗣", "🅂🅣🅾p", "s\u200bt\u00adop", "İI", "ß", "ﬃ", "ooo o", "“a” ‘b’", "\xff\xfe", "a\u0303\u0303"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		normal := reading.Normalise(text)
+		require.True(t, utf8.ValidString(normal))
+		require.Equal(t, normal, reading.Normalise(normal))
+		require.Equal(t, strings.TrimSpace(normal), normal)
+		require.NotContains(t, normal, "  ")
+	})
 }
 
 func FuzzTheirs(f *testing.F) {
