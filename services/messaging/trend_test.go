@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sendtest"
 )
 
@@ -41,7 +42,7 @@ func TestTrend(t *testing.T) {
 	store, org := sendtest.NewStore(pool), uuid.Must(uuid.NewV7())
 	now := time.Date(2026, 11, 24, 12, 20, 0, 0, time.UTC)
 	s := serve(t, rooms{
-		stores: storesOf(store), sending: send.New(send.Config{Sender: send.Sender{OrgID: org}, Now: func() time.Time { return now }}),
+		stores: storesOf(store), sending: send.New(send.Config{Senders: senders.Only(senders.Sender{OrgID: org}), Now: func() time.Time { return now }}),
 		intake: &outbound.Intake{Store: outbound.NewStore(pool)},
 	})
 	trend := func(span, zone string) *messagingv1.GetMessagingTrendResponse {

@@ -36,7 +36,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	refused := func() (send.RefusedInRow, bool) {
-		found, is, err := b.Store.Refused(t.Context(), b.Config.Sender.OrgID, begun, b.Clock.Now())
+		found, is, err := b.Store.Refused(t.Context(), b.Config.Senders.Environment.OrgID, begun, b.Clock.Now())
 		require.NoError(t, err)
 		return found, is
 	}
