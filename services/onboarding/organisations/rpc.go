@@ -161,17 +161,17 @@ func (s *RPC) CreateFirstKey(ctx context.Context, in *onboardingv1.CreateFirstKe
 	if err := request.ID("org_id", in.GetOrgId()); err != nil {
 		return nil, err
 	}
+	wanted := &onboardingv1.CreateKeyRequest{Name: in.GetName(), Role: string(apikeys.Operator)}
+	k, err := apikeys.Wanted(in.GetOrgId(), wanted, s.Organisations.Now())
+	if err != nil {
+		return nil, err
+	}
 	o, err := s.Organisations.Store.Get(ctx, in.GetOrgId())
 	switch {
 	case err != nil:
 		return nil, err
 	case o.Wanted == Ended:
 		return nil, ErrEnded
-	}
-	wanted := &onboardingv1.CreateKeyRequest{Name: in.GetName(), Role: string(apikeys.Operator)}
-	k, err := apikeys.Wanted(o.OrgID, wanted, s.Organisations.Now())
-	if err != nil {
-		return nil, err
 	}
 	made, secret, err := s.Keys.CreateFirst(postgres.ForOrganisation(ctx, o.OrgID), k)
 	if errors.Is(err, apikeys.ErrNotFirst) {
