@@ -79,7 +79,9 @@ func newAuthenticator(cfg authConfig) (*authenticator, error) {
 	if cfg.audience != "" {
 		options = append(options, jwt.WithAudience(cfg.audience))
 	}
-	a := &authenticator{parser: jwt.NewParser(options...), jwks: cfg.jwks, keys: cfg.keys, tenants: cfg.tenants, jwksPlatform: cfg.jwksPlatform, now: cfg.now}
+	a := &authenticator{
+		parser: jwt.NewParser(options...), jwks: cfg.jwks, keys: cfg.keys, tenants: cfg.tenants, jwksPlatform: cfg.jwksPlatform, now: cfg.now,
+	}
 	for _, secret := range secrets {
 		a.secrets.Keys = append(a.secrets.Keys, []byte(secret))
 	}

@@ -33,7 +33,8 @@ func newTenants(client onboardingv1.OrganisationServiceClient, machine func() ti
 // alone goes on through a restart.
 const outageTrust = 10 * time.Minute
 
-// check refuses the callers of an organisation that has ended. An onboarding of the release before does not know the question, and ends none.
+// check refuses the callers of an organisation that has ended. An onboarding of the release before does not know the question, and ends
+// none.
 func (t *tenants) check(ctx context.Context, p rpc.Principal) error {
 	if p.Role == rpc.RolePlatform {
 		return nil

@@ -45,7 +45,8 @@ func (s *RPC) Send(ctx context.Context, r *messagingv1.SendRequest) (*messagingv
 	if err != nil {
 		return nil, err
 	}
-	if result.Outcome == Capped || result.Outcome == Suspended { // an error, as callers of every release come back after one, for as long as it takes
+	// An error, as callers of every release come back after one, for as long as it takes.
+	if result.Outcome == Capped || result.Outcome == Suspended {
 		return nil, &rpc.Error{
 			Code: codes.ResourceExhausted, Reason: messagingv1.Reason_REASON_SEND_CAPPED.String(), Domain: edge.Domain, Message: result.Explanation,
 			RetryAfter: result.RetryAfter,
