@@ -62,7 +62,9 @@ func TestOrganisations(t *testing.T) {
 		require.NoError(t, err)
 		return strings.TrimSpace(said)
 	}
-	require.Eventually(t, func() bool { return strings.Contains(works("org", "list"), firstOrganisation+"  Default organisation  active") },
+	require.Eventually(t, func() bool {
+		return strings.Contains(works("org", "list"), firstOrganisation+"  Default organisation  active")
+	},
 		20*time.Second, 100*time.Millisecond, "the first organisation has a row without a change of the environment")
 	id := works("org", "create", "Acme")
 	key := works("org", "key", id, "admin")

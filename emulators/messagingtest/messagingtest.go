@@ -90,8 +90,8 @@ type Service struct {
 	turn    time.Time     // of the next one
 	full    bool          // beneath a cap
 	status  *messagingv1.SetOrganisationRequest
-	lost    bool          // what was taken did not reach its person
-	barred  bool          // what would be sent was refused with a code that no retry mends
+	lost    bool // what was taken did not reach its person
+	barred  bool // what would be sent was refused with a code that no retry mends
 }
 
 type row struct {

@@ -25,7 +25,9 @@ func TestRateIsKeptForEachSender(t *testing.T) {
 	b.send = b.Service(func(c *send.Config) { c.Senders = known })
 	b.intake.Senders = known
 	for n := range 60 {
-		b.enqueue(func(r *outbound.Request) { r.To = sendtest.Phone(t, "+141555501"+string(rune('0'+n/10))+string(rune('0'+n%10))) })
+		b.enqueue(func(r *outbound.Request) {
+			r.To = sendtest.Phone(t, "+141555501"+string(rune('0'+n/10))+string(rune('0'+n%10)))
+		})
 	}
 	for range 6 {
 		b.enqueue(func(r *outbound.Request) { r.OrgID = other })
