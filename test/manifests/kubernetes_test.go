@@ -143,7 +143,7 @@ func TestKubernetes(t *testing.T) {
 		{name: "AServiceThatHidesItsReplicas", file: messaging, old: "  clusterIP: None\n", want: "calls messaging:9002, whose Service is not headless"},
 		{name: "APortWhereNothingListens", file: messaging, old: "containerPort: 9002", replacement: "containerPort: 9001", want: "messaging: the port grpc is not 9002"},
 		{name: "AReadinessProbeOfThePublicPort", file: gateway, old: "httpGet: { path: /readyz, port: ops }", replacement: "httpGet: { path: /readyz, port: http }", want: "gateway: the readiness probe"},
-		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 480", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
+		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 495", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
 		{name: "AVariableThatNoProcessReads", file: gateway, old: "name: GATEWAY_ADDR", replacement: "name: GATEWAY_ADRR", want: "gateway reads no GATEWAY_ADRR"},
 		{name: "ASharedVariableThatNoProcessReads", file: "base/kustomization.yaml", old: "LOG_LEVEL=info", replacement: "LOG_LEVELS=info", want: "no process reads the shared LOG_LEVELS"},
 		{name: "AnOriginThatNoIngressServes", file: overlay + "/kustomization.yaml", old: "PUBLIC_BASE_URL=https://paceline.example.com", replacement: "PUBLIC_BASE_URL=https://other.example.com", want: "no Ingress brings https://other.ex"},
