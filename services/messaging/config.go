@@ -188,7 +188,8 @@ func (c *Config) replyCopy() inbound.ReplyCopy {
 // sender returns what the environment has messages sent from, and to whom those that arrive there belong.
 func (c *Config) sender() senders.Sender {
 	return senders.Sender{
-		OrgID: c.OrgID, AccountSID: c.AccountSID, Number: c.FromNumber, ServiceSID: c.ServiceSID, Rate: c.SegmentsPerSecond, Status: senders.Active,
+		OrgID: c.OrgID, AccountSID: c.AccountSID, Number: c.FromNumber, ServiceSID: c.ServiceSID, Rate: c.SegmentsPerSecond,
+		Status: senders.Active,
 	}
 }
 

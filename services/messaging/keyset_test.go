@@ -31,14 +31,11 @@ func TestStartWithoutTheKeysetOfStoredSenders(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, messaging.Keyset(t.Context(), cfg, &made))
 	for name, keyset := range map[string]string{"None": "", "AnotherOne": strings.TrimSpace(made.String())} {
-		t.Run(name, func(t *testing.T) {
-			env["SENDER_KEYSET"] = keyset
-			cfg, err := messaging.LoadConfig(env)
-			require.NoError(t, err)
-			err = messaging.Run(t.Context(), cfg, process.Deps{})
-			require.ErrorContains(t, err, "start with the keyset that they were sealed with")
-			require.ErrorContains(t, messaging.Reseal(t.Context(), cfg, &made), "SENDER_KEYSET")
-		})
+		env["SENDER_KEYSET"] = keyset
+		cfg, err := messaging.LoadConfig(env)
+		require.NoError(t, err)
+		require.ErrorContains(t, messaging.Run(t.Context(), cfg, process.Deps{}), "start with the keyset that they were sealed with", name)
+		require.ErrorContains(t, messaging.Reseal(t.Context(), cfg, &made), "SENDER_KEYSET", name)
 	}
 	env["SENDER_KEYSET"] = "no keyset"
 	_, err = messaging.LoadConfig(env)

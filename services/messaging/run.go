@@ -62,16 +62,11 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		return err
 	}
 	defer pool.Close() // everything that uses it ends within its own bounds
-	carrier, err := twilio.New(cfg.carrier())
+	carrier, known, err := openSenders(ctx, cfg, pool, deps)
 	if err != nil {
 		return err
 	}
 	defer carrier.Close()
-
-	known, err := cfg.directory(pool, carrier, deps.Now)
-	if err := cmp.Or(err, opens(ctx, known, observed.Log)); err != nil {
-		return err
-	}
 
 	loops, err := process.NewLoops(observed.Meter.Meter(name), observed.Log, deps.PassBound)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -19,9 +20,6 @@ import (
 // opens keeps a process from starting that cannot use the senders that are stored. A database that cannot be reached, or is not migrated
 // yet, is said by /readyz; no message of a stored sender is sent meanwhile.
 func opens(ctx context.Context, known *senders.Directory, log *slog.Logger) error {
-	if known == nil {
-		return nil
-	}
 	const undefinedTable = "42P01"
 	err := known.Opens(ctx)
 	refused, isAnswer := errors.AsType[*pgconn.PgError](err)
@@ -33,6 +31,23 @@ func opens(ctx context.Context, known *senders.Directory, log *slog.Logger) erro
 		return nil
 	}
 	return fmt.Errorf("the credentials of the stored senders: %w", err)
+}
+
+// openSenders makes the client of the environment's account and the directory of a process that starts; see opens.
+func openSenders(
+	ctx context.Context, cfg Config, pool postgres.DB, deps process.Deps,
+) (carrier *twilio.Client, known *senders.Directory, err error) {
+	if carrier, err = twilio.New(cfg.carrier()); err != nil {
+		return nil, nil, err
+	}
+	if known, err = cfg.directory(pool, carrier, deps.Now); err == nil {
+		err = opens(ctx, known, deps.Log)
+	}
+	if err != nil {
+		carrier.Close()
+		return nil, nil, err
+	}
+	return carrier, known, nil
 }
 
 // Own are the verbs that messaging alone has.

@@ -1,6 +1,7 @@
 package outbound_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,9 +26,7 @@ func TestRateIsKeptForEachSender(t *testing.T) {
 	b.send = b.Service(func(c *send.Config) { c.Senders = known })
 	b.intake.Senders = known
 	for n := range 60 {
-		b.enqueue(func(r *outbound.Request) {
-			r.To = sendtest.Phone(t, "+141555501"+string(rune('0'+n/10))+string(rune('0'+n%10)))
-		})
+		b.enqueue(func(r *outbound.Request) { r.To = sendtest.Phone(t, fmt.Sprintf("+141555501%02d", n)) })
 	}
 	for range 6 {
 		b.enqueue(func(r *outbound.Request) { r.OrgID = other })

@@ -86,8 +86,8 @@ func (in *Service) AuditLoop(rest process.Rest, interval time.Duration) process.
 // ErrUnnamedSenders is a release of messaging that has the environment's sender alone.
 var ErrUnnamedSenders = errors.New("inbound: messaging does not say which organisations have a sender")
 
-// AuditInbound audits what each organisation was sent, if it is due and no other process does, and reports whether it has some way to go yet.
-// An account that cannot be asked keeps no other one from being searched.
+// AuditInbound audits what each organisation was sent, if it is due and no other process does, and reports whether it has some way to go
+// yet. An account that cannot be asked keeps no other one from being searched.
 func (in *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
 	orgs, err := in.Carrier.SenderOrganisations(ctx)
 	if errors.Is(err, ErrUnnamedSenders) {
