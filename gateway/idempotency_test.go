@@ -21,6 +21,7 @@ func repeatable() []string {
 		"pauseScheduling", "resumeScheduling", "checkFlow", "publishFlow",
 		"openTicket", "assignTicket", "closeTicket", "createSavedReply",
 		"moveSessions", "addRunPeople", "pauseRun", "resumeRun", "cancelRun",
+		"suspendOrganisation", "resumeOrganisation", "endOrganisation",
 	}
 }
 

@@ -1029,10 +1029,10 @@ const file_paceline_onboarding_v1_organisations_proto_rawDesc = "" +
 	"\x1cGetOrganisationStatusRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"7\n" +
 	"\x1dGetOrganisationStatusResponse\x12\x16\n" +
-	"\x06status\x18\x01 \x01(\tR\x06status2\xd1\b\n" +
-	"\x13OrganisationService\x12\x86\x01\n" +
-	"\x12CreateOrganisation\x121.paceline.onboarding.v1.CreateOrganisationRequest\x1a2.paceline.onboarding.v1.CreateOrganisationResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\a\x18\x01\x12\x7f\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status2\xd3\b\n" +
+	"\x13OrganisationService\x12\x88\x01\n" +
+	"\x12CreateOrganisation\x121.paceline.onboarding.v1.CreateOrganisationRequest\x1a2.paceline.onboarding.v1.CreateOrganisationResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\a\x18\x01 \x01\x12\x7f\n" +
 	"\x0fGetOrganisation\x12..paceline.onboarding.v1.GetOrganisationRequest\x1a/.paceline.onboarding.v1.GetOrganisationResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\a\x10\x01\x18\x03\x12\x85\x01\n" +
 	"\x11ListOrganisations\x120.paceline.onboarding.v1.ListOrganisationsRequest\x1a1.paceline.onboarding.v1.ListOrganisationsResponse\"\v\xa2\xbb\x18\a\n" +
