@@ -53,7 +53,7 @@ type Opening struct {
 	With     Within
 	Fields   people.FieldChange // that come with it
 	PerDay   int                // how many may be begun within 24 hours; 0 for any number
-	Enters   bool               // the person's own words begin it, or it follows another flow: a ticket that nobody has is closed for it
+	Many     bool               // it is one of many: a ticket of the person keeps it back, also one that nobody has
 	Named    bool               // the caller named the flow, for which a session that the host application holds is closed
 }
 
@@ -69,7 +69,7 @@ type Start struct {
 	// With takes part in the transaction that opens the session, and an error of it refuses the session; nil for nothing.
 	With    Within
 	Follows bool // it follows another flow; the consent to that one holds
-	Enters  bool // the person's own words begin it
+	Many    bool // it is one of many, whom nobody has looked at one by one: a ticket of the person keeps it back
 	Onward  bool // it goes on with the deployment's own conversation, and counts as one with it
 }
 
@@ -109,7 +109,7 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 	if err != nil {
 		return Activated{}, err
 	}
-	opening.Unjudged, opening.Named, opening.Enters = sender != nil, named, start.Enters || start.Follows
+	opening.Unjudged, opening.Named, opening.Many = sender != nil, named, start.Many
 	if start.Onward {
 		opening.PerDay = 0
 	}

@@ -82,8 +82,8 @@ func Preview(text string) string {
 	return string(line)
 }
 
-// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: they have begun a
-// conversation themselves, or one flow follows another. Who has written a note has read it, and means to answer.
+// sqlUnclaimed closes the ticket that was opened because nothing answered the person, and that nobody has yet: a conversation begins. Who
+// has written a note has read it, and means to answer.
 const sqlUnclaimed = `
 update tickets set status = 'closed', closed_at = @at, closed_by = current_actor(), outcome = 'entered', waits_since = null
 where profile_id = @profile and status = 'open' and reason = 'unclaimed' and answers = 0 and notes = 0`
@@ -91,9 +91,9 @@ where profile_id = @profile and status = 'open' and reason = 'unclaimed' and ans
 const sqlTicketOpen = `select exists (select from tickets where profile_id = $1 and status <> 'closed')`
 
 // noTicket returns ErrTicketOpen while a person who is locked has a ticket: what they wrote is to be read before another conversation
-// begins, unless they begin it, or it follows.
+// begins. One that nobody has does not keep back what the host application, a keyword or a flow begins with this person alone.
 func noTicket(ctx context.Context, tx pgx.Tx, o Opening) error {
-	if o.Enters {
+	if !o.Many {
 		if _, err := tx.Exec(ctx, sqlUnclaimed, postgres.Args{"profile": o.Session.ProfileID, "at": o.Session.CreatedAt}); err != nil {
 			return fmt.Errorf("close a ticket that nobody has: %w", err)
 		}

@@ -45,7 +45,7 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 		return false, nil // it is a stranger's, a word in a conversation, or has begun one already
 	}
 	_, err = in.Conversations.Begin(ctx, t.OrgID, conversation.Start{
-		ProfileID: s.ProfileID, Flow: f.Name, Enters: true,
+		ProfileID: s.ProfileID, Flow: f.Name,
 		Consent: &conversation.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
 	})
 	_, limited := errors.AsType[*conversation.TooManyActivations](err)

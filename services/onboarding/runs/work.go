@@ -280,6 +280,7 @@ func (s *Service) open(ctx context.Context, run Run, ready []string) error {
 func (s *Service) one(ctx context.Context, run Run, profileID string) error {
 	var opened bool
 	_, err := s.Conversations.Begin(ctx, run.OrgID, conversation.Start{
+		Many:      true,
 		ProfileID: profileID, Flow: run.Flow, Version: run.FlowVersion, Consent: run.Consent, Reserved: true,
 		With: s.Store.Starts(run.ID, profileID, &opened),
 	})

@@ -54,8 +54,8 @@ type Ticket struct {
 	FirstAnsweredAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=first_answered_at,json=firstAnsweredAt,proto3" json:"first_answered_at,omitempty"`
 	// When it was closed; absent before.
 	ClosedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
-	// How the conversation went on: resume, restart or end, or entered, where a keyword of the person began a flow, or one flow followed
-	// another, before anybody had the ticket; empty until it is closed.
+	// How the conversation went on: resume, restart or end, or entered, where an activation, a keyword or a flow that follows another began a
+	// conversation before anybody had the ticket; empty until it is closed.
 	Outcome string `protobuf:"bytes,14,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// The newest text of the person, cut to 160 characters; empty without one, and once its words are not kept any more.
 	LastText string `protobuf:"bytes,15,opt,name=last_text,json=lastText,proto3" json:"last_text,omitempty"`
