@@ -40,7 +40,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // Config tells the harness about a deployment: where it is, and the secrets of the two vendors it plays.
 type Config struct {
-	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings alarms itself, at once; real: QStash does"`
+	Mode          Mode          `env:"HARNESS_QSTASH_MODE,required" help:"stub: the harness rings alarms itself, at once; real: QStash or the database does"`
 	PublicBaseURL config.Origin `env:"PUBLIC_BASE_URL,required" help:"the origin by which QStash and Twilio reach the gateway; signatures are computed from it"`
 	URL           config.Origin `env:"HARNESS_URL" help:"where the harness reaches the gateway, if not PUBLIC_BASE_URL"`
 	Phone         string        `env:"HARNESS_PHONE" envDefault:"+12025550155" help:"the phone that is texted, E.164"`
@@ -49,7 +49,7 @@ type Config struct {
 
 	FromNumber string        `env:"TWILIO_FROM_NUMBER,required" help:"the number to send from, E.164"`
 	AuthToken  config.Secret `env:"TWILIO_AUTH_TOKEN,required" help:"verifies Twilio's callbacks; messaging calls Twilio with it if it has no API key. OLD,NEW during a change"`
-	SigningKey config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY,required" help:"verifies QStash's callbacks; console.upstash.com, QStash, Signing Keys"`
+	SigningKey config.Secret `env:"QSTASH_CURRENT_SIGNING_KEY" help:"verifies QStash's callbacks, unless ALARMS is postgres; console.upstash.com, QStash, Signing Keys"`
 	FlowFile   string        `env:"ONBOARDING_FLOW_FILE" help:"a flow file that replaces the built-in one"`
 
 	APIToken    config.Secret `env:"HARNESS_API_TOKEN" help:"an operator's token for /v1; this or API_JWT_SECRET"`
@@ -72,6 +72,11 @@ func (c *Config) Validate() error {
 	if c.APIToken.IsZero() && c.JWTSecret.IsZero() {
 		problems = append(problems, &config.Problem{
 			Variable: "HARNESS_API_TOKEN or API_JWT_SECRET", Reason: "is missing", Help: "lets the harness use /v1; one of them",
+		})
+	}
+	if c.Mode == Stub && c.SigningKey.IsZero() {
+		problems = append(problems, &config.Problem{
+			Variable: "QSTASH_CURRENT_SIGNING_KEY", Reason: "is missing", Help: "signs the alarms that the harness rings; or HARNESS_QSTASH_MODE=real",
 		})
 	}
 	if known := languages.Written(); !slices.Contains(known, c.Locale) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,18 +30,19 @@ type initCommand struct {
 
 // Help is the long text of --help.
 func (c *initCommand) Help() string {
-	return `It writes paceline.env, the environment for "paceline serve", and databases.sql, the statements that an administrator of Postgres runs
-once. Files that are there already are never changed. What it needs to know of Twilio it asks, or takes from the variables TWILIO_ACCOUNT_SID,
+	return `It writes paceline.env, the environment for "paceline serve", operator.env, your own key for tokens, and databases.sql, the statements
+that an administrator of Postgres runs once. Files that are there already are never changed. What it needs to know of Twilio it asks, or takes from the variables TWILIO_ACCOUNT_SID,
 TWILIO_AUTH_TOKEN, TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET, TWILIO_FROM_NUMBER, TWILIO_MESSAGING_SERVICE_SID and SMS_COUNTRIES.`
 }
 
 // The files of a deployment.
 const (
 	envFile      = "paceline.env"
+	operatorFile = "operator.env"
 	databaseFile = "databases.sql"
 )
 
-// Run writes both files.
+// Run writes the files.
 func (c *initCommand) Run(_ context.Context, t terminal) error {
 	origin, vendor, err := c.vendor(t)
 	if err != nil {
@@ -54,8 +56,21 @@ func (c *initCommand) Run(_ context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
+	services, operator := c.settings(origin, vendor, secrets, passwords)
+	environ := map[string]string{}
+	for _, s := range services {
+		for name, value := range s.values {
+			if strings.ContainsAny(value, "'\\\n") {
+				return fmt.Errorf("%s has a quote, a backslash or a line break, which no such value has", name)
+			}
+		}
+		maps.Copy(environ, s.values)
+	}
+	if err := stack.Check(environ); err != nil {
+		return err
+	}
 	if err := writeNew(c.Folder, "--folder", map[string]string{
-		envFile: c.environment(origin, vendor, secrets, passwords), databaseFile: passwords.sql(),
+		envFile: lines(services...), operatorFile: lines(operator), databaseFile: passwords.sql(),
 	}); err != nil {
 		return err
 	}
@@ -66,7 +81,8 @@ func (c *initCommand) Run(_ context.Context, t terminal) error {
   paceline serve --migrate
 and in another shell with the same environment:
   paceline doctor
-`, env, sql)
+Keep %[3]s to yourself: it signs tokens for gRPC.
+`, env, sql, filepath.Join(c.Folder, operatorFile))
 	return err
 }
 
@@ -82,6 +98,7 @@ type needed struct {
 func (q needed) read(from io.Reader, lines *bufio.Scanner) string {
 	if typed, is := from.(*os.File); is && q.secret && term.IsTerminal(int(typed.Fd())) {
 		value, _ := term.ReadPassword(int(typed.Fd())) // without an answer it is asked for below
+		_, _ = fmt.Fprintln(typed)
 		return strings.TrimSpace(string(value))
 	}
 	if lines.Scan() {
@@ -97,8 +114,6 @@ func (q needed) refuse(value string) error {
 		return nil
 	case value == "":
 		return fmt.Errorf("%s is missing: answer the question, or set the variable", q.variable)
-	case strings.ContainsAny(value, "'\\\n"):
-		return fmt.Errorf("%s has a quote, a backslash or a line break, which no such value has", q.variable)
 	case q.check != nil:
 		if err := q.check(value); err != nil {
 			return fmt.Errorf("%s: %w", q.variable, err)

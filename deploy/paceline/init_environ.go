@@ -18,8 +18,10 @@ type setting struct {
 	values map[string]string
 }
 
-// environment returns the file: each line NAME='value', as a shell and systemd read it.
-func (c *initCommand) environment(origin string, vendor map[string]string, secrets stack.Secrets, p passwords) string {
+// settings returns what the services read, and apart from it the key of the operator, which they are not to have.
+func (c *initCommand) settings(
+	origin string, vendor map[string]string, secrets stack.Secrets, p passwords,
+) (services []setting, operator setting) {
 	quiet := "08:00-21:00"
 	if c.Emulators {
 		quiet = "off"
@@ -28,9 +30,9 @@ func (c *initCommand) environment(origin string, vendor map[string]string, secre
 		return fmt.Sprintf("postgres://%s:%s@%s/%s", role, p[role], c.Database, name)
 	}
 	keys := secrets.Keys()
-	var text strings.Builder
-	text.WriteString("# The environment of paceline serve. docs/configuration.md lists every variable. It has secrets: only its owner may read it.\n")
-	for _, s := range []setting{
+	operator = setting{"Signs the tokens of operators for gRPC (paceline token).", map[string]string{operatorKey: keys[operatorKey]}}
+	delete(keys, operatorKey)
+	return []setting{
 		{"The origin by which Twilio reaches the gateway, letter by letter: signatures are computed from it. A proxy in front ends TLS.", map[string]string{
 			"PUBLIC_BASE_URL": origin, "GATEWAY_ADDR": "127.0.0.1:8080",
 		}},
@@ -49,7 +51,17 @@ func (c *initCommand) environment(origin string, vendor map[string]string, secre
 			"PSEUDONYM_KEY": secrets.Pseudonym,
 		}},
 		{"The keys by which the services believe each other, and you.", keys},
-	} {
+	}, operator
+}
+
+// operatorKey is the variable of the operator's key.
+const operatorKey = "OPERATOR_SIGNING_KEY"
+
+// lines returns a file of the environment: each line NAME='value', as a shell and systemd read it.
+func lines(settings ...setting) string {
+	var text strings.Builder
+	text.WriteString("# docs/configuration.md lists every variable. This file has secrets: only its owner may read it.\n")
+	for _, s := range settings {
 		fmt.Fprintf(&text, "\n# %s\n", s.why)
 		for _, name := range slices.Sorted(maps.Keys(s.values)) {
 			if s.values[name] != "" {

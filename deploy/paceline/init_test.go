@@ -77,7 +77,7 @@ func TestInit(t *testing.T) {
 			"https://a.example\nAC1\n":            "TWILIO_AUTH_TOKEN is missing",
 			"https://a.example\nAC1\nt\n\n\nUS\n": "neither a Messaging Service nor a number",
 			"https://a.example/path\nAC1\nt\n\n+14155550123\nUS\n": "PUBLIC_BASE_URL",
-			"https://a.example\nAC1\nit's\n":                       "TWILIO_AUTH_TOKEN has a quote",
+			"https://a.example\nAC1\nit's\n\n+14155550123\nUS\n":   "TWILIO_AUTH_TOKEN has a quote",
 		} {
 			folder := t.TempDir()
 			err := run(t.Context(), []string{"init", "--folder", folder}, terminal{in: strings.NewReader(in), out: io.Discard})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"paceline.internal/gateway"
 	"paceline.internal/platform/process"
@@ -20,12 +21,9 @@ import (
 // Together serves the three services in this process, with one environment for all of them, until ctx ends. With migrate it brings both
 // databases to their schema first.
 func Together(ctx context.Context, environ map[string]string, migrate bool) error {
-	environ = alone(environ)
-	messagingCfg, messagingErr := messaging.LoadConfig(environ)
-	onboardingCfg, onboardingErr := onboarding.LoadConfig(environ)
-	gatewayCfg, gatewayErr := gateway.LoadConfig(environ)
-	if err := errors.Join(messagingErr, onboardingErr, gatewayErr); err != nil {
-		return fmt.Errorf("the environment cannot be used; docs/configuration.md lists all variables:\n%s", eachOnce(err.Error()))
+	messagingCfg, onboardingCfg, gatewayCfg, err := load(environ)
+	if err != nil {
+		return err
 	}
 	if migrate {
 		if err := errors.Join(messaging.Migrate(ctx, messagingCfg), onboarding.Migrate(ctx, onboardingCfg)); err != nil {
@@ -34,16 +32,29 @@ func Together(ctx context.Context, environ map[string]string, migrate bool) erro
 	}
 	process.CollectLess()
 	return process.Run(ctx, telemetry.NewLogger(os.Stdout, gatewayCfg.Telemetry, "paceline"), concat(
-		serving(Messaging, func(ctx context.Context, ready func()) error {
+		within(messagingStop, Messaging, func(ctx context.Context, ready func()) error {
 			return messaging.Run(ctx, messagingCfg, process.Deps{Ready: ready})
 		}),
-		serving(Onboarding, func(ctx context.Context, ready func()) error {
+		within(onboardingStop, Onboarding, func(ctx context.Context, ready func()) error {
 			return onboarding.Run(ctx, onboardingCfg, process.Deps{Ready: ready})
 		}),
 		serving(Gateway, func(ctx context.Context, ready func()) error {
 			return gateway.Run(ctx, gatewayCfg, process.Deps{Ready: ready})
 		}),
 	)...)
+}
+
+// The bounds of the ends of two services, as the comments at their Run add them up.
+const (
+	onboardingStop = 490 * time.Second
+	messagingStop  = 120 * time.Second
+)
+
+// within is serving with a bound of the end.
+func within(stop time.Duration, name string, run func(ctx context.Context, ready func()) error) []process.Component {
+	components := serving(name, run)
+	components[0].StopTimeout = stop
+	return components
 }
 
 // OneMachine returns addresses that other machines cannot reach.
@@ -54,15 +65,28 @@ func OneMachine() map[string]string {
 	}
 }
 
-// alone returns the environment of services that share a process: only the gateway is for others, and without QStash's token the database
-// rings the alarms.
+// Check reports what Together would refuse in an environment.
+func Check(environ map[string]string) error {
+	_, _, _, err := load(environ)
+	return err
+}
+
+func load(environ map[string]string) (m messaging.Config, o onboarding.Config, g gateway.Config, err error) {
+	environ = alone(environ)
+	m, messagingErr := messaging.LoadConfig(environ)
+	o, onboardingErr := onboarding.LoadConfig(environ)
+	g, gatewayErr := gateway.LoadConfig(environ)
+	if err := errors.Join(messagingErr, onboardingErr, gatewayErr); err != nil {
+		return m, o, g, fmt.Errorf("the environment cannot be used; docs/configuration.md lists all variables:\n%s", eachOnce(err.Error()))
+	}
+	return m, o, g, nil
+}
+
+// alone returns the environment of services that share a process: only the gateway is for others.
 func alone(environ map[string]string) map[string]string {
 	environ = maps.Clone(environ)
 	for variable, addr := range OneMachine() {
 		environ[variable] = cmp.Or(environ[variable], addr)
-	}
-	if environ["QSTASH_TOKEN"] == "" && environ["QSTASH_TOKEN_FILE"] == "" {
-		environ["ALARMS"] = cmp.Or(environ["ALARMS"], "postgres")
 	}
 	return environ
 }

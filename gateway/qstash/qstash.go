@@ -60,7 +60,7 @@ type Alarms struct {
 	Config
 
 	verifier *qstash.Verifier
-	lateness metric.Float64Histogram
+	lateness *qstash.Lateness
 	limiter  *route.Limiter
 }
 
@@ -69,7 +69,7 @@ func New(cfg Config) (*Alarms, error) {
 	verifier, keysErr := qstash.NewVerifier(qstash.VerifierConfig{
 		CurrentKey: cfg.CurrentKey.Reveal(), NextKey: cfg.NextKey.Reveal(), Now: cfg.Now,
 	})
-	lateness, err := newLateness(cfg.Meter)
+	lateness, err := qstash.NewLateness(cfg.Meter)
 	return &Alarms{
 		Config: cfg, verifier: verifier, lateness: lateness, limiter: route.NewLimiter(maxAlarms, maxWaitingAlarms),
 	}, errors.Join(keysErr, err)

@@ -78,7 +78,7 @@ func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, e
 	if err != nil && !errors.Is(err, queue.ErrPayloadMismatch) { // a repeat of what was due at once has another time
 		return qstash.Receipt{}, fmt.Errorf("store an alarm: %w", err)
 	}
-	e.wakeAt(due.Sub(now))
+	e.wakeAt(due.Sub(e.Now()))
 	return qstash.Receipt{MessageID: stored.ID, Deduplicated: stored.Duplicate}, nil
 }
 

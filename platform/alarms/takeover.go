@@ -34,18 +34,24 @@ type Takeover struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 
-	until atomic.Int64 // QStash is not asked before, in nanoseconds of Unix time
+	until atomic.Int64 // QStash is not asked before, in nanoseconds of Unix time; 0 while it answers
 }
 
 // Publish implements outbox.Publisher.
 func (t *Takeover) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
-	if job.Lost || t.Now().UnixNano() < t.until.Load() {
+	now, until := t.Now(), t.until.Load()
+	// Of those who come when QStash may be asked again one asks it: the others would all wait for it.
+	probes := until > 0 && now.UnixNano() >= until && t.until.CompareAndSwap(until, now.Add(aside).UnixNano())
+	if job.Lost || until > 0 && !probes {
 		return t.Own.Publish(ctx, job)
 	}
 	asked, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	receipt, err := t.QStash.Publish(asked, job)
-	if err == nil || errors.Is(err, qstash.ErrInvalid) {
+	if err == nil && probes {
+		t.until.Store(0)
+	}
+	if err == nil || errors.Is(err, qstash.ErrInvalid) || ctx.Err() != nil {
 		return receipt, err
 	}
 	t.until.Store(t.Now().Add(aside).UnixNano())

@@ -118,6 +118,18 @@ func (s *Snooze) Error() string {
 
 func (s *Snooze) Unwrap() error { return s.Cause }
 
+// Later is returned by a handler that knows when another try may succeed: it uses up an attempt, and the wait takes the place of the backoff.
+type Later struct {
+	After time.Duration
+	Cause error
+}
+
+func (l *Later) Error() string {
+	return fmt.Sprintf("again in %s: %v", l.After.Round(100*time.Millisecond), l.Cause)
+}
+
+func (l *Later) Unwrap() error { return l.Cause }
+
 // Permanent is returned by a handler for a job that no retry can help.
 type Permanent struct{ Cause error }
 
@@ -160,7 +172,10 @@ func judge(j Job, err error, wait func(n int) time.Duration) verdict {
 		return verdict{status: StatusPending, attempts: j.Attempts, after: snooze.After, message: err.Error()}
 	case errors.As(err, &permanent), j.LastAttempt():
 		return verdict{status: StatusFailed, attempts: j.Attempts + 1, message: err.Error()}
-	default:
-		return verdict{status: StatusPending, attempts: j.Attempts + 1, after: wait(j.Attempts + 1), message: err.Error()}
 	}
+	after := wait(j.Attempts + 1)
+	if later, ok := errors.AsType[*Later](err); ok {
+		after = later.After
+	}
+	return verdict{status: StatusPending, attempts: j.Attempts + 1, after: after, message: err.Error()}
 }

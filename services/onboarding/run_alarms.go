@@ -105,12 +105,12 @@ func (w *wiring) openQStash() (*qstash.Client, *qstash.Publisher, error) {
 // ringAlarms adds the loop that rings the alarms of our database. It runs with every engine: alarms may be left from before a change.
 func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 	rows := w.alarms.own.Queue
-	measured, err := alarmclock.NewMetrics(w.meter)
+	measured, err := qstash.NewLateness(w.meter)
 	if err := errors.Join(err, queue.Observe(ctx, w.meter, alarms.Table, rows, w.deps.Now)); err != nil {
 		return err
 	}
 	clock := &alarmclock.Clock{
-		Conversations: w.conversations, Goals: w.later, Letters: w.store.Conversations(), Answer: Answer, Metrics: measured, Now: w.deps.Now,
+		Conversations: w.conversations, Goals: w.later, Letters: w.store.Conversations(), Answer: Answer, Lateness: measured, Now: w.deps.Now,
 	}
 	poll := time.Duration(0) // the runner's own
 	if w.cfg.engine() != alarmsQStash {
@@ -121,8 +121,10 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Poll: poll, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
+	if !w.cfg.SchedulingDisabled { // else they ring once it is lifted
+		w.components = append(w.components, bounded(w.loops.Loop("alarms", runner.Loop(w.deps.Rest).Run), stopLoops))
+	}
 	w.components = append(w.components,
-		bounded(w.loops.Loop("alarms", runner.Loop(w.deps.Rest).Run), stopLoops),
 		w.loops.Loop("alarms-retention", ended.Loop(w.deps.Rest).Run))
 	return nil
 }

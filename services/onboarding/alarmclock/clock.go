@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"paceline.internal/platform/alarms"
+	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -24,7 +25,7 @@ type Clock struct {
 	Goals         *goals.Service
 	Letters       letters
 	Answer        func(err error) error // turns an error into what a caller is told
-	Metrics       *Metrics              // nil measures nothing
+	Lateness      *qstash.Lateness      // nil measures nothing
 	Now           func() time.Time
 }
 
@@ -62,8 +63,12 @@ func (r *Clock) step(ctx context.Context, j queue.Job) error {
 	} else if result.Skip != "" {
 		outcome = "skipped"
 	}
-	r.Metrics.late(ctx, r.Now().Sub(rings.Due), outcome)
-	return r.again(err)
+	r.Lateness.Record(ctx, r.Now().Sub(rings.Due), outcome)
+	err = r.again(err)
+	if told, ok := rpc.ErrorFrom(r.Answer(err)); ok && told.RetryAfter > 0 { // such as until a cap lifts
+		return &queue.Later{After: told.RetryAfter, Cause: err}
+	}
+	return err
 }
 
 // goal runs one due goal.
@@ -96,6 +101,14 @@ func (r *Clock) again(err error) error {
 	return err
 }
 
+// told returns what a caller is told of an error: its own words may be internal.
+func (r *Clock) told(err error) string {
+	if e, known := rpc.ErrorFrom(r.Answer(err)); known {
+		return e.Message
+	}
+	return "internal error; see the log"
+}
+
 // GiveUp keeps a dead letter of a step, or fails a goal that its device never began, as the failure callbacks of QStash do.
 func (r *Clock) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 	rings, err := alarms.Read(j)
@@ -107,7 +120,7 @@ func (r *Clock) GiveUp(ctx context.Context, j queue.Job, cause error) error {
 		return err
 	}
 	failed := conversation.DeadLetter{
-		SourceMessageID: j.ID, Payload: rings.Body, Status: http.StatusInternalServerError, Response: []byte(cause.Error()), Retried: j.Attempts,
+		SourceMessageID: j.ID, Payload: rings.Body, Status: http.StatusInternalServerError, Response: []byte(r.told(cause)), Retried: j.Attempts,
 		At: r.Now(),
 	}
 	if step, issues := payload.DecodeStep(rings.Body); issues == nil && conversation.StepPayload(step).Validate() == nil {
