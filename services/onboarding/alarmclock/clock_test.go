@@ -47,6 +47,16 @@ func TestAlarms(t *testing.T) {
 		require.Equal(t, 2, b.Count(`select max(attempts) from alarm_jobs`))
 	})
 
+	onboardingtest.Subtest(t, "WaitAsLongAsMessagingAsks", setup, func(t *testing.T, b *bundle) {
+		p, _ := b.Explained()
+		b.Messaging.Script(messagingtest.First(messagingtest.Throttle))
+		b.Reply(p, "ok")
+		b.Work()
+		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs where attempts = 1 and next_retry_at < $1`, b.Clock.Now().Add(alarms.Backoff(1))))
+		b.Quiet()
+		b.Completes(p)
+	})
+
 	onboardingtest.Subtest(t, "AreStoredOnce", setup, func(t *testing.T, b *bundle) {
 		id, err := qstash.NewDedupID("onboarding", "s", "step", "1")
 		require.NoError(t, err)
