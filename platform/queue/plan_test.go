@@ -195,7 +195,7 @@ func (b *bundle) asked(claimed []queue.Job, now time.Time) []asked {
 	// A row that is changed is written to six indexes, each two or three pages deep.
 	const byID, change = 12, 40
 	return []asked{
-		{name: "claim", args: args("50", at, "'"+b.orgID+"'", "128", far, "'"+token+"'", at), most: batch * 50},
+		{name: "claim", args: args("50", at, "'"+b.orgID+"'", "128", far, "'"+token+"'", at, "'{}'"), most: batch * 50},
 		{name: "claimOne", args: args("'{"+one+"}'", "'{"+token+"}'", "'{"+now.Format(time.RFC3339)+"}'", "'{"+now.Format(time.RFC3339)+"}'"), most: byID + change},
 		{name: "snoozeBehind", args: args("'{"+b.orgID+"}'", at, far, "50", at), most: batch * change},
 		{name: "release", args: args(list(ids), list(tokens), list(times), list(times)), most: batch * byID},
