@@ -121,7 +121,7 @@ func TestBuffers(t *testing.T) {
 		var head queue.Job
 		var from time.Time
 		cost := func() int {
-			args := fmt.Sprintf("%d, %s, '%s', 128, %s, '%s', %s", batch, quoted(now), b.orgID, quoted(from), uuid.NewString(), quoted(now))
+			args := fmt.Sprintf("%d, %s, '%s', 128, %s, '%s', %s, '{}'", batch, quoted(now), b.orgID, quoted(from), uuid.NewString(), quoted(now))
 			return b.buffers(conn, asked{name: "claim", args: args})
 		}
 		claims := 0
