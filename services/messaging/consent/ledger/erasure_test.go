@@ -305,7 +305,7 @@ func requireRefused(t *testing.T, store sendtest.Store, a send.Attempt) {
 func receipt(sid, status string) send.Receipt {
 	return send.Receipt{
 		SID: sid, Status: status, Raw: map[string]string{"To": "+14155550123", "MessageStatus": status},
-		At: time.Date(2026, 11, 20, 12, 0, 1, 0, time.UTC),
+		At: time.Date(2026, 11, 20, 12, 0, 1, 0, time.UTC), Senders: []uuid.UUID{uuid.Nil},
 	}
 }
 
