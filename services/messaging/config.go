@@ -53,9 +53,10 @@ type Config struct {
 	ExtraPrefixes phone.Prefixes `env:"PHONE_EXTRA_PREFIXES" help:"beginnings of numbers that are newer than this release's numbering plans, such as +1861,+1436"`
 	Caps          send.Caps
 
-	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us.
-	Brand       string `env:"SMS_BRAND_NAME" help:"who texts; our confirmations and help texts begin with it"`
-	HelpContact string `env:"SMS_HELP_CONTACT" help:"where people get help; named in our help texts"`
+	// What our own replies about consent say besides the rules: a STOP or HELP in words that Twilio does not know is answered by us. Those
+	// of other organisations than OrgID name nobody.
+	Brand       string `env:"SMS_BRAND_NAME" help:"who texts for DEFAULT_ORG_ID; its confirmations and help texts begin with it"`
+	HelpContact string `env:"SMS_HELP_CONTACT" help:"where people get help; named in the help texts of DEFAULT_ORG_ID"`
 
 	Timeout time.Duration `env:"TWILIO_TIMEOUT" envDefault:"10s" help:"one call to Twilio; shorter than SEND_LEASE"`
 	// Lease has to outlive the call, or a send that is merely slow would be taken for a crashed one.

@@ -1,6 +1,7 @@
 package inbound_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -103,7 +104,8 @@ func TestNothingIsBookedAcrossAccounts(t *testing.T) {
 	o.Emulator.SetScript(sendtest.Silent)
 	result, err := o.sends(t, o.Senders.Environment.OrgID, "1", nil)
 	require.NoError(t, err)
-	for account, want := range map[string]bool{sendtest.SecondAccount: false, "": true} {
+	for _, account := range []string{sendtest.SecondAccount, ""} {
+		want := account == ""
 		matched, err := o.Service(nil).RecordStatus(t.Context(), send.Receipt{
 			MessageID: result.Message.ID, SID: result.Message.SID, Status: "undelivered", ErrorCode: 21610, At: o.Clock.Now(), Account: account,
 		})
@@ -221,4 +223,26 @@ func TestMissedTextsAreListedInEveryAccount(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{ours: "", "+14155550111": sendtest.SecondAccount}, listed(o.Senders.Environment.OrgID))
 	require.Equal(t, map[string]string{sendtest.Seconds: sendtest.SecondAccount}, listed(o.other))
+}
+
+// TestReplyNamesItsOwnOrganisation: the brand of the environment is in the answers of the environment's organisation alone.
+func TestReplyNamesItsOwnOrganisation(t *testing.T) {
+	t.Parallel()
+	o := two(t)
+	o.Copy = inbound.ReplyCopy{Brand: "Paceline", Contact: "help@example.com"}
+	for _, org := range []uuid.UUID{o.Senders.Environment.OrgID, o.other} {
+		_, err := o.sends(t, org, "1", nil)
+		require.NoError(t, err)
+	}
+	for account, to := range map[string]string{"": ours, sendtest.SecondAccount: sendtest.Seconds} {
+		_, err := o.hears(t, account, to, "SM"+to, "ajuda")
+		require.NoError(t, err)
+	}
+	_, err := o.Inbox(o.Service(nil), nil).Respond(t.Context())
+	require.NoError(t, err)
+	branded := map[string]bool{}
+	for _, m := range o.Sent()[2:] {
+		branded[m.From] = strings.Contains(m.Body, "Paceline") || strings.Contains(m.Body, "help@example.com")
+	}
+	require.Equal(t, map[string]bool{ours: true, sendtest.Seconds: false}, branded)
 }

@@ -25,7 +25,7 @@ type Config struct {
 	Store   store
 	Twilio  records
 	Send    *send.Service // sends our own answers, and knows what is on its way
-	Copy    ReplyCopy     // may be empty
+	Copy    ReplyCopy     // of the environment's organisation alone; may be empty
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -212,7 +212,7 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 	if in.SID == "" || in.From.IsZero() || in.To == "" || in.Segments < 0 {
 		return send.Message{}, fmt.Errorf("%w: an inbound text needs twilio_sid, from and to", sms.ErrInvalid)
 	}
-	e := Entry{Inbound: in, At: s.Now(), Elsewhere: in.OrgID != uuid.Nil, Copy: s.Copy}
+	e := Entry{Inbound: in, At: s.Now(), Elsewhere: in.OrgID != uuid.Nil}
 	var err error
 	if !e.Elsewhere {
 		owner, err := s.Send.Senders.Owner(ctx, in.Account, in.To, in.ServiceSID)
@@ -223,6 +223,9 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 			return send.Message{}, senders.ErrUnknownSender
 		}
 		e.OrgID, e.SenderID = owner.OrgID, owner.ID
+	}
+	if e.OrgID == s.Send.Senders.Environment.OrgID {
+		e.Copy = s.Copy
 	}
 	if e.ID, err = uuid.NewV7(); err != nil {
 		return send.Message{}, fmt.Errorf("message id: %w", err)
