@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -68,7 +69,7 @@ func (s *Service) Resolve(ctx context.Context, request ResolveRequest) (Message,
 		return Message{}, err
 	}
 	if r.Kind == Sent {
-		if r.Stored, err = s.confirm(ctx, r.SID); err != nil {
+		if r.Stored, err = s.confirm(ctx, evidence.Message, r.SID); err != nil {
 			return Message{}, err
 		}
 		r.At = s.Now()
@@ -102,10 +103,16 @@ func (r ResolveRequest) check() error {
 	return nil
 }
 
-// confirm asks Twilio for the message that an operator says it is.
-func (s *Service) confirm(ctx context.Context, sid string) (*twilio.Stored, error) {
-	stored, err := s.Carrier.Fetch(ctx, sid)
+// confirm asks the account of the sender of a message for the one at Twilio that an operator says it is.
+func (s *Service) confirm(ctx context.Context, m Message, sid string) (*twilio.Stored, error) {
+	through, err := carrierOf(ctx, s.Senders, s.Carrier, m)
+	var stored twilio.Stored
+	if err == nil {
+		stored, err = through.Fetch(ctx, sid)
+	}
 	switch {
+	case errors.Is(err, senders.ErrGone):
+		return nil, notResolvable(senders.ErrGone.Error() + "; only GIVE_UP settles it")
 	case errors.Is(err, twilio.ErrNotFound):
 		return nil, notResolvable("Twilio has no message with this SID")
 	case err != nil:

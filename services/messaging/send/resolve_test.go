@@ -36,6 +36,25 @@ func (b *bundle) doubled() (m send.Message, ours, other string) {
 	return m, b.Sent()[0].SID, other
 }
 
+// TestResolveAsksTheAccountOfTheSender, not that of the environment.
+func TestResolveAsksTheAccountOfTheSender(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	org := uuid.Must(uuid.NewV7())
+	sender := b.AddSender(org, sendtest.Seconds, nil)
+	b.Emulator.SetScript(sendtest.Mute(emulator.AnswerReset, true))
+	r := b.Request()
+	r.OrgID = org
+	result, err := b.Service(nil).Send(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, send.Unknown, result.Outcome)
+	resolution := b.resolution(*result.Message, send.Sent, b.Sent()[0].SID)
+	resolution.OrgID = org
+	resolved, err := b.Service(nil).Resolve(t.Context(), resolution)
+	require.NoError(t, err)
+	require.Equal(t, []any{sender.ID, resolution.SID}, []any{resolved.SenderID, resolved.SID})
+}
+
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	sentIsConfirmedByTwilio(t)
