@@ -86,7 +86,7 @@ func (r Reply) settled(result send.Result, now time.Time) Reply {
 		r.Outcome, r.DueAt, r.SentAs = string(send.Accepted), time.Time{}, result.Message
 	case send.OptedOut, send.RemindersOff, send.Rejected, send.Parked, send.GivenUp:
 		r.Outcome, r.DueAt = string(result.Outcome), time.Time{}
-	case send.InFlight, send.Unknown, send.Held, send.Suspended, send.Capped: // no hold, no suspension and no cap holds it
+	case send.InFlight, send.Unknown, send.Held, send.Suspended, send.Capped: // no hold and no cap holds it; a suspension the question
 		r.DueAt = now.Add(result.RetryAfter)
 	case send.Throttled, send.Paced:
 		if r.DueAt = now.Add(result.RetryAfter); !r.DueAt.Before(r.ExpiresAt) {

@@ -37,6 +37,11 @@ func TestSuspendedOrganisation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, send.Accepted, answered.Outcome, "HELP is answered")
 
+	r.Key = send.QuestionKeys + "SM2"
+	asked, err := b.Service(nil).Send(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, send.Suspended, asked.Outcome, "the question whether the texts are to stop is no answer to STOP or HELP")
+
 	e, err := b.Service(nil).Explain(t.Context(), b.Request())
 	require.NoError(t, err)
 	require.Equal(t, send.Suspended, e.Outcome)

@@ -40,6 +40,8 @@ const (
 const (
 	AnswerKeys = "consent:"
 	StopKeys   = AnswerKeys + "stop:"
+	// QuestionKeys begins those that ask whether the texts are to stop, which a suspension keeps back.
+	QuestionKeys = AnswerKeys + "ask:"
 )
 
 // SettleBound sets how long writing Twilio's answer down may go on after the call, even when the caller is gone.

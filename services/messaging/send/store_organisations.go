@@ -14,8 +14,9 @@ import (
 	"paceline.internal/services/messaging/sms"
 )
 
-// sqlSuspended is true where the organisation of an attempt u may not send. Our answers to STOP and HELP pass.
-const sqlSuspended = `not u.despite_hold and exists (select from organisations o where o.org_id = u.org and o.status <> 'active')`
+// sqlSuspended is true where the organisation of an attempt u may not send. Our answers to STOP and HELP pass, our question does not.
+const sqlSuspended = `not (u.despite_hold and not starts_with(u.key, '` + QuestionKeys + `'))
+	and exists (select from organisations o where o.org_id = u.org and o.status <> 'active')`
 
 // sqlSetOrganisation takes no version that is older than the one there is.
 const sqlSetOrganisation = `
