@@ -325,3 +325,43 @@ func TestList(t *testing.T) {
 		require.Equal(t, want == 1, err == nil)
 	}
 }
+
+// stores inserts disabled senders of an account, each of another organisation, and with deleted set deleted ones.
+func (b *bundle) stores(n int, account string, deleted bool) {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), `
+		insert into senders (id, org_id, name, account_sid, api_key_sid, number, segments_per_second, countries, status, version, created_at,
+			updated_at, deleted_at)
+		select gen_random_uuid(), gen_random_uuid(), 'n', $2, $3, '+1415' || 1000000 + i, 1, '{}', 'disabled', 1, $4, $4,
+			case when $5 then $4::timestamptz end
+		from generate_series(1, $1) i`, n, account, key, b.clock.Now(), deleted)
+	require.NoError(b.t, err)
+}
+
+// TestOrganisationsAreAllListed, also those behind the first page.
+func TestOrganisationsAreAllListed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.stores(1001, first, false)
+	answer, err := b.rpc.ListSenderOrganisations(t.Context(), &messagingv1.ListSenderOrganisationsRequest{})
+	require.NoError(t, err)
+	distinct := map[string]bool{}
+	for _, id := range answer.GetOrgIds() {
+		distinct[id] = true
+	}
+	require.Len(t, distinct, 1002, "and that of the environment")
+	require.Len(t, answer.GetOrgIds(), 1002)
+}
+
+// TestDeletedSendersHideNone: an account with more deleted senders than are read still has its others.
+func TestDeletedSendersHideNone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.stores(500, second, true)
+	b.clock.Advance(time.Hour)
+	_, err := b.create(b.org, nil)
+	require.NoError(t, err)
+	owner, err := b.directory.Owner(t.Context(), second, theirs, "")
+	require.NoError(t, err)
+	require.Equal(t, b.org, owner.OrgID)
+}

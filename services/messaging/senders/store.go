@@ -16,8 +16,8 @@ import (
 const (
 	most          = 50
 	mostOfAccount = 500
-	// mostOrganisations bounds how many organisations are searched for texts that never came.
-	mostOrganisations = 1000
+	// organisationsPage bounds the organisations that are read at once. Onboarding bounds all that there are.
+	organisationsPage = 1000
 )
 
 // Store keeps the senders.
@@ -53,7 +53,9 @@ func (s *Store) of(ctx context.Context, orgID uuid.UUID) (found []stored, err er
 	return edge.Collect(ctx, s.pool, sqlOf, postgres.Args{"org": orgID}, read)
 }
 
-const sqlOfAccount = `select ` + columns + ` from senders where account_sid = @account order by created_at, id limit @limit`
+// sqlOfAccount reads those that are not deleted first, so that the limit leaves out the deleted.
+const sqlOfAccount = `
+select ` + columns + ` from senders where account_sid = @account order by deleted_at is not null, created_at, id limit @limit`
 
 // ofAccount reads across organisations: an account may serve several.
 func (s *Store) ofAccount(ctx context.Context, accountSID string) (found []stored, err error) {
@@ -137,12 +139,23 @@ func (s *Store) reseal(ctx context.Context, row stored) (err error) {
 	return err
 }
 
-const sqlOrganisations = `select distinct org_id from senders where deleted_at is null order by org_id limit @limit`
+const sqlOrganisations = `
+select distinct org_id from senders where deleted_at is null and org_id > @after order by org_id limit @limit`
 
+// organisations returns which organisations have a sender, by their ids.
 func (s *Store) organisations(ctx context.Context) (ids []uuid.UUID, err error) {
 	defer edge.Mark(&err)
-	return edge.Collect(postgres.AcrossOrganisations(ctx), s.pool, sqlOrganisations, postgres.Args{"limit": mostOrganisations},
-		pgx.RowTo[uuid.UUID])
+	ctx = postgres.AcrossOrganisations(ctx)
+	for after := uuid.Nil; ; after = ids[len(ids)-1] {
+		page, err := edge.Collect(ctx, s.pool, sqlOrganisations, postgres.Args{"after": after, "limit": organisationsPage},
+			pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return nil, err
+		}
+		if ids = append(ids, page...); len(page) < organisationsPage {
+			return ids, nil
+		}
+	}
 }
 
 // sqlClaims finds the senders that have one of these numbers or messaging services, whatever organisation's.

@@ -1041,7 +1041,7 @@ func (*ListSenderOrganisationsRequest) Descriptor() ([]byte, []int) {
 // ListSenderOrganisationsResponse names them.
 type ListSenderOrganisationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most a thousand.
+	// All of them.
 	OrgIds        []string `protobuf:"bytes,1,rep,name=org_ids,json=orgIds,proto3" json:"org_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
