@@ -70,8 +70,8 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		},
 		process.Check{
 			Name: "senders", Look: about(lookAtSenders),
-			Mend: "PATCH /v1/senders/{sender_id} with the account's API key and auth token as Twilio shows them now, or DELETE it; for a keyset " +
-				"that is lost, docs/organisations.md",
+			Mend: "PATCH /v1/senders/{sender_id} with the account's API key and auth token as Twilio shows them now, or DELETE it if it " +
+				"was never used; for a keyset that is lost, docs/organisations.md",
 		},
 		process.Check{
 			Name: "tls", Look: about(lookAtTLS),

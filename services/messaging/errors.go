@@ -49,6 +49,7 @@ func refusals() []refusal {
 		{senders.ErrRefused, codes.FailedPrecondition, messagingv1.Reason_REASON_SENDER_CREDENTIALS_REFUSED, ""},
 		{senders.ErrNotOfAccount, codes.FailedPrecondition, messagingv1.Reason_REASON_SENDER_NOT_OF_ACCOUNT, ""},
 		{senders.ErrClaimed, codes.AlreadyExists, messagingv1.Reason_REASON_SENDER_CLAIMED, ""},
+		{senders.ErrInUse, codes.FailedPrecondition, messagingv1.Reason_REASON_SENDER_IN_USE, senders.ErrInUse.Error()},
 		{senders.ErrNoKeyset, codes.FailedPrecondition, messagingv1.Reason_REASON_SENDER_KEYSET_MISSING, senders.ErrNoKeyset.Error()},
 		{send.ErrMessageNotFound, codes.NotFound, messagingv1.Reason_REASON_MESSAGE_NOT_FOUND, send.ErrMessageNotFound.Error()},
 		{outbound.ErrKeyReused, codes.AlreadyExists, messagingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED, outbound.ErrKeyReused.Error()},

@@ -246,3 +246,17 @@ func TestReplyNamesItsOwnOrganisation(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{ours: true, sendtest.Seconds: false}, branded)
 }
+
+// TestUsedSenderIsNotDeleted: a person's STOP to it would be lost.
+func TestUsedSenderIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	o := two(t)
+	unused := o.AddSender(o.other, "+14155550111", nil)
+	_, err := o.sends(t, o.other, "1", nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, o.Senders.Delete(t.Context(), o.other, o.stored.ID), senders.ErrInUse)
+	require.NoError(t, o.Senders.Delete(t.Context(), o.other, unused.ID))
+	m, err := o.hears(t, sendtest.SecondAccount, sendtest.Seconds, "SM1", "STOP")
+	require.NoError(t, err)
+	require.Equal(t, consent.OptOut, m.ConsentEffect)
+}

@@ -119,11 +119,18 @@ func (d *Directory) reseal(ctx context.Context, row stored, c Change) (sealed, e
 	return d.Keyset.sealAll(row.OrgID, row.ID, secrets)
 }
 
-// Delete takes the credentials away for good and frees the number and the messaging service; ErrNotFound.
+// Delete takes the credentials away for good and frees the number and the messaging service; ErrNotFound, ErrInUse.
 func (d *Directory) Delete(ctx context.Context, orgID, id uuid.UUID) error {
 	row, err := d.find(ctx, orgID, id)
 	if err != nil {
 		return err
+	}
+	used, err := d.Store.used(ctx, orgID, id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for messages of the sender: %w", err)
+	case used:
+		return ErrInUse
 	}
 	row.Status, row.sealed, row.DeletedAt = Disabled, sealed{}, d.Now().Truncate(time.Microsecond)
 	return d.write(ctx, &row)

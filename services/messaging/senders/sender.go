@@ -25,6 +25,8 @@ var (
 	ErrNotOfAccount = errors.New("not of this Twilio account")
 	// ErrClaimed means that another sender has the number or the messaging service.
 	ErrClaimed = errors.New("claimed by another sender")
+	// ErrInUse means that a sender cannot be deleted: people know its number, and their STOP to it must be heard.
+	ErrInUse = errors.New("texts went through this sender, and a STOP to it must be heard: set its status to disabled instead")
 	// ErrNoKeyset means that no credentials can be sealed.
 	ErrNoKeyset = errors.New("SENDER_KEYSET is not set, so no credentials can be kept: run messaging keyset, and give what it prints to " +
 		"messaging as SENDER_KEYSET")

@@ -139,6 +139,15 @@ func (s *Store) reseal(ctx context.Context, row stored) (err error) {
 	return err
 }
 
+const sqlUsed = `select exists (select from sms_messages where org_id = @org and sender_id = @id)`
+
+// used reports whether a message names a sender.
+func (s *Store) used(ctx context.Context, orgID, id uuid.UUID) (used bool, err error) {
+	defer edge.Mark(&err)
+	err = s.pool.QueryRow(ctx, sqlUsed, postgres.Args{"org": orgID, "id": id}).Scan(&used)
+	return used, err
+}
+
 const sqlOrganisations = `
 select distinct org_id from senders where deleted_at is null and org_id > @after order by org_id limit @limit`
 

@@ -82,6 +82,8 @@ const (
 	Reason_REASON_SENDER_CLAIMED Reason = 24
 	// Without SENDER_KEYSET no credentials can be kept.
 	Reason_REASON_SENDER_KEYSET_MISSING Reason = 25
+	// Messages name the sender, so that a STOP to it must be heard: disable it instead.
+	Reason_REASON_SENDER_IN_USE Reason = 26
 )
 
 // Enum value maps for Reason.
@@ -111,6 +113,7 @@ var (
 		23: "REASON_SENDER_NOT_OF_ACCOUNT",
 		24: "REASON_SENDER_CLAIMED",
 		25: "REASON_SENDER_KEYSET_MISSING",
+		26: "REASON_SENDER_IN_USE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                 0,
@@ -137,6 +140,7 @@ var (
 		"REASON_SENDER_NOT_OF_ACCOUNT":       23,
 		"REASON_SENDER_CLAIMED":              24,
 		"REASON_SENDER_KEYSET_MISSING":       25,
+		"REASON_SENDER_IN_USE":               26,
 	}
 )
 
@@ -5690,7 +5694,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x05limit\x18\v \x01(\x05R\x05limit\x12\x18\n" +
 	"\achanges\x18\f \x01(\bR\achanges\"U\n" +
 	"\x1aListMessagingAuditResponse\x127\n" +
-	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xd3\x05\n" +
+	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries*\xed\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12!\n" +
@@ -5716,7 +5720,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"!REASON_SENDER_CREDENTIALS_REFUSED\x10\x16\x12 \n" +
 	"\x1cREASON_SENDER_NOT_OF_ACCOUNT\x10\x17\x12\x19\n" +
 	"\x15REASON_SENDER_CLAIMED\x10\x18\x12 \n" +
-	"\x1cREASON_SENDER_KEYSET_MISSING\x10\x19*\x9d\x02\n" +
+	"\x1cREASON_SENDER_KEYSET_MISSING\x10\x19\x12\x18\n" +
+	"\x14REASON_SENDER_IN_USE\x10\x1a*\x9d\x02\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10OUTCOME_ACCEPTED\x10\x01\x12\x1c\n" +

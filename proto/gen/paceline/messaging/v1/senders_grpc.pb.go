@@ -46,8 +46,8 @@ type SenderServiceClient interface {
 	// UpdateSender changes what is given and leaves the rest. New credentials are checked as by CreateSender, and are used within seconds by
 	// every process. NOT_FOUND (SENDER_NOT_FOUND), and the errors of CreateSender.
 	UpdateSender(ctx context.Context, in *UpdateSenderRequest, opts ...grpc.CallOption) (*UpdateSenderResponse, error)
-	// DeleteSender deletes the credentials of a sender for good and frees its number or messaging service. What was sent with it stays; what is
-	// in doubt then waits for an operator. To stop sending alone, set status to disabled. NOT_FOUND (SENDER_NOT_FOUND).
+	// DeleteSender deletes the credentials of a sender for good and frees its number or messaging service. One that messages name stays, for a
+	// STOP to it must be heard: set its status to disabled. Errors: NOT_FOUND (SENDER_NOT_FOUND), FAILED_PRECONDITION (SENDER_IN_USE).
 	DeleteSender(ctx context.Context, in *DeleteSenderRequest, opts ...grpc.CallOption) (*DeleteSenderResponse, error)
 	// GetCallbackAccount tells the gateway how callbacks that name an account are signed, and which organisation has which of its senders.
 	GetCallbackAccount(ctx context.Context, in *GetCallbackAccountRequest, opts ...grpc.CallOption) (*GetCallbackAccountResponse, error)
@@ -151,8 +151,8 @@ type SenderServiceServer interface {
 	// UpdateSender changes what is given and leaves the rest. New credentials are checked as by CreateSender, and are used within seconds by
 	// every process. NOT_FOUND (SENDER_NOT_FOUND), and the errors of CreateSender.
 	UpdateSender(context.Context, *UpdateSenderRequest) (*UpdateSenderResponse, error)
-	// DeleteSender deletes the credentials of a sender for good and frees its number or messaging service. What was sent with it stays; what is
-	// in doubt then waits for an operator. To stop sending alone, set status to disabled. NOT_FOUND (SENDER_NOT_FOUND).
+	// DeleteSender deletes the credentials of a sender for good and frees its number or messaging service. One that messages name stays, for a
+	// STOP to it must be heard: set its status to disabled. Errors: NOT_FOUND (SENDER_NOT_FOUND), FAILED_PRECONDITION (SENDER_IN_USE).
 	DeleteSender(context.Context, *DeleteSenderRequest) (*DeleteSenderResponse, error)
 	// GetCallbackAccount tells the gateway how callbacks that name an account are signed, and which organisation has which of its senders.
 	GetCallbackAccount(context.Context, *GetCallbackAccountRequest) (*GetCallbackAccountResponse, error)
