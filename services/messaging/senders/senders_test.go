@@ -365,3 +365,37 @@ func TestDeletedSendersHideNone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, b.org, owner.OrgID)
 }
+
+// TestForgottenOrganisation leaves no credentials, once it has ended and not before.
+func TestForgottenOrganisation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	created, err := b.create(b.org, nil)
+	require.NoError(t, err)
+	forget := func() error {
+		_, err := b.rpc.ForgetOrganisation(t.Context(), &messagingv1.ForgetOrganisationRequest{OrgId: b.org.String()})
+		return err
+	}
+	set := func(status string) {
+		_, err := b.pool.Exec(t.Context(), `insert into organisations (org_id, status, version, updated_at) values ($1, $2, 1, $3)
+			on conflict (org_id) do update set status = excluded.status`, b.org, status, b.clock.Now())
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, forget(), sms.ErrInvalid)
+	set("suspended")
+	require.ErrorIs(t, forget(), sms.ErrInvalid)
+	id := uuid.MustParse(created.GetSenderId())
+	_, err = b.directory.Client(t.Context(), b.org, id)
+	require.NoError(t, err)
+
+	set("ended")
+	for range 2 {
+		require.NoError(t, forget())
+	}
+	var kept, live int
+	require.NoError(t, b.pool.QueryRow(t.Context(), `select count(api_key_secret) + count(auth_token) + count(next_auth_token),
+		count(*) filter (where deleted_at is null) from senders`).Scan(&kept, &live))
+	require.Equal(t, []int{0, 0}, []int{kept, live})
+	_, err = b.directory.Client(t.Context(), b.org, id)
+	require.ErrorIs(t, err, senders.ErrGone)
+}

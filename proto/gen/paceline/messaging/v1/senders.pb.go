@@ -1084,6 +1084,89 @@ func (x *ListSenderOrganisationsResponse) GetOrgIds() []string {
 	return nil
 }
 
+// ForgetOrganisationRequest names an organisation.
+type ForgetOrganisationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The organisation.
+	OrgId         string `protobuf:"bytes,1,opt,name=org_id,json=orgId,proto3" json:"org_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetOrganisationRequest) Reset() {
+	*x = ForgetOrganisationRequest{}
+	mi := &file_paceline_messaging_v1_senders_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetOrganisationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetOrganisationRequest) ProtoMessage() {}
+
+func (x *ForgetOrganisationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_senders_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetOrganisationRequest.ProtoReflect.Descriptor instead.
+func (*ForgetOrganisationRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_senders_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ForgetOrganisationRequest) GetOrgId() string {
+	if x != nil {
+		return x.OrgId
+	}
+	return ""
+}
+
+// ForgetOrganisationResponse is empty.
+type ForgetOrganisationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetOrganisationResponse) Reset() {
+	*x = ForgetOrganisationResponse{}
+	mi := &file_paceline_messaging_v1_senders_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetOrganisationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetOrganisationResponse) ProtoMessage() {}
+
+func (x *ForgetOrganisationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_messaging_v1_senders_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetOrganisationResponse.ProtoReflect.Descriptor instead.
+func (*ForgetOrganisationResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_messaging_v1_senders_proto_rawDescGZIP(), []int{18}
+}
+
 var File_paceline_messaging_v1_senders_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_senders_proto_rawDesc = "" +
@@ -1170,7 +1253,10 @@ const file_paceline_messaging_v1_senders_proto_rawDesc = "" +
 	"\x15messaging_service_sid\x18\x03 \x01(\tR\x13messagingServiceSid\" \n" +
 	"\x1eListSenderOrganisationsRequest\":\n" +
 	"\x1fListSenderOrganisationsResponse\x12\x17\n" +
-	"\aorg_ids\x18\x01 \x03(\tR\x06orgIds2\xee\x06\n" +
+	"\aorg_ids\x18\x01 \x03(\tR\x06orgIds\"2\n" +
+	"\x19ForgetOrganisationRequest\x12\x15\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"\x1c\n" +
+	"\x1aForgetOrganisationResponse2\xf5\a\n" +
 	"\rSenderService\x12t\n" +
 	"\fCreateSender\x12*.paceline.messaging.v1.CreateSenderRequest\x1a+.paceline.messaging.v1.CreateSenderResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x18\x01 \x01\x12q\n" +
@@ -1185,6 +1271,8 @@ const file_paceline_messaging_v1_senders_proto_rawDesc = "" +
 	"\x12GetCallbackAccount\x120.paceline.messaging.v1.GetCallbackAccountRequest\x1a1.paceline.messaging.v1.GetCallbackAccountResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x05\x10\x01\x12\x93\x01\n" +
 	"\x17ListSenderOrganisations\x125.paceline.messaging.v1.ListSenderOrganisationsRequest\x1a6.paceline.messaging.v1.ListSenderOrganisationsResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x06\x10\x01\x12\x84\x01\n" +
+	"\x12ForgetOrganisation\x120.paceline.messaging.v1.ForgetOrganisationRequest\x1a1.paceline.messaging.v1.ForgetOrganisationResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01B?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
@@ -1199,7 +1287,7 @@ func file_paceline_messaging_v1_senders_proto_rawDescGZIP() []byte {
 	return file_paceline_messaging_v1_senders_proto_rawDescData
 }
 
-var file_paceline_messaging_v1_senders_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_paceline_messaging_v1_senders_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_paceline_messaging_v1_senders_proto_goTypes = []any{
 	(*Sender)(nil),                          // 0: paceline.messaging.v1.Sender
 	(*CreateSenderRequest)(nil),             // 1: paceline.messaging.v1.CreateSenderRequest
@@ -1218,11 +1306,13 @@ var file_paceline_messaging_v1_senders_proto_goTypes = []any{
 	(*CallbackSender)(nil),                  // 14: paceline.messaging.v1.CallbackSender
 	(*ListSenderOrganisationsRequest)(nil),  // 15: paceline.messaging.v1.ListSenderOrganisationsRequest
 	(*ListSenderOrganisationsResponse)(nil), // 16: paceline.messaging.v1.ListSenderOrganisationsResponse
-	(*timestamppb.Timestamp)(nil),           // 17: google.protobuf.Timestamp
+	(*ForgetOrganisationRequest)(nil),       // 17: paceline.messaging.v1.ForgetOrganisationRequest
+	(*ForgetOrganisationResponse)(nil),      // 18: paceline.messaging.v1.ForgetOrganisationResponse
+	(*timestamppb.Timestamp)(nil),           // 19: google.protobuf.Timestamp
 }
 var file_paceline_messaging_v1_senders_proto_depIdxs = []int32{
-	17, // 0: paceline.messaging.v1.Sender.created_at:type_name -> google.protobuf.Timestamp
-	17, // 1: paceline.messaging.v1.Sender.updated_at:type_name -> google.protobuf.Timestamp
+	19, // 0: paceline.messaging.v1.Sender.created_at:type_name -> google.protobuf.Timestamp
+	19, // 1: paceline.messaging.v1.Sender.updated_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: paceline.messaging.v1.CreateSenderResponse.sender:type_name -> paceline.messaging.v1.Sender
 	0,  // 3: paceline.messaging.v1.ListSendersResponse.senders:type_name -> paceline.messaging.v1.Sender
 	0,  // 4: paceline.messaging.v1.GetSenderResponse.sender:type_name -> paceline.messaging.v1.Sender
@@ -1236,15 +1326,17 @@ var file_paceline_messaging_v1_senders_proto_depIdxs = []int32{
 	10, // 12: paceline.messaging.v1.SenderService.DeleteSender:input_type -> paceline.messaging.v1.DeleteSenderRequest
 	12, // 13: paceline.messaging.v1.SenderService.GetCallbackAccount:input_type -> paceline.messaging.v1.GetCallbackAccountRequest
 	15, // 14: paceline.messaging.v1.SenderService.ListSenderOrganisations:input_type -> paceline.messaging.v1.ListSenderOrganisationsRequest
-	2,  // 15: paceline.messaging.v1.SenderService.CreateSender:output_type -> paceline.messaging.v1.CreateSenderResponse
-	4,  // 16: paceline.messaging.v1.SenderService.ListSenders:output_type -> paceline.messaging.v1.ListSendersResponse
-	6,  // 17: paceline.messaging.v1.SenderService.GetSender:output_type -> paceline.messaging.v1.GetSenderResponse
-	9,  // 18: paceline.messaging.v1.SenderService.UpdateSender:output_type -> paceline.messaging.v1.UpdateSenderResponse
-	11, // 19: paceline.messaging.v1.SenderService.DeleteSender:output_type -> paceline.messaging.v1.DeleteSenderResponse
-	13, // 20: paceline.messaging.v1.SenderService.GetCallbackAccount:output_type -> paceline.messaging.v1.GetCallbackAccountResponse
-	16, // 21: paceline.messaging.v1.SenderService.ListSenderOrganisations:output_type -> paceline.messaging.v1.ListSenderOrganisationsResponse
-	15, // [15:22] is the sub-list for method output_type
-	8,  // [8:15] is the sub-list for method input_type
+	17, // 15: paceline.messaging.v1.SenderService.ForgetOrganisation:input_type -> paceline.messaging.v1.ForgetOrganisationRequest
+	2,  // 16: paceline.messaging.v1.SenderService.CreateSender:output_type -> paceline.messaging.v1.CreateSenderResponse
+	4,  // 17: paceline.messaging.v1.SenderService.ListSenders:output_type -> paceline.messaging.v1.ListSendersResponse
+	6,  // 18: paceline.messaging.v1.SenderService.GetSender:output_type -> paceline.messaging.v1.GetSenderResponse
+	9,  // 19: paceline.messaging.v1.SenderService.UpdateSender:output_type -> paceline.messaging.v1.UpdateSenderResponse
+	11, // 20: paceline.messaging.v1.SenderService.DeleteSender:output_type -> paceline.messaging.v1.DeleteSenderResponse
+	13, // 21: paceline.messaging.v1.SenderService.GetCallbackAccount:output_type -> paceline.messaging.v1.GetCallbackAccountResponse
+	16, // 22: paceline.messaging.v1.SenderService.ListSenderOrganisations:output_type -> paceline.messaging.v1.ListSenderOrganisationsResponse
+	18, // 23: paceline.messaging.v1.SenderService.ForgetOrganisation:output_type -> paceline.messaging.v1.ForgetOrganisationResponse
+	16, // [16:24] is the sub-list for method output_type
+	8,  // [8:16] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
@@ -1262,7 +1354,7 @@ func file_paceline_messaging_v1_senders_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_messaging_v1_senders_proto_rawDesc), len(file_paceline_messaging_v1_senders_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	SenderService_DeleteSender_FullMethodName            = "/paceline.messaging.v1.SenderService/DeleteSender"
 	SenderService_GetCallbackAccount_FullMethodName      = "/paceline.messaging.v1.SenderService/GetCallbackAccount"
 	SenderService_ListSenderOrganisations_FullMethodName = "/paceline.messaging.v1.SenderService/ListSenderOrganisations"
+	SenderService_ForgetOrganisation_FullMethodName      = "/paceline.messaging.v1.SenderService/ForgetOrganisation"
 )
 
 // SenderServiceClient is the client API for SenderService service.
@@ -53,6 +54,9 @@ type SenderServiceClient interface {
 	GetCallbackAccount(ctx context.Context, in *GetCallbackAccountRequest, opts ...grpc.CallOption) (*GetCallbackAccountResponse, error)
 	// ListSenderOrganisations tells onboarding which organisations have a sender, for the search for texts that never came.
 	ListSenderOrganisations(ctx context.Context, in *ListSenderOrganisationsRequest, opts ...grpc.CallOption) (*ListSenderOrganisationsResponse, error)
+	// ForgetOrganisation deletes all senders of an organisation that has ended, and their credentials for good. Repeating it changes nothing.
+	// INVALID_ARGUMENT while SetOrganisation has not said that the organisation has ended.
+	ForgetOrganisation(ctx context.Context, in *ForgetOrganisationRequest, opts ...grpc.CallOption) (*ForgetOrganisationResponse, error)
 }
 
 type senderServiceClient struct {
@@ -133,6 +137,16 @@ func (c *senderServiceClient) ListSenderOrganisations(ctx context.Context, in *L
 	return out, nil
 }
 
+func (c *senderServiceClient) ForgetOrganisation(ctx context.Context, in *ForgetOrganisationRequest, opts ...grpc.CallOption) (*ForgetOrganisationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetOrganisationResponse)
+	err := c.cc.Invoke(ctx, SenderService_ForgetOrganisation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SenderServiceServer is the server API for SenderService service.
 // All implementations must embed UnimplementedSenderServiceServer
 // for forward compatibility.
@@ -158,6 +172,9 @@ type SenderServiceServer interface {
 	GetCallbackAccount(context.Context, *GetCallbackAccountRequest) (*GetCallbackAccountResponse, error)
 	// ListSenderOrganisations tells onboarding which organisations have a sender, for the search for texts that never came.
 	ListSenderOrganisations(context.Context, *ListSenderOrganisationsRequest) (*ListSenderOrganisationsResponse, error)
+	// ForgetOrganisation deletes all senders of an organisation that has ended, and their credentials for good. Repeating it changes nothing.
+	// INVALID_ARGUMENT while SetOrganisation has not said that the organisation has ended.
+	ForgetOrganisation(context.Context, *ForgetOrganisationRequest) (*ForgetOrganisationResponse, error)
 	mustEmbedUnimplementedSenderServiceServer()
 }
 
@@ -188,6 +205,9 @@ func (UnimplementedSenderServiceServer) GetCallbackAccount(context.Context, *Get
 }
 func (UnimplementedSenderServiceServer) ListSenderOrganisations(context.Context, *ListSenderOrganisationsRequest) (*ListSenderOrganisationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSenderOrganisations not implemented")
+}
+func (UnimplementedSenderServiceServer) ForgetOrganisation(context.Context, *ForgetOrganisationRequest) (*ForgetOrganisationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetOrganisation not implemented")
 }
 func (UnimplementedSenderServiceServer) mustEmbedUnimplementedSenderServiceServer() {}
 func (UnimplementedSenderServiceServer) testEmbeddedByValue()                       {}
@@ -336,6 +356,24 @@ func _SenderService_ListSenderOrganisations_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SenderService_ForgetOrganisation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetOrganisationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SenderServiceServer).ForgetOrganisation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SenderService_ForgetOrganisation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SenderServiceServer).ForgetOrganisation(ctx, req.(*ForgetOrganisationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SenderService_ServiceDesc is the grpc.ServiceDesc for SenderService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -370,6 +408,10 @@ var SenderService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSenderOrganisations",
 			Handler:    _SenderService_ListSenderOrganisations_Handler,
+		},
+		{
+			MethodName: "ForgetOrganisation",
+			Handler:    _SenderService_ForgetOrganisation_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
