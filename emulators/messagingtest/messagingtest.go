@@ -62,36 +62,38 @@ type Text struct {
 // Service is the messaging service. The zero value is not ready; New makes one.
 type Service struct {
 	messagingv1.UnimplementedMessagingServiceServer
+	messagingv1.UnimplementedSenderServiceServer
 
 	orgID string
 	ours  string
 	now   func() time.Time
 
-	mu      sync.Mutex
-	rows    map[string]*row // by key
-	inbound map[string]*messagingv1.RecordInboundResponse
-	last    map[string]*messagingv1.RecordInboundRequest // by SID
-	stopped map[string]bool                              // phones that have opted out
-	decided map[string]time.Time                         // of a phone, when the word about consent was said that counts
-	holds   map[string]*messagingv1.SetHoldRequest
-	words   map[string]string                           // by phone: the message that may be an opt-out and is not judged yet
-	silent  map[string]*messagingv1.SetRemindersRequest // by phone: what was said last about reminders
-	heard   []*messagingv1.InboundText
-	pages   int // of heard that were read
-	taken   []Text
-	calls   []*messagingv1.SendRequest
-	script  func(n int, in *messagingv1.SendRequest) Outcome
-	gate    func(in *messagingv1.SendRequest) // called while the carrier is being called
-	kept    map[string][]*auditv1.AuditEntry  // by organisation, newest first
-	down    bool
-	turns   *int          // that ReserveSends still has; nil for any number
-	older   bool          // of the release before
-	every   time.Duration // between two messages of outreach; zero for no pace
-	turn    time.Time     // of the next one
-	full    bool          // beneath a cap
-	status  *messagingv1.SetOrganisationRequest
-	lost    bool // what was taken did not reach its person
-	barred  bool // what would be sent was refused with a code that no retry mends
+	mu        sync.Mutex
+	rows      map[string]*row // by key
+	inbound   map[string]*messagingv1.RecordInboundResponse
+	last      map[string]*messagingv1.RecordInboundRequest // by SID
+	stopped   map[string]bool                              // phones that have opted out
+	decided   map[string]time.Time                         // of a phone, when the word about consent was said that counts
+	holds     map[string]*messagingv1.SetHoldRequest
+	words     map[string]string                           // by phone: the message that may be an opt-out and is not judged yet
+	silent    map[string]*messagingv1.SetRemindersRequest // by phone: what was said last about reminders
+	heard     []*messagingv1.InboundText
+	pages     int // of heard that were read
+	taken     []Text
+	calls     []*messagingv1.SendRequest
+	script    func(n int, in *messagingv1.SendRequest) Outcome
+	gate      func(in *messagingv1.SendRequest) // called while the carrier is being called
+	kept      map[string][]*auditv1.AuditEntry  // by organisation, newest first
+	down      bool
+	turns     *int          // that ReserveSends still has; nil for any number
+	older     bool          // of the release before
+	every     time.Duration // between two messages of outreach; zero for no pace
+	turn      time.Time     // of the next one
+	full      bool          // beneath a cap
+	status    *messagingv1.SetOrganisationRequest
+	lost      bool // what was taken did not reach its person
+	forgotten bool // its senders
+	barred    bool // what would be sent was refused with a code that no retry mends
 }
 
 type row struct {
@@ -187,6 +189,31 @@ func (s *Service) SetOrganisation(
 		s.status = in
 	}
 	return &messagingv1.SetOrganisationResponse{}, nil
+}
+
+// ForgetOrganisation keeps that the senders of the organisation are deleted, once it has ended.
+func (s *Service) ForgetOrganisation(
+	_ context.Context, in *messagingv1.ForgetOrganisationRequest,
+) (*messagingv1.ForgetOrganisationResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, unavailable()
+	}
+	if in.GetOrgId() == s.orgID {
+		if s.status.GetStatus() != "ended" {
+			return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
+		}
+		s.forgotten = true
+	}
+	return &messagingv1.ForgetOrganisationResponse{}, nil
+}
+
+// Forgotten reports whether the senders of the organisation are deleted.
+func (s *Service) Forgotten() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forgotten
 }
 
 // Status returns the status that the organisation was last set to, and its version.

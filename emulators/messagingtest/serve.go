@@ -36,6 +36,7 @@ func (s *Service) Serve(tb testing.TB, tokens *rpc.Tokens) string {
 	})
 	check(tb, err)
 	messagingv1.RegisterMessagingServiceServer(server, s)
+	messagingv1.RegisterSenderServiceServer(server, s)
 	var network net.ListenConfig
 	listener, err := network.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	check(tb, err)

@@ -128,6 +128,7 @@ var table = []struct {
 	{organisations.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_ORGANISATION_NOT_FOUND},
 	{organisations.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_ORGANISATIONS},
 	{organisations.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_ENDED},
+	{organisations.ErrDefault, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
 	{organisations.ErrErased, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_ENDED},
 	{organisations.ErrHasKey, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_HAS_KEY},
 	{organisations.ErrNotTold, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},

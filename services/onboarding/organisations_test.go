@@ -62,7 +62,9 @@ func (b *bundle) resumes(id string) (*onboardingv1.Organisation, error) {
 }
 
 func (b *bundle) ends(id string) (*onboardingv1.Organisation, error) {
-	out, err := b.platform().EndOrganisation(b.T.Context(), &onboardingv1.EndOrganisationRequest{OrgId: id, Reason: "left"})
+	rooms := b.platform()
+	rooms.Organisations.Default = onboardingtest.NewID() // which does not end
+	out, err := rooms.EndOrganisation(b.T.Context(), &onboardingv1.EndOrganisationRequest{OrgId: id, Reason: "left"})
 	return out.GetOrganisation(), err
 }
 
@@ -208,14 +210,30 @@ func TestErasedOrganisation(t *testing.T) {
 		pass()
 	}
 	require.Equal(t, 1, b.Count(`select count(*) from profiles`), "a legal hold keeps a person")
-	got, err := b.platform().GetOrganisation(t.Context(), &onboardingv1.GetOrganisationRequest{OrgId: onboardingtest.OrgID})
-	require.NoError(t, err)
-	require.Equal(t, "1 people who are being erased or on legal hold", got.GetOrganisation().GetWaitsFor())
+	waits := func() string {
+		got, err := b.platform().GetOrganisation(t.Context(), &onboardingv1.GetOrganisationRequest{OrgId: onboardingtest.OrgID})
+		require.NoError(t, err)
+		return got.GetOrganisation().GetWaitsFor()
+	}
+	require.Equal(t, "1 people who are being erased or on legal hold", waits())
 	b.Exec(`update profiles set legal_hold_at = null, legal_hold_reason = '' where id = $1`, held.ID)
+	b.Messaging.SetDown(true)
+	for range 8 {
+		_, err = b.platform().Organisations.Settle(t.Context())
+		_, erasing := b.erasures().Settle(t.Context())
+		require.NoError(t, erasing)
+		b.Clock.Advance(10 * time.Minute)
+	}
+	require.ErrorIs(t, err, people.ErrUnavailable)
+	require.Equal(t, "messaging, which has the credentials of its senders", waits())
+	require.Zero(t, b.Count(`select count(*) from profiles`))
+	require.Equal(t, 2, b.Count(`select count(*) from saved_replies`), "nothing is erased before messaging has forgotten its senders")
+	b.Messaging.SetDown(false)
 	for range 8 {
 		pass()
 	}
-	got, err = b.platform().GetOrganisation(t.Context(), &onboardingv1.GetOrganisationRequest{OrgId: onboardingtest.OrgID})
+	require.True(t, b.Messaging.Forgotten())
+	got, err := b.platform().GetOrganisation(t.Context(), &onboardingv1.GetOrganisationRequest{OrgId: onboardingtest.OrgID})
 	require.NoError(t, err)
 	require.NotNil(t, got.GetOrganisation().GetErasedAt(), got.GetOrganisation().GetWaitsFor())
 	require.Zero(t, b.Count(`select count(*) from profiles`))
@@ -246,6 +264,9 @@ func TestOrganisations(t *testing.T) {
 	list, err = rooms.ListOrganisations(root, &onboardingv1.ListOrganisationsRequest{PageSize: 1, PageToken: list.GetNextPageToken()})
 	require.NoError(t, err)
 	require.Empty(t, list.GetNextPageToken(), "the default organisation has one row")
+
+	_, err = rooms.EndOrganisation(root, &onboardingv1.EndOrganisationRequest{OrgId: onboardingtest.OrgID, Reason: "left"})
+	require.ErrorIs(t, err, organisations.ErrDefault)
 
 	_, err = rooms.CreateFirstKey(root, &onboardingv1.CreateFirstKeyRequest{OrgId: onboardingtest.NewID(), Name: "admin"})
 	require.ErrorIs(t, err, organisations.ErrNotFound)

@@ -13,7 +13,8 @@ import (
 // erased bounds the rows of a table that one pass deletes.
 const erased = 1000
 
-// erase goes on with erasing an organisation after its grace period: its people first, each as an operator would erase them, then the rest.
+// erase goes on with erasing an organisation after its grace period: its people first, each as an operator would erase them, then the
+// credentials of its senders, then the rest.
 func (s *Service) erase(ctx context.Context, o Organisation) error {
 	asked, left, err := s.askForPeople(ctx, o.OrgID)
 	if err != nil {
@@ -25,6 +26,9 @@ func (s *Service) erase(ctx context.Context, o Organisation) error {
 			o.Tries = 0 // it goes on
 		}
 		return s.Store.Delay(ctx, o, waits, s.later(o))
+	}
+	if err := s.Carrier.ForgetOrganisation(ctx, o.OrgID); err != nil {
+		return errors.Join(err, s.Store.Delay(ctx, o, "messaging, which has the credentials of its senders", s.later(o)))
 	}
 	done, err := s.Store.eraseRest(ctx, o.OrgID)
 	switch {

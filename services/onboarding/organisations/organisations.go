@@ -26,6 +26,9 @@ var (
 	ErrTooMany = errors.New("there are as many organisations as may be")
 	// ErrEnded means that an organisation has ended.
 	ErrEnded = errors.New("the organisation has ended: POST /v1/organisations/{org_id}:resume takes that back, before it is erased")
+	// ErrDefault means that an organisation cannot end, as its sender is no row that could be erased.
+	ErrDefault = errors.New("the organisation of DEFAULT_ORG_ID has the sender of the environment, so it does not end: suspend it, or " +
+		"give DEFAULT_ORG_ID and the Twilio variables to another one first")
 	// ErrErased means that the data of an organisation is erased, or being erased.
 	ErrErased = errors.New("the grace period of the organisation is over: it is being erased, which is not taken back")
 	// ErrHasKey means that an organisation has an operator's key.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"paceline.internal/platform/process"
@@ -15,6 +16,8 @@ import (
 type carrier interface {
 	// SetOrganisation has messaging know whether an organisation may send. Of two versions the higher one counts.
 	SetOrganisation(ctx context.Context, orgID string, status Status, version int64) error
+	// ForgetOrganisation has messaging delete the senders of an organisation that has ended, and their credentials.
+	ForgetOrganisation(ctx context.Context, orgID string) error
 }
 
 // Service changes organisations. The wish is kept first; then messaging is told, which sends nothing from then on; then the row says so.
@@ -42,8 +45,11 @@ const (
 	defaultName = "Default organisation"
 )
 
-// Change gives an organisation another status. ErrNotFound, ErrEnded, ErrErased, ErrNotTold.
+// Change gives an organisation another status. ErrDefault, ErrNotFound, ErrEnded, ErrErased, ErrNotTold.
 func (s *Service) Change(ctx context.Context, orgID string, to Status, reason string) (Organisation, error) {
+	if to == Ended && strings.EqualFold(orgID, s.Default) {
+		return Organisation{}, ErrDefault
+	}
 	now := s.Now()
 	o, err := s.Store.Change(ctx, orgID, to, reason, now, now.Add(s.Grace))
 	if err != nil || o.Status == o.Wanted {

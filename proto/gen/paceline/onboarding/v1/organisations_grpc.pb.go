@@ -49,7 +49,8 @@ type OrganisationServiceClient interface {
 	// ResumeOrganisation has an organisation go on that is suspended, or that has ended and is not erased yet. Errors: as SuspendOrganisation.
 	ResumeOrganisation(ctx context.Context, in *ResumeOrganisationRequest, opts ...grpc.CallOption) (*ResumeOrganisationResponse, error)
 	// EndOrganisation suspends an organisation, refuses its keys and tokens, and has it erased after the grace period. Repeating it changes nothing.
-	// Errors: NOT_FOUND (ORGANISATION_NOT_FOUND), UNAVAILABLE as SuspendOrganisation.
+	// The organisation of DEFAULT_ORG_ID does not end. Errors: NOT_FOUND (ORGANISATION_NOT_FOUND), FAILED_PRECONDITION (INVALID) for that one,
+	// UNAVAILABLE as SuspendOrganisation.
 	EndOrganisation(ctx context.Context, in *EndOrganisationRequest, opts ...grpc.CallOption) (*EndOrganisationResponse, error)
 	// CreateFirstKey makes an operator's key for an organisation that has none. Over HTTP it is answered 201. Errors: NOT_FOUND
 	// (ORGANISATION_NOT_FOUND), FAILED_PRECONDITION (ORGANISATION_HAS_KEY, ORGANISATION_ENDED).
@@ -166,7 +167,8 @@ type OrganisationServiceServer interface {
 	// ResumeOrganisation has an organisation go on that is suspended, or that has ended and is not erased yet. Errors: as SuspendOrganisation.
 	ResumeOrganisation(context.Context, *ResumeOrganisationRequest) (*ResumeOrganisationResponse, error)
 	// EndOrganisation suspends an organisation, refuses its keys and tokens, and has it erased after the grace period. Repeating it changes nothing.
-	// Errors: NOT_FOUND (ORGANISATION_NOT_FOUND), UNAVAILABLE as SuspendOrganisation.
+	// The organisation of DEFAULT_ORG_ID does not end. Errors: NOT_FOUND (ORGANISATION_NOT_FOUND), FAILED_PRECONDITION (INVALID) for that one,
+	// UNAVAILABLE as SuspendOrganisation.
 	EndOrganisation(context.Context, *EndOrganisationRequest) (*EndOrganisationResponse, error)
 	// CreateFirstKey makes an operator's key for an organisation that has none. Over HTTP it is answered 201. Errors: NOT_FOUND
 	// (ORGANISATION_NOT_FOUND), FAILED_PRECONDITION (ORGANISATION_HAS_KEY, ORGANISATION_ENDED).
