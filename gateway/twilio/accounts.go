@@ -2,6 +2,7 @@ package twilio
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -29,11 +30,37 @@ const (
 type account struct {
 	sid         string
 	known       bool
-	environment bool       // its tokens are those of the environment
-	signatures  signatures // of its tokens; of the environment's account, those of senders that are stored
+	environment bool // the environment's token signs for it, too
 	senders     []*messagingv1.CallbackSender
 	at          time.Time
 }
+
+// signers returns the organisations that have a token which signed a callback. The token of the environment, which signs in its account
+// alone, stands for the environment's organisation and for those that have none.
+func (a account) signers(byEnvironment bool, signed func(signatures) bool) map[string]bool {
+	checked, own, signers := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, of := range a.senders {
+		for _, token := range of.GetAuthTokens() {
+			valid, done := checked[token]
+			if !done {
+				valid = signed(signaturesOf([]string{token}))
+				checked[token] = valid
+			}
+			own[of.GetOrgId()] = true
+			signers[of.GetOrgId()] = signers[of.GetOrgId()] || valid
+		}
+	}
+	for _, of := range a.senders {
+		if byEnvironment && a.environment && (of.GetEnvironment() || !own[of.GetOrgId()]) {
+			signers[of.GetOrgId()] = true
+		}
+	}
+	maps.DeleteFunc(signers, func(_ string, valid bool) bool { return !valid })
+	return signers
+}
+
+// shared reports whether several organisations have senders in the account.
+func (a account) shared() bool { return a.known && a.only() == "" }
 
 // owner returns the organisation that a message to a number, or through a messaging service, belongs to; a number counts first.
 func (a account) owner(number, service string) (orgID string, owned bool) {
@@ -108,7 +135,6 @@ func (a *accounts) of(ctx context.Context, sid string, age time.Duration) (accou
 		return account{}, err
 	}
 	asked := account{sid: sid, known: answer.GetKnown(), environment: answer.GetEnvironment(), senders: answer.GetSenders(), at: now}
-	asked.signatures = signaturesOf(answer.GetAuthTokens())
 	a.remember(asked)
 	return asked, nil
 }

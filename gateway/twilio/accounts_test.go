@@ -39,6 +39,7 @@ type senders struct {
 	asked  int
 	down   bool
 	tokens []string
+	guests []*messagingv1.CallbackSender // of other organisations, in the account of the environment
 }
 
 func (s *senders) GetCallbackAccount(
@@ -50,14 +51,17 @@ func (s *senders) GetCallbackAccount(
 	}
 	switch in.GetAccountSid() {
 	case envAccount:
-		return &messagingv1.GetCallbackAccountResponse{Known: true, Environment: true, Senders: []*messagingv1.CallbackSender{{OrgId: "first", Number: "+1"}}}, nil
+		return &messagingv1.GetCallbackAccountResponse{Known: true, Environment: true, Senders: append([]*messagingv1.CallbackSender{
+			{OrgId: "first", Number: "+1", Environment: true},
+		}, s.guests...)}, nil
 	case otherAccount:
-		return &messagingv1.GetCallbackAccountResponse{Known: true, AuthTokens: s.tokens, Senders: []*messagingv1.CallbackSender{
-			{OrgId: "second", Number: "+2", MessagingServiceSid: "MG2"},
+		return &messagingv1.GetCallbackAccountResponse{Known: true, Senders: []*messagingv1.CallbackSender{
+			{OrgId: "second", Number: "+2", MessagingServiceSid: "MG2", AuthTokens: s.tokens},
 		}}, nil
 	case shared:
-		return &messagingv1.GetCallbackAccountResponse{Known: true, AuthTokens: []string{sharedToken}, Senders: []*messagingv1.CallbackSender{
-			{OrgId: "third", Number: "+3"}, {OrgId: "fourth", MessagingServiceSid: "MG4"},
+		return &messagingv1.GetCallbackAccountResponse{Known: true, Senders: []*messagingv1.CallbackSender{
+			{OrgId: "third", Number: "+3", AuthTokens: []string{sharedToken, "kept"}},
+			{OrgId: "fourth", MessagingServiceSid: "MG4", AuthTokens: []string{sharedToken}},
 		}}, nil
 	}
 	return &messagingv1.GetCallbackAccountResponse{}, nil
@@ -154,8 +158,12 @@ func TestCallbackIsVerifiedByTheAccountItNames(t *testing.T) {
 		{name: "SignedByTheEnvironment", token: authToken, form: text(otherAccount, "+2", ""), want: 403, neverReceived: true},
 		{name: "SignedByAnother", token: otherToken, form: text(envAccount, "+1", ""), want: 403, neverReceived: true},
 		{name: "SignedByAnotherWithoutAnAccount", token: otherToken, form: text("", "+1", ""), want: 403, neverReceived: true},
-		{name: "AnAccountOfNobody", token: authToken, form: text("AC"+strings.Repeat("d", 32), "+1", ""), want: 401, neverReceived: true},
-		{name: "NoAccountAtAll", token: authToken, form: text("x' or 1=1", "+1", ""), want: 401, neverReceived: true},
+		{name: "KeptAfterARotation", token: "kept", form: text(shared, "+4", "MG4"), want: 403, neverReceived: true},
+		{name: "KeptForItsOwn", token: "kept", form: text(shared, "+3", ""), want: 200, account: shared, org: "third"},
+		{name: "AnAccountOfNobody", token: otherToken, form: text("AC"+strings.Repeat("d", 32), "+1", ""), want: 401, neverReceived: true},
+		{name: "NoAccountAtAll", token: otherToken, form: text("x' or 1=1", "+1", ""), want: 401, neverReceived: true},
+		{name: "AsBeforeOfAnAccountOfNobody", token: authToken, form: text("AC"+strings.Repeat("d", 32), "+1", ""), want: 200},
+		{name: "AsBeforeOfAnOddAccount", token: authToken, form: text("ACodd", "+1", ""), want: 200},
 		{name: "TwoAccounts", token: otherToken, form: twice, want: 403, neverReceived: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -167,6 +175,35 @@ func TestCallbackIsVerifiedByTheAccountItNames(t *testing.T) {
 				return
 			}
 			require.Equal(t, []string{c.account, c.org}, []string{b.onboarding.got[0].GetAccountSid(), b.onboarding.got[0].GetOrgId()})
+		})
+	}
+}
+
+// TestEnvironmentsAccountIsShared: its token signs for its own organisation, and for a guest without one; a guest's token for the guest.
+func TestEnvironmentsAccountIsShared(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, token, to string
+		want            int
+		org             string
+	}{
+		{"OfItsOwn", authToken, "+1", 200, "first"},
+		{"OfAGuestWithoutAToken", authToken, "+6", 200, "sixth"},
+		{"OfAGuestWithAToken", authToken, "+5", 403, ""},
+		{"ByTheGuest", "guest", "+5", 200, "fifth"},
+		{"ByTheGuestToTheEnvironment", "guest", "+1", 403, ""},
+		{"ToNobody", authToken, "+7", 200, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.senders.guests = []*messagingv1.CallbackSender{{OrgId: "fifth", Number: "+5", AuthTokens: []string{"guest"}}, {OrgId: "sixth", Number: "+6"}}
+			require.Equal(t, c.want, b.post(t, c.token, PathInbound, text(envAccount, c.to, "")))
+			if c.org == "" {
+				require.Empty(t, b.onboarding.got)
+				return
+			}
+			require.Equal(t, []string{"", c.org}, []string{b.onboarding.got[0].GetAccountSid(), b.onboarding.got[0].GetOrgId()})
 		})
 	}
 }

@@ -76,9 +76,11 @@ func (c *Callbacks) Routes() map[string]http.HandlerFunc {
 
 // parameters are signed by Twilio: the query of the URL that it calls, and the form that it posts, or the JSON in its place.
 type parameters struct {
-	query string
-	form  url.Values
-	of    account // that signed them; of that of the environment nothing need be known
+	query         string
+	form          url.Values
+	of            account // that signed them; of that of the environment nothing need be known
+	byEnvironment bool    // the environment's token signed them
+	signed        func(signatures) bool
 }
 
 // foreign is the account that signed, if it is not that of the environment.
@@ -105,8 +107,8 @@ func (c *Callbacks) inbound() route.Callback[parameters] {
 		}
 		event := route.EventFrom(ctx)
 		event.Add(slog.String("twilio_sid", request.GetTwilioSid()))
-		if err := c.book(ctx, p, request); err != nil {
-			return answer(ctx, err)
+		if refused := c.book(ctx, p, request); refused != nil {
+			return *refused
 		}
 		arrived := c.now()
 		response, err := c.receive(ctx, request)
@@ -129,29 +131,35 @@ func (c *Callbacks) inbound() route.Callback[parameters] {
 var errNobodys = route.Refuse(codes.NotFound, messagingv1.Reason_REASON_UNKNOWN_SENDER.String(),
 	"no organisation has stored the number that this was sent to").GRPCStatus().Err()
 
-// book finds the organisation that a message belongs to, within the account that signed it. A message of the environment's account that
-// nobody else has belongs to the environment's organisation. One to an unknown number is recorded as such by the only organisation that the
-// account has.
-func (c *Callbacks) book(ctx context.Context, p parameters, m *onboardingv1.ReceiveMessageRequest) error {
+// book finds the organisation that a message belongs to, within the account that signed it, and refuses what no token of that organisation
+// signed. A message of the environment's account that nobody has belongs to the environment's organisation, and one of another account to
+// its only organisation; where several share the account, to nobody.
+func (c *Callbacks) book(ctx context.Context, p parameters, m *onboardingv1.ReceiveMessageRequest) *route.Answer {
 	m.AccountSid = p.foreign()
-	orgID, owned := p.of.owner(m.GetTo(), m.GetMessagingServiceSid())
-	if !owned && p.of.known {
-		renewed, err := c.accounts.of(ctx, p.of.sid, again) // the number may be newer than what is remembered
+	find := func() (orgID string, owned, signed bool) {
+		orgID, owned = p.of.owner(m.GetTo(), m.GetMessagingServiceSid())
+		return orgID, owned, owned && p.of.signers(p.byEnvironment, p.signed)[orgID]
+	}
+	orgID, owned, signed := find()
+	if !signed && p.of.known {
+		renewed, err := c.accounts.of(ctx, p.of.sid, again) // the number or the token may be newer than what is remembered
 		if err == nil && renewed.known {
 			p.of = renewed
 		}
-		orgID, owned = p.of.owner(m.GetTo(), m.GetMessagingServiceSid())
+		orgID, owned, signed = find()
 	}
 	switch {
-	case owned:
+	case signed:
 		m.OrgId = orgID
 		return nil
-	case p.foreign() == "":
+	case owned:
+		return forged(ctx, "the token is none of the organisation that has the number")
+	case p.foreign() == "" && !p.of.shared():
 		return nil
 	}
 	route.EventFrom(ctx).Add(slog.Bool("unknown_number", true), slog.String("account_sid", p.of.sid))
 	if m.OrgId = p.of.only(); m.GetOrgId() == "" {
-		return errNobodys
+		return new(answer(ctx, errNobodys))
 	}
 	return nil
 }

@@ -199,7 +199,7 @@ func FuzzTwilioForm(f *testing.F) {
 			require.NotEmpty(t, text.GetTwilioSid())
 			require.GreaterOrEqual(t, text.GetSegments(), int32(0))
 		}
-		if receipt, err := decodeReceipt(parameters{query, form, account{}}); err == nil {
+		if receipt, err := decodeReceipt(parameters{query: query, form: form}); err == nil {
 			require.NotEmpty(t, receipt.GetStatus())
 			require.GreaterOrEqual(t, receipt.GetErrorCode(), int32(0))
 			require.LessOrEqual(t, len(receipt.GetRaw()), len(form))

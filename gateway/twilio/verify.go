@@ -41,40 +41,44 @@ func (c *Callbacks) verify(r *http.Request, body []byte) (parameters, *route.Ans
 		}
 		return s.valid(route.PublicURL(c.origin, r), form, signature)
 	}
-	of, refused := c.signer(r.Context(), form[accountParameter], signed)
+	byEnvironment := signed(c.signatures)
+	of, refused := c.signer(r.Context(), form[accountParameter], byEnvironment, signed)
 	switch {
 	case refused != nil:
 		return parameters{}, refused
 	case unread != nil:
 		return parameters{}, new(route.Malformed(unread))
 	}
-	return parameters{r.URL.RawQuery, form, of}, nil
+	return parameters{query: r.URL.RawQuery, form: form, of: of, byEnvironment: byEnvironment, signed: signed}, nil
 }
 
-// signer returns the account that signed, which is the one that is named. A callback that names none is the environment's, and so is any
-// while messaging cannot be asked, if the environment's token signed it.
-func (c *Callbacks) signer(ctx context.Context, named []string, signed func(signatures) bool) (account, *route.Answer) {
+// signer returns the account that signed, which is the one that is named. What the environment's token signed is the environment's if it
+// names none, or one that nobody has stored, and while messaging cannot be asked, unless several organisations are known to share it.
+func (c *Callbacks) signer(
+	ctx context.Context, named []string, byEnvironment bool, signed func(signatures) bool,
+) (account, *route.Answer) {
 	environment := account{environment: true}
-	if len(named) > 1 {
+	switch {
+	case len(named) > 1:
 		return account{}, forged(ctx, "it names more than one account")
-	}
-	if len(named) == 0 || named[0] == "" {
-		if signed(c.signatures) {
-			return environment, nil
-		}
+	case (len(named) == 0 || named[0] == "" || !plausible(named[0])) && byEnvironment:
+		return environment, nil
+	case len(named) == 0 || named[0] == "":
 		return account{}, forged(ctx, errForged.Error())
 	}
 	for _, age := range []time.Duration{kept, again} {
 		of, err := c.accounts.of(ctx, named[0], age)
 		switch {
-		case err != nil && signed(c.signatures):
+		case err != nil && byEnvironment && !of.shared():
 			return environment, nil
 		case err != nil:
 			route.EventFrom(ctx).Cause(err)
 			return account{}, new(route.Failed(err))
+		case !of.known && byEnvironment:
+			return environment, nil
 		case !of.known:
 			return account{}, unknownAccount(ctx)
-		case of.environment && signed(c.signatures), signed(of.signatures):
+		case len(of.signers(byEnvironment, signed)) > 0:
 			return of, nil
 		}
 	}

@@ -3,6 +3,7 @@ package senders
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"regexp"
 	"slices"
 
@@ -20,6 +21,7 @@ type RPC struct {
 	messagingv1.UnimplementedSenderServiceServer
 
 	Directory *Directory
+	Log       *slog.Logger
 }
 
 const (
@@ -130,32 +132,37 @@ func (s *RPC) GetCallbackAccount(
 	ctx context.Context, r *messagingv1.GetCallbackAccountRequest,
 ) (*messagingv1.GetCallbackAccountResponse, error) {
 	answer, env := &messagingv1.GetCallbackAccountResponse{}, s.Directory.Environment
-	if !accountSID.MatchString(r.GetAccountSid()) {
+	switch {
+	case env.AccountSID != "" && r.GetAccountSid() == env.AccountSID: // whatever its form
+		own := callback(env)
+		own.Environment = true
+		answer.Known, answer.Environment, answer.Senders = true, true, append(answer.Senders, own)
+	case !accountSID.MatchString(r.GetAccountSid()):
 		return answer, nil
 	}
 	rows, err := s.Directory.Store.ofAccount(ctx, r.GetAccountSid())
 	if err != nil {
 		return nil, err
 	}
-	if r.GetAccountSid() == env.AccountSID {
-		answer.Known, answer.Environment = true, true
-		answer.Senders = append(answer.Senders, callback(env))
-	}
+	var closed error
+	opened := answer.GetEnvironment()
 	for _, row := range rows {
 		if !row.DeletedAt.IsZero() {
 			continue
 		}
+		of := callback(row.Sender)
+		answer.Known, answer.Senders = true, append(answer.Senders, of)
 		secrets, err := s.Directory.Keyset.openAll(row.OrgID, row.ID, row.sealed)
-		if err != nil {
-			return nil, errors.Join(sms.ErrUnavailable, err)
+		if err != nil { // perhaps this replica does not have the new keyset yet
+			s.Log.WarnContext(ctx, "messaging.sender_not_opened", "sender_id", row.ID)
+			closed = err
+			continue
 		}
-		answer.Known = true
-		answer.Senders = append(answer.Senders, callback(row.Sender))
-		for _, token := range []string{secrets.AuthToken, secrets.NextAuthToken} {
-			if token != "" && !slices.Contains(answer.GetAuthTokens(), token) {
-				answer.AuthTokens = append(answer.AuthTokens, token)
-			}
-		}
+		opened = true
+		of.AuthTokens = slices.DeleteFunc([]string{secrets.AuthToken, secrets.NextAuthToken}, func(token string) bool { return token == "" })
+	}
+	if closed != nil && !opened { // nothing of the account can be verified here: another replica may
+		return nil, errors.Join(sms.ErrUnavailable, closed)
 	}
 	return answer, nil
 }

@@ -2,6 +2,7 @@ package senders_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -64,7 +65,7 @@ func setup(t *testing.T) *bundle {
 	require.NoError(t, err)
 	b.org = uuid.Must(uuid.NewV7())
 	b.directory = b.open(b.keyset)
-	b.rpc = &senders.RPC{Directory: b.directory}
+	b.rpc = &senders.RPC{Directory: b.directory, Log: slog.New(slog.DiscardHandler)}
 	return b
 }
 
@@ -283,15 +284,16 @@ func TestCallbackAccount(t *testing.T) {
 	require.False(t, ask(second).GetKnown())
 	require.False(t, ask("AC1'--").GetKnown())
 	require.True(t, ask(first).GetEnvironment())
-	require.Empty(t, ask(first).GetAuthTokens())
+	require.True(t, ask(first).GetSenders()[0].GetEnvironment())
+	require.Empty(t, ask(first).GetSenders()[0].GetAuthTokens())
 	created, err := b.create(b.org, nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{secondToken}, ask(second).GetAuthTokens())
+	require.Equal(t, []string{secondToken}, ask(second).GetSenders()[0].GetAuthTokens())
 	next := "b3333333333333333333333333333333"
 	b.emulator.SetCredentials(second, secondToken, next, map[string]string{key: secret})
 	_, err = b.rpc.UpdateSender(b.as(b.org), &messagingv1.UpdateSenderRequest{SenderId: created.GetSenderId(), NextAuthToken: &next})
 	require.NoError(t, err)
-	require.Equal(t, []string{secondToken, next}, ask(second).GetAuthTokens())
+	require.Equal(t, []string{secondToken, next}, ask(second).GetSenders()[0].GetAuthTokens())
 	require.Equal(t, b.org.String(), ask(second).GetSenders()[0].GetOrgId())
 
 	owner, err := b.directory.Owner(t.Context(), second, theirs, "")
@@ -309,6 +311,46 @@ func TestCallbackAccount(t *testing.T) {
 	require.Zero(t, kept)
 	_, err = b.create(uuid.New(), nil)
 	require.NoError(t, err, "the number is free again")
+}
+
+// TestCallbackTokensAreTheirSenders: each sender has its own, and one that a process cannot open does not take the others away.
+func TestCallbackTokensAreTheirSenders(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	next, err := senders.NextKeyset(b.keyset)
+	require.NoError(t, err)
+	_, err = b.create(b.org, nil)
+	require.NoError(t, err)
+	b.rpc.Directory = b.open(next) // has the new key, and this one does not yet
+	other, rotated := uuid.New(), "b4444444444444444444444444444444"
+	b.emulator.SetCredentials(second, secondToken, rotated, map[string]string{key: secret})
+	_, err = b.create(other, func(r *messagingv1.CreateSenderRequest) {
+		r.Number, r.MessagingServiceSid, r.AuthToken = "", service, rotated
+	})
+	require.NoError(t, err)
+	of := func(d *senders.Directory) map[string][]string {
+		b.rpc.Directory = d
+		answer, err := b.rpc.GetCallbackAccount(t.Context(), &messagingv1.GetCallbackAccountRequest{AccountSid: second})
+		require.NoError(t, err)
+		tokens := map[string][]string{}
+		for _, s := range answer.GetSenders() {
+			tokens[s.GetOrgId()] = s.GetAuthTokens()
+		}
+		return tokens
+	}
+	mine, theirs := b.org.String(), other.String()
+	require.Equal(t, map[string][]string{mine: {secondToken}, theirs: {rotated}}, of(b.open(next)))
+	require.Equal(t, map[string][]string{mine: {secondToken}, theirs: nil}, of(b.open(b.keyset)))
+	b.rpc.Directory = b.open("")
+	_, err = b.rpc.GetCallbackAccount(t.Context(), &messagingv1.GetCallbackAccountRequest{AccountSid: second})
+	require.ErrorIs(t, err, sms.ErrUnavailable, "it is not unknown: another process can open it")
+
+	odd := b.open(b.keyset)
+	odd.Environment.AccountSID = "ACodd"
+	b.rpc.Directory = odd
+	answer, err := b.rpc.GetCallbackAccount(t.Context(), &messagingv1.GetCallbackAccountRequest{AccountSid: "ACodd"})
+	require.NoError(t, err)
+	require.True(t, answer.GetEnvironment(), "whatever its form")
 }
 
 // TestList shows an organisation its own senders alone.

@@ -871,8 +871,6 @@ type GetCallbackAccountResponse struct {
 	Known bool `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`
 	// Whether it is the account of the environment, which the gateway has the token of.
 	Environment bool `protobuf:"varint,2,opt,name=environment,proto3" json:"environment,omitempty"`
-	// The tokens that may sign; not shown in any log.
-	AuthTokens []string `protobuf:"bytes,3,rep,name=auth_tokens,json=authTokens,proto3" json:"auth_tokens,omitempty"`
 	// Its senders.
 	Senders       []*CallbackSender `protobuf:"bytes,4,rep,name=senders,proto3" json:"senders,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -923,13 +921,6 @@ func (x *GetCallbackAccountResponse) GetEnvironment() bool {
 	return false
 }
 
-func (x *GetCallbackAccountResponse) GetAuthTokens() []string {
-	if x != nil {
-		return x.AuthTokens
-	}
-	return nil
-}
-
 func (x *GetCallbackAccountResponse) GetSenders() []*CallbackSender {
 	if x != nil {
 		return x.Senders
@@ -946,8 +937,12 @@ type CallbackSender struct {
 	Number string `protobuf:"bytes,2,opt,name=number,proto3" json:"number,omitempty"`
 	// Its messaging service; may be empty.
 	MessagingServiceSid string `protobuf:"bytes,3,opt,name=messaging_service_sid,json=messagingServiceSid,proto3" json:"messaging_service_sid,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// The tokens that sign callbacks of its organisation; not shown in any log.
+	AuthTokens []string `protobuf:"bytes,4,rep,name=auth_tokens,json=authTokens,proto3" json:"auth_tokens,omitempty"`
+	// Whether it is the sender of the environment, which the gateway has the token of.
+	Environment   bool `protobuf:"varint,5,opt,name=environment,proto3" json:"environment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallbackSender) Reset() {
@@ -999,6 +994,20 @@ func (x *CallbackSender) GetMessagingServiceSid() string {
 		return x.MessagingServiceSid
 	}
 	return ""
+}
+
+func (x *CallbackSender) GetAuthTokens() []string {
+	if x != nil {
+		return x.AuthTokens
+	}
+	return nil
+}
+
+func (x *CallbackSender) GetEnvironment() bool {
+	if x != nil {
+		return x.Environment
+	}
+	return false
 }
 
 // ListSenderOrganisationsRequest asks for all.
@@ -1240,17 +1249,18 @@ const file_paceline_messaging_v1_senders_proto_rawDesc = "" +
 	"\x14DeleteSenderResponse\"<\n" +
 	"\x19GetCallbackAccountRequest\x12\x1f\n" +
 	"\vaccount_sid\x18\x01 \x01(\tR\n" +
-	"accountSid\"\xb6\x01\n" +
+	"accountSid\"\xa8\x01\n" +
 	"\x1aGetCallbackAccountResponse\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12 \n" +
-	"\venvironment\x18\x02 \x01(\bR\venvironment\x12\x1f\n" +
-	"\vauth_tokens\x18\x03 \x03(\tR\n" +
-	"authTokens\x12?\n" +
-	"\asenders\x18\x04 \x03(\v2%.paceline.messaging.v1.CallbackSenderR\asenders\"s\n" +
+	"\venvironment\x18\x02 \x01(\bR\venvironment\x12?\n" +
+	"\asenders\x18\x04 \x03(\v2%.paceline.messaging.v1.CallbackSenderR\asendersJ\x04\b\x03\x10\x04R\vauth_tokens\"\xb6\x01\n" +
 	"\x0eCallbackSender\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\tR\x06number\x122\n" +
-	"\x15messaging_service_sid\x18\x03 \x01(\tR\x13messagingServiceSid\" \n" +
+	"\x15messaging_service_sid\x18\x03 \x01(\tR\x13messagingServiceSid\x12\x1f\n" +
+	"\vauth_tokens\x18\x04 \x03(\tR\n" +
+	"authTokens\x12 \n" +
+	"\venvironment\x18\x05 \x01(\bR\venvironment\" \n" +
 	"\x1eListSenderOrganisationsRequest\":\n" +
 	"\x1fListSenderOrganisationsResponse\x12\x17\n" +
 	"\aorg_ids\x18\x01 \x03(\tR\x06orgIds\"2\n" +
