@@ -76,6 +76,7 @@ var table = []struct {
 	{conversation.ErrOtherOpen, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
 	{inbound.ErrInvalidMessage, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{inbound.ErrUnknownSender, codes.NotFound, onboardingv1.Reason_REASON_UNKNOWN_SENDER},
+	{inbound.ErrElsewhere, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{goals.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{goals.ErrNoGoal, codes.NotFound, onboardingv1.Reason_REASON_GOAL_NOT_FOUND},
 	{goals.ErrNoDevice, codes.NotFound, onboardingv1.Reason_REASON_DEVICE_NOT_FOUND},

@@ -43,6 +43,9 @@ func New(cfg Config) *Service { return &Service{Config: cfg} }
 var (
 	// ErrUnknownSender reports a message to a number that no organisation owns. No retry can help.
 	ErrUnknownSender = errors.New("no organisation owns the number that this was sent to")
+	// ErrElsewhere reports a message that messaging has recorded for another organisation than the caller named. The caller may know better
+	// the next time: this job of it fails.
+	ErrElsewhere = errors.New("the number that this was sent to is another organisation's; send it again")
 	// ErrInvalidMessage reports a callback without the fields that every message has.
 	ErrInvalidMessage = errors.New("MessageSid, From and To are required")
 )

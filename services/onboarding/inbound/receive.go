@@ -17,7 +17,8 @@ const inlineBudget = 3 * time.Second
 
 // Receive stores a message as a job and has messaging record it, which applies STOP, START and HELP; then it answers it in
 // the caller's time as far as the budget goes. After an error the caller is to repeat the call; the job is tried again
-// all the same. Errors: ErrInvalidMessage, ErrUnknownSender, queue.ErrPayloadMismatch, and what the ports return.
+// all the same. Errors: ErrInvalidMessage, ErrUnknownSender, ErrElsewhere, queue.ErrPayloadMismatch, and what the ports
+// return.
 func (in *Service) Receive(ctx context.Context, m Message) (queue.Enqueued, error) {
 	m.From = senderOf(m.From)
 	if err := in.learnUser(ctx, m); err != nil {
@@ -124,7 +125,8 @@ func (in *Service) handleReply(ctx context.Context, j queue.Job) error {
 
 // hopeless reports whether a message cannot be recorded, however often that is tried.
 func hopeless(err error) bool {
-	return errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrInvalidMessage) || errors.Is(err, ErrNumberless)
+	return errors.Is(err, ErrUnknownSender) || errors.Is(err, ErrElsewhere) || errors.Is(err, ErrInvalidMessage) ||
+		errors.Is(err, ErrNumberless)
 }
 
 // record reads the person and has messaging record their message, with when it reached us: its recording may come late, and a
@@ -146,8 +148,12 @@ func (in *Service) record(ctx context.Context, m *reply) (conversation.View, Rec
 	if err != nil {
 		return conversation.View{}, Recorded{}, fmt.Errorf("record message: %w", err)
 	}
-	if (m.Message.Channel != "" || m.Message.Owner != "") && recorded.OrgID != orgID { // its id is that of another organisation's message
+	switch {
+	case recorded.OrgID == orgID:
+	case m.Message.Channel != "": // its id is that of another organisation's message
 		return conversation.View{}, Recorded{}, ErrUnknownSender
+	default: // no flow of this one may answer it
+		return conversation.View{}, Recorded{}, ErrElsewhere
 	}
 	if m.Message.Late() {
 		m.lateBy = max(in.Now().Sub(m.Message.ReceivedAt), time.Second)
