@@ -20,8 +20,14 @@ import (
 // subjectOfKeys begins the subject of a caller with an API key; its id follows. No JWT may have such a sub.
 const subjectOfKeys = "key:"
 
-// lookupRate bounds the look-ups of keys for one network: anybody can make up keys that are well formed.
+// lookupRate bounds the look-ups of keys that are not known to be accepted, and of accounts of Twilio that are not known, for one network:
+// anybody can make up some that are well formed.
 var lookupRate = Rate{perSecond: 200, burst: 1000}
+
+// refusedLookup tells a refusal of lookupRate from one of onboarding.
+type refusedLookup struct{ cause *rpc.Error }
+
+func (r *refusedLookup) Error() string { return r.cause.Error() }
 
 var errKey = errors.New("the API key is not accepted: it is unknown, was revoked or has expired")
 
@@ -65,12 +71,12 @@ func (k *keyring) still(ctx context.Context, p rpc.Principal) error {
 }
 
 func (k *keyring) find(ctx context.Context, name string, in *onboardingv1.AuthenticateKeyRequest) (caller, error) {
-	if _, ok := k.known.fresh(name); !ok {
-		if tooMany := k.attempts.take(ctx, http.Header{}, rpc.Principal{Client: route.ClientFrom(ctx)}); tooMany != nil {
-			return caller{}, tooMany
-		}
-	}
 	found, err := k.known.find(ctx, name, func(ctx context.Context) (caller, error) {
+		if !k.known.accepted(name) { // a stranger of the same network does not lock out a key that is in use
+			if tooMany := k.attempts.take(ctx, http.Header{}, rpc.Principal{Client: route.ClientFrom(ctx)}); tooMany != nil {
+				return caller{}, &refusedLookup{tooMany}
+			}
+		}
 		out, err := k.client.AuthenticateKey(ctx, in)
 		if err != nil {
 			return caller{}, err
@@ -83,7 +89,10 @@ func (k *keyring) find(ctx context.Context, name string, in *onboardingv1.Authen
 		}
 		return who, nil
 	}, func(err error) bool { return status.Code(err) == codes.NotFound })
+	tooMany, ok := errors.AsType[*refusedLookup](err)
 	switch {
+	case ok:
+		return caller{}, tooMany.cause
 	case status.Code(err) == codes.NotFound:
 		return caller{}, errKey
 	case err != nil:

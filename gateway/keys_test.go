@@ -135,6 +135,25 @@ func TestAPIKeys(t *testing.T) {
 		require.EqualValues(t, lookupRate.burst, h.asked.Load(), "a network asks for so many only")
 	})
 
+	t.Run("MadeUpKeysLockNoKeyOut", func(t *testing.T) {
+		t.Parallel()
+		h := setupKeys(t)
+		h.gateway.keys.attempts.now = noon
+		status, _ := h.asks(t, h.key)
+		require.Equal(t, http.StatusOK, status)
+		stranger := rpc.Principal{Client: "127.0.0.1"}
+		for h.gateway.keys.attempts.take(t.Context(), http.Header{}, stranger) == nil { // as a look-up of a made-up key does
+		}
+		h.passes(trust)
+		status, _ = h.asks(t, h.key)
+		require.Equal(t, http.StatusOK, status, "it is in use")
+		made, err := apikey.New()
+		require.NoError(t, err)
+		status, _ = h.asks(t, made)
+		require.Equal(t, http.StatusTooManyRequests, status)
+		require.EqualValues(t, 2, h.asked.Load())
+	})
+
 	t.Run("TheConsoleAsksAgain", func(t *testing.T) {
 		t.Parallel()
 		h := setupKeys(t)

@@ -56,6 +56,14 @@ func (l *lookups[T]) last(name string, most time.Duration) (answer T, ok bool) {
 	return found.answer, ok && l.now().Sub(found.asked) < most
 }
 
+// accepted reports whether the last answer under a name was no error, however old it is.
+func (l *lookups[T]) accepted(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, ok := l.known.Get(name)
+	return ok && found.err == nil
+}
+
 // find returns what is known under a name, or asks. Callers who come meanwhile wait for the same answer. An error that is not final, such
 // as an outage, is not kept.
 func (l *lookups[T]) find(ctx context.Context, name string, ask func(context.Context) (T, error), final func(error) bool) (T, error) {
