@@ -124,13 +124,20 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 			Onboarding: conversations, Goals: onboardingv1.NewGoalServiceClient(onboarding), Meter: meter, Now: deps.Now, Log: deps.Log,
 		})
 	}
+	accounts, accountsErr := g.networkLimits("account", lookupRate)
 	carrier, carrierErr := twilio.New(twilio.Config{
 		AuthTokens: cfg.TwilioAuthToken, Origin: cfg.PublicBaseURL, Onboarding: conversations, Messaging: messages,
 		Senders: messagingv1.NewSenderServiceClient(messaging), Now: deps.Now,
+		Admit: func(ctx context.Context) error {
+			if tooMany := accounts.take(ctx, http.Header{}, rpc.Principal{Client: route.ClientFrom(ctx)}); tooMany != nil {
+				return tooMany
+			}
+			return nil
+		},
 	})
 	sources, sourcesErr := openSources(cfg)
 	pages, consoleErr := g.openConsole(cfg, deps, auth, onboarding, messaging)
-	if err := errors.Join(err, carrierErr, sourcesErr, consoleErr); err != nil {
+	if err := errors.Join(err, accountsErr, carrierErr, sourcesErr, consoleErr); err != nil {
 		return err
 	}
 	g.handler = surface{

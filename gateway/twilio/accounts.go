@@ -3,9 +3,11 @@ package twilio
 import (
 	"context"
 	"maps"
-	"strings"
+	"regexp"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 )
@@ -22,8 +24,8 @@ const (
 	// must not displace the others.
 	mostKnown   = 10_000
 	mostUnknown = 1_000
-	// longestAccount bounds what is taken for the SID of an account.
-	longestAccount = 64
+	// outageTrust bounds the use of an answer while messaging cannot be asked.
+	outageTrust = 5 * time.Minute
 )
 
 // account holds the facts about a Twilio account. The zero value is one that is not ours.
@@ -92,49 +94,75 @@ func (a account) only() string {
 // accounts remembers what messaging says of accounts.
 type accounts struct {
 	messaging messagingv1.SenderServiceClient
+	admit     func(context.Context) error // bounds the questions about accounts that are not known
 	now       func() time.Time
+	asking    singleflight.Group
 
 	mu      sync.Mutex
 	ours    map[string]account
 	unknown map[string]account
 }
 
-func newAccounts(messaging messagingv1.SenderServiceClient, now func() time.Time) *accounts {
-	return &accounts{messaging: messaging, now: now, ours: map[string]account{}, unknown: map[string]account{}}
+func newAccounts(messaging messagingv1.SenderServiceClient, admit func(context.Context) error, now func() time.Time) *accounts {
+	return &accounts{messaging: messaging, admit: admit, now: now, ours: map[string]account{}, unknown: map[string]account{}}
 }
 
-// plausible reports whether a text can be the SID of an account at all.
-func plausible(sid string) bool {
-	return strings.HasPrefix(sid, "AC") && len(sid) <= longestAccount && strings.IndexFunc(sid, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) < 0
-}
+var accountSID = regexp.MustCompile(`^AC[0-9a-f]{32}$`)
 
-// of returns an account as it was at most so long ago. While messaging cannot be asked, an older answer counts; without one it is an error.
+// plausible reports whether organisations can store an account: that of the environment alone may have another form.
+func plausible(sid string) bool { return accountSID.MatchString(sid) }
+
+// of returns an account as it was at most so long ago. While messaging cannot be asked, the last answer counts for a few minutes; then it
+// is returned with an error. Callers who come meanwhile wait for the same answer.
 func (a *accounts) of(ctx context.Context, sid string, age time.Duration) (account, error) {
 	if !plausible(sid) {
 		return account{}, nil
 	}
-	now := a.now()
+	found, had := a.last(sid)
+	passed := a.now().Sub(found.at)
+	if had && passed >= 0 && passed < age {
+		return found, nil
+	}
+	got := a.asking.DoChan(sid, func() (any, error) { return a.ask(context.WithoutCancel(ctx), sid, found.known) })
+	var err error
+	select {
+	case result := <-got:
+		if asked, ok := result.Val.(account); ok && result.Err == nil {
+			return asked, nil
+		}
+		err = result.Err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if found.known && passed >= 0 && passed < outageTrust {
+		return found, nil
+	}
+	return found, err
+}
+
+func (a *accounts) last(sid string) (found account, had bool) {
 	a.mu.Lock()
-	found, had := a.ours[sid]
-	if !had {
+	defer a.mu.Unlock()
+	if found, had = a.ours[sid]; !had {
 		found, had = a.unknown[sid]
 	}
-	a.mu.Unlock()
-	if passed := now.Sub(found.at); had && passed >= 0 && passed < age {
-		return found, nil
+	return found, had
+}
+
+func (a *accounts) ask(ctx context.Context, sid string, known bool) (account, error) {
+	if !known { // of those that are ours there are few
+		if err := a.admit(ctx); err != nil {
+			return account{}, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	asked := account{sid: sid, at: a.now()}
 	answer, err := a.messaging.GetCallbackAccount(ctx, &messagingv1.GetCallbackAccountRequest{AccountSid: sid})
-	if err != nil && had && found.known {
-		return found, nil
-	}
 	if err != nil {
 		return account{}, err
 	}
-	asked := account{sid: sid, known: answer.GetKnown(), environment: answer.GetEnvironment(), senders: answer.GetSenders(), at: now}
+	asked.known, asked.environment, asked.senders = answer.GetKnown(), answer.GetEnvironment(), answer.GetSenders()
 	a.remember(asked)
 	return asked, nil
 }

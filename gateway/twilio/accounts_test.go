@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"paceline.internal/emulators/clock"
 	twiliotest "paceline.internal/emulators/twilio"
@@ -102,6 +104,7 @@ type bundle struct {
 	onboarding *onboarding
 	messaging  *messaging
 	clock      *clock.Settable
+	full       error // of a network that has asked too often
 }
 
 func setup(t *testing.T) *bundle {
@@ -113,7 +116,8 @@ func setup(t *testing.T) *bundle {
 		clock: clock.NewSettable(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)),
 	}
 	b.Callbacks, err = New(Config{
-		AuthTokens: config.NewSecret(authToken), Origin: public, Onboarding: b.onboarding, Messaging: b.messaging, Senders: b.senders, Now: b.clock.Now,
+		AuthTokens: config.NewSecret(authToken), Origin: public, Onboarding: b.onboarding, Messaging: b.messaging, Senders: b.senders,
+		Admit: func(context.Context) error { return b.full }, Now: b.clock.Now,
 	})
 	require.NoError(t, err)
 	return b
@@ -264,7 +268,17 @@ func TestAccountsAreRemembered(t *testing.T) {
 	require.Equal(t, 200, b.post(t, authToken, PathInbound, text(envAccount, "+1", "")), "and the environment needs no answer")
 	require.Equal(t, 500, b.post(t, sharedToken, PathInbound, text(shared, "+3", "")))
 
+	b.clock.Advance(outageTrust)
+	require.Equal(t, 500, b.post(t, "rotated", PathInbound, text(otherAccount, "+2", "")), "for a few minutes")
+	require.Equal(t, 200, b.post(t, authToken, PathInbound, text(envAccount, "+1", "")))
+
 	b.senders.down = false
+	asked := b.senders.asked
+	b.full = status.Error(codes.ResourceExhausted, "too many")
+	require.Equal(t, 503, b.post(t, otherToken, PathInbound, text("AC"+strings.Repeat("e", 32), "+1", "")))
+	require.Equal(t, asked, b.senders.asked)
+	require.Equal(t, 200, b.post(t, "rotated", PathInbound, text(otherAccount, "+2", "")), "one that is known is asked about all the same")
+	b.full = nil
 	for n := range mostUnknown + 5 {
 		b.post(t, otherToken, PathInbound, text(fmt.Sprintf("AC%032d", n), "+1", ""))
 	}

@@ -55,6 +55,7 @@ type Config struct {
 	Onboarding onboardingv1.OnboardingServiceClient
 	Messaging  messagingv1.MessagingServiceClient
 	Senders    messagingv1.SenderServiceClient // knows the other accounts
+	Admit      func(context.Context) error     // refuses a question about an unknown account that is one too many of its network
 	Now        func() time.Time
 }
 
@@ -63,7 +64,7 @@ type Config struct {
 func New(cfg Config) (*Callbacks, error) {
 	s, err := newSignatures(cfg.AuthTokens)
 	return &Callbacks{
-		signatures: s, accounts: newAccounts(cfg.Senders, cfg.Now), origin: cfg.Origin, onboarding: cfg.Onboarding, messaging: cfg.Messaging,
+		signatures: s, accounts: newAccounts(cfg.Senders, cfg.Admit, cfg.Now), origin: cfg.Origin, onboarding: cfg.Onboarding, messaging: cfg.Messaging,
 		now:     cfg.Now,
 		limiter: route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
 	}, err

@@ -90,6 +90,7 @@ var table = []struct {
 	{goals.ErrConflict, codes.Unavailable, onboardingv1.Reason_REASON_CONFLICT},
 	{devices.ErrFrame, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{goals.ErrReplaced, codes.Aborted, onboardingv1.Reason_REASON_CONFLICT},
+	{goals.ErrOver, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{goals.ErrOvertaken, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{devices.ErrSlow, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{devices.ErrFull, codes.ResourceExhausted, onboardingv1.Reason_REASON_UNAVAILABLE},

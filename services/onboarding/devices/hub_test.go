@@ -467,6 +467,22 @@ func TestPresence(t *testing.T) {
 		again.settled(t)
 	})
 
+	t.Run("ADeviceOfAnOrganisationThatHasEndedIsNotConnected", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h, d := b.hub(), b.gadget()
+		b.exec(`insert into organisations (org_id, name, status, wanted, changed_at, created_at, erase_after, next_try_at)
+values ($1, 'Acme', 'active', 'ended', $2, $2, $2, $2)`, orgID, b.clock.Now())
+		c := b.opens(h)
+		c.says(devices.Hello{DeviceID: d.id, Token: d.token})
+		<-c.ended
+		require.ErrorIs(t, c.err, goals.ErrOver)
+		require.False(t, online(b, d))
+		b.exec(`update organisations set wanted = 'active', erase_after = null where org_id = $1`, orgID)
+		again, _ := d.connects(h)
+		again.settled(t)
+	})
+
 	t.Run("ADeviceThatWasTakenAwayLosesItsStream", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

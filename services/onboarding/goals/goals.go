@@ -186,6 +186,7 @@ var (
 	ErrToken     = errors.New("this is not the token of the device; rotate it, or register the device")
 	ErrNotOwner  = errors.New("the goal is another person's")
 	ErrOffline   = errors.New("the device is not connected")
+	ErrOver      = errors.New("the organisation of the device has ended; connect again later, it may be resumed")
 	ErrOvertaken = errors.New("a stream of the device that was opened later came first; connect again")
 	ErrReplaced  = errors.New("a newer stream of the device is open, or its token was replaced, or it was deleted")
 	ErrForgotten = errors.New("the device has acknowledged the run before") // and says that it never saw it

@@ -104,20 +104,22 @@ func (s *Store) RemoveDevice(ctx context.Context, c Caller, deviceID string, at 
 const (
 	ofHello = ` id = @device and token_hash = @hash and kind = 'stream' and deleted_at is null`
 
+	hasEnded = `exists (select from organisations o where o.org_id = devices.org_id and o.wanted = 'ended')`
+
 	// A stream may have ended while it waited for this, and must not take the device from the one that came after it. What connected more
 	// than a minute later is a clock that was wrong: no stream waits for as long.
 	sqlConnectDevice = `
 update devices set node_id = @node, epoch = epoch + 1, connected_at = @at, client = @client, updated_at = @at
-where` + ofHello + ` and (connected_at > @at and connected_at < @at::timestamptz + interval '1 minute') is not true
+where` + ofHello + ` and not ` + hasEnded + ` and (connected_at > @at and connected_at < @at::timestamptz + interval '1 minute') is not true
 returning org_id::text, profile_id::text, epoch`
 
-	sqlKnowsHello = `select exists (select from devices where` + ofHello + `)`
+	sqlKnowsHello = `select ` + hasEnded + ` from devices where` + ofHello
 
 	sqlOpenRuns = `select run_id::text from goals where device_id = @device and status = 'running'`
 )
 
-// Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. ErrToken; ErrOvertaken when a
-// stream has it that was opened later.
+// Connect gives a device to a node, by a new epoch, and returns the runs that are open on it. ErrToken; ErrOver when its organisation has
+// ended; ErrOvertaken when a stream has it that was opened later.
 func (s *Store) Connect(
 	ctx context.Context, nodeID string, hello Hello, opened time.Time,
 ) (c Connection, err error) {
@@ -145,14 +147,17 @@ func (s *Store) Connect(
 
 // notConnected returns the reason that a device was not given to a stream.
 func notConnected(ctx context.Context, tx pgx.Tx, args postgres.Args) error {
-	var overtaken bool
-	if err := tx.QueryRow(ctx, sqlKnowsHello, args).Scan(&overtaken); err != nil {
+	var ended bool
+	err := tx.QueryRow(ctx, sqlKnowsHello, args).Scan(&ended)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ErrToken
+	case err != nil:
 		return fmt.Errorf("check a device's token: %w", err)
+	case ended:
+		return ErrOver
 	}
-	if overtaken {
-		return ErrOvertaken
-	}
-	return ErrToken
+	return ErrOvertaken
 }
 
 const sqlDisconnectDevice = `update devices set node_id = null, updated_at = @at where id = @device and node_id = @node and epoch = @epoch`
