@@ -228,6 +228,7 @@ func (s *services) answer(ctx context.Context, name string, request, response pr
 	if account, ok := response.(*messagingv1.GetCallbackAccountResponse); ok && s.answers[name] == nil { // every account is the environment's
 		s.mu.Unlock()
 		account.Known, account.Environment = true, true
+		account.Senders = []*messagingv1.CallbackSender{{OrgId: orgID, Environment: true}}
 		return account, nil
 	}
 	if name != "OrganisationService/GetOrganisationStatus" { // of every caller

@@ -165,7 +165,7 @@ func TestCallbackIsVerifiedByTheAccountItNames(t *testing.T) {
 		{name: "KeptAfterARotation", token: "kept", form: text(shared, "+4", "MG4"), want: 403, neverReceived: true},
 		{name: "KeptForItsOwn", token: "kept", form: text(shared, "+3", ""), want: 200, account: shared, org: "third"},
 		{name: "AnAccountOfNobody", token: otherToken, form: text("AC"+strings.Repeat("d", 32), "+1", ""), want: 401, neverReceived: true},
-		{name: "NoAccountAtAll", token: otherToken, form: text("x' or 1=1", "+1", ""), want: 401, neverReceived: true},
+		{name: "NoAccountAtAll", token: otherToken, form: text("x' or 1=1", "+1", ""), want: 403, neverReceived: true},
 		{name: "AsBeforeOfAnAccountOfNobody", token: authToken, form: text("AC"+strings.Repeat("d", 32), "+1", ""), want: 200},
 		{name: "AsBeforeOfAnOddAccount", token: authToken, form: text("ACodd", "+1", ""), want: 200},
 		{name: "TwoAccounts", token: otherToken, form: twice, want: 403, neverReceived: true},

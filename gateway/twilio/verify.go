@@ -61,9 +61,10 @@ func (c *Callbacks) signer(
 	switch {
 	case len(named) > 1:
 		return account{}, forged(ctx, "it names more than one account")
-	case (len(named) == 0 || named[0] == "" || !plausible(named[0])) && byEnvironment:
-		return environment, nil
-	case len(named) == 0 || named[0] == "":
+	case len(named) == 0 || !accountSID.MatchString(named[0]): // organisations cannot store it
+		if byEnvironment {
+			return environment, nil
+		}
 		return account{}, forged(ctx, errForged.Error())
 	}
 	for _, age := range []time.Duration{kept, again} {
