@@ -64,9 +64,10 @@ type Config struct {
 func New(cfg Config) (*Callbacks, error) {
 	s, err := newSignatures(cfg.AuthTokens)
 	return &Callbacks{
-		signatures: s, accounts: newAccounts(cfg.Senders, cfg.Admit, cfg.Now), origin: cfg.Origin, onboarding: cfg.Onboarding, messaging: cfg.Messaging,
-		now:     cfg.Now,
-		limiter: route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
+		signatures: s, accounts: newAccounts(cfg.Senders, cfg.Admit, cfg.Now), origin: cfg.Origin, onboarding: cfg.Onboarding,
+		messaging: cfg.Messaging,
+		now:       cfg.Now,
+		limiter:   route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
 	}, err
 }
 
