@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
+
+	"paceline.internal/platform/rpc"
 )
 
 const (
@@ -71,7 +73,8 @@ func (l *lookups[T]) find(ctx context.Context, name string, ask func(context.Con
 		return found.answer, found.err
 	}
 	got := l.asking.DoChan(name, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+		// The gateway asks as itself: a caller who signed in may not ask about others.
+		ctx, cancel := context.WithTimeout(rpc.WithPrincipal(context.WithoutCancel(ctx), service), lookupTimeout)
 		defer cancel()
 		a := answered[T]{asked: l.now()}
 		a.answer, a.err = ask(ctx)
