@@ -75,6 +75,9 @@ vendor twilio_api_key_secret fedcba9876543210fedcba9876543210
 # What all processes shared before they had keys: a folder that has it keeps it, until you empty the file (docs/runbooks/key-rotation.md).
 keep service_auth_secret ""
 
+# As long as no organisation stores a sender (docs/organisations.md).
+keep sender_keyset ""
+
 # Empty turns the route off, and of the last the console's sign-in by OpenID Connect.
 keep kapso_webhook_secret ""
 keep shopify_webhook_secret ""
