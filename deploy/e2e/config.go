@@ -76,7 +76,8 @@ func (c *Config) Validate() error {
 	}
 	if c.Mode == Stub && c.SigningKey.IsZero() {
 		problems = append(problems, &config.Problem{
-			Variable: "QSTASH_CURRENT_SIGNING_KEY", Reason: "is missing", Help: "signs the alarms that the harness rings; or HARNESS_QSTASH_MODE=real",
+			Variable: "QSTASH_CURRENT_SIGNING_KEY", Reason: "is missing",
+			Help: "signs the alarms that the harness rings; or HARNESS_QSTASH_MODE=real",
 		})
 	}
 	if known := languages.Written(); !slices.Contains(known, c.Locale) {

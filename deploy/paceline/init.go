@@ -30,9 +30,9 @@ type initCommand struct {
 
 // Help is the long text of --help.
 func (c *initCommand) Help() string {
-	return `It writes paceline.env, the environment for "paceline serve", operator.env, your own key for tokens, and databases.sql, the statements
-that an administrator of Postgres runs once. Files that are there already are never changed. What it needs to know of Twilio it asks, or takes from the variables TWILIO_ACCOUNT_SID,
-TWILIO_AUTH_TOKEN, TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET, TWILIO_FROM_NUMBER, TWILIO_MESSAGING_SERVICE_SID and SMS_COUNTRIES.`
+	return `It writes paceline.env, the environment for "paceline serve", operator.env, your own key for tokens, and databases.sql, the
+statements that an administrator of Postgres runs once. Files that are there already are never changed. What it needs to know of Twilio
+it asks, or takes from the variables TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN, TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET, TWILIO_FROM_NUMBER, TWILIO_MESSAGING_SERVICE_SID and SMS_COUNTRIES.`
 }
 
 // The files of a deployment.
@@ -134,7 +134,10 @@ func begins(with string) func(string) error {
 var needs = []needed{
 	{variable: "TWILIO_ACCOUNT_SID", words: "Account SID of Twilio", check: begins("AC")},
 	{variable: "TWILIO_AUTH_TOKEN", words: "Its auth token", secret: true},
-	{variable: "TWILIO_MESSAGING_SERVICE_SID", words: "Messaging Service to send from, MG..., or empty for a number", optional: true, check: begins("MG")},
+	{
+		variable: "TWILIO_MESSAGING_SERVICE_SID", words: "Messaging Service to send from, MG..., or empty for a number", optional: true,
+		check: begins("MG"),
+	},
 	{variable: "TWILIO_FROM_NUMBER", words: "Number to send from, such as +14155550123", optional: true, check: begins("+")},
 	{variable: "SMS_COUNTRIES", words: "Countries that you text, such as US,BR"},
 }

@@ -33,13 +33,15 @@ func (c *initCommand) settings(
 	operator = setting{"Signs the tokens of operators for gRPC (paceline token).", map[string]string{operatorKey: keys[operatorKey]}}
 	delete(keys, operatorKey)
 	return []setting{
-		{"The origin by which Twilio reaches the gateway, letter by letter: signatures are computed from it. A proxy in front ends TLS.", map[string]string{
-			"PUBLIC_BASE_URL": origin, "GATEWAY_ADDR": "127.0.0.1:8080",
-		}},
+		{
+			"The origin by which Twilio reaches the gateway, letter by letter: signatures are computed from it. A proxy in front ends TLS.",
+			map[string]string{"PUBLIC_BASE_URL": origin, "GATEWAY_ADDR": "127.0.0.1:8080"},
+		},
 		{"Where the parts find each other, and their metrics: on this machine alone.", stack.OneMachine()},
 		{"Two databases, made by databases.sql. The MIGRATE logins own the tables, the others serve.", map[string]string{
-			"ONBOARDING_DATABASE_URL": database("onboarding_serve", "onboarding"), "ONBOARDING_DATABASE_MIGRATE_URL": database("onboarding", "onboarding"),
-			"MESSAGING_DATABASE_URL": database("messaging_serve", "messaging"), "MESSAGING_DATABASE_MIGRATE_URL": database("messaging", "messaging"),
+			"ONBOARDING_DATABASE_URL":         database("onboarding_serve", "onboarding"),
+			"ONBOARDING_DATABASE_MIGRATE_URL": database("onboarding", "onboarding"),
+			"MESSAGING_DATABASE_URL":          database("messaging_serve", "messaging"), "MESSAGING_DATABASE_MIGRATE_URL": database("messaging", "messaging"),
 		}},
 		{"Twilio's account and the sender of every text. Texts to other countries are refused.", vendor},
 		{"Who rings the alarms: the database. With an account of QStash: qstash, and its variables.", map[string]string{"ALARMS": "postgres"}},

@@ -158,7 +158,9 @@ func TestOneProcess(t *testing.T) {
 		vendors.HangUp()
 	})
 	require.Eventually(t, func() bool {
-		response, err := http.Get(environ["PUBLIC_BASE_URL"] + "/readyz") //nolint:noctx // it is this process
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, environ["PUBLIC_BASE_URL"]+"/readyz", http.NoBody)
+		require.NoError(t, err)
+		response, err := http.DefaultClient.Do(request)
 		return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	}, time.Minute, 50*time.Millisecond)
 

@@ -705,7 +705,8 @@ func (s *Service) ReserveSends(_ context.Context, in *messagingv1.ReserveSendsRe
 	}
 	if n := s.refusedOf(in.GetBegun()); n >= 16 {
 		return &messagingv1.ReserveSendsResponse{Refused: &messagingv1.ReserveRefusal{
-			ErrorCode: ConfigCode, Messages: int32(n), Explanation: "Twilio does not know our account; to do: correct TWILIO_AUTH_TOKEN", //nolint:gosec // of a request
+			ErrorCode: ConfigCode, Messages: int32(n), //nolint:gosec // of a request
+			Explanation: "Twilio does not know our account; to do: correct TWILIO_AUTH_TOKEN",
 		}}, nil
 	}
 	n := len(in.GetSegments())

@@ -36,8 +36,9 @@ func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, erro
 		return Delivery{}, ErrNotOwned
 	}
 	m := Message{
-		SID: newSID("SM"), AccountSID: owner.SID, To: in.To, From: in.From, Body: in.Body, Media: slices.Clone(in.Media), OptOutType: in.OptOutType,
-		Direction: DirectionInbound, Segments: segments(in.Body), CreatedAt: e.cfg.Clock.Now(),
+		SID: newSID("SM"), AccountSID: owner.SID, To: in.To, From: in.From, Body: in.Body, Media: slices.Clone(in.Media),
+		OptOutType: in.OptOutType,
+		Direction:  DirectionInbound, Segments: segments(in.Body), CreatedAt: e.cfg.Clock.Now(),
 	}
 	if len(m.Media) > 0 {
 		m.SID, m.Segments = newSID("MM"), 1

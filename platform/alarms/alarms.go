@@ -97,7 +97,7 @@ func (e *Engine) Delete(ctx context.Context, messageID string) error {
 	const sql = `update alarm_jobs set status = 'cancelled', next_retry_at = null, processed_at = $2, updated_at = $2
 where id = $1 and status || '' = 'pending'`
 	if uuid.Validate(messageID) != nil {
-		return nil
+		return nil //nolint:nilerr // QStash has it
 	}
 	if _, err := e.DB.Exec(postgres.AcrossOrganisations(ctx), sql, messageID, e.Now()); err != nil {
 		return fmt.Errorf("cancel an alarm: %w", err)

@@ -52,7 +52,8 @@ func (l *Log) Keep(ctx context.Context, call rpc.Call) (func(context.Context, co
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	err = l.do(ctx, id, sqlKeep, postgres.Args{
-		"id": id, "at": l.now(), "org": cmp.Or(call.Caller.OrgID, call.About.OrgID, uuid.Nil.String()), "subject": call.Caller.Subject, "role": string(call.Caller.Role),
+		"id": id, "at": l.now(), "org": cmp.Or(call.Caller.OrgID, call.About.OrgID, uuid.Nil.String()),
+		"subject": call.Caller.Subject, "role": string(call.Caller.Role),
 		"client": call.Caller.Client, "request": telemetry.RequestID(ctx), "method": call.Method,
 		"profile": call.About.ProfileID, "target": call.About.TargetID, "phone": call.About.Phone,
 	})

@@ -27,7 +27,7 @@ const (
 // ledger comes before the messages that it names.
 func retentionRules(kept kept) []retention.Rule {
 	const person = "the person is erased"
-	return []retention.Rule{
+	return append([]retention.Rule{
 		{
 			Table: "sms_messages", Holds: "messages: the words",
 			Kept:     "{for} after it was begun or came, once nothing is to become of it; the words are taken out, the record stays",
@@ -101,6 +101,12 @@ func retentionRules(kept kept) []retention.Rule {
 			Kept: "onboarding has it, within seconds; a week at the most",
 		},
 		{Table: "event_types", Holds: "which events are written", Kept: "onboarding asks for the type no more"},
+	}, rulesOfTheService(kept)...)
+}
+
+// rulesOfTheService returns the rules of what is about no message.
+func rulesOfTheService(kept kept) []retention.Rule {
+	return []retention.Rule{
 		{
 			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
 			Variable: "AUDIT_RETENTION", For: kept.Audit, Over: &retention.Over{At: "at"},

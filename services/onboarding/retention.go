@@ -61,7 +61,10 @@ func Rules(kept Kept) []retention.Rule {
                     where s.id = r.session_id and s.ended_at is null and (s.next_step_id = r.step_id or r.published_at is null))`,
 			},
 		},
-		{Table: "alarm_jobs", Holds: "the alarms that the database rings, with ALARMS=postgres: ids and when they are due", Kept: "a day after its end"},
+		{
+			Table: "alarm_jobs", Holds: "the alarms that the database rings, with ALARMS=postgres: ids and when they are due",
+			Kept: "a day after its end",
+		},
 		{
 			Table: "dead_letters", Holds: "alarms that QStash gave up: ids and its last answer",
 			Kept:     "{for} after it came, once it was replayed or handled, or its session has ended; until then it waits for an operator",

@@ -35,6 +35,7 @@ func ViewOf(ctx context.Context, senderOrg uuid.UUID) (View, error) {
 	switch p.Role {
 	case rpc.RoleService, rpc.RoleOperator, rpc.RoleApp:
 		return v, nil
+	case rpc.RolePlatform: // belongs to no organisation
 	case rpc.RoleUser:
 		if v.profileID, err = uuid.Parse(p.Subject); err == nil && v.profileID != uuid.Nil {
 			return v, nil

@@ -33,7 +33,7 @@ const (
 
 // sqlNewestOfBegun reads the newest message of each conversation.
 const sqlNewestOfBegun = `
-select m.* from unnest(@profiles::uuid[], @prefixes::text[]) with ordinality b (profile, prefix, n)
+select ` + Columns + ` from unnest(@profiles::uuid[], @prefixes::text[]) with ordinality b (profile, prefix, n)
 cross join lateral (
     select ` + Columns + ` from sms_messages
     where org_id = @org and profile_id = b.profile and starts_with(idempotency_key, b.prefix)

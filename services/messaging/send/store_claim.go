@@ -110,7 +110,7 @@ cross join lateral (select ` + ledger.SQLSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`
 
 // Claim takes the row of an attempt, in one statement, if the recipient has not opted out, is not held and wants such messages, no cap is
-// full and the organisation is not suspended: a new row if the key is new, else the row that has the key, if Twilio did not process its last
+// full and the organisation is not suspended: a new row if the key is new, else the row with the key, if Twilio did not process its last
 // attempt. Otherwise it reports that row, and what stands in the way.
 func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 	defer edge.Mark(&err)

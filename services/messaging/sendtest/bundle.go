@@ -86,9 +86,13 @@ func Setup(t *testing.T) *Bundle {
 	b.Store = NewStore(b.Pool)
 	b.Clock = clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	var err error
-	b.Emulator, err = emulator.New(emulator.Config{Clock: b.Clock, AccountSID: account, AuthToken: token, Numbers: []string{Ours}, Others: []emulator.Account{{
-		SID: SecondAccount, AuthToken: secondToken, APIKeys: map[string]string{secondKey: secondToken}, Numbers: []string{Seconds, "+14155550111"},
-	}}})
+	b.Emulator, err = emulator.New(emulator.Config{
+		Clock: b.Clock, AccountSID: account, AuthToken: token,
+		Numbers: []string{Ours}, Others: []emulator.Account{{
+			SID: SecondAccount, AuthToken: secondToken, APIKeys: map[string]string{secondKey: secondToken},
+			Numbers: []string{Seconds, "+14155550111"},
+		}},
+	})
 	require.NoError(t, err)
 	api := httptest.NewServer(b.Emulator)
 	t.Cleanup(api.Close)

@@ -41,7 +41,8 @@ func Attempt(t *testing.T, org uuid.UUID, to sms.Phone, key string) send.Attempt
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return send.Attempt{
 		Request:   send.Request{OrgID: org, To: to, Body: "hello", Key: key, UnknownPolicy: send.ConfirmAbsentThenResend},
-		MessageID: uuid.Must(uuid.NewV7()), Sender: senders.Sender{OrgID: org, ServiceSID: "MG1"}, BodyHash: sha256.Sum256([]byte("hello")), Segments: 1,
+		MessageID: uuid.Must(uuid.NewV7()), Sender: senders.Sender{OrgID: org, ServiceSID: "MG1"},
+		BodyHash: sha256.Sum256([]byte("hello")), Segments: 1,
 		Token: uuid.New(), At: at, LeaseUntil: at.Add(time.Minute),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -91,11 +92,10 @@ func (r *Clock) again(err error) error {
 	if err == nil || !known {
 		return err
 	}
-	switch onboardingv1.Reason(onboardingv1.Reason_value[e.Reason]) {
-	case onboardingv1.Reason_REASON_STUCK, onboardingv1.Reason_REASON_UNDELIVERABLE, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED:
-		return &queue.Permanent{Cause: err}
+	final := []onboardingv1.Reason{
+		onboardingv1.Reason_REASON_STUCK, onboardingv1.Reason_REASON_UNDELIVERABLE, onboardingv1.Reason_REASON_IDEMPOTENCY_KEY_REUSED,
 	}
-	if e.Code == codes.InvalidArgument {
+	if e.Code == codes.InvalidArgument || slices.Contains(final, onboardingv1.Reason(onboardingv1.Reason_value[e.Reason])) {
 		return &queue.Permanent{Cause: err}
 	}
 	return err

@@ -43,7 +43,8 @@ select
      ) meant) as waiting_since,
     (select count(*) from (
         select from step_alarms a
-        where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations)) limit @most) a) as unpublished,
+        where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations))
+        limit @most) a) as unpublished,
     (select min(a.created_at) from step_alarms a
      where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations))) as written_at,
     (select count(*) from (select from dead_letters d where ` + letterOpen + ` limit @most) d) as dead_letters,

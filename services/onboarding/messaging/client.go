@@ -278,7 +278,8 @@ func (c *Client) Record(
 func bounded(n int) int32 { return int32(min(max(n, 0), 100)) }
 
 // CheckSender is nil when the organisation can message the phone, people.ErrNoSender when it has no sender,
-// people.ErrSuspended when it is suspended, people.ErrOptedOut when the person has opted out, and people.ErrAwaitsOperator when their words may be an opt-out.
+// people.ErrSuspended when it is suspended, people.ErrOptedOut when the person has opted out, and people.ErrAwaitsOperator when their
+// words may be an opt-out.
 func (c *Client) CheckSender(ctx context.Context, orgID, phone string) (unrecorded bool, err error) {
 	answer, err := c.rpc.CheckSender(ctx, &messagingv1.CheckSenderRequest{OrgId: orgID, To: phone})
 	if reasonOf(err) == messagingv1.Reason_REASON_ORGANISATION_WITHOUT_SENDER {

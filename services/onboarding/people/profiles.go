@@ -34,8 +34,8 @@ type Profile struct {
 // ErrNotTheirPhone is a text in the name of a profile that has another phone, or that the organisation does not have.
 var ErrNotTheirPhone = errors.New("to must be the phone of profile_id")
 
-// Enrol creates a profile, or returns the one that the phone has in this organisation already, and reports which. roster.ErrInvalid says what
-// is wrong with the fields, phone.ErrRefused that the phone is not texted.
+// Enrol creates a profile, or returns the one that the phone has in this organisation already, and reports which. roster.ErrInvalid says
+// what is wrong with the fields, phone.ErrRefused that the phone is not texted.
 func (c *Service) Enrol(ctx context.Context, orgID string, p roster.Person) (enrolled Profile, created bool, err error) {
 	if p, err = roster.Normalise(p); err != nil {
 		return Profile{}, false, err

@@ -157,7 +157,8 @@ func (s *Service) fill(ctx context.Context, run Run) (time.Duration, bool, error
 	return 0, false, err
 }
 
-// room returns how many people may be started before it is known whether their openings were sent. Those that wait for something else are not in the way of others, up to a bound: a cap may have everybody wait.
+// room returns how many people may be started before it is known whether their openings were sent. Those that wait for something else are
+// not in the way of others, up to a bound: a cap may have everybody wait.
 func (s *Service) room(ctx context.Context, run Run) (int, error) {
 	opening, err := s.Store.Opening(ctx, run.ID, inDoubt+mostWaiting)
 	if err != nil || len(opening) == 0 {

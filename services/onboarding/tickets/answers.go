@@ -203,7 +203,8 @@ func (s *Service) follow(ctx context.Context, end Settlement, sent conversation.
 	case conversation.Throttled:
 		end.Status, end.Reason, end.Explanation = Sending, WhyThrottled, "Twilio asks to wait; it is tried again"
 	case conversation.Capped:
-		end.Status, end.Reason, end.Explanation = Sending, WhyCapped, "as much was sent as the caps allow, or the organisation is suspended; it is tried again"
+		end.Status, end.Reason = Sending, WhyCapped
+		end.Explanation = "as much was sent as the caps allow, or the organisation is suspended; it is tried again"
 	}
 	if age > answerLimit && end.Reason != WhyInDoubt {
 		end.Status, end.Reason, end.Explanation = NotSent, WhyExpired, "for an hour it could not be sent: "+end.Explanation
