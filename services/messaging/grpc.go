@@ -2,6 +2,7 @@ package messaging
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
@@ -22,6 +23,7 @@ type rooms struct {
 	intake   *outbound.Intake
 	sent     func(orgID, sender uuid.UUID, segments int) // counts what conversations send; may be nil
 	calls    *audit.Log
+	log      *slog.Logger
 }
 
 // senderOf returns what an organisation sends from.
@@ -70,7 +72,7 @@ func newService(r rooms) *service {
 			Now:   r.sending.Now,
 		}},
 		inboundRPC: inboundRPC{&inbound.RPC{Service: r.received, Ledger: r.stores.ledger}},
-		RPC:        queue, senders: &senders.RPC{Directory: r.sending.Senders, Log: r.received.Log}, calls: r.calls,
+		RPC:        queue, senders: &senders.RPC{Directory: r.sending.Senders, Log: r.log}, calls: r.calls,
 	}
 }
 

@@ -229,6 +229,7 @@ func (w *wiring) serve(
 	}
 	register(grpcServer, newService(rooms{
 		stores: w.stores, sending: sending, received: received, intake: queued.intake, sent: w.tally.Add, calls: w.calls,
+		log: w.observed.Log,
 	}))
 	return grpcServer, grpcServer.CheckRules()
 }

@@ -94,7 +94,7 @@ await fails("messages.remove of none", () => client.messages("SM0000000000000000
 await passes("accounts.fetch", () => account.fetch(), (a) => assert.deepEqual([a.sid, a.status, a.type], [TWILIO_ACCOUNT_SID, "active", "Full"]));
 await fails("accounts.fetch of another", () => client.api.v2010.accounts("AC00000000000000000000000000000000").fetch(), 404, 20404);
 await passes("incomingPhoneNumbers.list", () => client.incomingPhoneNumbers.list(), (all) =>
-  assert.deepEqual(all.map((n) => n.phoneNumber), [from, second]));
+  assert.deepEqual(all.map((n) => n.phoneNumber), [from, second, "+12025550112"]));
 await passes("incomingPhoneNumbers.list phoneNumber", () => client.incomingPhoneNumbers.list({ phoneNumber: second }), (all) =>
   assert.deepEqual(all.map((n) => n.phoneNumber), [second]));
 await passes("incomingPhoneNumbers.page pageSize", () => client.incomingPhoneNumbers.page({ pageSize: 1 }), async (page) => {
