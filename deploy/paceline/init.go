@@ -32,7 +32,8 @@ type initCommand struct {
 func (c *initCommand) Help() string {
 	return `It writes paceline.env, the environment for "paceline serve", operator.env, your own key for tokens, and databases.sql, the
 statements that an administrator of Postgres runs once. Files that are there already are never changed. What it needs to know of Twilio
-it asks, or takes from the variables TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN, TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET, TWILIO_FROM_NUMBER, TWILIO_MESSAGING_SERVICE_SID and SMS_COUNTRIES.`
+it asks, or takes from the variables TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN, TWILIO_API_KEY_SID, TWILIO_API_KEY_SECRET,
+TWILIO_FROM_NUMBER, TWILIO_MESSAGING_SERVICE_SID and SMS_COUNTRIES.`
 }
 
 // The files of a deployment.

@@ -41,7 +41,8 @@ func (c *initCommand) settings(
 		{"Two databases, made by databases.sql. The MIGRATE logins own the tables, the others serve.", map[string]string{
 			"ONBOARDING_DATABASE_URL":         database("onboarding_serve", "onboarding"),
 			"ONBOARDING_DATABASE_MIGRATE_URL": database("onboarding", "onboarding"),
-			"MESSAGING_DATABASE_URL":          database("messaging_serve", "messaging"), "MESSAGING_DATABASE_MIGRATE_URL": database("messaging", "messaging"),
+			"MESSAGING_DATABASE_URL":          database("messaging_serve", "messaging"),
+			"MESSAGING_DATABASE_MIGRATE_URL":  database("messaging", "messaging"),
 		}},
 		{"Twilio's account and the sender of every text. Texts to other countries are refused.", vendor},
 		{"Who rings the alarms: the database. With an account of QStash: qstash, and its variables.", map[string]string{"ALARMS": "postgres"}},

@@ -118,7 +118,7 @@ func (s *Snooze) Error() string {
 
 func (s *Snooze) Unwrap() error { return s.Cause }
 
-// Later is returned by a handler that knows when another try may succeed: it uses up an attempt, and the wait takes the place of the backoff.
+// Later is returned by a handler that knows when another try may succeed. It uses up an attempt, and replaces the backoff.
 type Later struct {
 	After time.Duration
 	Cause error
