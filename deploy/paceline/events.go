@@ -51,7 +51,7 @@ func (f apiFlags) reach(ctx context.Context, t terminal) (*url.URL, string, erro
 // firstOrganisation is DEFAULT_ORG_ID where the environment has none.
 const firstOrganisation = "00000000-0000-7000-8000-000000000001"
 
-// reachAs is reach, with the token of somebody else.
+// reachAs does what reach does, with the token of somebody else.
 func (f apiFlags) reachAs(ctx context.Context, t terminal, mint tokenCommand) (*url.URL, string, error) {
 	environ, err := deploymentEnviron(t.environ, f.Data)
 	if err != nil {

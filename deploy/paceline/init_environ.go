@@ -9,7 +9,7 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// usualTwilioURL is where paceline emulators serves Twilio.
+// usualTwilioURL is the address of the Twilio that paceline emulators serves.
 const usualTwilioURL = "http://127.0.0.1:8082"
 
 // setting is a group of lines of the environment file.

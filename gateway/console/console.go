@@ -52,7 +52,7 @@ type Health struct {
 // Config has the settings and the services of a Console.
 type Config struct {
 	Services Services
-	// Still reports why somebody who has signed in is not accepted any more; an *rpc.Error is shown, and all others lead to the sign-in.
+	// Still refuses somebody who has signed in and is not accepted any more. An *rpc.Error is shown; any other leads to the sign-in.
 	Still func(ctx context.Context, who rpc.Principal) error
 	// Authenticate reads a bearer token as /v1 does; its errors are shown.
 	Authenticate func(ctx context.Context, token string) (who rpc.Principal, expires time.Time, err error)

@@ -33,7 +33,7 @@ const (
 // Backoff returns the wait after the n-th failed attempt: 10 s, 20 s, up to 160 s.
 func Backoff(n int) time.Duration { return firstPause << min(max(n-1, 0), qstash.PolicyRetries-1) }
 
-// Alarm is the payload of a job: what rings, and when it was first to.
+// Alarm is the payload of a job: what rings, and when it was due first.
 type Alarm struct {
 	Due  time.Time       `json:"due"`
 	Body json.RawMessage `json:"body"` // as QStash would deliver it
@@ -70,7 +70,7 @@ func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, e
 	if err != nil {
 		return qstash.Receipt{}, fmt.Errorf("encode an alarm: %w", err)
 	}
-	// A person's own call may not write here; the identity of the organisation is the alarm's.
+	// The call of a person may not write into this table. The organisation is that of the alarm.
 	stored, err := e.Queue.Enqueue(postgres.AcrossOrganisations(ctx), e.DB, queue.New{
 		ID: id.String(), OrgID: job.OrgID, Key: job.DedupID.String(), EventType: job.Route.Label, Payload: payload, MaxAttempts: Attempts,
 		At: now, DueAt: due,

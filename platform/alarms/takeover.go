@@ -20,8 +20,8 @@ const (
 	aside = 10 * time.Second
 )
 
-// deleter withdraws what was published; qstash.Client implements it.
-type deleter interface {
+// Deleter withdraws what was published; qstash.Client, Engine and Takeover implement it.
+type Deleter interface {
 	Delete(ctx context.Context, messageID string) error
 }
 
@@ -29,7 +29,7 @@ type deleter interface {
 // does its work once, as one that QStash delivers twice.
 type Takeover struct {
 	QStash   outbox.Publisher
-	Messages deleter
+	Messages Deleter
 	Own      *Engine
 	Log      *slog.Logger
 	Now      func() time.Time

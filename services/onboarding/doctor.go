@@ -267,7 +267,7 @@ func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 
 // lookAtQStash asks for the signing keys, which any valid token may read.
 func lookAtQStash(ctx context.Context, cfg Config) (string, error) {
-	if cfg.engine() == alarmsPostgres {
+	if cfg.Alarms == alarmsPostgres {
 		return "is not used: the database rings the alarms (ALARMS=postgres)", nil
 	}
 	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})

@@ -1,7 +1,6 @@
 package onboarding
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -34,15 +33,12 @@ const (
 	alarmsKept = 24 * time.Hour
 )
 
-// engine returns who rings alarms.
-func (c *Config) engine() string { return cmp.Or(c.Alarms, alarmsQStash) }
-
+// checkAlarms reports an engine that does not exist, or that lacks its token.
 func (c *Config) checkAlarms() error {
-	engine := c.engine()
-	if engine != alarmsPostgres && engine != alarmsQStash && engine != alarmsBoth {
+	if c.Alarms != alarmsPostgres && c.Alarms != alarmsQStash && c.Alarms != alarmsBoth {
 		return &config.Problem{Variable: "ALARMS", Reason: "names no engine of alarms", Help: "qstash, postgres, or qstash,postgres"}
 	}
-	if engine != alarmsPostgres && c.QStashToken.IsZero() {
+	if c.Alarms != alarmsPostgres && c.QStashToken.IsZero() {
 		return &config.Problem{
 			Variable: "QSTASH_TOKEN", Reason: "is missing",
 			Help: "publishes alarms; console.upstash.com, QStash, Request Builder; or ALARMS=postgres, which needs no QStash",
@@ -54,34 +50,29 @@ func (c *Config) checkAlarms() error {
 // publishing has the engines of alarms.
 type publishing struct {
 	outbox.Publisher
-	deleter
+	alarms.Deleter
 
 	Reach time.Duration // how far ahead it takes alarms; 0 for any time
 	own   *alarms.Engine
 	wake  chan struct{}
 }
 
-// deleter withdraws what was published.
-type deleter interface {
-	Delete(ctx context.Context, messageID string) error
-}
-
 // openAlarms opens the engines that ALARMS names.
 func (w *wiring) openAlarms() error {
 	wake := make(chan struct{}, 1)
 	own := &alarms.Engine{DB: w.pool, Queue: queue.NewQueue(w.pool, queue.Table{Name: alarms.Table}), Wake: wake, Now: w.deps.Now}
-	w.alarms = publishing{Publisher: own, deleter: own, own: own, wake: wake}
-	if w.cfg.engine() == alarmsPostgres {
+	w.alarms = publishing{Publisher: own, Deleter: own, own: own, wake: wake}
+	if w.cfg.Alarms == alarmsPostgres {
 		return nil
 	}
 	client, publisher, err := w.openQStash()
 	if err != nil {
 		return err
 	}
-	w.alarms.Publisher, w.alarms.deleter, w.alarms.Reach = publisher, client, w.cfg.QStashMaxDelay
-	if w.cfg.engine() == alarmsBoth {
+	w.alarms.Publisher, w.alarms.Deleter, w.alarms.Reach = publisher, client, w.cfg.QStashMaxDelay
+	if w.cfg.Alarms == alarmsBoth {
 		both := &alarms.Takeover{QStash: publisher, Messages: client, Own: own, Log: w.deps.Log, Now: w.deps.Now}
-		w.alarms.Publisher, w.alarms.deleter = both, both
+		w.alarms.Publisher, w.alarms.Deleter = both, both
 	}
 	return nil
 }
@@ -113,7 +104,7 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 		Conversations: w.conversations, Goals: w.later, Letters: w.store.Conversations(), Answer: Answer, Lateness: measured, Now: w.deps.Now,
 	}
 	poll := time.Duration(0) // the runner's own
-	if w.cfg.engine() != alarmsQStash {
+	if w.cfg.Alarms != alarmsQStash {
 		poll = alarms.Poll
 	}
 	runner := queue.NewRunner(queue.Config{

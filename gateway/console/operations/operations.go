@@ -47,7 +47,7 @@ type View struct {
 	Draw func(r *http.Request) (Page, error)
 }
 
-// Action changes something, and says what it did.
+// Action changes something, and returns the notice of it.
 type Action struct {
 	Path string
 	Do   func(r *http.Request) (Notice, error)

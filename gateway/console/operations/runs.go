@@ -159,7 +159,7 @@ func (p *Pages) asked(r *http.Request) (in *onboardingv1.StartRunRequest, shown 
 	return in, shown, err
 }
 
-// previewRun asks what a run would do, and starts nobody.
+// previewRun counts the people that a run would start, and starts nobody.
 func (p *Pages) previewRun(r *http.Request) (Page, error) {
 	in, shown, err := p.asked(r)
 	if err == nil {

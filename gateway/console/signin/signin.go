@@ -57,7 +57,7 @@ type Door struct {
 type Config struct {
 	// Authenticate reads a bearer token as /v1 does.
 	Authenticate func(ctx context.Context, token string) (who rpc.Principal, expires time.Time, err error)
-	// Still reports why somebody who has signed in is not accepted any more; an *rpc.Error means that it is not known now.
+	// Still refuses somebody who has signed in and is not accepted any more. An *rpc.Error is shown; any other leads to the sign-in.
 	Still func(ctx context.Context, who rpc.Principal) error
 	Fail  func(w http.ResponseWriter, r *http.Request, err error) // shows an error as a page
 	// Wait counts an attempt, and returns how long its client has to wait first; zero when it may be made.
