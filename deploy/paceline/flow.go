@@ -2,15 +2,10 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
-
-	"github.com/goccy/go-graphviz"
 
 	"paceline.internal/services/onboarding/flow"
 )
@@ -56,36 +51,13 @@ func (c flowCheckCommand) Run(t terminal) error {
 
 type flowDrawCommand struct{ flowFolder }
 
-// Run prints the picture.
-func (c flowDrawCommand) Run(ctx context.Context, t terminal) error {
-	f, err := c.read()
+// Run prints the picture of a flow that is in order.
+func (c flowDrawCommand) Run(t terminal) error {
+	_, files, err := readFlow(c.Dir)
 	if err != nil {
 		return err
 	}
-	picture, err := drawn(ctx, f.DOT())
-	if err != nil {
-		return err
-	}
-	_, err = t.out.Write(picture)
-	return err
-}
-
-// drawn lays out a graph.
-func drawn(ctx context.Context, dot string) (svg []byte, err error) {
-	engine, err := graphviz.New(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
-	graph, err := graphviz.ParseBytes([]byte(dot))
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	if err := engine.Render(ctx, graph, graphviz.SVG, &out); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return draw(t.out, files)
 }
 
 type flowTryCommand struct {
