@@ -23,8 +23,8 @@ import (
 // places, so they follow every change of English by themselves.
 const madeUp = "eo"
 
-// TestLanguage adds a language by files alone: it runs itself with the files of CONTRIBUTING.md, "A language", laid over the tree, and there
-// a person who has that language has one conversation, from import to STOP.
+// TestLanguage adds a language by files alone: it runs itself with the files of CONTRIBUTING.md, "A language", laid over the tree. There a
+// person with that language has one conversation, up to STOP.
 func TestLanguage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles the services with other files")
@@ -66,7 +66,7 @@ func TestLanguage(t *testing.T) {
 	encoded, err := json.Marshal(map[string]any{"Replace": replace})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, encoded, 0o600))
-	command := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-overlay", overlay, "-timeout", "5m", "-run", "^TestLanguage$", ".")
+	command := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-overlay", overlay, "-timeout", "5m", "-run", "^"+t.Name()+"$", ".")
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, string(out), "no tests to run")
