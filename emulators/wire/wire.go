@@ -41,12 +41,12 @@ const Dead Manner = "for ever"
 type Wire struct {
 	Addr     string // where it listens
 	network  string
-	to       []string
 	turn     atomic.Uint32 // of the next connection
 	listener net.Listener
 	work     sync.WaitGroup
 
 	mu sync.Mutex
+	to []string
 	// harmless reports whether a connection may say this before a silence begins for it, such as a greeting; nil: nothing, it begins at once.
 	harmless func(said []byte) bool
 	silent   Manner // of connections that are made now
@@ -209,12 +209,22 @@ func (w *Wire) connect(caller net.Conn) {
 	close(l.done)
 }
 
+// Lead has connections that are made from now on go to these servers.
+func (w *Wire) Lead(to ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = to
+}
+
 // dial connects to the server that has its turn, or to the next one that is there.
 func (w *Wire) dial() (server net.Conn, err error) {
+	w.mu.Lock()
+	to := w.to
+	w.mu.Unlock()
 	turn := int(w.turn.Add(1))
-	for i := range w.to {
+	for i := range to {
 		//nolint:noctx // a wire has no caller; the bound is its own
-		if server, err = net.DialTimeout(w.network, w.to[(turn+i)%len(w.to)], dialBound); err == nil {
+		if server, err = net.DialTimeout(w.network, to[(turn+i)%len(to)], dialBound); err == nil {
 			return server, nil
 		}
 	}

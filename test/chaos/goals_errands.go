@@ -86,9 +86,10 @@ func (s *site) openGoals(ctx context.Context) (err error) {
 	if g == nil {
 		return nil
 	}
-	if g.wire, err = s.balance(ctx, func(a stack.Addresses) string { return a.Gateway }); err != nil {
+	if g.wire, err = wire.Open(ctx, "tcp", s.listening(stack.Gateway)...); err != nil {
 		return err
 	}
+	s.balancers[devicesVictim] = g.wire
 	if err := g.register(ctx); err != nil {
 		return err
 	}

@@ -27,6 +27,10 @@ type Processes struct {
 	SilenceEvery, SilenceFor time.Duration
 	Settle                   time.Duration // how long everything has to come to its end afterwards
 	Gap                      time.Duration // between the messages of a burst; 0 is the built-in flow
+	Replicas                 int           // of each service; 0 is one, with goals two
+	// RollEvery is the time from one replacement to the next; 0 replaces no process. A new process takes over from an old one, as a rollout
+	// does, for each replica of each service in turn. Nothing else goes wrong then, and no request may be refused.
+	RollEvery time.Duration
 
 	Program []string          // how this program is started so that it serves the service with the name that is added
 	Environ map[string]string // for the processes, on top of what they need; Knobs are in it
@@ -42,7 +46,7 @@ func (p Processes) replicas() int {
 	if p.goals != nil {
 		return 2
 	}
-	return 1
+	return max(1, p.Replicas)
 }
 
 // MaxPeople is the number of phone numbers there are.
@@ -74,6 +78,12 @@ func (p Processes) check() error {
 	}
 	if p.SilenceEvery < 0 || p.SilenceEvery > 0 && (p.SilenceEvery < time.Second || p.SilenceFor < time.Second) {
 		problems = append(problems, errors.New("--silence-every must be 0, or 1s or more and --silence-for as well"))
+	}
+	if p.Replicas < 0 || p.Replicas > 8 {
+		problems = append(problems, errors.New("--replicas must be 1 to 8"))
+	}
+	if p.RollEvery < 0 || p.RollEvery > 0 && (p.KillEvery > 0 || p.SilenceEvery > 0) {
+		problems = append(problems, errors.New("--roll-every must be 0 or more, and goes with --kill-every 0s and --silence-every 0s alone"))
 	}
 	if p.Gap < 0 || p.Gap > session.MaxDelay {
 		problems = append(problems, fmt.Errorf("--gap must be 0 to %s", session.MaxDelay))
@@ -123,7 +133,12 @@ func (s *site) play(ctx context.Context) (Report, error) {
 	if s.goals != nil {
 		silent.Go(func() { s.goals.cut(ctx, s.cfg.Duration) })
 	}
-	killed := s.kill(ctx, s.cfg.Duration)
+	var killed error
+	if s.cfg.RollEvery > 0 {
+		killed = s.roll(ctx, s.cfg.Duration)
+	} else {
+		killed = s.kill(ctx, s.cfg.Duration)
+	}
 	silent.Wait()
 	s.cfg.Tell(fmt.Sprintf("%.0f s are over, and so are kills and silences; everything may come to its end now", s.cfg.Duration.Seconds()))
 	settled := s.settle(life)
@@ -206,6 +221,7 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	r.SpacingAll = spreadOf(r.gaps)
 	s.measureSilences(&r)
 	s.measureRecovery(&r)
+	s.measureRollout(&r)
 	if s.goals != nil {
 		if err := s.examineGoals(ctx, &r); err != nil {
 			return r, err

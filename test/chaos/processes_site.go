@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,11 +31,15 @@ type site struct {
 
 	leave     context.CancelFunc // of the population
 	postgres  *privatePostgres
-	addresses stack.Addresses       // where the services are called
-	replicas  []stack.Addresses     // where they listen
-	balancers []*wire.Wire          // between the two, where there are several replicas
-	wires     map[string]*wire.Wire // by name; none in a run without silence
+	addresses stack.Addresses              // where the services are called
+	replicas  []stack.Addresses            // where they listen
+	balancers map[string]*wire.Wire        // between the two by service, where there are several replicas or one is replaced
+	front     *front                       // before the gateways, where they are replaced
+	spare     stack.Addresses              // where the next process listens that replaces another
+	wires     map[string]*wire.Wire        // by name; none in a run without silence
+	wired     map[string]map[string]string // what each service has of its wires, in its environment
 	services  map[string]*supervisor
+	rollout   rollout
 	goals     *errands // nil without goals
 
 	outages  outages
@@ -52,6 +55,7 @@ const upBound = time.Minute
 func (p Processes) open(ctx context.Context) (*site, error) {
 	s := &site{
 		cfg: p, now: p.Clock.Now, services: map[string]*supervisor{}, wires: map[string]*wire.Wire{},
+		wired: map[string]map[string]string{}, balancers: map[string]*wire.Wire{},
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	s.population, s.leave = newPopulation(life, dice(p.Seed), p.Clock, within(p.Duration)), leave
@@ -85,7 +89,7 @@ func (s *site) openFolder(context.Context) (err error) {
 }
 
 func (s *site) openAddresses(ctx context.Context) error {
-	ports, err := stack.FreePorts(ctx, 6*s.cfg.replicas())
+	ports, err := stack.FreePorts(ctx, 6*(s.cfg.replicas()+1))
 	if err != nil {
 		return err
 	}
@@ -94,35 +98,45 @@ func (s *site) openAddresses(ctx context.Context) error {
 			Gateway: ports[0], GatewayOps: ports[1], Onboarding: ports[2], OnboardingOps: ports[3], Messaging: ports[4], MessagingOps: ports[5],
 		})
 	}
+	s.spare, s.replicas = s.replicas[len(s.replicas)-1], s.replicas[:len(s.replicas)-1]
 	s.addresses = s.replicas[0]
-	if len(s.replicas) == 1 {
+	if len(s.replicas) == 1 && s.cfg.RollEvery == 0 {
 		return nil
 	}
-	for called, listens := range map[*string]func(stack.Addresses) string{
-		&s.addresses.Gateway:    func(a stack.Addresses) string { return a.Gateway },
-		&s.addresses.Onboarding: func(a stack.Addresses) string { return a.Onboarding },
-		&s.addresses.Messaging:  func(a stack.Addresses) string { return a.Messaging },
+	for service, called := range map[string]*string{
+		stack.Gateway: &s.addresses.Gateway, stack.Onboarding: &s.addresses.Onboarding, stack.Messaging: &s.addresses.Messaging,
 	} {
-		w, err := s.balance(ctx, listens)
+		if service == stack.Gateway && s.cfg.RollEvery > 0 {
+			if s.front, err = openFront(ctx, s.listening(service)); err != nil {
+				return err
+			}
+			*called = s.front.addr
+			continue
+		}
+		w, err := wire.Open(ctx, "tcp", s.listening(service)...)
 		if err != nil {
 			return err
 		}
-		*called = w.Addr
+		s.balancers[service], *called = w, w.Addr
 	}
 	return nil
 }
 
-// balance puts an address before the replicas of a service.
-func (s *site) balance(ctx context.Context, listens func(stack.Addresses) string) (*wire.Wire, error) {
-	var to []string
-	for _, replica := range s.replicas {
-		to = append(to, listens(replica))
+// listening returns where the replicas of a service listen.
+func (s *site) listening(service string) (all []string) {
+	for _, a := range s.replicas {
+		all = append(all, *at(&a, service))
 	}
-	w, err := wire.Open(ctx, "tcp", to...)
-	if err == nil {
-		s.balancers = append(s.balancers, w)
-	}
-	return w, err
+	return all
+}
+
+// at is the address of a service, and opsAt that of its readiness.
+func at(a *stack.Addresses, service string) *string {
+	return map[string]*string{stack.Gateway: &a.Gateway, stack.Onboarding: &a.Onboarding, stack.Messaging: &a.Messaging}[service]
+}
+
+func opsAt(a *stack.Addresses, service string) *string {
+	return map[string]*string{stack.Gateway: &a.GatewayOps, stack.Onboarding: &a.OnboardingOps, stack.Messaging: &a.MessagingOps}[service]
 }
 
 func (s *site) playVendors(ctx context.Context) error {
@@ -132,6 +146,9 @@ func (s *site) playVendors(ctx context.Context) error {
 	}
 	if err := s.wireVendors(ctx, &cfg); err != nil {
 		return err
+	}
+	if s.cfg.RollEvery > 0 {
+		return s.openVendors(ctx, cfg, never)
 	}
 	return s.openVendors(ctx, cfg, seldom)
 }
@@ -181,20 +198,22 @@ func (s *site) serve(ctx context.Context, name string, wired map[string]string) 
 	if err := service.Migrate(ctx, s.environ); err != nil {
 		return err
 	}
+	s.wired[name] = wired
 	for i, a := range s.replicas {
-		listens := map[string]map[string]string{
-			stack.Gateway:    {"GATEWAY_ADDR": a.Gateway, "GATEWAY_OPS_ADDR": a.GatewayOps},
-			stack.Onboarding: {"ONBOARDING_ADDR": a.Onboarding, "ONBOARDING_OPS_ADDR": a.OnboardingOps},
-			stack.Messaging:  {"MESSAGING_ADDR": a.Messaging, "MESSAGING_OPS_ADDR": a.MessagingOps},
-		}[name]
-		ops := map[string]string{stack.Gateway: a.GatewayOps, stack.Onboarding: a.OnboardingOps, stack.Messaging: a.MessagingOps}[name]
-		process := replica(name, i, len(s.replicas))
-		s.services[process] = supervise(stack.ChildConfig{
-			Name: process, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, wired, listens),
-			Log: filepath.Join(s.dir, process+".log"),
-		}, "http://"+ops+"/readyz", s.log)
+		s.services[replica(name, i, len(s.replicas))] = s.began(name, i, a)
 	}
 	return nil
+}
+
+// began starts the i-th process of a service, which listens there.
+func (s *site) began(name string, i int, a stack.Addresses) *supervisor {
+	variable := strings.ToUpper(name)
+	listens := map[string]string{variable + "_ADDR": *at(&a, name), variable + "_OPS_ADDR": *opsAt(&a, name)}
+	process := replica(name, i, len(s.replicas))
+	return supervise(stack.ChildConfig{
+		Name: process, Command: append(append([]string{}, s.cfg.Program...), name), Environ: merged(s.environ, s.wired[name], listens),
+		Log: filepath.Join(s.dir, process+".log"),
+	}, "http://"+*opsAt(&a, name)+"/readyz", s.log)
 }
 
 // replica returns what the i-th process of so many is called.
@@ -261,8 +280,13 @@ func (s *site) close() error {
 	s.watchers.Wait() // they look at what has just been closed, and have their own bound
 	s.closePools()
 	var problems []error
-	for _, w := range slices.Concat(s.balancers, slices.Collect(maps.Values(s.wires))) {
-		problems = append(problems, w.Close()) // before the vendors, who would wait for what is under way
+	for _, wires := range []map[string]*wire.Wire{s.balancers, s.wires} {
+		for _, w := range wires {
+			problems = append(problems, w.Close()) // before the vendors, who would wait for what is under way
+		}
+	}
+	if s.front != nil {
+		problems = append(problems, s.front.close())
 	}
 	if s.vendors != nil {
 		if err := s.vendors.Stop(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -2,9 +2,11 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"paceline.internal/deploy/stack"
@@ -22,6 +24,7 @@ type supervisor struct {
 	mu     sync.Mutex
 	child  *stack.Child
 	killed bool // by us; else it ended by itself
+	over   bool // it has been retired: no other is started
 	ends   int  // by itself
 }
 
@@ -62,7 +65,11 @@ func (k *supervisor) live(ctx context.Context) bool {
 		k.ends++
 	}
 	k.child = nil
+	over := k.over
 	k.mu.Unlock()
+	if over {
+		return false
+	}
 	if !byItself {
 		return ctx.Err() == nil
 	}
@@ -80,6 +87,26 @@ func (k *supervisor) kill() bool {
 	k.killed = true
 	k.child.Signal(os.Kill)
 	return true
+}
+
+// retire ends the process with SIGTERM and starts no other. Its error is one that did not end within the bound, or not well.
+func (k *supervisor) retire(bound time.Duration) error {
+	k.mu.Lock()
+	child := k.child
+	k.killed, k.over = true, true
+	k.mu.Unlock()
+	if child == nil {
+		return fmt.Errorf("%s was not there to be retired", k.cfg.Name)
+	}
+	child.Signal(syscall.SIGTERM)
+	last := time.AfterFunc(bound, child.Kill)
+	defer last.Stop()
+	<-child.Done()
+	<-k.done
+	if err := child.Err(); err != nil {
+		return fmt.Errorf("%s did not end well: %w", k.cfg.Name, err)
+	}
+	return nil
 }
 
 // endedByItself returns how often a process ended although the run did not kill it.

@@ -46,6 +46,8 @@ type Killed struct {
 	Silences        []silence      `json:"silences"`      // oldest first
 	VendorFaults    map[string]int `json:"vendor_faults"`
 
+	Rollout *Rollout `json:"rollout,omitempty"`
+
 	Postgres string            `json:"postgres"` // its version
 	Knobs    map[string]string `json:"knobs"`    // of the environment, as they were shortened
 }

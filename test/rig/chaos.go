@@ -32,6 +32,8 @@ type chaosCommand struct {
 	KillEvery    time.Duration `default:"2s" help:"With --processes: how often a process is killed, on average; 0s never."`
 	SilenceEvery time.Duration `default:"10s" help:"With --processes: from the recovery from a silence to the next, on average; 0s has none."`
 	SilenceFor   time.Duration `default:"30s" help:"With --processes: how long a wire is silent, on average."`
+	Replicas     int           `default:"1" help:"With --processes: of each service."`
+	RollEvery    time.Duration `help:"With --processes: how often a process is replaced by a new one, as a rollout does; 0s never."`
 	Settle       time.Duration `default:"3m" help:"With --processes: how long everything has to come to its end after the last of them."`
 	Gap          time.Duration `help:"With --processes: the pause between the messages of a burst, instead of that of the built-in flow."`
 }
@@ -50,6 +52,9 @@ connections stay open and nothing arrives, in both directions, in one, or from t
 work. Then it speaks again, or its connections are cut. --silence-every 0s has no silence and no wires, --kill-every 0s kills no process.
 The seed makes the plan: who comes when, what they say, what the vendors do wrong with which message, who is killed at which instant, which
 wire is silent in which manner. How it interleaves is up to the machine, so a seed repeats the plan and not the run.
+
+With --roll-every nothing fails. Instead processes are replaced in turn, all day: a new one starts, calls go to it once it is ready, and the
+old one is asked to end. No request may be refused.
 
 With --goals the processes are two of each service behind balancers, and stream devices take part: real WebSockets, 250 to a process. Goals
 are said over the API at a steady rate and fall due some seconds later. Connections of devices are cut every few seconds, and one process
@@ -88,6 +93,7 @@ func (c *chaosCommand) processes(ctx context.Context, t terminal, seed uint64) e
 		return err
 	}
 	p.Sessions, p.SilenceEvery, p.SilenceFor, p.Gap = cmp.Or(c.Sessions, driven), c.SilenceEvery, c.SilenceFor, c.Gap
+	p.Replicas, p.RollEvery = c.Replicas, c.RollEvery
 	report, err := p.Run(ctx)
 	if err != nil {
 		return err

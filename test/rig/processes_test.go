@@ -60,6 +60,20 @@ func TestChaosOfProcesses(t *testing.T) {
 		require.Empty(t, report.Folder)
 	})
 
+	t.Run("RefusesNothingWhileProcessesAreReplaced", func(t *testing.T) {
+		t.Parallel()
+		out, err := command(t, "chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "0s",
+			"--silence-every", "0s", "--replicas", "2", "--roll-every", "500ms").Output()
+		require.NoError(t, err, "%s", out)
+
+		var report chaos.Report
+		require.NoError(t, json.Unmarshal(out, &report))
+		require.True(t, report.Kept)
+		require.Empty(t, report.Rollout.Refused)
+		require.Positive(t, report.Rollout.Replaced)
+		require.GreaterOrEqual(t, report.Rollout.Requests, int64(100))
+	})
+
 	t.Run("R_03_KeepsEveryPromiseWhileWiresAreSilent", func(t *testing.T) {
 		t.Parallel()
 		cmd := command(t, "chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "0s",
