@@ -146,4 +146,4 @@ func meaningOf(code int) twilio.Explanation {
 
 // meansOptedOut reports whether a code of Twilio's is its refusal to send to a person who has opted out. Other codes that
 // look alike, such as 30004, may be the carrier's doing and say nothing about consent.
-func meansOptedOut(code int) bool { return code == 21610 }
+func meansOptedOut(code int) bool { return code == twilio.CodeOptedOut }

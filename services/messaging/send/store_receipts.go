@@ -8,8 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
-	"paceline.internal/services/messaging/consent"
-	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/sms"
 )
@@ -161,10 +159,7 @@ func receive(ctx context.Context, tx pgx.Tx, stored Message, r Receipt) (Recorde
 
 // optOutByReceipt opts the recipient out of a message that a receipt says was refused for that, unless they have opted in since.
 func optOutByReceipt(ctx context.Context, tx pgx.Tx, m Message, r Receipt) error {
-	return ledger.WriteChange(ctx, tx, ledger.Change{
-		OrgID: m.OrgID, Phone: m.To, NotAfter: m.AcceptedAt,
-		Event: ledger.Event{At: r.At, State: consent.OptedOut, Source: ledger.FromTwilio, Sender: m.From},
-	})
+	return optOutAtTwilio(ctx, tx, m, r.At, m.AcceptedAt)
 }
 
 // about picks the message that the receipt names, else the one with its SID. Foreign says that the SID belongs to

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/edge"
+	"paceline.internal/services/messaging/senders"
 )
 
 const sqlUpdate = `
@@ -84,8 +85,17 @@ func recordRefusal(ctx context.Context, tx pgx.Tx, id uuid.UUID, at time.Time) e
 	if err != nil {
 		return err
 	}
+	return optOutAtTwilio(ctx, tx, m, at, m.AttemptedAt) // a START that came while we asked is newer than what we asked
+}
+
+// optOutAtTwilio opts the recipient of a message out in Twilio's name, unless their consent changed after an instant. That Twilio still
+// blocks a sender that they stopped before a START to another one changes nothing: the START counts for the organisation.
+func optOutAtTwilio(ctx context.Context, tx pgx.Tx, m Message, at, notAfter time.Time) error {
+	if known, err := senders.BlockedElsewhere(ctx, tx, m.OrgID, m.SenderID, m.To); known || err != nil {
+		return err
+	}
 	return ledger.WriteChange(ctx, tx, ledger.Change{
-		OrgID: m.OrgID, Phone: m.To, NotAfter: m.AttemptedAt, // a START that came while we asked is newer than what we asked
+		OrgID: m.OrgID, Phone: m.To, NotAfter: notAfter,
 		Event: ledger.Event{At: at, State: consent.OptedOut, Source: ledger.FromTwilio, Sender: m.From},
 	})
 }

@@ -142,9 +142,11 @@ func (d *Directory) For(ctx context.Context, orgID uuid.UUID, phone, country str
 	}
 	var heard []uuid.UUID
 	if len(active) > 1 && phone != "" {
-		if heard, err = d.Store.heard(ctx, orgID, phone); err != nil {
+		known, err := d.Store.heard(ctx, orgID, phone)
+		if err != nil {
 			return Sender{}, fmt.Errorf("find the sender that a person knows: %w", err)
 		}
+		heard = inOrder(known)
 	}
 	return choose(active, heard, country)
 }

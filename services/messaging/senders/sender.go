@@ -73,6 +73,57 @@ func (s Sender) has(number, serviceSID string) bool {
 	return s.DeletedAt.IsZero() && (s.Number != "" && s.Number == number || s.ServiceSID != "" && s.ServiceSID == serviceSID)
 }
 
+// acquaintance is a sender that a person has heard from or written to.
+type acquaintance struct {
+	sender uuid.UUID // uuid.Nil is the environment's
+	since  time.Time
+	word   string    // the last about consent: opt_out, which Twilio blocks this sender for, or opt_in; empty for none
+	said   time.Time // when; zero without a word
+}
+
+const (
+	optOut = "opt_out"
+	optIn  = "opt_in"
+)
+
+// inOrder returns the senders that a person knows in the order in which they text them: the one that the person first heard from or wrote to
+// first. Once the person has stopped one and written START to another since, that other one comes first: Twilio keeps blocking the stopped
+// one, for it knows nothing of organisations.
+func inOrder(known []acquaintance) []uuid.UUID {
+	known = slices.Clone(known)
+	slices.SortFunc(known, func(a, b acquaintance) int { return a.since.Compare(b.since) })
+	ids := make([]uuid.UUID, 0, len(known))
+	if i := restarted(known); i >= 0 {
+		ids = append(ids, known[i].sender)
+	}
+	for _, a := range known {
+		if !slices.Contains(ids, a.sender) {
+			ids = append(ids, a.sender)
+		}
+	}
+	return ids
+}
+
+// restarted is the index of the sender that has the person's last word, if that is START, and they have stopped another one; else -1.
+func restarted(known []acquaintance) int {
+	last := -1
+	for i, a := range known {
+		if a.word != "" && (last < 0 || a.said.After(known[last].said)) {
+			last = i
+		}
+	}
+	if last < 0 || known[last].word != optIn || !slices.ContainsFunc(known, func(a acquaintance) bool { return a.word == optOut }) {
+		return -1
+	}
+	return last
+}
+
+// blockedElsewhere is BlockedElsewhere of what is known.
+func blockedElsewhere(known []acquaintance, sender uuid.UUID) bool {
+	i := restarted(known)
+	return i >= 0 && slices.ContainsFunc(known, func(a acquaintance) bool { return a.sender == sender && a.word == optOut })
+}
+
 // choose picks the sender of a person out of those of an organisation, oldest first: the active one that the person first heard from or
 // wrote to, in the order of heard; else the oldest that names their country; else the oldest that names none; else the oldest.
 func choose(all []Sender, heard []uuid.UUID, country string) (Sender, error) {

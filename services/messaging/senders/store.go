@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/services/messaging/edge"
+	"paceline.internal/services/messaging/twilio"
 )
 
 // most bounds the senders of an organisation, and mostOfAccount those that one account has in all organisations.
@@ -177,17 +178,38 @@ func (s *Store) claims(ctx context.Context, id uuid.UUID, numbers []string, serv
 		postgres.Args{"id": id, "numbers": numbers, "service": serviceSID}, read)
 }
 
-// sqlHeard finds the senders that a person has heard from or written to, in that order; null is the environment's.
+// sqlHeard finds the senders that a person has heard from or written to, and the last word about consent that passed between the two: a
+// STOP or START of the person, or Twilio's refusal because of a STOP. Null is the environment's.
 const sqlHeard = `
-select coalesce(sender_id, '00000000-0000-0000-0000-000000000000') from (
-	select sender_id, min(created_at) as first from (
-		select sender_id, created_at from sms_messages where org_id = @org and to_number = @phone and direction = 'outbound'
-		union all
-		select sender_id, created_at from sms_messages where org_id = @org and from_number = @phone and direction = 'inbound') m
-	group by sender_id) s
-order by first`
+select coalesce(sender_id, '00000000-0000-0000-0000-000000000000'), min(at),
+	coalesce((array_agg(word order by at desc) filter (where word is not null))[1], ''),
+	max(at) filter (where word is not null)
+from (
+	select sender_id, created_at as at, case when error_code = @opted_out then 'opt_out' end as word
+	from sms_messages where org_id = @org and to_number = @phone and direction = 'outbound'
+	union all
+	select sender_id, created_at, case when consent_effect in ('opt_out', 'opt_in') then consent_effect end
+	from sms_messages where org_id = @org and from_number = @phone and direction = 'inbound') m
+group by sender_id`
 
-func (s *Store) heard(ctx context.Context, orgID uuid.UUID, phone string) (ids []uuid.UUID, err error) {
+func heard(ctx context.Context, c edge.Conn, orgID uuid.UUID, phone string) ([]acquaintance, error) {
+	args := postgres.Args{"org": orgID, "phone": phone, "opted_out": twilio.CodeOptedOut}
+	return edge.Collect(ctx, c, sqlHeard, args, func(row pgx.CollectableRow) (a acquaintance, err error) {
+		var said *time.Time
+		err = row.Scan(&a.sender, &a.since, &a.word, &said)
+		a.said = edge.Value(said)
+		return a, err
+	})
+}
+
+func (s *Store) heard(ctx context.Context, orgID uuid.UUID, phone string) (all []acquaintance, err error) {
 	defer edge.Mark(&err)
-	return edge.Collect(ctx, s.pool, sqlHeard, postgres.Args{"org": orgID, "phone": phone}, pgx.RowTo[uuid.UUID])
+	return heard(ctx, s.pool, orgID, phone)
+}
+
+// BlockedElsewhere reports whether Twilio's refusal of a message from a sender says nothing new: the person has stopped that sender, and
+// has written START to another one of the organisation since.
+func BlockedElsewhere(ctx context.Context, c edge.Conn, orgID, senderID uuid.UUID, phone string) (bool, error) {
+	known, err := heard(ctx, c, orgID, phone)
+	return err == nil && blockedElsewhere(known, senderID), err
 }

@@ -17,6 +17,9 @@ const (
 	ClassCarrier   Class = "carrier"   // the network did not deliver it
 )
 
+// CodeOptedOut refuses a message to a person who has stopped its sender: that number or messaging service, and no other.
+const CodeOptedOut = 21610
+
 // Explanation is the meaning of a code and its remedy.
 type Explanation struct {
 	Class   Class
@@ -109,8 +112,8 @@ var codes = map[int]Explanation{
 	30005: {ClassRecipient, "the handset is unknown or no longer in service", askNumber},
 	30006: {ClassRecipient, "a landline, or a carrier that cannot be reached", askNumber},
 
-	21610: {ClassOptedOut, "the person has opted out", waitForStart},
-	30004: {ClassOptedOut, "the person or their carrier blocks this sender", waitForStart},
+	CodeOptedOut: {ClassOptedOut, "the person has opted out", waitForStart},
+	30004:        {ClassOptedOut, "the person or their carrier blocks this sender", waitForStart},
 
 	20429: {ClassThrottle, "Twilio is being asked too much at once", backOff},
 	21611: {ClassThrottle, "the sender's queue is full", "add numbers to the sender pool; it is tried again, more slowly"},
