@@ -171,6 +171,7 @@ func TestIndexes(t *testing.T) {
 		"Counted":        "select 1 from sms_messages where body <> '' and created_at >= '2026-11-24' and created_at < '2026-11-25'",
 		"CountedWithout": "select 1 from sms_messages where body = '' and created_at >= '2026-11-24' and created_at < '2026-11-25'",
 		"Trend":          "select 1 from sms_quarters where org_id = '0190a000-0000-7000-8000-000000000001' and quarter >= '2026-11-24' and quarter < '2026-11-25'",
+		"UsedSender":     "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and id >= '0190a000-0000-7000-8000-000000000001' and sender_id = '0190a000-0000-7000-8000-000000000001' limit 1",
 		"Receipts":       "select 1 from sms_receipts where message_id = '0190a000-0000-7000-8000-000000000001'",
 	} {
 		t.Run(name, func(t *testing.T) {
