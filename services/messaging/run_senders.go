@@ -52,7 +52,9 @@ func openSenders(
 
 // Own are the verbs that messaging alone has.
 func Own() map[string]func(ctx context.Context, cfg Config, out io.Writer) error {
-	return map[string]func(ctx context.Context, cfg Config, out io.Writer) error{"keyset": Keyset, "reseal": Reseal}
+	return map[string]func(ctx context.Context, cfg Config, out io.Writer) error{
+		"keyset": Keyset, "promote": Promote, "reseal": Reseal,
+	}
 }
 
 // Reseal seals the credentials of all stored senders with the primary key of SENDER_KEYSET, so that its other keys may be dropped.
@@ -68,9 +70,19 @@ func Reseal(ctx context.Context, cfg Config, out io.Writer) error {
 	})
 }
 
-// Keyset prints a keyset for SENDER_KEYSET: a first one, or the one that is set with a further key, which seals from then on.
+// Keyset prints a keyset for SENDER_KEYSET: a first one, or the one that is set with a further key, which only opens. Once every replica has
+// that, Promote has it seal.
 func Keyset(_ context.Context, cfg Config, out io.Writer) error {
-	next, err := senders.NextKeyset(cfg.SenderKeyset.Reveal())
+	return printKeyset(senders.NextKeyset, cfg, out)
+}
+
+// Promote prints the keyset that is set, with its newest key as the one that seals. Every replica must have that key by then.
+func Promote(_ context.Context, cfg Config, out io.Writer) error {
+	return printKeyset(senders.PromoteKeyset, cfg, out)
+}
+
+func printKeyset(change func(string) (string, error), cfg Config, out io.Writer) error {
+	next, err := change(cfg.SenderKeyset.Reveal())
 	if err != nil {
 		return fmt.Errorf("SENDER_KEYSET %w", err)
 	}

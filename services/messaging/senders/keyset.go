@@ -49,7 +49,8 @@ func handleOf(text string) (*keyset.Handle, error) {
 	return handle, nil
 }
 
-// NextKeyset returns a keyset in base64 that has the keys of another one, which may be empty, and a new one that seals from then on.
+// NextKeyset returns a keyset in base64 that has the keys of another one and a new one, which seals nothing before it is promoted: a replica
+// that has the other keyset could not open it. The first key of all, of an empty text, seals at once.
 func NextKeyset(text string) (string, error) {
 	manager := keyset.NewManager()
 	if text != "" {
@@ -60,18 +61,49 @@ func NextKeyset(text string) (string, error) {
 		manager = keyset.NewManagerFromHandle(handle)
 	}
 	id, err := manager.Add(aead.AES256GCMKeyTemplate())
-	if err := errors.Join(err, manager.SetPrimary(id)); err != nil {
+	if err == nil && text == "" {
+		err = manager.SetPrimary(id)
+	}
+	if err != nil {
 		return "", fmt.Errorf("make a key: %w", err)
 	}
+	return written(manager)
+}
+
+// ErrPromoted means that a keyset has no key that could be promoted.
+var ErrPromoted = errors.New("has no key that is newer than the one that seals: messaging keyset adds one")
+
+// PromoteKeyset returns a keyset in base64 with the same keys, of which the newest one seals; ErrPromoted.
+func PromoteKeyset(text string) (string, error) {
+	handle, err := handleOf(text)
+	if err != nil {
+		return "", err
+	}
+	newest, err := handle.Entry(handle.Len() - 1)
+	if err != nil {
+		return "", errUnreadable
+	}
+	if newest.IsPrimary() {
+		return "", ErrPromoted
+	}
+	manager := keyset.NewManagerFromHandle(handle)
+	if err := manager.SetPrimary(newest.KeyID()); err != nil {
+		return "", fmt.Errorf("promote a key: %w", err)
+	}
+	return written(manager)
+}
+
+// written writes the keyset of a manager in base64.
+func written(manager *keyset.Manager) (string, error) {
 	handle, err := manager.Handle()
 	if err != nil {
 		return "", fmt.Errorf("make a keyset: %w", err)
 	}
-	var written bytes.Buffer
-	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&written)); err != nil {
+	var text bytes.Buffer
+	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&text)); err != nil {
 		return "", fmt.Errorf("write the keyset: %w", err)
 	}
-	return base64.StdEncoding.EncodeToString(written.Bytes()), nil
+	return base64.StdEncoding.EncodeToString(text.Bytes()), nil
 }
 
 // field names a sealed column.
