@@ -191,7 +191,7 @@ func (s *Service) SetOrganisation(
 	return &messagingv1.SetOrganisationResponse{}, nil
 }
 
-// ForgetOrganisation keeps that the senders of the organisation are deleted, once it has ended.
+// ForgetOrganisation keeps that the senders of the organisation are deleted, once it has ended. The first call leaves numbers to be erased.
 func (s *Service) ForgetOrganisation(
 	_ context.Context, in *messagingv1.ForgetOrganisationRequest,
 ) (*messagingv1.ForgetOrganisationResponse, error) {
@@ -200,13 +200,14 @@ func (s *Service) ForgetOrganisation(
 	if s.down {
 		return nil, unavailable()
 	}
+	more := false
 	if in.GetOrgId() == s.orgID {
 		if s.status.GetStatus() != "ended" {
 			return nil, refuse(codes.InvalidArgument, messagingv1.Reason_REASON_INVALID)
 		}
-		s.forgotten = true
+		more, s.forgotten = !s.forgotten, true
 	}
-	return &messagingv1.ForgetOrganisationResponse{}, nil
+	return &messagingv1.ForgetOrganisationResponse{More: more}, nil
 }
 
 // Forgotten reports whether the senders of the organisation are deleted.

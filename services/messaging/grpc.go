@@ -72,7 +72,7 @@ func newService(r rooms) *service {
 			Now:   r.sending.Now,
 		}},
 		inboundRPC: inboundRPC{&inbound.RPC{Service: r.received, Ledger: r.stores.ledger}},
-		RPC:        queue, senders: &senders.RPC{Directory: r.sending.Senders, Log: r.log}, calls: r.calls,
+		RPC:        queue, senders: &senders.RPC{Directory: r.sending.Senders, Ledgers: r.stores.ledger, Log: r.log}, calls: r.calls,
 	}
 }
 

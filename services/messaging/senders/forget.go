@@ -39,7 +39,8 @@ func (d *Directory) Forget(ctx context.Context, orgID uuid.UUID) (err error) {
 	return nil
 }
 
-// ForgetOrganisation deletes the senders of an organisation that is being erased.
+// ForgetOrganisation deletes the senders of an organisation that is being erased, and what is kept of numbers without a profile, some in
+// each call.
 func (s *RPC) ForgetOrganisation(
 	ctx context.Context, r *messagingv1.ForgetOrganisationRequest,
 ) (*messagingv1.ForgetOrganisationResponse, error) {
@@ -47,5 +48,12 @@ func (s *RPC) ForgetOrganisation(
 	if err != nil {
 		return nil, err
 	}
-	return &messagingv1.ForgetOrganisationResponse{}, s.Directory.Forget(ctx, orgID)
+	if err := s.Directory.Forget(ctx, orgID); err != nil {
+		return nil, err
+	}
+	more, err := s.Ledgers.EraseStrangers(ctx, orgID, s.Directory.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &messagingv1.ForgetOrganisationResponse{More: more}, nil
 }

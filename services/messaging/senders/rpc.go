@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -21,6 +22,7 @@ type RPC struct {
 	messagingv1.UnimplementedSenderServiceServer
 
 	Directory *Directory
+	Ledgers   *ledger.Store // of those who wrote to an organisation that is forgotten
 	Log       *slog.Logger
 }
 

@@ -18,6 +18,8 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/consent/ledger"
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
@@ -65,7 +67,9 @@ func setup(t *testing.T) *bundle {
 	require.NoError(t, err)
 	b.org = uuid.Must(uuid.NewV7())
 	b.directory = b.open(b.keyset)
-	b.rpc = &senders.RPC{Directory: b.directory, Log: slog.New(slog.DiscardHandler)}
+	b.rpc = &senders.RPC{
+		Directory: b.directory, Ledgers: ledger.NewStore(b.pool, consent.NewPseudonyms("a key of at least thirty-two bytes")), Log: slog.New(slog.DiscardHandler),
+	}
 	return b
 }
 
@@ -205,7 +209,8 @@ func hexOf(text string) string {
 	return out.String()
 }
 
-// TestKeysetIsRotated: a new key seals, the old one opens until all is sealed anew.
+// TestKeysetIsRotated in two steps: every replica has the new key before the first one seals with it. The old one opens until all is sealed
+// anew.
 func TestKeysetIsRotated(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -218,14 +223,38 @@ func TestKeysetIsRotated(t *testing.T) {
 
 	next, err := senders.NextKeyset(b.keyset)
 	require.NoError(t, err)
-	require.NoError(t, b.open(next).Opens(t.Context()))
-	n, err := b.open(next).Reseal(t.Context())
+	_, err = b.open(next).Reseal(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.open(b.keyset).Opens(t.Context()), "a replica without the new key opens what one with it has sealed")
+	promoted, err := senders.PromoteKeyset(next)
+	require.NoError(t, err)
+	n, err := b.open(promoted).Reseal(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	require.NoError(t, b.open(next).Opens(t.Context()))
+	require.NoError(t, b.open(next).Opens(t.Context()), "also before its own promotion")
 	require.Error(t, b.open(b.keyset).Opens(t.Context()), "the old key opens nothing any more")
+	_, err = senders.PromoteKeyset(promoted)
+	require.ErrorIs(t, err, senders.ErrPromoted)
 	_, err = senders.ParseKeyset("hello")
 	require.ErrorContains(t, err, "messaging keyset prints one")
+}
+
+// TestDoctorAsksTwilio about each stored sender, and says which one it refuses.
+func TestDoctorAsksTwilio(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	created, err := b.create(b.org, nil)
+	require.NoError(t, err)
+	look := func() map[string]error {
+		said := map[string]error{}
+		require.NoError(t, b.directory.Look(t.Context(), func(s senders.Sender, err error) { said[s.ID.String()] = err }))
+		return said
+	}
+	require.Equal(t, map[string]error{created.GetSenderId(): nil}, look())
+	b.emulator.SetCredentials(second, secondToken, "", map[string]string{key: "another"})
+	require.ErrorIs(t, look()[created.GetSenderId()], senders.ErrRefused, "the API key was deleted at Twilio")
+	b.emulator.SetCredentials(second, strings.Repeat("9", 32), "", map[string]string{key: secret})
+	require.ErrorContains(t, look()[created.GetSenderId()], "auth_token", "the token was promoted at Twilio, and is not stored here")
 }
 
 // TestWithoutAKeyset nothing is stored, and the sender of the environment sends as ever.

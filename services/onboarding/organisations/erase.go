@@ -27,8 +27,13 @@ func (s *Service) erase(ctx context.Context, o Organisation) error {
 		}
 		return s.Store.Delay(ctx, o, waits, s.later(o))
 	}
-	if err := s.Carrier.ForgetOrganisation(ctx, o.OrgID); err != nil {
+	more, err := s.Carrier.ForgetOrganisation(ctx, o.OrgID)
+	switch {
+	case err != nil:
 		return errors.Join(err, s.Store.Delay(ctx, o, "messaging, which has the credentials of its senders", s.later(o)))
+	case more:
+		o.Tries = 0 // it goes on
+		return s.Store.Delay(ctx, o, "numbers without a profile, which messaging erases", s.Now().Add(interval))
 	}
 	done, err := s.Store.eraseRest(ctx, o.OrgID)
 	switch {

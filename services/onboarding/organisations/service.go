@@ -16,8 +16,9 @@ import (
 type carrier interface {
 	// SetOrganisation has messaging know whether an organisation may send. Of two versions the higher one counts.
 	SetOrganisation(ctx context.Context, orgID string, status Status, version int64) error
-	// ForgetOrganisation has messaging delete the senders of an organisation that has ended, and their credentials.
-	ForgetOrganisation(ctx context.Context, orgID string) error
+	// ForgetOrganisation has messaging delete the senders of an organisation that has ended, their credentials, and some of the numbers
+	// without a profile; it reports whether there may be more.
+	ForgetOrganisation(ctx context.Context, orgID string) (more bool, err error)
 }
 
 // Service changes organisations. The wish is kept first; then messaging is told, which sends nothing from then on; then the row says so.

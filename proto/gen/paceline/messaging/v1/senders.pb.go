@@ -1139,9 +1139,11 @@ func (x *ForgetOrganisationRequest) GetOrgId() string {
 	return ""
 }
 
-// ForgetOrganisationResponse is empty.
+// ForgetOrganisationResponse says whether that was all.
 type ForgetOrganisationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether there are numbers left, or messages to them on their way: ask again.
+	More          bool `protobuf:"varint,1,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1174,6 +1176,13 @@ func (x *ForgetOrganisationResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ForgetOrganisationResponse.ProtoReflect.Descriptor instead.
 func (*ForgetOrganisationResponse) Descriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_senders_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ForgetOrganisationResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 var File_paceline_messaging_v1_senders_proto protoreflect.FileDescriptor
@@ -1265,8 +1274,9 @@ const file_paceline_messaging_v1_senders_proto_rawDesc = "" +
 	"\x1fListSenderOrganisationsResponse\x12\x17\n" +
 	"\aorg_ids\x18\x01 \x03(\tR\x06orgIds\"2\n" +
 	"\x19ForgetOrganisationRequest\x12\x15\n" +
-	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"\x1c\n" +
-	"\x1aForgetOrganisationResponse2\xf5\a\n" +
+	"\x06org_id\x18\x01 \x01(\tR\x05orgId\"0\n" +
+	"\x1aForgetOrganisationResponse\x12\x12\n" +
+	"\x04more\x18\x01 \x01(\bR\x04more2\xf5\a\n" +
 	"\rSenderService\x12t\n" +
 	"\fCreateSender\x12*.paceline.messaging.v1.CreateSenderRequest\x1a+.paceline.messaging.v1.CreateSenderResponse\"\v\xa2\xbb\x18\a\n" +
 	"\x01\x02\x18\x01 \x01\x12q\n" +
