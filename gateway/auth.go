@@ -202,6 +202,10 @@ func explain(err error) error {
 // tokenLifeKey holds the time that the token of a request has left, for a stream.
 type tokenLifeKey struct{}
 
+// watchEvery is the interval at which the caller of a stream is looked up again. Most times the answer is known already: with trust it
+// bounds how long a stream goes on for somebody who was refused just after another call asked about them.
+const watchEvery = time.Second
+
 // whileValid ends the context of a request when its token expires, or its API key is revoked.
 func (a *authenticator) whileValid(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -221,7 +225,7 @@ func (a *authenticator) whileValid(next http.HandlerFunc) http.Handler {
 // awaitRefusal returns when the caller of a context is not accepted any more, or the context ends. An outage ends nothing.
 func (a *authenticator) awaitRefusal(ctx context.Context) {
 	who, _ := rpc.PrincipalFrom(ctx)
-	again := time.NewTicker(trust)
+	again := time.NewTicker(watchEvery)
 	defer again.Stop()
 	for {
 		select {

@@ -100,6 +100,20 @@ func TestAPIKeys(t *testing.T) {
 		require.EqualValues(t, 2, h.asked.Load())
 	})
 
+	t.Run("OneThatIsRevokedWhileARequestRunsEndsWithIt", func(t *testing.T) {
+		t.Parallel()
+		h := setupKeys(t)
+		h.services.on("OnboardingService/ListSessions", func(context.Context) (json.RawMessage, error) {
+			h.revoked.Store(true)
+			h.passes(trust)
+			return json.RawMessage(`{}`), nil
+		})
+		status, _ := h.asks(t, h.key)
+		require.Equal(t, http.StatusOK, status, "what was let on is answered")
+		status, _ = h.asks(t, h.key)
+		require.Equal(t, http.StatusUnauthorized, status)
+	})
+
 	t.Run("AMalformedKeyIsRefusedWithoutACall", func(t *testing.T) {
 		t.Parallel()
 		h := setupKeys(t)
@@ -193,7 +207,8 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 		keys, err := newKeyring(client, &limits{now: time.Now}, time.Now, time.Now)
 		require.NoError(t, err)
 		a := &authenticator{keys: keys, tenants: allActive(t), now: time.Now}
-		ctx, cancel := context.WithTimeout(rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "key:" + keyID}), time.Hour)
+		holder := rpc.Principal{Subject: "key:" + keyID}
+		ctx, cancel := context.WithTimeout(rpc.WithPrincipal(t.Context(), holder), time.Hour)
 		defer cancel()
 		ended := make(chan struct{})
 		go func() {
@@ -206,6 +221,8 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 			t.Fatal("it has ended while the key was accepted")
 		default:
 		}
+		<-time.NewTimer(100 * time.Millisecond).C
+		require.NoError(t, a.still(t.Context(), holder), "another stream has just asked, and the answer is kept")
 		client.refused.Store(true)
 		select {
 		case <-ended:
