@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"paceline.internal/gateway/console/signin"
+	"paceline.internal/gateway/kapso"
 	"paceline.internal/gateway/route"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
@@ -31,7 +32,7 @@ type Config struct {
 
 	// A vendor without a secret is not served: its route answers 404.
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); several with commas; none turns the route off"`
-	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp number that is served; empty for all"`
+	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp numbers that are served, with commas: ID for DEFAULT_ORG_ID, ID=ORG_ID for another organisation; empty for all, of DEFAULT_ORG_ID"`
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
 
 	// These decide which tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
@@ -103,6 +104,11 @@ func (c *Config) Validate() error {
 				Variable: secrets.variable, Reason: err.Error(), Help: "verifies webhooks; one secret, or several separated by commas",
 			})
 		}
+	}
+	if _, err := kapso.ReadNumbers(c.KapsoPhoneNumberID); err != nil {
+		problems = append(problems, &config.Problem{
+			Variable: "KAPSO_PHONE_NUMBER_ID", Reason: err.Error(), Help: "the WhatsApp numbers that are served, such as 123=ORG_ID,456=ORG_ID",
+		})
 	}
 	if u, err := url.Parse(c.JWKSURL); c.JWKSURL != "" && (err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {
 		problems = append(problems, &config.Problem{

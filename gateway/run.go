@@ -188,7 +188,11 @@ func openSources(cfg Config) ([]route.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SHOPIFY_WEBHOOK_SECRET %w", err)
 	}
-	return []route.Source{kapso.New(kapsoKeys, cfg.KapsoPhoneNumberID), shopify.New(shopifyKeys)}, nil
+	served, err := kapso.ReadNumbers(cfg.KapsoPhoneNumberID)
+	if err != nil {
+		return nil, fmt.Errorf("KAPSO_PHONE_NUMBER_ID %w", err)
+	}
+	return []route.Source{kapso.New(kapsoKeys, served), shopify.New(shopifyKeys)}, nil
 }
 
 func (g *gateway) openAuth(

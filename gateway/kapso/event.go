@@ -101,7 +101,7 @@ func (e *event) phoneNumberID() string {
 // text reads a person's message. Its id is WhatsApp's and not the delivery's, since Kapso delivers a message of a failed
 // batch again by itself. Messages that our side sent from another device and those of an import of old conversations
 // are ignored: an answer of last year does not count.
-func (e *event) text(hook route.Webhook) (route.Webhook, error) {
+func (e *event) text(hook route.Webhook, orgID string) (route.Webhook, error) {
 	m := &e.Message
 	if err := route.CheckEventID("message.id", string(m.ID)); err != nil {
 		return route.Webhook{}, err
@@ -119,7 +119,7 @@ func (e *event) text(hook route.Webhook) (route.Webhook, error) {
 		return route.Webhook{}, err
 	}
 	request := &onboardingv1.ReceiveMessageRequest{
-		From: from, To: "whatsapp:" + number, Body: e.words(),
+		From: from, To: "whatsapp:" + number, Body: e.words(), OrgId: orgID,
 		Whatsapp: &onboardingv1.WhatsAppMessage{MessageId: string(m.ID), Type: m.Type, UserId: user},
 	}
 	if at, err := strconv.ParseInt(string(m.Timestamp), 10, 64); err == nil && at > 0 && at <= maxUnixTime {

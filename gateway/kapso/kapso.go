@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"paceline.internal/gateway/route"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -37,16 +39,39 @@ const (
 	maxBatch = 100
 )
 
-// New makes the source. An empty phoneNumberID takes the events of every number that signs with our secret.
-func New(keys route.Keys, phoneNumberID string) route.Source {
+// New makes the source.
+func New(keys route.Keys, served Numbers) route.Source {
 	return route.Source{
 		Name: "kapso", Keys: keys, Limit: route.MaxBody, Limiter: route.NewLimiter(route.MaxCallbacks, 0),
-		Signature: headerSignature, MAC: hex.DecodeString, Read: number(phoneNumberID).read,
+		Signature: headerSignature, MAC: hex.DecodeString, Read: served.read,
 	}
 }
 
-// number is the id of the WhatsApp number that the events are read for; empty for every number.
-type number string
+// Numbers are the organisations of the WhatsApp numbers that are served, by the id of the number; an empty organisation is that of
+// DEFAULT_ORG_ID. None serves every number that signs with our secret, for DEFAULT_ORG_ID.
+type Numbers map[string]string
+
+// ReadNumbers reads ids of numbers, separated by commas, each of them alone or as ID=ORG_ID.
+func ReadNumbers(text string) (Numbers, error) {
+	served := Numbers{}
+	for one := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(text) == "" {
+			break
+		}
+		id, orgID, named := strings.Cut(strings.TrimSpace(one), "=")
+		_, twice := served[id]
+		switch {
+		case id == "" || route.CheckEventID("phone_number_id", id) != nil:
+			return nil, errors.New("has an id of a number that is none")
+		case named && uuid.Validate(orgID) != nil:
+			return nil, errors.New("has an organisation that is no UUID: write ID or ID=ORG_ID")
+		case twice:
+			return nil, errors.New("has a number twice, and one organisation alone hears it")
+		}
+		served[id] = orgID
+	}
+	return served, nil
+}
 
 // envelope is a body: one event, or a batch of them.
 type envelope struct {
@@ -66,7 +91,7 @@ const (
 var statuses = []string{"sent", "delivered", "read", "failed"}
 
 // read decodes a body.
-func (n number) read(header http.Header, body []byte) ([]route.Webhook, error) {
+func (n Numbers) read(header http.Header, body []byte) ([]route.Webhook, error) {
 	if version := header.Get(headerVersion); version != "" && version != "v2" {
 		return nil, errors.New("only payload version v2 is read; set the webhook to it")
 	}
@@ -124,20 +149,21 @@ func eventName(header string, body envelope) (string, error) {
 }
 
 // one reads one event.
-func (n number) one(name, id string, body json.RawMessage) (route.Webhook, error) {
+func (n Numbers) one(name, id string, body json.RawMessage) (route.Webhook, error) {
 	var e event
 	if err := json.Unmarshal(body, &e); err != nil {
 		return route.Webhook{}, errors.New("the body is no event of Kapso")
 	}
 	hook := route.Webhook{EventType: name}
-	if !strings.HasPrefix(name, numberEvents) && n != "" && e.phoneNumberID() != string(n) {
+	orgID, served := n[e.phoneNumberID()]
+	if !strings.HasPrefix(name, numberEvents) && len(n) > 0 && !served {
 		hook.Result = route.ResultUnknownPhone
 		return hook, nil
 	}
 	status := strings.TrimPrefix(name, messages)
 	switch {
 	case name == received:
-		return e.text(hook)
+		return e.text(hook, orgID)
 	case slices.Contains(statuses, status) && status != name:
 		return e.status(hook, status)
 	}
@@ -148,6 +174,8 @@ func (n number) one(name, id string, body json.RawMessage) (route.Webhook, error
 	if strings.HasPrefix(name, numberEvents) {
 		subject = "kapso:" + e.phoneNumberID()
 	}
-	hook.Request = route.Enqueue("kapso", name, name+":"+id, subject, body)
+	request := route.Enqueue("kapso", name, name+":"+id, subject, body)
+	request.OrgId = orgID
+	hook.Request = request
 	return hook, nil
 }

@@ -19,6 +19,38 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
+// number serves one number; an empty id every one.
+func number(id string) Numbers {
+	served, err := ReadNumbers(id)
+	if err != nil {
+		panic(err)
+	}
+	return served
+}
+
+// TestNumberOfAnOrganisation: what comes to a number belongs to its organisation, and what comes to a number of nobody is not taken.
+func TestNumberOfAnOrganisation(t *testing.T) {
+	t.Parallel()
+	const theirs = "01900000-0000-7000-8000-0000000000aa"
+	served := number("123456789012345=" + theirs + ", 999")
+	for id, want := range map[string]string{"123456789012345": theirs, "999": ""} {
+		body := strings.ReplaceAll(kapsoHello, "123456789012345", id)
+		hooks, err := served.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(body))
+		require.NoError(t, err)
+		require.Equal(t, want, text(t, hooks[0]).GetOrgId())
+		hooks, err = served.read(kapsoHeaders("whatsapp.conversation.ended", "k2"), []byte(body))
+		require.NoError(t, err)
+		require.Equal(t, want, job(t, hooks[0]).GetOrgId())
+	}
+	hooks, err := served.read(kapsoHeaders("whatsapp.message.received", "k1"), []byte(strings.ReplaceAll(kapsoHello, "123456789012345", "77")))
+	require.NoError(t, err)
+	require.Equal(t, route.ResultUnknownPhone, hooks[0].Result)
+	for _, wrong := range []string{"1,1", "1=acme", "=" + theirs, "1,,2", "1=" + theirs + ",1"} {
+		_, err := ReadNumbers(wrong)
+		require.Error(t, err, wrong)
+	}
+}
+
 // kapsoHeaders are the headers of an event.
 func kapsoHeaders(event, key string) http.Header {
 	return http.Header{

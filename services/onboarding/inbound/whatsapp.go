@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,11 +56,12 @@ func (in *Service) learnUser(ctx context.Context, m Message) error {
 	if m.UserID == "" || strings.HasPrefix(m.From, numberless) {
 		return nil
 	}
-	known, err := in.Store.NumberOfUser(ctx, in.OrgID, m.UserID)
+	orgID := cmp.Or(m.OrgID, in.OrgID)
+	known, err := in.Store.NumberOfUser(ctx, orgID, m.UserID)
 	if err != nil || known == m.From {
 		return err
 	}
-	before, err := in.Store.FailedOf(ctx, in.OrgID, numberless+m.UserID, conversation.EventWhatsApp)
+	before, err := in.Store.FailedOf(ctx, orgID, numberless+m.UserID, conversation.EventWhatsApp)
 	if err != nil {
 		return err
 	}
@@ -73,7 +75,7 @@ func (in *Service) learnUser(ctx context.Context, m Message) error {
 			return fmt.Errorf("record what a sender wrote before: %w", err)
 		}
 	}
-	return in.Store.LearnUser(ctx, Learned{OrgID: in.OrgID, Phone: m.From, UserID: m.UserID, Jobs: before, At: in.Now()})
+	return in.Store.LearnUser(ctx, Learned{OrgID: orgID, Phone: m.From, UserID: m.UserID, Jobs: before, At: in.Now()})
 }
 
 // Learned is that an id of WhatsApp belongs to a number, and the jobs that waited for it.
