@@ -222,6 +222,12 @@ func TestReceiptNamesItsAccount(t *testing.T) {
 	require.Equal(t, 200, b.post(t, otherToken, PathStatus, receipt(otherAccount)))
 	require.Equal(t, 403, b.post(t, otherToken, PathStatus, receipt(shared)))
 	require.Equal(t, []string{"", otherAccount}, []string{b.messaging.got[0].GetAccountSid(), b.messaging.got[1].GetAccountSid()})
+
+	// A token that one of two organisations keeps, and the other has replaced, says nothing about the other's messages.
+	require.Equal(t, 200, b.post(t, "kept", PathStatus, receipt(shared)))
+	require.Equal(t, 200, b.post(t, sharedToken, PathStatus, receipt(shared)))
+	require.Equal(t, []string{"third"}, b.messaging.got[2].GetSignedByOrgIds())
+	require.Equal(t, []string{"fourth", "third"}, b.messaging.got[3].GetSignedByOrgIds())
 }
 
 func TestJSONNamesItsAccount(t *testing.T) {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -196,6 +198,7 @@ func (c *Callbacks) receipt() route.Callback[parameters] {
 			return route.Malformed(err)
 		}
 		request.AccountSid = p.foreign()
+		request.SignedByOrgIds = slices.Sorted(maps.Keys(p.of.signers(p.byEnvironment, p.signed)))
 		event := route.EventFrom(ctx)
 		event.Add(slog.String("twilio_sid", request.GetTwilioSid()), slog.String("message_id", request.GetMessageId()),
 			slog.String("message_status", request.GetStatus()))

@@ -104,13 +104,18 @@ func TestNothingIsBookedAcrossAccounts(t *testing.T) {
 	o.Emulator.SetScript(sendtest.Silent)
 	result, err := o.sends(t, o.Senders.Environment.OrgID, "1", nil)
 	require.NoError(t, err)
-	for _, account := range []string{sendtest.SecondAccount, ""} {
-		want := account == ""
+	for _, forged := range []struct {
+		account string
+		signed  []uuid.UUID
+		want    bool
+	}{{account: sendtest.SecondAccount}, {signed: []uuid.UUID{o.other}}, {signed: []uuid.UUID{o.other, o.Senders.Environment.OrgID}, want: true}} {
+		want := forged.want
 		matched, err := o.Service(nil).RecordStatus(t.Context(), send.Receipt{
-			MessageID: result.Message.ID, SID: result.Message.SID, Status: "undelivered", ErrorCode: 21610, At: o.Clock.Now(), Account: account,
+			MessageID: result.Message.ID, SID: result.Message.SID, Status: "undelivered", ErrorCode: 21610, At: o.Clock.Now(),
+			Account: forged.account, SignedBy: forged.signed,
 		})
 		require.NoError(t, err)
-		require.Equal(t, want, matched, "account %q", account)
+		require.Equal(t, want, matched, "%v", forged)
 		m, err := o.Store.Message(t.Context(), o.Senders.Environment.OrgID, result.Message.ID)
 		require.NoError(t, err)
 		require.Equal(t, want, m.Status == sms.Undelivered)

@@ -22,12 +22,17 @@ type Receipt struct {
 	Raw       map[string]string
 	At        time.Time // when it reached us
 	Account   string    // that signed it; empty for that of the environment, and of WhatsApp
+	// SignedBy are the organisations with a token that signed it; none for all of the account. An organisation that keeps a token which
+	// another one has replaced says nothing about the other's messages.
+	SignedBy []uuid.UUID
 	// Senders are those of the account: it says nothing about a message of any other.
 	Senders []uuid.UUID
 }
 
-// of reports whether the receipt's account has sent a message.
-func (r Receipt) of(m Message) bool { return slices.Contains(r.Senders, m.SenderID) }
+// of reports whether the receipt's account has sent a message, for an organisation that can sign for it.
+func (r Receipt) of(m Message) bool {
+	return slices.Contains(r.Senders, m.SenderID) && (len(r.SignedBy) == 0 || slices.Contains(r.SignedBy, m.OrgID))
+}
 
 // OptsOut reports whether the failure is the recipient's opt-out at Twilio, which arrives this way when Advanced
 // Opt-Out is on.

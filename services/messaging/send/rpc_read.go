@@ -114,9 +114,14 @@ func readReceipt(r *messagingv1.RecordStatusRequest, now time.Time) Receipt {
 	if err != nil {
 		id = uuid.Nil
 	}
+	var signed []uuid.UUID
+	for _, text := range r.GetSignedByOrgIds() { // one that cannot be read has no message
+		org, _ := uuid.Parse(text)
+		signed = append(signed, org)
+	}
 	return Receipt{
 		MessageID: id, SID: r.GetTwilioSid(), Status: r.GetStatus(), ErrorCode: int(r.GetErrorCode()), Raw: r.GetRaw(), At: now,
-		Account: r.GetAccountSid(),
+		Account: r.GetAccountSid(), SignedBy: signed,
 	}
 }
 

@@ -110,6 +110,9 @@ func (d *Directory) reseal(ctx context.Context, row stored, c Change) (sealed, e
 	apply(&secrets.APIKeySecret, c.APIKeySecret)
 	apply(&secrets.AuthToken, c.AuthToken)
 	apply(&secrets.NextAuthToken, c.NextAuthToken)
+	if secrets.NextAuthToken == secrets.AuthToken { // it was promoted: the change is over, and one token signs
+		secrets.NextAuthToken = ""
+	}
 	if secrets.APIKeySecret == "" || secrets.AuthToken == "" {
 		return sealed{}, edge.Invalid("api_key_secret and auth_token", "must be given: none are kept of this sender")
 	}

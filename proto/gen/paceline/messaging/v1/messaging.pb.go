@@ -1043,9 +1043,12 @@ type RecordStatusRequest struct {
 	// Every form field as received, or what was read of Kapso's event; kept raw.
 	Raw map[string]string `protobuf:"bytes,5,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The Twilio account that signed it; empty where the gateway's own token did, and of WhatsApp. It is about no message of another account.
-	AccountSid    string `protobuf:"bytes,6,opt,name=account_sid,json=accountSid,proto3" json:"account_sid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AccountSid string `protobuf:"bytes,6,opt,name=account_sid,json=accountSid,proto3" json:"account_sid,omitempty"`
+	// The organisations with a token that signed it: it is about no message of another one. Empty for every organisation of the account, as a
+	// gateway of the release before has it.
+	SignedByOrgIds []string `protobuf:"bytes,7,rep,name=signed_by_org_ids,json=signedByOrgIds,proto3" json:"signed_by_org_ids,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RecordStatusRequest) Reset() {
@@ -1118,6 +1121,13 @@ func (x *RecordStatusRequest) GetAccountSid() string {
 		return x.AccountSid
 	}
 	return ""
+}
+
+func (x *RecordStatusRequest) GetSignedByOrgIds() []string {
+	if x != nil {
+		return x.SignedByOrgIds
+	}
+	return nil
 }
 
 // RecordStatusResponse is the outcome.
@@ -5352,7 +5362,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"retryAfter\x12 \n" +
 	"\vexplanation\x18\x04 \x01(\tR\vexplanation\x12<\n" +
 	"\faccepted_ago\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vacceptedAgo\x126\n" +
-	"\tasked_ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baskedAgo\"\xaa\x02\n" +
+	"\tasked_ago\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baskedAgo\"\xd5\x02\n" +
 	"\x13RecordStatusRequest\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -5363,7 +5373,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"error_code\x18\x04 \x01(\x05R\terrorCode\x12E\n" +
 	"\x03raw\x18\x05 \x03(\v23.paceline.messaging.v1.RecordStatusRequest.RawEntryR\x03raw\x12\x1f\n" +
 	"\vaccount_sid\x18\x06 \x01(\tR\n" +
-	"accountSid\x1a6\n" +
+	"accountSid\x12)\n" +
+	"\x11signed_by_org_ids\x18\a \x03(\tR\x0esignedByOrgIds\x1a6\n" +
 	"\bRawEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
