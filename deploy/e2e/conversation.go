@@ -203,8 +203,13 @@ func (c *conversation) ordered() {
 	c.check("the texts came in their order", inOrder, strings.Join(order, ", "))
 }
 
-// replay rings every alarm twice more: each step stays at one message, and the person gets nothing.
+// replay rings every alarm twice more: each step stays at one message, and the person gets nothing. With ALARMS=postgres alone there is no
+// route that takes an alarm.
 func (c *conversation) replay(ctx context.Context) error {
+	if c.h.Config.SigningKey.IsZero() {
+		c.h.Tell("without QSTASH_CURRENT_SIGNING_KEY no alarm is replayed: the database rings them")
+		return nil
+	}
 	for _, s := range c.flow.Steps() {
 		for range 2 {
 			if err := c.ring(ctx, s.ID); err != nil {

@@ -245,6 +245,18 @@ func TestReal(t *testing.T) {
 		require.Empty(t, failed(report))
 	})
 
+	t.Run("PassesWhereTheDatabaseRingsTheAlarms", func(t *testing.T) {
+		t.Parallel()
+		s := deploy(t, "ALARMS", "postgres", "QSTASH_URL", "", "QSTASH_TOKEN", "", "QSTASH_CURRENT_SIGNING_KEY", "", "QSTASH_NEXT_SIGNING_KEY", "")
+		s.environ["HARNESS_QSTASH_MODE"] = "real"
+		delete(s.environ, "QSTASH_CURRENT_SIGNING_KEY")
+		report, err := s.plays(1, enough)
+		require.NoError(t, err)
+		require.Empty(t, failed(report))
+		require.True(t, report.Kept)
+		require.Zero(t, s.alarms.Load(), "nothing was published")
+	})
+
 	t.Run("S0_49_SeesThatAnAlarmIsLost", func(t *testing.T) {
 		t.Parallel()
 		s := deploy(t)
