@@ -19,7 +19,7 @@ import (
 
 // emulatorsCommand runs the two vendors alone, for services that run elsewhere.
 type emulatorsCommand struct {
-	QStash   string `name:"qstash" default:"127.0.0.1:8081" help:"Where QStash listens."`
+	QStash   string `name:"qstash" default:"127.0.0.1:8081" help:"Where QStash listens; off for none, with ALARMS=postgres."`
 	Twilio   string `default:"127.0.0.1:8082" help:"Where Twilio listens; a phone is a POST to /phone."`
 	Show     bool   `help:"Print what the emulated phones send and get."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"Least severe line that is shown: ${enum}."`
@@ -46,8 +46,13 @@ const (
 
 // Run serves until SIGTERM or Ctrl-C.
 func (e *emulatorsCommand) Run(ctx context.Context, t terminal) (err error) {
+	off := e.QStash == "off"
 	if e.Health {
-		return errors.Join(serves(ctx, "QStash", e.QStash), serves(ctx, "Twilio", e.Twilio))
+		problems := []error{serves(ctx, "Twilio", e.Twilio)}
+		if !off {
+			problems = append(problems, serves(ctx, "QStash", e.QStash))
+		}
+		return errors.Join(problems...)
 	}
 	origin, err := config.ParseOrigin(t.environ["PUBLIC_BASE_URL"])
 	if err != nil {
@@ -58,15 +63,21 @@ func (e *emulatorsCommand) Run(ctx context.Context, t terminal) (err error) {
 		return err
 	}
 	vendors := stack.VendorConfig{
-		Clock: clock.System(), OnTwilio: e.phones(t),
+		Clock: clock.System(), OnTwilio: e.phones(t), WithoutQStash: off,
 		Log: telemetry.NewLogger(os.Stderr, telemetry.Config{LogLevel: level}, "emulators"),
 	}
 	var network net.ListenConfig
-	if vendors.QStashListener, err = network.Listen(ctx, "tcp", e.QStash); err != nil {
-		return fmt.Errorf("--qstash: %w", err)
+	if !off {
+		if vendors.QStashListener, err = network.Listen(ctx, "tcp", e.QStash); err != nil {
+			return fmt.Errorf("--qstash: %w", err)
+		}
 	}
 	if vendors.TwilioListener, err = network.Listen(ctx, "tcp", e.Twilio); err != nil {
-		return errors.Join(fmt.Errorf("--twilio: %w", err), vendors.QStashListener.Close())
+		err = fmt.Errorf("--twilio: %w", err)
+		if !off {
+			err = errors.Join(err, vendors.QStashListener.Close())
+		}
+		return err
 	}
 	running, err := stack.StartVendors(ctx, vendors)
 	if err != nil {
@@ -78,9 +89,12 @@ func (e *emulatorsCommand) Run(ctx context.Context, t terminal) (err error) {
 		err = errors.Join(err, running.Stop(bounded))
 	}()
 	running.Twilio.SetInboundURL(origin.String() + inboundPath)
+	qstash := ""
+	if !off {
+		qstash = "QStash at " + running.QStashURL + ", "
+	}
 	if _, err := fmt.Fprintf(
-		t.out, "QStash at %s, Twilio at %s; callbacks to %s\nFor the services:\n%s", running.QStashURL, running.TwilioURL, origin,
-		exports(running.Environ()),
+		t.out, "%sTwilio at %s; callbacks to %s\nFor the services:\n%s", qstash, running.TwilioURL, origin, exports(running.Environ()),
 	); err != nil {
 		return err
 	}

@@ -73,6 +73,27 @@ func TestEmulators(t *testing.T) {
 		require.NoError(t, cmd.Wait())
 	})
 
+	t.Run("TwilioAloneWhereTheDatabaseRingsTheAlarms", func(t *testing.T) {
+		t.Parallel()
+		cmd := command(t, "emulators", "--qstash", "off", "--twilio", "127.0.0.1:0")
+		cmd.Env = append(cmd.Env, "PUBLIC_BASE_URL=http://gateway:8080")
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		said := bufio.NewReader(out)
+		line, err := said.ReadString('\n')
+		require.NoError(t, err)
+		where := regexp.MustCompile(`^Twilio at http://(\S+); callbacks to `).FindStringSubmatch(line)
+		require.Len(t, where, 2, line)
+		require.NoError(t, run(t.Context(), []string{"emulators", "--health", "--qstash", "off", "--twilio", where[1]}, terminal{out: io.Discard}))
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		shown, err := io.ReadAll(said)
+		require.NoError(t, err)
+		require.Contains(t, string(shown), "export ALARMS='postgres'\n")
+		require.NotContains(t, string(shown), "QSTASH_")
+		require.NoError(t, cmd.Wait())
+	})
+
 	t.Run("HealthFailsWhereNothingListens", func(t *testing.T) {
 		t.Parallel()
 		var network net.ListenConfig

@@ -76,16 +76,25 @@ func (c *initCommand) Run(_ context.Context, t terminal) error {
 		return err
 	}
 	env, sql := filepath.Join(c.Folder, envFile), filepath.Join(c.Folder, databaseFile)
+	start := fmt.Sprintf("set -a; . %s; set +a\n  paceline serve --migrate\nand in another shell with the same environment:", env)
+	if c.Folder == packageFolder {
+		units := "paceline"
+		if c.Emulators {
+			units += " paceline-emulators"
+		}
+		start = fmt.Sprintf("sudo systemctl enable --now %s\n  sudo bash -c 'set -a; . %s; exec bash'\nand in that shell:", units, env)
+	}
 	_, err = fmt.Fprintf(t.out, `Written: %[1]s and %[2]s. Next:
   sudo cat %[2]s | sudo -u postgres psql -v ON_ERROR_STOP=1
-  set -a; . %[1]s; set +a
-  paceline serve --migrate
-and in another shell with the same environment:
+  %[3]s
   paceline doctor
-Keep %[3]s to yourself: it signs tokens for gRPC.
-`, env, sql, filepath.Join(c.Folder, operatorFile))
+Keep %[4]s to yourself: it signs tokens for gRPC.
+`, env, sql, start, filepath.Join(c.Folder, operatorFile))
 	return err
 }
+
+// packageFolder is the folder that the units of the .deb read.
+const packageFolder = "/etc/paceline"
 
 // needed is a variable of Twilio's, with the words that ask for it.
 type needed struct {
@@ -218,7 +227,7 @@ create role %[1]s_serve login nosuperuser nocreatedb nocreaterole password '%[3]
 create role %[1]s_tenant nologin;
 create role %[1]s_worker nologin;
 grant %[1]s_tenant, %[1]s_worker to %[1]s, %[1]s_serve;
-create database %[1]s owner %[1]s;
+create database %[1]s owner %[1]s template template0 encoding 'UTF8';
 revoke all on database %[1]s from public;
 grant connect on database %[1]s to %[1]s_serve;
 `, name, p[name], p[name+"_serve"])

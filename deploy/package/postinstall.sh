@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes the user that the units run as. Nothing is started: paceline init comes first.
+# Makes the user that the units run as. At an install nothing is started: paceline init comes first. At an upgrade what runs is started
+# anew, and brings the schemas up to date.
 set -e
 if command -v systemd-sysusers >/dev/null; then
 	systemd-sysusers paceline.conf
@@ -8,4 +9,7 @@ elif ! getent passwd paceline >/dev/null; then
 fi
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
+	if [ "$1" = configure ] && [ -n "$2" ]; then
+		deb-systemd-invoke try-restart paceline-emulators.service paceline.service || true # the journal says why
+	fi
 fi

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"paceline.internal/emulators/clock"
@@ -46,6 +48,8 @@ type VendorConfig struct {
 	OnQStash func(qstash.Event) // and at QStash
 	// QStashListener and TwilioListener replace free ports on the loopback when they are not nil.
 	QStashListener, TwilioListener net.Listener
+	// WithoutQStash leaves QStash out: it has no URL, and Environ names none.
+	WithoutQStash bool
 	// DialQStash and DialTwilio connect each of them to the services; nil connects directly.
 	DialQStash, DialTwilio Dial
 }
@@ -71,13 +75,9 @@ const maxCalls = 64
 
 // StartVendors serves the emulators until Stop.
 func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
-	qstashListener, err := listen(ctx, cfg.QStashListener, "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
 	twilioListener, err := listen(ctx, cfg.TwilioListener, "127.0.0.1:0")
 	if err != nil {
-		return nil, errors.Join(err, qstashListener.Close())
+		return nil, err
 	}
 	rings, posts := client(cfg.DialQStash), client(cfg.DialTwilio)
 	carrier, err := twilio.New(twilio.Config{
@@ -86,15 +86,21 @@ func StartVendors(ctx context.Context, cfg VendorConfig) (*Vendors, error) {
 		HTTPClient: posts, OnEvent: cfg.OnTwilio, Log: cfg.Log,
 	})
 	if err != nil {
-		return nil, errors.Join(err, qstashListener.Close(), twilioListener.Close())
+		return nil, errors.Join(err, twilioListener.Close())
 	}
 	v := &Vendors{
 		QStash: qstash.New(qstash.Config{Clock: cfg.Clock, HTTPClient: rings, OnEvent: cfg.OnQStash}),
 		Twilio: carrier, calls: []*http.Client{rings, posts},
-		QStashURL: "http://" + qstashListener.Addr().String(), TwilioURL: "http://" + twilioListener.Addr().String(),
-		clock: cfg.Clock, served: make(chan error, 2),
+		TwilioURL: "http://" + twilioListener.Addr().String(), clock: cfg.Clock, served: make(chan error, 2),
 	}
-	v.serve(v.QStash, qstashListener)
+	if !cfg.WithoutQStash {
+		qstashListener, err := listen(ctx, cfg.QStashListener, "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, twilioListener.Close())
+		}
+		v.QStashURL = "http://" + qstashListener.Addr().String()
+		v.serve(v.QStash, qstashListener)
+	}
 	v.serve(withPhones(v), twilioListener)
 	return v, nil
 }
@@ -148,6 +154,10 @@ func (v *Vendors) Idle(ctx context.Context) error {
 func (v *Vendors) Environ() map[string]string {
 	environ := Credentials()
 	environ["QSTASH_URL"], environ["TWILIO_API_URL"], environ["CONSOLE_HANDSETS_URL"] = v.QStashURL, v.TwilioURL, v.TwilioURL
+	if v.QStashURL == "" {
+		maps.DeleteFunc(environ, func(name, _ string) bool { return strings.HasPrefix(name, "QSTASH_") })
+		environ["ALARMS"] = "postgres"
+	}
 	return environ
 }
 
