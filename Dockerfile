@@ -18,18 +18,17 @@ COPY . .
 # Modules come with the build, through a cache that stays: a `go mod download` of the whole workspace would also fetch what no
 # binary links. Each module builds alone (GOWORK=off), as CI checks, so an image holds the versions of its own go.mod.
 # The binary is static and has no build id of the machine it was made on.
-RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build <<'SH'
-set -eu
-case "$SERVICE" in
-	gateway) module=gateway package=./cmd/gateway ;;
-	onboarding) module=services/onboarding package=./cmd/onboarding ;;
-	messaging) module=services/messaging package=./cmd/messaging ;;
-	paceline) module=deploy package=./paceline ;;
-	*) echo "SERVICE must be gateway, onboarding, messaging or paceline" >&2; exit 1 ;;
-esac
-CGO_ENABLED=0 GOWORK=off GOOS="$TARGETOS" GOARCH="$TARGETARCH" \
-	go -C "$module" build -trimpath -buildvcs=false -ldflags="-s -w -X main.commit=${COMMIT:-}" -o /out/service "$package"
-SH
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+	set -eu; \
+	case "$SERVICE" in \
+		gateway) module=gateway package=./cmd/gateway ;; \
+		onboarding) module=services/onboarding package=./cmd/onboarding ;; \
+		messaging) module=services/messaging package=./cmd/messaging ;; \
+		paceline) module=deploy package=./paceline ;; \
+		*) echo "SERVICE must be gateway, onboarding, messaging or paceline" >&2; exit 1 ;; \
+	esac; \
+	CGO_ENABLED=0 GOWORK=off GOOS="$TARGETOS" GOARCH="$TARGETARCH" \
+		go -C "$module" build -trimpath -buildvcs=false -ldflags="-s -w -X main.commit=${COMMIT:-}" -o /out/service "$package"
 
 # No shell, no package manager: certificates of the internet, time zones, and a user who is not root. The number is what Kubernetes
 # compares with runAsNonRoot. Nothing is ever written, so the root file system may be read-only.

@@ -50,7 +50,7 @@ func TestDockerfile(t *testing.T) {
 	t.Run("EverySERVICEBuildsACommandOfOurs", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		script := regexp.MustCompile(`(?s)<<'SH'\n(.*?)\nSH\n`).FindStringSubmatch(string(shipped))
+		script := regexp.MustCompile(`(?s)RUN (?:--mount=\S+ )+\\\n(.*?[^\\])\n`).FindStringSubmatch(string(shipped))
 		require.Len(t, script, 2)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "build.sh"), []byte(script[1]), 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), []byte("#!/bin/sh\necho \"$CGO_ENABLED $GOWORK $GOOS/$GOARCH $*\"\n"), 0o700))
