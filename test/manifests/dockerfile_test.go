@@ -81,7 +81,7 @@ func TestDockerContext(t *testing.T) {
 	for _, module := range []string{"deploy", "gateway", "platform", "proto", "services"} {
 		require.Contains(t, lines, "!"+module)
 	}
-	for _, holdsSecrets := range []string{"deploy/compose", "deploy/kubernetes"} {
+	for _, holdsSecrets := range []string{"deploy/compose", "deploy/helm"} {
 		require.Contains(t, lines, holdsSecrets)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,58 +15,104 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v4/pkg/chart/common"
+	chartutil "helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/services/onboarding/conversation"
 )
 
-const overlay = "overlays/example"
+const (
+	chartFolder    = "deploy/helm"
+	secretsExample = "secrets.env.example"
+)
 
-// filled are the manifests as an operator leaves them, who has copied the example and filled it in.
+// given are the values that every deployment has to give.
+func given() map[string]any {
+	return map[string]any{
+		"host": "paceline.example.com", "image": map[string]any{"registry": "registry.example.com/paceline"},
+		"settings": map[string]any{
+			"TWILIO_ACCOUNT_SID": "AC00000000000000000000000000000000", "TWILIO_API_KEY_SID": "SK00000000000000000000000000000000",
+			"TWILIO_FROM_NUMBER": "+12025550100",
+		},
+	}
+}
+
+// filled is the chart with the secrets of an operator, who has filled in the example of them.
 func filled(t *testing.T) map[string]string {
 	t.Helper()
-	files := tree(t, "deploy/kubernetes")
-	secrets, keys := files[overlay+"/secrets.env.example"], stack.Secrets{ServiceAuth: "of this test"}.Keys()
+	files := tree(t, chartFolder)
+	keys := stack.Secrets{ServiceAuth: "of this test"}.Keys()
 	for name, value := range map[string]string{
 		"GATEWAY_SIGNING_KEY": keys["GATEWAY_SIGNING_KEY"], "ONBOARDING_SIGNING_KEY": keys["ONBOARDING_SIGNING_KEY"],
 		"SERVICE_PUBLIC_KEYS": keys["SERVICE_PUBLIC_KEYS"], "API_JWT_SECRET": "0123456789abcdef0123456789abcdef",
 		"ONBOARDING_DATABASE_URL": "postgres://u:p@db/onboarding", "MESSAGING_DATABASE_URL": "postgres://u:p@db/messaging",
-		"REDIS_URL": "rediss://u:p@redis:6379/0", "QSTASH_TOKEN": "t", "QSTASH_CURRENT_SIGNING_KEY": "k", "QSTASH_NEXT_SIGNING_KEY": "k",
 		"TWILIO_AUTH_TOKEN": "t", "TWILIO_API_KEY_SECRET": "t",
 	} {
-		require.Contains(t, secrets, "\n"+name+"=\n")
-		secrets = strings.Replace(secrets, "\n"+name+"=\n", "\n"+name+"="+value+"\n", 1)
+		fill(t, files, name, value)
 	}
-	files[overlay+"/secrets.env"] = secrets
-	replace(t, files, overlay+"/kustomization.yaml", "TWILIO_ACCOUNT_SID=", "TWILIO_ACCOUNT_SID=AC00000000000000000000000000000000")
-	replace(t, files, overlay+"/kustomization.yaml", "TWILIO_API_KEY_SID=", "TWILIO_API_KEY_SID=SK00000000000000000000000000000000")
-	replace(t, files, overlay+"/kustomization.yaml", "TWILIO_FROM_NUMBER=", "TWILIO_FROM_NUMBER=+12025550100")
 	return files
 }
 
-// build returns what the overlay applies. kustomize finds what is not there, and strict decoding what is misspelt.
-func build(t *testing.T, files map[string]string) (*applied, error) {
+// fill gives a secret of the example its value.
+func fill(t *testing.T, files map[string]string, name, value string) {
 	t.Helper()
-	memory := filesys.MakeFsInMemory()
+	replace(t, files, secretsExample, "\n"+name+"=\n", "\n"+name+"="+value+"\n")
+}
+
+// build returns what helm applies, and beside it the Secret that the operator made. The chart's schema finds values that it does not know,
+// strict decoding finds fields that are misspelt.
+func build(t *testing.T, files map[string]string, values map[string]any) (*applied, error) {
+	t.Helper()
+	var buffered []*archive.BufferedFile
 	for path, content := range files {
-		require.NoError(t, memory.WriteFile("/"+path, []byte(content)))
+		if inChart, ok := strings.CutPrefix(path, "paceline/"); ok {
+			buffered = append(buffered, &archive.BufferedFile{Name: inChart, Data: []byte(content)})
+		}
 	}
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/"+overlay)
+	chart, err := loader.LoadFiles(buffered)
+	require.NoError(t, err)
+	kubernetes := *common.DefaultCapabilities
+	kubernetes.KubeVersion = common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"}
+	whole, err := chartutil.ToRenderValues(chart, values, common.ReleaseOptions{Name: "paceline", Namespace: "paceline", IsInstall: true}, &kubernetes)
 	if err != nil {
 		return nil, err
 	}
-	content, err := built.AsYaml()
-	require.NoError(t, err)
-	return decode(content)
+	rendered, err := engine.Render(chart, whole)
+	if err != nil {
+		return nil, err
+	}
+	var documents []string
+	for _, path := range slices.Sorted(maps.Keys(rendered)) {
+		if strings.HasSuffix(path, ".yaml") {
+			documents = append(documents, rendered[path])
+		}
+	}
+	built, err := decode([]byte(strings.Join(documents, "\n---\n")))
+	if err != nil {
+		return nil, err
+	}
+	secret := core.Secret{Data: map[string][]byte{}}
+	secret.Name = "paceline"
+	for line := range strings.Lines(files[secretsExample]) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(line, "#") {
+			secret.Data[name] = []byte(value)
+		}
+	}
+	built.secrets = []core.Secret{secret}
+	return built, nil
 }
 
 func TestKubernetes(t *testing.T) {
@@ -73,58 +121,97 @@ func TestKubernetes(t *testing.T) {
 	}
 	t.Parallel()
 
-	t.Run("EveryProcessOfTheExampleStartsAndFindsTheOthers", func(t *testing.T) {
-		t.Parallel()
-		built, err := build(t, filled(t))
-		require.NoError(t, err)
-		require.Empty(t, built.wrong())
-		built.areHardened(t)
-		built.areScaled(t)
-	})
+	// Each as a user sets it: what is given, with one difference.
+	for _, tt := range []struct {
+		name    string
+		differs map[string]any
+		secrets map[string]string
+	}{
+		{name: "WithTheDefaults"},
+		{
+			name: "WithQStash", differs: map[string]any{"alarms": "qstash,postgres"},
+			secrets: map[string]string{"QSTASH_TOKEN": "t", "QSTASH_CURRENT_SIGNING_KEY": "k", "QSTASH_NEXT_SIGNING_KEY": "k"},
+		},
+		{
+			name: "WithRedis", differs: map[string]any{"secrets": map[string]any{"optional": []any{"REDIS_URL"}}},
+			secrets: map[string]string{"REDIS_URL": "rediss://u:p@redis:6379/0"},
+		},
+		{name: "ScaledByTheBacklog", differs: map[string]any{"onboarding": map[string]any{"scaleByBacklog": true}}},
+		{
+			name:    "R_20_BehindAPooler",
+			differs: map[string]any{"secrets": map[string]any{"optional": []any{"ONBOARDING_DATABASE_DIRECT_URL", "MESSAGING_DATABASE_DIRECT_URL"}}},
+			secrets: map[string]string{
+				"ONBOARDING_DATABASE_DIRECT_URL": "postgres://u:p@server/database", "MESSAGING_DATABASE_DIRECT_URL": "postgres://u:p@server/database",
+			},
+		},
+		{
+			name: "WithAnchors", differs: map[string]any{"anchors": map[string]any{"enabled": true}},
+			secrets: map[string]string{"LEDGER_SIGNING_KEY": stack.Secrets{}.Keys()["GATEWAY_SIGNING_KEY"]},
+		},
+	} {
+		t.Run("EveryProcessStartsAndFindsTheOthers/"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			files, values := filled(t), given()
+			maps.Copy(values, tt.differs)
+			for name, value := range tt.secrets {
+				fill(t, files, name, value)
+			}
+			built, err := build(t, files, values)
+			require.NoError(t, err)
+			require.Empty(t, built.wrong())
+			built.areHardened(t)
+			built.areScaled(t)
+			require.Len(t, built.claims, len(slices.DeleteFunc([]string{tt.name}, func(name string) bool { return name != "WithAnchors" })))
+		})
+	}
 
-	t.Run("R_20_APoolerIsAComponentThatNeedsTheDirectURLs", func(t *testing.T) {
+	t.Run("WithoutTheKeyOfAnchorsMessagingWouldNotStart", func(t *testing.T) {
 		t.Parallel()
-		files := filled(t)
-		files[overlay+"/kustomization.yaml"] += "\ncomponents: [../../components/pooler]\n"
-		built, err := build(t, files)
-		require.NoError(t, err)
-		for _, v := range []string{"ONBOARDING_DATABASE_DIRECT_URL", "MESSAGING_DATABASE_DIRECT_URL"} {
-			require.Contains(t, strings.Join(built.wrong(), "\n"), v)
-			files[overlay+"/secrets.env"] += v + "=postgres://u:p@server/database\n"
-		}
-		built, err = build(t, files)
-		require.NoError(t, err)
-		require.Empty(t, built.wrong())
-	})
-
-	t.Run("AnchorsAreAComponentThatNeedsItsKey", func(t *testing.T) {
-		t.Parallel()
-		files := filled(t)
-		files[overlay+"/kustomization.yaml"] += "\ncomponents: [../../components/anchors]\n"
-		built, err := build(t, files)
+		values := given()
+		values["anchors"] = map[string]any{"enabled": true}
+		built, err := build(t, filled(t), values)
 		require.NoError(t, err)
 		require.Contains(t, strings.Join(built.wrong(), "\n"), "messaging would not start: LEDGER_SIGNING_KEY needs LEDGER_ANCHOR_DIR")
-		replace(t, files, overlay+"/secrets.env", "LEDGER_SIGNING_KEY=", "LEDGER_SIGNING_KEY="+stack.Secrets{}.Keys()["GATEWAY_SIGNING_KEY"])
-		built, err = build(t, files)
+	})
+
+	t.Run("EqualNumbersOfReplicasAreAFixedCount", func(t *testing.T) {
+		t.Parallel()
+		values := given()
+		values["gateway"] = map[string]any{"replicas": map[string]any{"min": 3, "max": 3}}
+		built, err := build(t, filled(t), values)
 		require.NoError(t, err)
-		require.Empty(t, built.wrong())
-		for _, claim := range built.claims {
-			require.Equal(t, "anchors", claim.Name)
+		require.Len(t, built.scalers, 2)
+		for _, d := range built.deployments {
+			require.Equal(t, d.Name == "gateway", d.Spec.Replicas != nil && *d.Spec.Replicas == 3, d.Name)
 		}
-		require.Len(t, built.claims, 1)
 	})
 
-	t.Run("WithoutItsSecretsItIsNotBuilt", func(t *testing.T) {
-		t.Parallel()
-		_, err := build(t, tree(t, "deploy/kubernetes"))
-		require.ErrorContains(t, err, "secrets.env")
-	})
+	for name, tt := range map[string]struct {
+		differs map[string]any
+		want    string
+	}{
+		"NoHost":                 {map[string]any{"host": ""}, "host is missing"},
+		"NoRegistry":             {map[string]any{"image": map[string]any{}}, "image.registry is missing"},
+		"AMisspeltValue":         {map[string]any{"alarm": "qstash"}, "alarm"},
+		"AnEngineThatIsNone":     {map[string]any{"alarms": "cron"}, "alarms"},
+		"AnOriginBesideItsHost":  {map[string]any{"settings": map[string]any{"PUBLIC_BASE_URL": "https://x"}}, "PUBLIC_BASE_URL"},
+		"ASecretThatIsNone":      {map[string]any{"secrets": map[string]any{"optional": []any{"REDIS"}}}, "secrets/optional"},
+		"ASettingThatIsNoString": {map[string]any{"settings": map[string]any{"CONSOLE": true}}, "CONSOLE"},
+	} {
+		t.Run("Refuses"+name, func(t *testing.T) {
+			t.Parallel()
+			values := given()
+			maps.Copy(values, tt.differs)
+			_, err := build(t, filled(t), values)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
 
-	t.Run("WithTheExampleOfThemNothingStarts", func(t *testing.T) {
+	t.Run("WithTheExampleOfTheSecretsNothingStarts", func(t *testing.T) {
 		t.Parallel()
-		files := tree(t, "deploy/kubernetes")
-		files[overlay+"/secrets.env"] = files[overlay+"/secrets.env.example"]
-		built, err := build(t, files)
+		values := given()
+		values["settings"], values["alarms"] = map[string]any{}, "qstash"
+		built, err := build(t, tree(t, chartFolder), values)
 		require.NoError(t, err)
 		said := strings.Join(built.wrong(), "\n")
 		for _, want := range []string{
@@ -136,25 +223,25 @@ func TestKubernetes(t *testing.T) {
 		}
 	})
 
-	const gateway, onboarding, messaging = "base/gateway.yaml", "base/onboarding.yaml", "base/messaging.yaml"
+	const helpers, services, network = "paceline/templates/_helpers.tpl", "paceline/templates/services.yaml", "paceline/templates/network.yaml"
 	for _, tt := range []struct{ name, file, old, replacement, want string }{
-		{name: "AFieldThatIsMisspelt", file: gateway, old: "periodSeconds: 1\n", replacement: "periodSecond: 1\n", want: `unknown field "periodSecond"`},
-		{name: "ACallWhereNothingListens", file: gateway, old: "value: onboarding:9001", replacement: "value: onboarding:9002", want: "gateway calls onboarding:9002"},
-		{name: "AServiceThatHidesItsReplicas", file: messaging, old: "  clusterIP: None\n", want: "calls messaging:9002, whose Service is not headless"},
-		{name: "APortWhereNothingListens", file: messaging, old: "containerPort: 9002", replacement: "containerPort: 9001", want: "messaging: the port grpc is not 9002"},
-		{name: "AReadinessProbeOfThePublicPort", file: gateway, old: "httpGet: { path: /readyz, port: ops }", replacement: "httpGet: { path: /readyz, port: http }", want: "gateway: the readiness probe"},
-		{name: "AKillThatComesTooSoon", file: onboarding, old: "terminationGracePeriodSeconds: 495", replacement: "terminationGracePeriodSeconds: 30", want: "onboarding is killed after 25s"},
-		{name: "AVariableThatNoProcessReads", file: gateway, old: "name: GATEWAY_ADDR", replacement: "name: GATEWAY_ADRR", want: "gateway reads no GATEWAY_ADRR"},
-		{name: "ASharedVariableThatNoProcessReads", file: "base/kustomization.yaml", old: "LOG_LEVEL=info", replacement: "LOG_LEVELS=info", want: "no process reads the shared LOG_LEVELS"},
-		{name: "AnOriginThatNoIngressServes", file: overlay + "/kustomization.yaml", old: "PUBLIC_BASE_URL=https://paceline.example.com", replacement: "PUBLIC_BASE_URL=https://other.example.com", want: "no Ingress brings https://other.ex"},
-		{name: "ACallThatIsNotLetIn", file: "base/network.yaml", old: "    - from:\n        - podSelector:\n            matchLabels: { app.kubernetes.io/name: gateway, app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]\n", want: "gateway calls onboarding: true, let out: true, let in: false"},
-		{name: "APortThatNoProcessNeeds", file: "base/network.yaml", old: "matchLabels: { app.kubernetes.io/name: gateway, app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", replacement: "matchLabels: { app.kubernetes.io/component: service }\n      ports: [{ protocol: TCP, port: 9001 }]", want: "messaging calls onboarding: false"},
+		{name: "AFieldThatIsMisspelt", file: services, old: "revisionHistoryLimit", replacement: "revisionsHistoryLimit", want: `unknown field "revisionsHistoryLimit"`},
+		{name: "ACallWhereNothingListens", file: helpers, old: `"onboarding:9001"`, replacement: `"onboarding:9002"`, want: "gateway calls onboarding:9002"},
+		{name: "AServiceThatHidesItsReplicas", file: services, old: "  clusterIP: None\n", want: "calls messaging:9002, whose Service is not headless"},
+		{name: "APortWhereNothingListens", file: helpers, old: "port: 9002", replacement: "port: 9001", want: "messaging: the port grpc is not 9002"},
+		{name: "AReadinessProbeOfThePublicPort", file: services, old: "path: {{ $path }}, port: ops", replacement: "path: {{ $path }}, port: http", want: "gateway: the readiness probe"},
+		{name: "AKillThatComesTooSoon", file: helpers, old: "grace: 495", replacement: "grace: 30", want: "onboarding is killed after 25s"},
+		{name: "AVariableThatNoProcessReads", file: helpers, old: "GATEWAY_ADDR:", replacement: "GATEWAY_ADRR:", want: "gateway reads no GATEWAY_ADRR"},
+		{name: "ASharedVariableThatNoProcessReads", file: "paceline/values.yaml", old: "LOG_LEVEL: info", replacement: "LOG_LEVELS: info", want: "no process reads the shared LOG_LEVELS"},
+		{name: "AnOriginThatNoIngressServes", file: "paceline/templates/ingress.yaml", old: "host: {{ .Values.host }}", replacement: "host: other.example.com", want: "no Ingress brings https://paceline.example.com"},
+		{name: "ACallThatIsNotLetIn", file: network, old: `"onboarding" (list "gateway")`, replacement: `"onboarding" (list "messaging")`, want: "gateway calls onboarding: true, let out: true, let in: false"},
+		{name: "APortThatNoProcessNeeds", file: network, old: `"messaging" list "migrate"`, replacement: `"messaging" (list "onboarding") "migrate"`, want: "messaging calls onboarding: false"},
 	} {
 		t.Run("Notices"+tt.name, func(t *testing.T) {
 			t.Parallel()
 			files := filled(t)
 			replace(t, files, tt.file, tt.old, tt.replacement)
-			built, err := build(t, files)
+			built, err := build(t, files, given())
 			if err != nil {
 				require.ErrorContains(t, err, tt.want)
 				return
@@ -162,6 +249,22 @@ func TestKubernetes(t *testing.T) {
 			require.Contains(t, strings.Join(built.wrong(), "\n"), tt.want)
 		})
 	}
+}
+
+// TestChart holds what helm lint --strict says, and that the chart names the release that the pages name.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	linted := lint.RunAll(filepath.Join(root(t), chartFolder, "paceline"), given(), "paceline",
+		lint.WithKubeVersion(&common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"}))
+	for _, m := range linted.Messages {
+		require.Less(t, m.Severity, support.WarningSev, m.Error())
+	}
+	chart, err := loader.Load(filepath.Join(root(t), chartFolder, "paceline"))
+	require.NoError(t, err)
+	require.Equal(t, chart.Metadata.Version, chart.Metadata.AppVersion)
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/deploy.md"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), "paceline_"+chart.Metadata.Version+"_amd64.deb")
 }
 
 // applied is everything that is applied, by kind.
@@ -194,6 +297,9 @@ func decode(content []byte) (*applied, error) {
 		"networking.k8s.io/v1 Ingress":           appendTo(&c.ingresses),
 	}
 	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+		if !bytes.Contains(document, []byte("\nkind: ")) {
+			continue // nothing but comments
+		}
 		var about struct {
 			APIVersion string `json:"apiVersion"`
 			Kind       string `json:"kind"`
