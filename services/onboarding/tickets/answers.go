@@ -115,10 +115,7 @@ func (s *Service) sendAnswer(ctx context.Context, j queue.Job) error {
 		end.Reason, end.Explanation = WhyExpired, "for an hour it could not be handed to messaging; send it anew if it is still wanted"
 		return s.unsent(ctx, end)
 	}
-	sent, err := s.Carrier.Send(ctx, conversation.Message{
-		OrgID: a.OrgID, ProfileID: a.ProfileID, To: to.Phone, Body: a.Body, Key: a.key(), CorrelationID: a.ID,
-		Unknown: session.ConfirmAbsentThenResend, HoldVersion: to.HoldVersion, Purpose: purpose,
-	})
+	sent, err := s.Carrier.Send(ctx, message(a, to))
 	if err != nil {
 		return s.notHandedOver(ctx, end, err)
 	}
@@ -149,8 +146,39 @@ func (s *Service) unsent(ctx context.Context, end Settlement) error {
 		return s.follow(ctx, end, conversation.Sent{
 			Outcome: conversation.Undecided, MessageID: fate.MessageID, Explanation: "an operator has to resolve message " + fate.MessageID,
 		}, 0)
+	case end.Reason == WhyQuietHours || end.Reason == WhySafetyHold:
+		return s.unlessOptedOut(ctx, end)
 	}
 	return s.settle(ctx, end)
+}
+
+// unlessOptedOut ends an answer that quiet hours or a hold keep back. To a person who has opted out waiting or a release would change
+// nothing, so the opt-out is the reason.
+func (s *Service) unlessOptedOut(ctx context.Context, end Settlement) error {
+	a := end.Answer
+	to, err := s.Store.Recipient(ctx, a)
+	if err != nil {
+		return err
+	}
+	would, err := s.Carrier.Explain(ctx, message(a, to))
+	switch {
+	case errors.Is(err, people.ErrUnavailable):
+		return s.notHandedOver(ctx, end, err)
+	case err != nil:
+		return err
+	case would.Outcome == string(session.SkipOptedOut):
+		end.RetryAt = time.Time{}
+		return s.follow(ctx, end, conversation.Sent{Outcome: conversation.OptedOut}, 0)
+	}
+	return s.settle(ctx, end)
+}
+
+// message is an answer as messaging gets it.
+func message(a Answer, to Recipient) conversation.Message {
+	return conversation.Message{
+		OrgID: a.OrgID, ProfileID: a.ProfileID, To: to.Phone, Body: a.Body, Key: a.key(), CorrelationID: a.ID,
+		Unknown: session.ConfirmAbsentThenResend, HoldVersion: to.HoldVersion, Purpose: purpose,
+	}
 }
 
 // untried reports whether Twilio certainly does not have an answer yet.

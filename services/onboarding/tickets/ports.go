@@ -31,6 +31,8 @@ type carrier interface {
 	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
 	// Fate reads the status of the message of a key; people.ErrUnavailable.
 	Fate(ctx context.Context, orgID, key string) (engagement.Fate, error)
+	// Explain returns the answer that Send would give; people.ErrUnavailable.
+	Explain(ctx context.Context, m conversation.Message) (conversation.Explanation, error)
 }
 
 // holds puts people on a safety hold; people.Service implements it.

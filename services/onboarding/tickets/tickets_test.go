@@ -433,6 +433,26 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, "sent", b.answers(p, "ada", "a-3", "Good morning.").GetAnswer().GetStatus())
 	})
 
+	t.Run("AStopIsTheReasonBeforeNightAndHold", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.SleepsAtNight()
+		p, _ := b.Activated()
+		b.Reply(p, asking)
+		b.Reply(p, "STOP")
+		b.Clock.Advance(25 * time.Hour)
+		b.Turns(23, 0)
+		for i, key := range []string{"a-1", "a-2"} {
+			out := b.answers(p, "ada", key, "Hi, this is Ada.").GetAnswer()
+			require.Equal(t, []string{"not_sent", "opted_out"}, []string{out.GetStatus(), out.GetReason()})
+			require.Nil(t, out.GetRetryAt())
+			if i == 0 {
+				b.Turns(12, 0)
+				b.hold(p)
+			}
+		}
+	})
+
 	t.Run("AtNightToOneWhoWroteToTheFlow", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
