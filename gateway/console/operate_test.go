@@ -199,6 +199,7 @@ func TestSettingsDecideOnlyWhatIsChanged(t *testing.T) {
 	b, s := meets(t, "operator")
 	now := &onboardingv1.Settings{
 		QuietHours: &onboardingv1.QuietHours{Enabled: true, Open: "08:00", Close: "21:00"}, QuietHoursByDefault: true, TimeZone: new("UTC"), UpdatedAt: at(0),
+		UsualDistressWords: []string{"want to die", "suicide"},
 	}
 	s.says("GetSettings", &onboardingv1.GetSettingsResponse{Settings: now})
 	_, page := b.page(root + "/settings")
@@ -206,6 +207,8 @@ func TestSettingsDecideOnlyWhatIsChanged(t *testing.T) {
 		"back": {root + "/settings"}, "as_of": {hidden(t, page, "as_of")}, "quiet": {"yes"}, "open": {"09:00"}, "close": {"21:00"}, "time_zone": {"UTC"},
 		"limit": {"60"}, "distress": {""}, "timeline": {"0"}, "alarms": {"0"}, "engagement": {"0"}, "audit": {"0"},
 	}
+	require.Contains(t, page, ">want to die\nsuicide</textarea>", "what holds is shown")
+	form.Set("distress", "want to die\r\nsuicide")
 	require.Contains(t, b.said(root+"/settings", form), "Saved.")
 	asked := calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings")[0].GetSettings()
 	require.True(t, proto.Equal(&onboardingv1.Settings{
@@ -215,11 +218,15 @@ func TestSettingsDecideOnlyWhatIsChanged(t *testing.T) {
 	form.Set("distress", "hurt myself\r\n\r\nwant to die")
 	form.Set("audit", "90")
 	form.Set("limit", "30")
+	form.Set("currency", "usd")
+	form.Set("prices", "1 0.0079\r\n+55 0,05")
 	b.said(root+"/settings", form)
 	asked = calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings")[1].GetSettings()
 	require.Equal(t, []string{"hurt myself", "want to die"}, asked.GetDistressWords().GetWords())
 	require.Equal(t, int32(90), asked.GetRetention().GetAuditDays())
 	require.Equal(t, int32(30), asked.GetTicketLimitMinutes())
+	require.Equal(t, "USD", asked.GetSegmentPrices().GetCurrency())
+	require.Equal(t, map[string]string{"+1": "0.0079", "+55": "0.05"}, asked.GetSegmentPrices().GetPrices())
 
 	s.refuses("UpdateSettings", codes.InvalidArgument, "settings.retention.audit_days must be 30 to 3660")
 	form.Set("audit", "3")

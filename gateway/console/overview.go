@@ -111,7 +111,7 @@ func (f frame) Hour(c chart, title string) plot {
 	for m := 0; m < len(c.columns); m += 15 {
 		c.columns[m].Label = began.Add(time.Duration(m) * time.Minute).Format("15:04")
 	}
-	return plot{Chart: drawing.Bars(byOutcome, c.columns), Title: title, Unit: f.T("trend.unit.texts") + " " + f.T("trend.per.hour")}
+	return plot{Chart: drawing.Bars(byOutcome, c.columns, 1), Title: title, Unit: f.T("trend.unit.texts") + " " + f.T("trend.per.hour")}
 }
 
 func chartOf(minutes []*messagingv1.UndeliveredMinute) (c chart) {

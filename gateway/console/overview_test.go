@@ -38,6 +38,7 @@ func TestOverviewSaysHowADayAWeekAndAMonthWent(t *testing.T) {
 	period := func(begins time.Duration) *messagingv1.MessagingPeriod {
 		return &messagingv1.MessagingPeriod{
 			BeginsAt: at(begins), Delivered: 1200, Failed: 50, UnderWay: 3, Replies: 30, OptOuts: 2, Segments: 2400,
+			Countries: []*messagingv1.CountrySegments{{CountryCode: "+55", Segments: 2400}},
 		}
 	}
 	s.says("GetMessagingTrend", &messagingv1.GetMessagingTrendResponse{
@@ -61,6 +62,15 @@ func TestOverviewSaysHowADayAWeekAndAMonthWent(t *testing.T) {
 		require.Equal(t, span, asked[len(asked)-1].(*messagingv1.GetMessagingTrendRequest).GetSpan())
 	}
 	_, body := b.page(root + "?span=month")
+	require.NotContains(t, body, "Cost of what was sent", "no price is made up")
+	s.says("GetSettings", &onboardingv1.GetSettingsResponse{Settings: &onboardingv1.Settings{SegmentPrices: &onboardingv1.SegmentPrices{
+		Currency: "BRL", Prices: map[string]string{"+55": "0.0525"},
+	}}})
+	_, body = b.page(root + "?span=month")
+	require.Contains(t, body, "BRL\u00a0252.00")
+	require.Contains(t, body, `<td class="number">0.0525</td>`)
+	require.Contains(t, body, "1 segment went to a country that has no price")
+	require.Contains(t, body, "Nov 24\nCost of what was sent BRL\u00a0126.00")
 	require.Contains(t, body, "Times and days are those of America/Sao_Paulo.")
 	asked := s.asked["GetOnboardingTrend"]
 	require.Equal(t, "America/Sao_Paulo", asked[len(asked)-1].(*onboardingv1.GetOnboardingTrendRequest).GetTimeZone())

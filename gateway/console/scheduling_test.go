@@ -41,6 +41,12 @@ func (p *pausable) GetOnboardingTrend(
 	return &onboardingv1.GetOnboardingTrendResponse{}, nil
 }
 
+func (p *pausable) GetSettings(
+	context.Context, *onboardingv1.GetSettingsRequest, ...grpc.CallOption,
+) (*onboardingv1.GetSettingsResponse, error) {
+	return &onboardingv1.GetSettingsResponse{}, nil
+}
+
 func (p *pausable) PauseScheduling(
 	_ context.Context, in *onboardingv1.PauseSchedulingRequest, _ ...grpc.CallOption,
 ) (*onboardingv1.PauseSchedulingResponse, error) {

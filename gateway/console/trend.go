@@ -20,7 +20,10 @@ import (
 type trend struct {
 	Span      string
 	Figures   []figure // none of the last hour, which has a chart of its minutes
-	Countries []*messagingv1.CountrySegments
+	Countries []country
+	Total     *country // of those that have a price; nil without a price list
+	Currency  string   // of the price list; empty without one
+	Unpriced  int64    // segments to countries without a price, where there is a list
 	Counted   *timestamppb.Timestamp
 
 	begins []time.Time // of the periods
@@ -31,6 +34,7 @@ type figure struct {
 	Name   string // of its title: trend.NAME
 	Series []series
 	More   bool // it counts up to a limit
+	Money  bool // it counts millionths of the currency
 }
 
 // series has the numbers of one kind, one for each period. In a chart the first stands on top.
@@ -86,6 +90,11 @@ func (c *Console) trend(ctx context.Context, span string, place *time.Location) 
 	group, ctx := errgroup.WithContext(ctx)
 	var texts *messagingv1.GetMessagingTrendResponse
 	var talks *onboardingv1.GetOnboardingTrendResponse
+	var settings *onboardingv1.GetSettingsResponse
+	group.Go(func() (err error) {
+		settings, err = c.services.Onboarding.GetSettings(ctx, &onboardingv1.GetSettingsRequest{})
+		return err
+	})
 	group.Go(func() (err error) {
 		texts, err = c.services.Messaging.GetMessagingTrend(ctx, &messagingv1.GetMessagingTrendRequest{Span: span, TimeZone: place.String()})
 		return err
@@ -99,7 +108,7 @@ func (c *Console) trend(ctx context.Context, span string, place *time.Location) 
 	} else if err != nil {
 		return trend{}, err
 	}
-	t.Countries, t.Counted = texts.GetCountries(), texts.GetCountedUntil()
+	t.Counted = texts.GetCountedUntil()
 	of := func(read func(p *messagingv1.MessagingPeriod) int64) (all []int64) {
 		for _, p := range texts.GetPeriods() {
 			all = append(all, read(p))
@@ -125,6 +134,7 @@ func (c *Console) trend(ctx context.Context, span string, place *time.Location) 
 		completed,
 		{Name: "cost", Series: []series{{"segments", of((*messagingv1.MessagingPeriod).GetSegments)}}},
 	}
+	t.price(texts, priceList(settings.GetSettings().GetSegmentPrices()))
 	return t, nil
 }
 
@@ -140,6 +150,7 @@ type plot struct {
 type plotRow struct {
 	Label string
 	Of    []int64
+	Said  []string // the same, as they are written
 }
 
 // Plot draws a figure of a trend in the reader's words and zone.
@@ -147,10 +158,14 @@ func (f frame) Plot(t trend, g figure) (p plot) {
 	var classes, sums []string
 	for _, s := range g.Series {
 		classes = append(classes, s.Name)
-		sums = append(sums, f.T("trend."+s.Name)+" "+f.Number(s.Sum()))
+		sums = append(sums, f.T("trend."+s.Name)+" "+f.Figure(t, g, s.Sum()))
 	}
 	p.Title = f.T("trend."+g.Name) + ", " + f.T("trend."+t.Span) + ": " + strings.Join(sums, ", ")
 	p.Unit = f.T("trend.unit."+g.Name) + " " + f.T("trend.per."+t.Span)
+	unit := int64(1)
+	if g.Money {
+		p.Unit, unit = t.Currency+" "+f.T("trend.per."+t.Span), millionths
+	}
 	columns := make([]drawing.Column, 0, len(t.begins))
 	for i, begins := range t.begins {
 		column := f.period(t.Span, len(t.begins)-1-i, begins)
@@ -158,8 +173,11 @@ func (f frame) Plot(t trend, g figure) (p plot) {
 		for _, s := range g.Series {
 			if i < len(s.Of) {
 				row.Of = append(row.Of, s.Of[i])
-				hints = append(hints, f.T("trend."+s.Name)+" "+f.Number(s.Of[i]))
+				hints = append(hints, f.T("trend."+s.Name)+" "+f.Figure(t, g, s.Of[i]))
 			}
+		}
+		for _, n := range row.Of {
+			row.Said = append(row.Said, f.Figure(t, g, n))
 		}
 		p.Rows = append(p.Rows, row)
 		column.Parts = slices.Clone(row.Of)
@@ -168,7 +186,7 @@ func (f frame) Plot(t trend, g figure) (p plot) {
 		columns = append(columns, column)
 	}
 	slices.Reverse(classes)
-	p.Chart = drawing.Bars(classes, columns)
+	p.Chart = drawing.Bars(classes, columns, unit)
 	return p
 }
 

@@ -98,6 +98,13 @@ func OldForms(e164 string) []string {
 	return []string{"+" + old}
 }
 
+// IsCountryCode reports whether a text is a country code, such as +1.
+func IsCountryCode(text string) bool {
+	digits, plus := strings.CutPrefix(text, "+")
+	code, err := strconv.Atoi(digits)
+	return plus && err == nil && strconv.Itoa(code) == digits && phonenumbers.GetRegionCodeForCountryCode(code) != phonenumbers.UNKNOWN_REGION
+}
+
 // CountryCode is the country code of a number in E.164, without the +. Country codes are prefix-free, so the first one that exists is the
 // right one; without one it is the first three digits.
 func CountryCode(e164 string) string {

@@ -85,6 +85,9 @@ func TestTrend(t *testing.T) {
 		got.GetCountries()[0].GetMessages(), got.GetCountries()[0].GetSegments(), got.GetCountries()[1].GetMessages(), got.GetCountries()[1].GetSegments(),
 	})
 	require.Equal(t, "+55", got.GetCountries()[1].GetCountryCode())
+	require.Equal(t, []int64{14, 6, 0}, []int64{
+		got.GetPeriods()[20].GetCountries()[0].GetSegments(), got.GetPeriods()[20].GetCountries()[1].GetSegments(), int64(len(got.GetPeriods()[21].GetCountries())),
+	})
 	month := trend("month", "Asia/Kathmandu")
 	require.Len(t, month.GetPeriods(), 30)
 	requireCounts(want, month.GetPeriods()[3])

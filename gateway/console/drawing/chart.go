@@ -48,15 +48,15 @@ const (
 	leastPart = 2
 )
 
-// Bars draws columns. classes names the parts.
-func Bars(classes []string, columns []Column) (c Chart) {
+// Bars draws columns. classes names the parts, and unit is 1 at the axis.
+func Bars(classes []string, columns []Column, unit int64) (c Chart) {
 	highest := int64(1)
 	for _, column := range columns {
 		highest = max(highest, column.sum())
 	}
 	top := roundUp(highest)
 	for _, n := range slices.Compact([]int64{0, top / 2, top}) {
-		c.Lines = append(c.Lines, Mark{Y: chartHeight - int(n*chartHeight/top), Label: short(n)})
+		c.Lines = append(c.Lines, Mark{Y: chartHeight - int(n*chartHeight/top), Label: short(n, unit)})
 	}
 	for i, column := range columns {
 		left, right := i*chartWidth/len(columns), (i+1)*chartWidth/len(columns)
@@ -98,15 +98,16 @@ func roundUp(n int64) int64 {
 	}
 }
 
-// short writes a number of an axis: 1500000 is 1.5M.
-func short(n int64) string {
-	for _, unit := range []struct {
-		size int64
+// short writes a number of an axis in units: 1500000 of 1 is 1.5M.
+func short(n, unit int64) string {
+	of := float64(n) / float64(unit)
+	for _, big := range []struct {
+		size float64
 		name string
 	}{{1_000_000_000, "G"}, {1_000_000, "M"}, {1000, "k"}} {
-		if n >= unit.size {
-			return strconv.FormatFloat(float64(n)/float64(unit.size), 'f', -1, 64) + unit.name
+		if of >= big.size {
+			return strconv.FormatFloat(of/big.size, 'f', -1, 64) + big.name
 		}
 	}
-	return strconv.FormatInt(n, 10)
+	return strconv.FormatFloat(of, 'f', -1, 64)
 }

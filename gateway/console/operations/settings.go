@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -40,8 +41,22 @@ func (p settingsPage) Limit() int32 {
 	return p.GetTicketLimitMinutes()
 }
 
-// Distress returns the words of distress, one a line.
-func (p settingsPage) Distress() string { return lines(p.GetDistressWords().GetWords()) }
+// Distress returns the words of distress, one a line: ours, as long as the organisation has decided none.
+func (p settingsPage) Distress() string {
+	if p.GetDistressWords() == nil {
+		return lines(p.GetUsualDistressWords())
+	}
+	return lines(p.GetDistressWords().GetWords())
+}
+
+// Prices returns the prices of a segment, one country code a line.
+func (p settingsPage) Prices() string {
+	var all []string
+	for _, country := range slices.Sorted(maps.Keys(p.GetSegmentPrices().GetPrices())) {
+		all = append(all, country+" "+p.GetSegmentPrices().GetPrices()[country])
+	}
+	return lines(all)
+}
 
 // AsOf names the settings that are shown: those of another operator's change are others.
 func (p settingsPage) AsOf() string { return asOf(p.Settings) }
@@ -66,6 +81,9 @@ func (p *Pages) settings(r *http.Request) (Page, error) {
 	return Page{"settings", "settings.title", shown}, err
 }
 
+// errPrice refuses a line of the price list.
+var errPrice = status.Error(codes.InvalidArgument, "write a country code and a price on each line, such as +1 0.0079")
+
 // errNumber refuses a field that needs a number.
 var errNumber = status.Error(codes.InvalidArgument, "days and minutes are whole numbers")
 
@@ -76,12 +94,14 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 		return Notice{}, err
 	}
 	now := settingsPage{Settings: got.GetSettings()}
-	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "timeline", "alarms", "engagement", "audit")}
+	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "timeline", "alarms", "engagement", "audit", "currency")}
 	for _, box := range []string{"quiet", "require"} {
 		kept.Typed[box] = map[bool]string{true: "yes", false: "no"}[r.Form.Get(box) != ""]
 	}
-	if words := r.Form.Get("distress"); len(words) <= maxTypedWords {
-		kept.Typed["distress"] = words
+	for _, list := range []string{"distress", "prices"} {
+		if words := r.Form.Get(list); len(words) <= maxTypedWords {
+			kept.Typed[list] = words
+		}
 	}
 	if r.Form.Get("as_of") != now.AsOf() {
 		kept.Key, kept.Bad = "settings.stale", true
@@ -122,10 +142,12 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 	if limit != now.Limit() {
 		wanted.TicketLimitMinutes = &limit
 	}
-	words := strings.FieldsFunc(r.Form.Get("distress"), func(c rune) bool { return c == '\n' || c == '\r' })
-	words = slices.DeleteFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" })
+	words := linesOf(r.Form.Get("distress"))
 	if lines(words) != now.Distress() {
 		wanted.DistressWords = &onboardingv1.DistressWords{Words: words}
+	}
+	if wanted.SegmentPrices, err = wantedPrices(r, now); err != nil {
+		return nil, err
 	}
 	days := map[string]int32{}
 	for _, of := range retention(nil) {
@@ -140,4 +162,27 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 		wanted.Retention = kept
 	}
 	return wanted, nil
+}
+
+// wantedPrices reads the price list of the form; nil where it is as it was. A comma may stand for the point.
+func wantedPrices(r *http.Request, now settingsPage) (*onboardingv1.SegmentPrices, error) {
+	list := &onboardingv1.SegmentPrices{Currency: strings.ToUpper(strings.TrimSpace(r.Form.Get("currency"))), Prices: map[string]string{}}
+	for _, line := range linesOf(r.Form.Get("prices")) {
+		of := strings.Fields(line)
+		if len(of) != 2 {
+			return nil, errPrice
+		}
+		list.Prices["+"+strings.TrimPrefix(of[0], "+")] = strings.Replace(of[1], ",", ".", 1)
+	}
+	before := now.GetSegmentPrices()
+	if maps.Equal(list.GetPrices(), before.GetPrices()) && (list.GetCurrency() == before.GetCurrency() || len(list.GetPrices()) == 0) {
+		return nil, nil //nolint:nilnil // nothing is decided anew
+	}
+	return list, nil
+}
+
+// linesOf are the lines of a field that have words.
+func linesOf(text string) []string {
+	all := strings.FieldsFunc(text, func(c rune) bool { return c == '\n' || c == '\r' })
+	return slices.DeleteFunc(all, func(line string) bool { return strings.TrimSpace(line) == "" })
 }

@@ -30,22 +30,28 @@ func (s *RPC) GetMessagingTrend(
 	if err != nil {
 		return nil, err
 	}
-	answer := &messagingv1.GetMessagingTrendResponse{CountedUntil: edge.WriteTime(trend.CountedUntil)}
+	answer := &messagingv1.GetMessagingTrendResponse{
+		CountedUntil: edge.WriteTime(trend.CountedUntil), Countries: segmentsOf(trend.Countries),
+	}
 	for i, n := range trend.Periods {
 		answer.Periods = append(answer.Periods, &messagingv1.MessagingPeriod{
 			BeginsAt: timestamppb.New(edges[i]), EndsAt: timestamppb.New(edges[i+1]),
 			Delivered: n.Delivered, Failed: n.Failed, UnderWay: n.UnderWay, Replies: n.Replies, OptOuts: n.OptOuts, Segments: n.Segments,
+			Countries: segmentsOf(trend.ByCountry[i]),
 		})
 	}
-	for country, n := range trend.Countries {
+	return answer, nil
+}
+
+// segmentsOf lists the countries to which Twilio took a message, the most segments first.
+func segmentsOf(countries map[string]counts) (found []*messagingv1.CountrySegments) {
+	for country, n := range countries {
 		if n.Taken > 0 {
-			answer.Countries = append(answer.Countries, &messagingv1.CountrySegments{
-				CountryCode: country, Messages: n.Taken, Segments: n.Segments,
-			})
+			found = append(found, &messagingv1.CountrySegments{CountryCode: country, Messages: n.Taken, Segments: n.Segments})
 		}
 	}
-	slices.SortFunc(answer.GetCountries(), func(a, b *messagingv1.CountrySegments) int {
+	slices.SortFunc(found, func(a, b *messagingv1.CountrySegments) int {
 		return cmp.Or(cmp.Compare(b.GetSegments(), a.GetSegments()), cmp.Compare(a.GetCountryCode(), b.GetCountryCode()))
 	})
-	return answer, nil
+	return found
 }

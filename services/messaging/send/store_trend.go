@@ -190,15 +190,18 @@ const sqlCountedUntil = `select counted_at from sms_quarters_counted order by qu
 
 // Trend has the messages of an organisation by period and by country.
 type Trend struct {
-	CountedUntil time.Time // zero if nothing was counted yet
-	Periods      []counts  // between the edges
-	Countries    map[string]counts
+	CountedUntil time.Time           // zero if nothing was counted yet
+	Periods      []counts            // between the edges
+	ByCountry    []map[string]counts // the same
+	Countries    map[string]counts   // of all periods
 }
 
 // Trend adds up what was counted between edges, which are whole quarters.
 func (s *Store) Trend(ctx context.Context, orgID uuid.UUID, edges []time.Time) (trend Trend, err error) {
 	defer edge.Mark(&err)
-	trend = Trend{Periods: make([]counts, len(edges)-1), Countries: map[string]counts{}}
+	trend = Trend{
+		Periods: make([]counts, len(edges)-1), ByCountry: make([]map[string]counts, len(edges)-1), Countries: map[string]counts{},
+	}
 	rows, err := s.pool.Query(ctx, sqlTrend, postgres.Args{"org": orgID, "edges": edges, "first": edges[0], "last": edges[len(edges)-1]})
 	if err != nil {
 		return Trend{}, err
@@ -214,6 +217,10 @@ func (s *Store) Trend(ctx context.Context, orgID uuid.UUID, edges []time.Time) (
 	}
 	for _, r := range found {
 		trend.Periods[r.Period-1].add(r.counts)
+		if trend.ByCountry[r.Period-1] == nil {
+			trend.ByCountry[r.Period-1] = map[string]counts{}
+		}
+		trend.ByCountry[r.Period-1][r.Country] = r.counts
 		country := trend.Countries[r.Country]
 		country.add(r.counts)
 		trend.Countries[r.Country] = country

@@ -44,6 +44,10 @@ func (s *RPC) UpdateSettings(
 	if err != nil {
 		return nil, err
 	}
+	prices, err := readPrices(in.GetSettings().GetSegmentPrices())
+	if err != nil {
+		return nil, err
+	}
 	var zone string
 	if given := in.GetSettings().TimeZone; given != nil {
 		if zone, err = ParseZone(*given); err != nil {
@@ -52,7 +56,7 @@ func (s *RPC) UpdateSettings(
 	}
 	stored, err := s.Store.SetSettings(ctx, request.Org(ctx), Settings{
 		QuietHours: wanted.GetEnabled(), Window: window, TimeZone: zone, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
-		Retention: own, TicketLimit: limit, Distress: distress,
+		Retention: own, TicketLimit: limit, Distress: distress, Prices: prices,
 	}, s.Now())
 	if err != nil {
 		return nil, err
@@ -161,6 +165,7 @@ func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
 	out := &onboardingv1.Settings{
 		RequireConsentRecord: found.RequireConsentRecord, QuietHours: quietHours(found.QuietHours, found.Window),
 		QuietHoursByDefault: found.ByDefault, TimeZone: &found.TimeZone,
+		UsualDistressWords: UsualDistress(), SegmentPrices: found.Prices.shown(),
 	}
 	if kept := found.Retention; len(kept) > 0 {
 		out.Retention = &onboardingv1.Retention{

@@ -27,12 +27,13 @@ type Settings struct {
 	// to SetSettings it leaves them as they are.
 	TicketLimit *int
 	Distress    []string
+	Prices      *Prices   // of segments; likewise
 	UpdatedAt   time.Time // zero when the organisation has decided nothing
 	UpdatedBy   *string   // the actor, see audit.Read
 }
 
 const settingsColumns = `quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone,
-    ticket_limit_minutes as ticket_limit, distress_words as distress, updated_at, updated_by::text`
+    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, updated_at, updated_by::text`
 
 const sqlSettings = `
 select ` + settingsColumns + `
@@ -46,15 +47,15 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 
 const sqlSetSettings = `
 insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention,
-    ticket_limit_minutes, distress_words, updated_at, updated_by)
+    ticket_limit_minutes, distress_words, segment_prices, updated_at, updated_by)
 values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
-    coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @at, current_actor())
+    coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @prices, @at, current_actor())
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
     time_zone = coalesce(nullif(@time_zone, ''), o.time_zone),
     require_consent_record = coalesce(@require_consent_record, o.require_consent_record), retention = coalesce(@retention, o.retention),
     ticket_limit_minutes = coalesce(@ticket_limit::integer, o.ticket_limit_minutes),
-    distress_words = coalesce(@distress::text[], o.distress_words),
+    distress_words = coalesce(@distress::text[], o.distress_words), segment_prices = coalesce(@prices::jsonb, o.segment_prices),
     updated_at = excluded.updated_at, updated_by = excluded.updated_by
 returning ` + settingsColumns
 
@@ -65,7 +66,7 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
 		"quiet_from": wanted.Window.Closes().String(), "time_zone": wanted.TimeZone,
 		"require_consent_record": wanted.RequireConsentRecord, "retention": wanted.Retention, "at": at,
-		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress,
+		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress, "prices": wanted.Prices,
 	})
 	return s.collectSettings(rows, err)
 }
@@ -84,6 +85,7 @@ func (s *Store) collectSettings(rows pgx.Rows, err error) (Settings, error) {
 		Retention            map[string]int
 		TicketLimit          *int
 		Distress             []string
+		Prices               *Prices
 		UpdatedAt            time.Time
 		UpdatedBy            *string
 	}])
@@ -100,7 +102,7 @@ func (s *Store) collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	return Settings{
 		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom), TimeZone: stored.TimeZone,
 		RequireConsentRecord: &stored.RequireConsentRecord, Retention: stored.Retention,
-		TicketLimit: stored.TicketLimit, Distress: stored.Distress, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
+		TicketLimit: stored.TicketLimit, Distress: stored.Distress, Prices: stored.Prices, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
 	}, nil
 }
 

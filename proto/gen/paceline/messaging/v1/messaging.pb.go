@@ -4960,7 +4960,9 @@ type MessagingPeriod struct {
 	// Those of them that opted a person out.
 	OptOuts int64 `protobuf:"varint,7,opt,name=opt_outs,json=optOuts,proto3" json:"opt_outs,omitempty"`
 	// The segments of what Twilio took, by which it bills.
-	Segments      int64 `protobuf:"varint,8,opt,name=segments,proto3" json:"segments,omitempty"`
+	Segments int64 `protobuf:"varint,8,opt,name=segments,proto3" json:"segments,omitempty"`
+	// The same by country, the most segments first.
+	Countries     []*CountrySegments `protobuf:"bytes,9,rep,name=countries,proto3" json:"countries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5049,6 +5051,13 @@ func (x *MessagingPeriod) GetSegments() int64 {
 		return x.Segments
 	}
 	return 0
+}
+
+func (x *MessagingPeriod) GetCountries() []*CountrySegments {
+	if x != nil {
+		return x.Countries
+	}
+	return nil
 }
 
 // CountrySegments counts what Twilio took for the numbers of a country code.
@@ -5675,7 +5684,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x19GetMessagingTrendResponse\x12?\n" +
 	"\rcounted_until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\fcountedUntil\x12@\n" +
 	"\aperiods\x18\x02 \x03(\v2&.paceline.messaging.v1.MessagingPeriodR\aperiods\x12D\n" +
-	"\tcountries\x18\x03 \x03(\v2&.paceline.messaging.v1.CountrySegmentsR\tcountries\"\xa3\x02\n" +
+	"\tcountries\x18\x03 \x03(\v2&.paceline.messaging.v1.CountrySegmentsR\tcountries\"\xe9\x02\n" +
 	"\x0fMessagingPeriod\x127\n" +
 	"\tbegins_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bbeginsAt\x123\n" +
 	"\aends_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\x12\x1c\n" +
@@ -5684,7 +5693,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\tunder_way\x18\x05 \x01(\x03R\bunderWay\x12\x18\n" +
 	"\areplies\x18\x06 \x01(\x03R\areplies\x12\x19\n" +
 	"\bopt_outs\x18\a \x01(\x03R\aoptOuts\x12\x1a\n" +
-	"\bsegments\x18\b \x01(\x03R\bsegments\"l\n" +
+	"\bsegments\x18\b \x01(\x03R\bsegments\x12D\n" +
+	"\tcountries\x18\t \x03(\v2&.paceline.messaging.v1.CountrySegmentsR\tcountries\"l\n" +
 	"\x0fCountrySegments\x12!\n" +
 	"\fcountry_code\x18\x01 \x01(\tR\vcountryCode\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\x03R\bmessages\x12\x1a\n" +
@@ -6016,67 +6026,68 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	67,  // 76: paceline.messaging.v1.GetMessagingTrendResponse.countries:type_name -> paceline.messaging.v1.CountrySegments
 	71,  // 77: paceline.messaging.v1.MessagingPeriod.begins_at:type_name -> google.protobuf.Timestamp
 	71,  // 78: paceline.messaging.v1.MessagingPeriod.ends_at:type_name -> google.protobuf.Timestamp
-	71,  // 79: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
-	71,  // 80: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
-	71,  // 81: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
-	77,  // 82: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
-	8,   // 83: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
-	11,  // 84: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
-	13,  // 85: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
-	17,  // 86: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
-	20,  // 87: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
-	22,  // 88: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
-	24,  // 89: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
-	26,  // 90: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
-	31,  // 91: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
-	33,  // 92: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
-	38,  // 93: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
-	40,  // 94: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
-	43,  // 95: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
-	45,  // 96: paceline.messaging.v1.MessagingService.SetOrganisation:input_type -> paceline.messaging.v1.SetOrganisationRequest
-	47,  // 97: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
-	15,  // 98: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	57,  // 99: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	49,  // 100: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	51,  // 101: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	52,  // 102: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
-	78,  // 103: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	79,  // 104: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	80,  // 105: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	60,  // 106: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	64,  // 107: paceline.messaging.v1.MessagingService.GetMessagingTrend:input_type -> paceline.messaging.v1.GetMessagingTrendRequest
-	68,  // 108: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10,  // 109: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12,  // 110: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14,  // 111: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19,  // 112: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21,  // 113: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23,  // 114: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25,  // 115: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30,  // 116: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32,  // 117: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34,  // 118: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39,  // 119: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42,  // 120: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44,  // 121: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	46,  // 122: paceline.messaging.v1.MessagingService.SetOrganisation:output_type -> paceline.messaging.v1.SetOrganisationResponse
-	48,  // 123: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
-	16,  // 124: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	58,  // 125: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	50,  // 126: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	56,  // 127: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	54,  // 128: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
-	81,  // 129: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	82,  // 130: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	83,  // 131: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	61,  // 132: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	65,  // 133: paceline.messaging.v1.MessagingService.GetMessagingTrend:output_type -> paceline.messaging.v1.GetMessagingTrendResponse
-	69,  // 134: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	109, // [109:135] is the sub-list for method output_type
-	83,  // [83:109] is the sub-list for method input_type
-	83,  // [83:83] is the sub-list for extension type_name
-	83,  // [83:83] is the sub-list for extension extendee
-	0,   // [0:83] is the sub-list for field type_name
+	67,  // 79: paceline.messaging.v1.MessagingPeriod.countries:type_name -> paceline.messaging.v1.CountrySegments
+	71,  // 80: paceline.messaging.v1.ListMessagingAuditRequest.since:type_name -> google.protobuf.Timestamp
+	71,  // 81: paceline.messaging.v1.ListMessagingAuditRequest.until:type_name -> google.protobuf.Timestamp
+	71,  // 82: paceline.messaging.v1.ListMessagingAuditRequest.behind_at:type_name -> google.protobuf.Timestamp
+	77,  // 83: paceline.messaging.v1.ListMessagingAuditResponse.entries:type_name -> paceline.audit.v1.AuditEntry
+	8,   // 84: paceline.messaging.v1.MessagingService.Send:input_type -> paceline.messaging.v1.SendRequest
+	11,  // 85: paceline.messaging.v1.MessagingService.RecordStatus:input_type -> paceline.messaging.v1.RecordStatusRequest
+	13,  // 86: paceline.messaging.v1.MessagingService.RecordInbound:input_type -> paceline.messaging.v1.RecordInboundRequest
+	17,  // 87: paceline.messaging.v1.MessagingService.ListInbound:input_type -> paceline.messaging.v1.ListInboundRequest
+	20,  // 88: paceline.messaging.v1.MessagingService.GetMessage:input_type -> paceline.messaging.v1.GetMessageRequest
+	22,  // 89: paceline.messaging.v1.MessagingService.ExplainMessage:input_type -> paceline.messaging.v1.ExplainMessageRequest
+	24,  // 90: paceline.messaging.v1.MessagingService.ExplainSend:input_type -> paceline.messaging.v1.ExplainSendRequest
+	26,  // 91: paceline.messaging.v1.MessagingService.GetEvidence:input_type -> paceline.messaging.v1.GetEvidenceRequest
+	31,  // 92: paceline.messaging.v1.MessagingService.ResolveMessage:input_type -> paceline.messaging.v1.ResolveMessageRequest
+	33,  // 93: paceline.messaging.v1.MessagingService.ListMessages:input_type -> paceline.messaging.v1.ListMessagesRequest
+	38,  // 94: paceline.messaging.v1.MessagingService.GetConsent:input_type -> paceline.messaging.v1.GetConsentRequest
+	40,  // 95: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
+	43,  // 96: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
+	45,  // 97: paceline.messaging.v1.MessagingService.SetOrganisation:input_type -> paceline.messaging.v1.SetOrganisationRequest
+	47,  // 98: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15,  // 99: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	57,  // 100: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	49,  // 101: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	51,  // 102: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	52,  // 103: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
+	78,  // 104: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	79,  // 105: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	80,  // 106: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	60,  // 107: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	64,  // 108: paceline.messaging.v1.MessagingService.GetMessagingTrend:input_type -> paceline.messaging.v1.GetMessagingTrendRequest
+	68,  // 109: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10,  // 110: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12,  // 111: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14,  // 112: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19,  // 113: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21,  // 114: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23,  // 115: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25,  // 116: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30,  // 117: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32,  // 118: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34,  // 119: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39,  // 120: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42,  // 121: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44,  // 122: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46,  // 123: paceline.messaging.v1.MessagingService.SetOrganisation:output_type -> paceline.messaging.v1.SetOrganisationResponse
+	48,  // 124: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16,  // 125: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	58,  // 126: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	50,  // 127: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	56,  // 128: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	54,  // 129: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
+	81,  // 130: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	82,  // 131: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	83,  // 132: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	61,  // 133: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	65,  // 134: paceline.messaging.v1.MessagingService.GetMessagingTrend:output_type -> paceline.messaging.v1.GetMessagingTrendResponse
+	69,  // 135: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	110, // [110:136] is the sub-list for method output_type
+	84,  // [84:110] is the sub-list for method input_type
+	84,  // [84:84] is the sub-list for extension type_name
+	84,  // [84:84] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_paceline_messaging_v1_messaging_proto_init() }

@@ -49,6 +49,10 @@ type Settings struct {
 	// The words of distress that put a safety hold on a person and open a ticket; absent as long as nothing was decided, when a short list of ours does. A request
 	// without it leaves them as they are.
 	DistressWords *DistressWords `protobuf:"bytes,21,opt,name=distress_words,json=distressWords,proto3" json:"distress_words,omitempty"`
+	// The short list of ours, which holds as long as distress_words is absent. Ignored in requests.
+	UsualDistressWords []string `protobuf:"bytes,22,rep,name=usual_distress_words,json=usualDistressWords,proto3" json:"usual_distress_words,omitempty"`
+	// What the organisation pays for a segment, for the cost in the console; absent as long as nothing was decided. A request without it leaves it as it is.
+	SegmentPrices *SegmentPrices `protobuf:"bytes,23,opt,name=segment_prices,json=segmentPrices,proto3" json:"segment_prices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -146,6 +150,75 @@ func (x *Settings) GetDistressWords() *DistressWords {
 	return nil
 }
 
+func (x *Settings) GetUsualDistressWords() []string {
+	if x != nil {
+		return x.UsualDistressWords
+	}
+	return nil
+}
+
+func (x *Settings) GetSegmentPrices() *SegmentPrices {
+	if x != nil {
+		return x.SegmentPrices
+	}
+	return nil
+}
+
+// SegmentPrices is a price list.
+type SegmentPrices struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Three letters of ISO 4217, such as USD; required with prices.
+	Currency string `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
+	// The price of a segment by country code, such as "+1": "0.0079", at most 300; from 0 to 999.999999. An empty list ends it.
+	Prices        map[string]string `protobuf:"bytes,2,rep,name=prices,proto3" json:"prices,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SegmentPrices) Reset() {
+	*x = SegmentPrices{}
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SegmentPrices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SegmentPrices) ProtoMessage() {}
+
+func (x *SegmentPrices) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SegmentPrices.ProtoReflect.Descriptor instead.
+func (*SegmentPrices) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SegmentPrices) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *SegmentPrices) GetPrices() map[string]string {
+	if x != nil {
+		return x.Prices
+	}
+	return nil
+}
+
 // DistressWords are words of people who may be in danger.
 type DistressWords struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -157,7 +230,7 @@ type DistressWords struct {
 
 func (x *DistressWords) Reset() {
 	*x = DistressWords{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -169,7 +242,7 @@ func (x *DistressWords) String() string {
 func (*DistressWords) ProtoMessage() {}
 
 func (x *DistressWords) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[1]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -182,7 +255,7 @@ func (x *DistressWords) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DistressWords.ProtoReflect.Descriptor instead.
 func (*DistressWords) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{1}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *DistressWords) GetWords() []string {
@@ -209,7 +282,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -221,7 +294,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[2]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -234,7 +307,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{2}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Retention) GetTimelineDays() int32 {
@@ -281,7 +354,7 @@ type QuietHours struct {
 
 func (x *QuietHours) Reset() {
 	*x = QuietHours{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +366,7 @@ func (x *QuietHours) String() string {
 func (*QuietHours) ProtoMessage() {}
 
 func (x *QuietHours) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[3]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,7 +379,7 @@ func (x *QuietHours) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuietHours.ProtoReflect.Descriptor instead.
 func (*QuietHours) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{3}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *QuietHours) GetEnabled() bool {
@@ -339,7 +412,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +424,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[4]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +437,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{4}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{5}
 }
 
 // GetSettingsResponse holds the settings.
@@ -378,7 +451,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +463,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[5]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +476,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{5}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetSettingsResponse) GetSettings() *Settings {
@@ -428,7 +501,7 @@ type GetQuietHoursRequest struct {
 
 func (x *GetQuietHoursRequest) Reset() {
 	*x = GetQuietHoursRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +513,7 @@ func (x *GetQuietHoursRequest) String() string {
 func (*GetQuietHoursRequest) ProtoMessage() {}
 
 func (x *GetQuietHoursRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[6]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +526,7 @@ func (x *GetQuietHoursRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuietHoursRequest.ProtoReflect.Descriptor instead.
 func (*GetQuietHoursRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{6}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetQuietHoursRequest) GetOrgId() string {
@@ -492,7 +565,7 @@ type GetQuietHoursResponse struct {
 
 func (x *GetQuietHoursResponse) Reset() {
 	*x = GetQuietHoursResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +577,7 @@ func (x *GetQuietHoursResponse) String() string {
 func (*GetQuietHoursResponse) ProtoMessage() {}
 
 func (x *GetQuietHoursResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[7]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +590,7 @@ func (x *GetQuietHoursResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuietHoursResponse.ProtoReflect.Descriptor instead.
 func (*GetQuietHoursResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{7}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetQuietHoursResponse) GetQuietHours() *QuietHours {
@@ -552,7 +625,7 @@ type UpdateSettingsRequest struct {
 
 func (x *UpdateSettingsRequest) Reset() {
 	*x = UpdateSettingsRequest{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +637,7 @@ func (x *UpdateSettingsRequest) String() string {
 func (*UpdateSettingsRequest) ProtoMessage() {}
 
 func (x *UpdateSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[8]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +650,7 @@ func (x *UpdateSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSettingsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{8}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateSettingsRequest) GetSettings() *Settings {
@@ -598,7 +671,7 @@ type UpdateSettingsResponse struct {
 
 func (x *UpdateSettingsResponse) Reset() {
 	*x = UpdateSettingsResponse{}
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[9]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +683,7 @@ func (x *UpdateSettingsResponse) String() string {
 func (*UpdateSettingsResponse) ProtoMessage() {}
 
 func (x *UpdateSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[9]
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +696,7 @@ func (x *UpdateSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSettingsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{9}
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UpdateSettingsResponse) GetSettings() *Settings {
@@ -637,7 +710,7 @@ var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\xdd\x04\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\xdd\x05\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
@@ -651,11 +724,19 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\tretention\x18\n" +
 	" \x01(\v2!.paceline.onboarding.v1.RetentionR\tretention\x125\n" +
 	"\x14ticket_limit_minutes\x18\x14 \x01(\x05H\x02R\x12ticketLimitMinutes\x88\x01\x01\x12L\n" +
-	"\x0edistress_words\x18\x15 \x01(\v2%.paceline.onboarding.v1.DistressWordsR\rdistressWordsB\x19\n" +
+	"\x0edistress_words\x18\x15 \x01(\v2%.paceline.onboarding.v1.DistressWordsR\rdistressWords\x120\n" +
+	"\x14usual_distress_words\x18\x16 \x03(\tR\x12usualDistressWords\x12L\n" +
+	"\x0esegment_prices\x18\x17 \x01(\v2%.paceline.onboarding.v1.SegmentPricesR\rsegmentPricesB\x19\n" +
 	"\x17_require_consent_recordB\f\n" +
 	"\n" +
 	"_time_zoneB\x17\n" +
-	"\x15_ticket_limit_minutes\"%\n" +
+	"\x15_ticket_limit_minutes\"\xb1\x01\n" +
+	"\rSegmentPrices\x12\x1a\n" +
+	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12I\n" +
+	"\x06prices\x18\x02 \x03(\v21.paceline.onboarding.v1.SegmentPrices.PricesEntryR\x06prices\x1a9\n" +
+	"\vPricesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
 	"\rDistressWords\x12\x14\n" +
 	"\x05words\x18\x01 \x03(\tR\x05words\"\x99\x01\n" +
 	"\tRetention\x12#\n" +
@@ -700,36 +781,40 @@ func file_paceline_onboarding_v1_settings_proto_rawDescGZIP() []byte {
 	return file_paceline_onboarding_v1_settings_proto_rawDescData
 }
 
-var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_paceline_onboarding_v1_settings_proto_goTypes = []any{
 	(*Settings)(nil),               // 0: paceline.onboarding.v1.Settings
-	(*DistressWords)(nil),          // 1: paceline.onboarding.v1.DistressWords
-	(*Retention)(nil),              // 2: paceline.onboarding.v1.Retention
-	(*QuietHours)(nil),             // 3: paceline.onboarding.v1.QuietHours
-	(*GetSettingsRequest)(nil),     // 4: paceline.onboarding.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),    // 5: paceline.onboarding.v1.GetSettingsResponse
-	(*GetQuietHoursRequest)(nil),   // 6: paceline.onboarding.v1.GetQuietHoursRequest
-	(*GetQuietHoursResponse)(nil),  // 7: paceline.onboarding.v1.GetQuietHoursResponse
-	(*UpdateSettingsRequest)(nil),  // 8: paceline.onboarding.v1.UpdateSettingsRequest
-	(*UpdateSettingsResponse)(nil), // 9: paceline.onboarding.v1.UpdateSettingsResponse
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
-	(*v1.Actor)(nil),               // 11: paceline.audit.v1.Actor
+	(*SegmentPrices)(nil),          // 1: paceline.onboarding.v1.SegmentPrices
+	(*DistressWords)(nil),          // 2: paceline.onboarding.v1.DistressWords
+	(*Retention)(nil),              // 3: paceline.onboarding.v1.Retention
+	(*QuietHours)(nil),             // 4: paceline.onboarding.v1.QuietHours
+	(*GetSettingsRequest)(nil),     // 5: paceline.onboarding.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),    // 6: paceline.onboarding.v1.GetSettingsResponse
+	(*GetQuietHoursRequest)(nil),   // 7: paceline.onboarding.v1.GetQuietHoursRequest
+	(*GetQuietHoursResponse)(nil),  // 8: paceline.onboarding.v1.GetQuietHoursResponse
+	(*UpdateSettingsRequest)(nil),  // 9: paceline.onboarding.v1.UpdateSettingsRequest
+	(*UpdateSettingsResponse)(nil), // 10: paceline.onboarding.v1.UpdateSettingsResponse
+	nil,                            // 11: paceline.onboarding.v1.SegmentPrices.PricesEntry
+	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
+	(*v1.Actor)(nil),               // 13: paceline.audit.v1.Actor
 }
 var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
-	3,  // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	10, // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
-	11, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
-	2,  // 3: paceline.onboarding.v1.Settings.retention:type_name -> paceline.onboarding.v1.Retention
-	1,  // 4: paceline.onboarding.v1.Settings.distress_words:type_name -> paceline.onboarding.v1.DistressWords
-	0,  // 5: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	3,  // 6: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	0,  // 7: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
-	0,  // 8: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	4,  // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	12, // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
+	13, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
+	3,  // 3: paceline.onboarding.v1.Settings.retention:type_name -> paceline.onboarding.v1.Retention
+	2,  // 4: paceline.onboarding.v1.Settings.distress_words:type_name -> paceline.onboarding.v1.DistressWords
+	1,  // 5: paceline.onboarding.v1.Settings.segment_prices:type_name -> paceline.onboarding.v1.SegmentPrices
+	11, // 6: paceline.onboarding.v1.SegmentPrices.prices:type_name -> paceline.onboarding.v1.SegmentPrices.PricesEntry
+	0,  // 7: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	4,  // 8: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	0,  // 9: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 10: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_settings_proto_init() }
@@ -744,7 +829,7 @@ func file_paceline_onboarding_v1_settings_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_settings_proto_rawDesc), len(file_paceline_onboarding_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
