@@ -107,8 +107,11 @@ func names(of []membership) string {
 	return strings.Join(all, " and ")
 }
 
-// Ready is nil when a service can use its database: the schema is there, and the pool is Sound.
+// Ready is nil when a service can use its database: it takes writes, the schema is there, and the pool is Sound.
 func (p *Pool) Ready(ctx context.Context, schema Migrations) error {
+	if err := Writable(ctx, p); err != nil {
+		return err
+	}
 	if err := schema.Ready(ctx, p); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		senders: known,
 		tally:   new(outbound.Tally), calls: audit.New(pool, deps.Now), stores: newStores(pool, consent.NewPseudonyms(cfg.PseudonymKey.Reveal())),
 	}
-	if err := postgres.Observe(w.meter, pool); err != nil {
+	if err := errors.Join(postgres.Observe(w.meter, pool), postgres.ObserveWrites(w.meter, pool)); err != nil {
 		return err
 	}
 	sending, reconcile, err := w.send(ctx)

@@ -224,6 +224,9 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", err
 	}
 	defer pool.Close()
+	if err := postgres.Writable(ctx, pool); err != nil {
+		return "", process.Mend("do what it says; docs/deploy.md, Failover", err)
+	}
 	version, err := Migrations().Current(ctx, pool)
 	if err != nil {
 		return "", err

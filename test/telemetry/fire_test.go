@@ -208,6 +208,8 @@ func TestAlertsFire(t *testing.T) {
 		{name: "RetentionThatFallsBehind", alert: "RetentionLate", series: []string{`paceline_retention_lag_seconds{table="audit"} 0x5 7200x400 0x400`}, fires: 366, clears: 407},
 		{name: "LedgersThatMissedAFewAnchors", alert: "LedgersNotAnchored", series: []string{`paceline_ledgers_unanchored_seconds 0+60x350 0x60`}, fires: never},
 		{name: "LedgersThatNoAnchorHolds", alert: "LedgersNotAnchored", series: []string{`paceline_ledgers_unanchored_seconds 21300+60x40 0x60`}, fires: 21, clears: 41},
+		{name: "AStandbyThatIsTakenForThePrimary", alert: "DatabaseRefusesWrites", series: []string{`paceline_postgres_read_only 0x5 1x10 0x20`}, fires: 7, clears: 17},
+		{name: "ASwitchover", alert: "DatabaseRefusesWrites", series: []string{`paceline_postgres_read_only 0x5 1 0x20`}, fires: never},
 		{name: "TooFewConnections", alert: "PoolExhausted", series: []string{`paceline_postgres_pool_wait_seconds_total{instance="a"} 0+120x30 3600x60`}, fires: 8, clears: 32},
 		{
 			name: "ALoopOfOneInstance", alert: "LoopStandsStill", fires: 8, clears: 21,
