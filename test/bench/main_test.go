@@ -76,6 +76,7 @@ type server struct {
 	private *embeddedpg.Server
 	stubs   *stubs
 	clones  int
+	counts  bool // what pieces of work cost the server, see BenchmarkCost
 }
 
 // tuned is the configuration of the server: the memory of a small machine, and a log that causes no checkpoint in the middle of
@@ -84,7 +85,7 @@ var tuned = []string{
 	"alter system set shared_buffers = '512MB'", "alter system set max_wal_size = '4GB'", "alter system set wal_compression = on",
 }
 
-func newServer(tb testing.TB, throwaway bool) *server {
+func newServer(tb testing.TB, throwaway bool, settings ...string) *server {
 	tb.Helper()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		tb.Skip("processor time and memory of a process are read from Linux's /proc")
@@ -100,7 +101,7 @@ func newServer(tb testing.TB, throwaway bool) *server {
 		require.NoError(tb, err)
 	}
 	start()
-	s.exec(tb, "postgres", tuned...)
+	s.exec(tb, "postgres", append(slices.Clone(tuned), settings...)...)
 	require.NoError(tb, s.private.Stop(context.Background()))
 	start()
 	tb.Cleanup(func() { require.NoError(tb, s.private.Stop(context.Background())) })

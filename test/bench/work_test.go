@@ -68,6 +68,7 @@ type figures struct {
 	rate     float64 // done, a second
 	p50, p99 float64 // milliseconds until an answer
 	cpu      float64 // microseconds of a processor for each piece
+	cost     *cost   // nil unless it was counted
 }
 
 // report reports the medians of all rounds and their ratios to the plain SQL of the same round, and returns the median rate.
@@ -116,14 +117,22 @@ func (s *server) round(tb testing.TB, work workload, n, callers int) figures {
 	call(tb, all[:warm], callers)
 	s.await(tb, work, databases, warm)
 	pids := []string{s.postmaster(tb), p.pids[stack.Gateway], p.pids[stack.Onboarding], p.pids[stack.Messaging]}
+	var since mark
+	if s.counts {
+		since = s.mark(tb, p)
+	}
 	used, began := busy(tb, pids...), now()
 	took := call(tb, all[warm:], callers)
 	s.await(tb, work, databases, len(all))
 	elapsed := now().Sub(began)
-	return figures{
+	f := figures{
 		rate: float64(n) / elapsed.Seconds(), p50: quantile(took, 0.5), p99: quantile(took, 0.99),
 		cpu: (busy(tb, pids...) - used) * 1e6 / float64(n),
 	}
+	if s.counts {
+		f.cost = s.costSince(tb, p, databases, since, n)
+	}
+	return f
 }
 
 // call makes requests, so many at once, and returns how long each took in milliseconds.

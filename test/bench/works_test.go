@@ -79,7 +79,7 @@ insert into step_alarms (id, due_at, org_id, lease_until, session_id, published_
 select gen_random_uuid(), at, org_id, at, id, at, profile_id, at, next_step_id, state_token, 1, 'msg_seeded'
 from conversation_sessions, now() at;`
 	sqlSeeded = `select session_id from step_alarms where qstash_message_id = 'msg_seeded'`
-	sqlDueNow = `update conversation_sessions set step_due_at = now() where id in (` + sqlSeeded + `);
+	sqlDueNow = `update conversation_sessions set step_due_at = now(), sweep_at = null where id in (` + sqlSeeded + `);
 		update step_alarms set due_at = now(), published_at = now() where qstash_message_id = 'msg_seeded'`
 	sqlOpened = `
 update conversation_sessions set next_step_id = null, state_token = 'onboarding:awaiting_opening_response';`
@@ -87,7 +87,9 @@ update conversation_sessions set next_step_id = null, state_token = 'onboarding:
 insert into consents (org_id, phone, state, updated_at)
 select '` + stack.OrgID + `', '+1415' || (2000000 + n), 'opted_in', now() from generate_series(1, $n) n;
 insert into consent_events (org_id, phone, at, state, source, words, sender)
-select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement', '` + stack.FromNumber + `' from consents;`
+select org_id, phone, now(), 'opted_in', 'first_send', 'seeded for a measurement', '` + stack.FromNumber + `' from consents;
+insert into sms_quarters_counted (quarter, counted_at)
+select g, now() from generate_series(date_bin('15 minutes', now(), '2000-01-01 00:00:00Z') - interval '32 days', now(), interval '15 minutes') g;`
 	sqlQueued = `
 insert into sms_messages (id, org_id, direction, from_number, to_number, body, body_hash, idempotency_key, status, twilio_sid, attempts,
 	lease_until, segments, attempted_at, correlation_id, accepted_at, unknown_policy, created_at, attempt_token, updated_at)
