@@ -194,6 +194,9 @@ func (p *Pool) takeOn(ctx context.Context) *pgx.QueuedQuery {
 	return &pgx.QueuedQuery{SQL: sqlTakeOn, Arguments: []any{RolesOf(p.service).Tenant, wanted.orgID, wanted.profileID, Actor(ctx)}}
 }
 
+// Across reports whether a context is of AcrossOrganisations.
+func Across(ctx context.Context) bool { return across(ctx) }
+
 func across(ctx context.Context) bool {
 	wanted, _ := ctx.Value(scopeKey{}).(scope)
 	return wanted.across

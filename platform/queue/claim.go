@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -36,6 +37,10 @@ type Claimed struct {
 	More bool
 	// Snoozed counts the jobs that were in the way of others: they wait behind one of their subject, and are due again when it ends.
 	Snoozed int
+	// Drained is set when nothing else was due, and Next is when the next job will be, or zero: both are only known of a Table that is
+	// Scheduled, or when there was nothing to claim.
+	Drained bool
+	Next    time.Time
 	// Floor is the point that the claim reached, in each organisation that it claimed from; zero when it claimed nothing that was due.
 	Floor time.Time
 }
@@ -67,33 +72,11 @@ const maxOrganisations = 128
 // maxBehind bounds the jobs behind others of their subjects that one claim looks past.
 const maxBehind = 256
 
-// sqlDue goes from organisation to organisation by the index on what is pending, beginning behind the one that was served last,
-// and computes each one's equal share of the batch, and the number of jobs that are looked at for it. A share that is not used up leaves
-// the batch smaller; the next claim is cheap. Each look is ordered by all columns of that index, so that no other one serves it.
+// sqlDue computes each visited organisation's equal share of the batch, and the number of jobs that are looked at for it. A share that is
+// not used up leaves the batch smaller; the next claim is cheap. Each look is ordered by all columns of the index on what is pending, so
+// that no other one serves it.
 const sqlDue = `
-with recursive
-ahead as (
-    (select t.org_id, 1 as n from {table} t
-     where t.status = 'pending' and t.org_id > $3::uuid and t.next_retry_at >= $5::timestamptz order by {by org} limit 1)
-    union all
-    select x.org_id, o.n + 1
-    from ahead o cross join lateral (
-        select t.org_id from {table} t
-        where t.status = 'pending' and t.org_id > o.org_id and t.next_retry_at >= $5::timestamptz order by {by org} limit 1) x
-    where o.n < $4::integer
-),
-behind as (
-    (select t.org_id, 1 + (select count(*) from ahead)::integer as n from {table} t
-     where t.status = 'pending' and t.org_id <= $3::uuid and t.next_retry_at >= $5::timestamptz
-       and (select count(*) from ahead) < $4::integer order by {by org} limit 1)
-    union all
-    select x.org_id, o.n + 1
-    from behind o cross join lateral (
-        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id and t.org_id <= $3::uuid
-          and t.next_retry_at >= $5::timestamptz order by {by org} limit 1) x
-    where o.n < $4::integer
-),
-visited as materialized (select org_id, n from ahead union all select org_id, n from behind),
+with recursive {visited},
 due as materialized (
     select v.org_id, v.n from visited v
     where v.org_id <> all($8::uuid[]) and exists (
@@ -155,12 +138,11 @@ claimed as (
     where j.id = any(array(select id from expired union all select id from taken))
     returning j.id, j.org_id, j.event_type, j.subject, j.payload, j.attempts, j.max_attempts, j.lost_leases, j.created_at
 )
-select v.looked, v.last::text, v.reach, v.short, v.until, c.id::text, c.org_id::text, c.event_type, c.subject, c.payload,
+select v.looked, v.last::text, v.drained, v.next, v.reach, v.short, v.until, c.id::text, c.org_id::text, c.event_type, c.subject, c.payload,
     c.attempts, c.max_attempts, c.lost_leases, c.created_at, taken.due_at
 from (
-    select (select count(*) from visited)::integer as looked,
-        coalesce((select org_id from visited where n = (select max(n) from taken)),
-            (select org_id from visited order by n desc limit 1)) as last,
+    select {looked}::integer as looked,
+        {last} as last, {drained} as drained, {next} as next,
         (select reach from share) as reach,
         short.orgs as short, short.until
     from (
@@ -194,12 +176,11 @@ returning m.n, j.id::text, j.org_id::text, j.event_type, j.subject, j.payload, j
 const sizes = 5
 
 // sqlLook selects which of the sizes the table has, and whether a claim would find nothing in one that is small. A large one is not asked
-// that, for this look may walk through all that is pending.
+// that, for this look may walk through all that is pending, unless the table has an index by time.
 const sqlLook = `
-select size, case when size < 4 then
-    not exists (select from {table} where status = 'pending' and next_retry_at <= $1::timestamptz)
-    and not exists (select from {table} where status = 'processing' and lease_until <= $1::timestamptz)
-else false end
+select size, case when {asks} then
+    {none due} and not exists (select from {table} where status = 'processing' and lease_until <= $1::timestamptz)
+else false end, {next of look}
 from (select width_bucket(pg_relation_size('{table}'::regclass), '{65536, 262144, 1048576, 4194304}'::bigint[]) as size) s`
 
 // Claim claims at most Limit free jobs that are due, or the one that ID names if it is free.
@@ -258,8 +239,9 @@ func (q *Queue) claimDue(ctx context.Context, c Claim, token string) (claimed Cl
 	}
 	var size int
 	var idle bool
-	if err := q.pool.QueryRow(ctx, q.sql.look, c.Now).Scan(&size, &idle); err != nil || idle {
-		return Claimed{Last: c.After}, seen{}, err
+	var next *time.Time
+	if err := q.pool.QueryRow(ctx, q.sql.look, c.Now).Scan(&size, &idle, &next); err != nil || idle {
+		return Claimed{Last: c.After, Drained: true, Next: timeOf(next)}, seen{}, err
 	}
 	err = q.byIndex(ctx, q.pool, func(rows pgx.Rows) (err error) {
 		claimed, s, err = readClaimed(rows, token, c.Now)
@@ -269,6 +251,8 @@ func (q *Queue) claimDue(ctx context.Context, c Claim, token string) (claimed Cl
 	if len(c.Except) > 0 {
 		claimed.Floor = time.Time{} // nothing is known of what these have
 	}
+	claimed.Drained = claimed.Drained && c.From.IsZero()
+	claimed.Last = cmp.Or(claimed.Last, c.After)
 	return claimed, s, err
 }
 
@@ -289,17 +273,18 @@ func readClaimed(rows pgx.Rows, token string, now time.Time) (claimed Claimed, s
 	reached := map[string]time.Time{} // by organisation
 	for rows.Next() {
 		var looked int
+		var next *time.Time
 		var last, id, orgID, eventType, subject *string
 		var payload []byte
 		var attempts, maxAttempts, lost *int32
 		var created, due *time.Time
 		if err := rows.Scan(
-			&looked, &last, &s.reach, &s.short, &s.until, &id, &orgID, &eventType, &subject, &payload, &attempts, &maxAttempts, &lost,
+			&looked, &last, &claimed.Drained, &next, &s.reach, &s.short, &s.until, &id, &orgID, &eventType, &subject, &payload, &attempts, &maxAttempts, &lost,
 			&created, &due,
 		); err != nil {
 			return claimed, s, err
 		}
-		claimed.More = looked >= maxOrganisations
+		claimed.More, claimed.Next = looked >= maxOrganisations, timeOf(next)
 		if last != nil {
 			claimed.Last = *last
 		}
@@ -322,6 +307,13 @@ func readClaimed(rows pgx.Rows, token string, now time.Time) (claimed Claimed, s
 	}
 	claimed.Floor = earliest(reached)
 	return claimed, s, rows.Err()
+}
+
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
 }
 
 // orNow returns the time when a job was due, or now for one that was claimed by its id or after its lease expired.

@@ -20,7 +20,7 @@ type pass struct {
 	claims  int             // under way
 	look    bool            // something may be due
 	reasons int             // how often there was a reason to look; a claim that began before the last one has not seen it
-	last    string          // organisation that was served last
+	next    time.Time       // when the next job is due; zero when that is not known
 	from    time.Time       // what became due earlier is known to be gone; zero when it is not
 	since   int             // claims since one looked at everything
 	full    bool            // the last claim found all that it was asked for: there is a backlog
@@ -67,7 +67,22 @@ func (r *Runner) drain(ctx context.Context) (ran int, wait time.Duration, err er
 	if p.err != nil {
 		return p.ran, 0, p.err
 	}
-	return p.ran, p.wait, nil
+	return p.ran, p.untilNext(), nil
+}
+
+// afterDue is how long after a job is due it is looked for without a wake-up: the process that stored it has woken its runner by then.
+const afterDue = 5 * time.Millisecond
+
+// untilNext returns how long the loop may rest at most, or zero.
+func (p *pass) untilNext() time.Duration {
+	if p.next.IsZero() {
+		return p.wait
+	}
+	next := max(p.next.Add(afterDue).Sub(p.r.cfg.Now()), time.Millisecond)
+	if p.wait > 0 {
+		return min(p.wait, next)
+	}
+	return next
 }
 
 // work is the pass's own goroutine.
@@ -112,6 +127,9 @@ func (p *pass) untilAgain() time.Duration {
 	if p.wait > 0 {
 		return max(0, min(time.Until(p.until), p.r.cfg.Poll)) //nolint:forbidigo // the same
 	}
+	if !p.next.IsZero() && !p.look {
+		return min(p.untilNext(), p.r.cfg.Poll)
+	}
 	return p.r.cfg.Poll
 }
 
@@ -143,7 +161,7 @@ func (p *pass) claimMore() {
 		p.room -= want
 		p.claims++
 		now, reasons := p.r.cfg.Now(), p.reasons
-		c := Claim{Limit: want, Now: now, Until: now.Add(p.r.cfg.Lease), After: p.last, From: p.from}
+		c := Claim{Limit: want, Now: now, Until: now.Add(p.r.cfg.Lease), After: p.r.servedLast(), From: p.from}
 		if p.since++; p.from.IsZero() {
 			p.since = 0
 		}
@@ -184,7 +202,8 @@ func (p *pass) begin(c claimedBatch) {
 		p.failed(c.err)
 		return
 	}
-	p.last, p.full = c.Last, len(c.Jobs) == c.wanted
+	p.r.serves(c.Last)
+	p.next, p.full = c.Next, len(c.Jobs) == c.wanted
 	p.expect(c)
 	p.ran += len(c.Jobs)
 	if p.ctx.Err() != nil {
@@ -211,6 +230,10 @@ const maxIdle = 64
 // up; so only an empty one is the end, unless there was a reason to look while it was on its way.
 func (p *pass) expect(c claimedBatch) {
 	p.from = p.floor(c)
+	if c.Drained && len(c.Jobs) < c.wanted && c.reasons == p.reasons {
+		p.look, p.idle = false, 0
+		return
+	}
 	if len(c.Jobs) > 0 || c.Snoozed > 0 || !c.from.IsZero() {
 		p.look, p.idle = true, 0
 		return

@@ -24,8 +24,8 @@ const (
 // Intake stores jobs that many callers bring one at a time: what has come together while one statement was under way goes into
 // the next. A caller alone has its own statement, and a crowd shares a commit. No caller is answered before its job is committed.
 //
-// The jobs of one statement are of one organisation, and it is stored under the context of the first caller: who may store a
-// job of that organisation may do so for the others.
+// A statement is stored under the context of the first caller. Its jobs are of one organisation, for who may store a job of that
+// organisation may do so for the others, or of callers who all may do so across organisations.
 type Intake struct {
 	queue *Queue
 
@@ -87,7 +87,7 @@ func (i *Intake) next() []*arrival {
 			return true
 		}
 		takes := len(batch) == 0 ||
-			len(batch) < maxIntake && size+len(a.job.Payload) <= maxIntakeBytes && a.job.OrgID == batch[0].job.OrgID
+			len(batch) < maxIntake && size+len(a.job.Payload) <= maxIntakeBytes && together(a, batch[0])
 		if takes {
 			batch, size = append(batch, a), size+len(a.job.Payload)
 		}
@@ -97,6 +97,11 @@ func (i *Intake) next() []*arrival {
 		i.lanes--
 	}
 	return batch
+}
+
+// together reports whether two jobs may be stored by one statement.
+func together(a, b *arrival) bool {
+	return a.job.OrgID == b.job.OrgID || postgres.Across(a.ctx) && postgres.Across(b.ctx)
 }
 
 // store answers all callers of the batch. A job that is refused does not spoil the others: then each half is tried by itself.

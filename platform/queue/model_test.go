@@ -16,16 +16,20 @@ import (
 // a time, or one out of order.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	rapid.Check(t, func(r *rapid.T) {
-		_, err := b.pool.Exec(t.Context(), `truncate jobs`)
-		require.NoError(r, err)
-		m := model{T: r, b: b, ended: map[string]bool{}, holder: map[string]queue.Job{}, subject: map[string]string{}, until: map[string]time.Time{}}
-		r.Repeat(map[string]func(*rapid.T){
-			"store": m.store, "claim": m.claim, "finish": m.finish, "pass": m.pass, "cancel": m.cancel, "": func(*rapid.T) {},
+	for name, b := range map[string]*bundle{"Plain": setup(t), "Scheduled": scheduled(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(r *rapid.T) {
+				_, err := b.pool.Exec(t.Context(), `truncate jobs`)
+				require.NoError(r, err)
+				m := model{T: r, b: b, ended: map[string]bool{}, holder: map[string]queue.Job{}, subject: map[string]string{}, until: map[string]time.Time{}}
+				r.Repeat(map[string]func(*rapid.T){
+					"store": m.store, "claim": m.claim, "finish": m.finish, "pass": m.pass, "cancel": m.cancel, "": func(*rapid.T) {},
+				})
+				m.check()
+			})
 		})
-		m.check()
-	})
+	}
 }
 
 type model struct {

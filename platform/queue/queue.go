@@ -43,6 +43,7 @@ import (
 //	(org_id, id) where status = 'failed'
 //	(org_id, id) -- for List
 //	(processed_at, id) where processed_at is not null -- for retention
+//	(next_retry_at, org_id) where status = 'pending' -- with Scheduled
 //
 // A table that lives on rewrites wants to be vacuumed early: autovacuum_vacuum_scale_factor 0.02, and a fillfactor of 100, for
 // a change of status is never a HOT update.
@@ -51,6 +52,9 @@ type Table struct {
 	// Priorities is the number of levels of the column priority (smallint not null): 0, which comes first, to Priorities-1. With 0
 	// there is no such column. Priority counts within an organisation's share, not between organisations.
 	Priorities int
+	// Scheduled says that most jobs are due later. The table has the index (next_retry_at, org_id) where status = 'pending', too: the cost
+	// of a claim then depends on what is due, and not on the organisations that have something due later.
+	Scheduled bool
 	// Extra names further columns of type text that Enqueue fills from New.Extra.
 	Extra []string
 }
@@ -117,6 +121,12 @@ func (t Table) names() *strings.Replacer {
 		fmt.Fprintf(&arrays, ", unnest($%d::text[])", next+i)
 	}
 	name := pgx.Identifier{t.Name}.Sanitize()
+	byOrg := "t.org_id" + strings.ReplaceAll(priority, ", ", ", t.") + ", t.next_retry_at"
+	visits := plain
+	if t.Scheduled {
+		visits = scheduled
+	}
+	visit := strings.NewReplacer("{table}", name, "{by org}", byOrg, "{oldest}", strconv.Itoa(maxOldest)).Replace
 	headOfT := strings.NewReplacer("{table}", name, "{head of}", "t").Replace(head)
 	overtakenAt := func(now string) string { return strings.NewReplacer("{table}", name, "{now}", now).Replace(overtaken) }
 	freeAt := func(now string) string {
@@ -124,7 +134,9 @@ func (t Table) names() *strings.Replacer {
 	}
 	return strings.NewReplacer(
 		"{table}", name, "{max behind}", strconv.Itoa(maxBehind),
-		"{by org}", "t.org_id"+strings.ReplaceAll(priority, ", ", ", t.")+", t.next_retry_at",
+		"{by org}", byOrg, "{visited}", visit(strings.ReplaceAll(visits.visited, "{while}", visits.while)), "{looked}", visits.looked,
+		"{last}", visits.last, "{drained}", visits.drained, "{next}", visit(visits.next),
+		"{asks}", visits.asks, "{none due}", visit(visits.noneDue), "{next of look}", visit(visits.nextOfLook),
 		"{head of t}", headOfT, "{overtaken at t.now}", overtakenAt("t.now"),
 		"{free}", freeAt("$2::timestamptz"), "{free at u.now}", freeAt("u.now"),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),

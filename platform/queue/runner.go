@@ -62,12 +62,25 @@ type Runner struct {
 
 	mu      sync.Mutex
 	running map[string]*begun // by id: what the heartbeat keeps
+	last    string            // the organisation that was served last, in this pass or one before
 }
 
 // begun is a job that a handler is at.
 type begun struct {
 	job    Job
 	cancel context.CancelCauseFunc
+}
+
+func (r *Runner) servedLast() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func (r *Runner) serves(org string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = org
 }
 
 // NewRunner fills in the defaults.
