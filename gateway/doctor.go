@@ -89,7 +89,7 @@ func (c *Config) lookAtUpstream(
 		ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 		defer cancel()
 		now := time.Now // tokens live by the host's clock, which the service's has to agree with
-		_, onboarding, messaging, err := dial(*c, now, tel)
+		_, onboarding, messaging, err := dial(*c, process.Deps{Now: now}, tel)
 		if err != nil {
 			return "", err
 		}

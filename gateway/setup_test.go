@@ -162,7 +162,7 @@ func startServicesAt(t *testing.T, now func() time.Time) *services {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- process.Run(ctx, slog.New(slog.DiscardHandler), process.GRPCServer("services", server.Server, listener, server.Health))
+		ended <- process.Run(ctx, slog.New(slog.DiscardHandler), process.GRPCServer("services", server.Server, []net.Listener{listener}, server.Health))
 	}()
 	t.Cleanup(func() {
 		cancel()

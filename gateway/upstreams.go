@@ -49,9 +49,9 @@ type upstream struct {
 // dial connects to the services. The callbacks of QStash and Twilio are passed on as the gateway itself; the calls of a person
 // on /v1, as that person. client is the configuration of onboarding's connection.
 func dial(
-	cfg Config, now func() time.Time, tel *telemetry.Telemetry,
+	cfg Config, deps process.Deps, tel *telemetry.Telemetry,
 ) (client rpc.ClientConfig, onboarding, messaging *grpc.ClientConn, err error) {
-	tokens, err := rpc.NewTokens(cfg.keys(), now)
+	tokens, err := rpc.NewTokens(cfg.keys(), deps.Now)
 	if err != nil {
 		return client, nil, nil, err
 	}
@@ -62,12 +62,13 @@ func dial(
 	client = rpc.ClientConfig{
 		Target: cfg.OnboardingAddr.String(), Tokens: tokens, Caller: service, Services: onboardingServices,
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: qstash.Timeout,
+		Dial: deps.DialTo("onboarding"),
 	}
 	if onboarding, err = rpc.Dial(client); err != nil {
 		return client, nil, nil, fmt.Errorf("onboarding: %w", err)
 	}
 	other := client
-	other.Target, other.Services = cfg.MessagingAddr.String(), messagingServices
+	other.Target, other.Services, other.Dial = cfg.MessagingAddr.String(), messagingServices, deps.DialTo("messaging")
 	if messaging, err = rpc.Dial(other); err != nil {
 		return client, nil, nil, errors.Join(fmt.Errorf("messaging: %w", err), onboarding.Close())
 	}
@@ -78,7 +79,7 @@ func dial(
 func (g *gateway) connect(
 	cfg Config, deps process.Deps, tel *telemetry.Telemetry,
 ) (client rpc.ClientConfig, onboarding, messaging *grpc.ClientConn, err error) {
-	client, onboarding, messaging, err = dial(cfg, deps.Now, tel)
+	client, onboarding, messaging, err = dial(cfg, deps, tel)
 	if err == nil {
 		g.upstreams = []upstream{{"onboarding", onboarding}, {"messaging", messaging}}
 		g.closers = append(g.closers, onboarding.Close, messaging.Close)

@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -183,4 +186,28 @@ func TestOneProcess(t *testing.T) {
 	require.Eventually(t, func() bool { return len(vendors.Twilio.Messages()) >= 6 }, time.Minute, 50*time.Millisecond)
 	require.Len(t, vendors.Twilio.Messages(), 6)
 	require.Empty(t, vendors.QStash.Record())
+	for _, addr := range []string{environ["ONBOARDING_ADDR"], environ["MESSAGING_ADDR"]} {
+		require.Zero(t, connections(t, addr), "the services call each other within the process")
+	}
+}
+
+// connections counts those that the kernel has to a port of this machine.
+func connections(t *testing.T, addr string) (n int) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	number, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Skip("the connections of a machine are read from Linux's /proc")
+	}
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		const established = "01"
+		if len(fields) > 3 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", number)) && fields[3] == established {
+			n++
+		}
+	}
+	return n
 }

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/test/bufconn"
 
 	"paceline.internal/gateway"
 	"paceline.internal/platform/process"
@@ -18,7 +21,8 @@ import (
 	"paceline.internal/services/onboarding"
 )
 
-// Together serves the three services in this process, with one environment for all of them, until ctx ends. With migrate it brings both
+// Together serves the three services in this process, with one environment for all of them, until ctx ends. They call each other by gRPC in
+// memory, with the same interceptors, tokens and deadlines as over the network; their ports are for operators. With migrate it brings both
 // databases to their schema first.
 func Together(ctx context.Context, environ map[string]string, migrate bool) error {
 	messagingCfg, onboardingCfg, gatewayCfg, err := load(environ)
@@ -31,18 +35,23 @@ func Together(ctx context.Context, environ map[string]string, migrate bool) erro
 		}
 	}
 	process.CollectLess()
+	inside := map[string]*bufconn.Listener{Messaging: bufconn.Listen(pipe), Onboarding: bufconn.Listen(pipe)}
+	dial := func(ctx context.Context, service string) (net.Conn, error) { return inside[service].DialContext(ctx) }
 	return process.Run(ctx, telemetry.NewLogger(os.Stdout, gatewayCfg.Telemetry, "paceline"), concat(
 		within(messagingStop, Messaging, func(ctx context.Context, ready func()) error {
-			return messaging.Run(ctx, messagingCfg, process.Deps{Ready: ready})
+			return messaging.Run(ctx, messagingCfg, process.Deps{Ready: ready, Inside: inside[Messaging]})
 		}),
 		within(onboardingStop, Onboarding, func(ctx context.Context, ready func()) error {
-			return onboarding.Run(ctx, onboardingCfg, process.Deps{Ready: ready})
+			return onboarding.Run(ctx, onboardingCfg, process.Deps{Ready: ready, Inside: inside[Onboarding], Dial: dial})
 		}),
 		serving(Gateway, func(ctx context.Context, ready func()) error {
-			return gateway.Run(ctx, gatewayCfg, process.Deps{Ready: ready})
+			return gateway.Run(ctx, gatewayCfg, process.Deps{Ready: ready, Dial: dial})
 		}),
 	)...)
 }
+
+// pipe is the buffer of a connection between two services, in each direction: what a stream's window of gRPC has.
+const pipe = 64 << 10
 
 // The bounds of the ends of two services, as the comments at their Run add them up.
 const (

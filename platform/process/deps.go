@@ -25,6 +25,26 @@ type Deps struct {
 	Listener    net.Listener     // default: on the service's address
 	OpsListener net.Listener     // default: on the service's ops address
 	Ready       func()           // called once both ports are served; default: none
+	// Inside accepts calls of the services that share the process, besides Listener; default: none do. Dial connects to one of them by its
+	// name; default: over the network.
+	Inside net.Listener
+	Dial   func(ctx context.Context, service string) (net.Conn, error)
+}
+
+// Listeners returns those of the service's calls.
+func (d *Deps) Listeners() []net.Listener {
+	if d.Inside == nil {
+		return []net.Listener{d.Listener}
+	}
+	return []net.Listener{d.Listener, d.Inside}
+}
+
+// DialTo returns how a service is called that shares the process; nil is over the network.
+func (d *Deps) DialTo(service string) func(ctx context.Context) (net.Conn, error) {
+	if d.Dial == nil {
+		return nil
+	}
+	return func(ctx context.Context) (net.Conn, error) { return d.Dial(ctx, service) }
 }
 
 // Fill puts the defaults in the place of what was not given, with log as the logger.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -39,10 +40,10 @@ func HTTPServer(name string, server *http.Server, listener net.Listener) Compone
 	}
 }
 
-// GRPCServer serves on the listener, which belongs to the caller until the component has started. From the start health
+// GRPCServer serves on the listeners, which belong to the caller until the component has started. From the start health
 // says SERVING for the server and for each of its services; stopping says NOT_SERVING first, so that balancers look
 // elsewhere, lets the calls in flight finish, and breaks them off when the bound is reached.
-func GRPCServer(name string, server *grpc.Server, listener net.Listener, status *health.Server) Component {
+func GRPCServer(name string, server *grpc.Server, listeners []net.Listener, status *health.Server) Component {
 	return Component{
 		Name: name,
 		Start: func(context.Context) error {
@@ -54,10 +55,18 @@ func GRPCServer(name string, server *grpc.Server, listener net.Listener, status 
 			return nil
 		},
 		Run: func(context.Context) error {
-			if err := server.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) { // stopped before it came to serve
-				return err
+			var each errgroup.Group
+			for _, listener := range listeners {
+				each.Go(func() error {
+					err := server.Serve(listener)
+					if err == nil || errors.Is(err, grpc.ErrServerStopped) { // stopped before it came to serve
+						return nil
+					}
+					server.Stop() // the others are nothing without it
+					return err
+				})
 			}
-			return nil
+			return each.Wait()
 		},
 		Stop: func(ctx context.Context) error {
 			status.Shutdown()

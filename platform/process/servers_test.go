@@ -165,7 +165,7 @@ func TestGRPCServer(t *testing.T) {
 		h = health.NewServer()
 		server, listener := grpc.NewServer(), listen(t)
 		healthpb.RegisterHealthServer(server, p)
-		component := process.GRPCServer("messaging", server, listener, h)
+		component := process.GRPCServer("messaging", server, []net.Listener{listener}, h)
 		component.StopTimeout = bound
 		stop = run(t, component)
 		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -184,7 +184,7 @@ func TestGRPCServer(t *testing.T) {
 		t.Parallel()
 		server := grpc.NewServer()
 		server.Stop()
-		component := process.GRPCServer("messaging", server, listen(t), health.NewServer())
+		component := process.GRPCServer("messaging", server, []net.Listener{listen(t)}, health.NewServer())
 		require.NoError(t, component.Run(t.Context()))
 	})
 

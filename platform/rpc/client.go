@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -39,8 +40,9 @@ type ClientConfig struct {
 	Caller         Principal // who calls, unless WithPrincipal says otherwise
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	TLS            *tls.Config   // nil for plain text, see LoadTLS
-	Timeout        time.Duration // most that a call may take, its retries included; DefaultTimeout when 0
+	TLS            *tls.Config                                 // nil for plain text, see LoadTLS
+	Timeout        time.Duration                               // most that a call may take, its retries included; DefaultTimeout when 0
+	Dial           func(ctx context.Context) (net.Conn, error) // of a target in this process; default: over the network
 	// Services are those that are called, as "package.Service". Their methods' rules say which of the calls are tried up to three
 	// times when the server is unavailable; calls of a service that is not named never are.
 	Services []string
@@ -65,7 +67,7 @@ func Dial(cfg ClientConfig) (*grpc.ClientConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rpc client: %w", err)
 	}
-	replicas := newProber(authority(cfg.Target), cfg.TLS)
+	replicas := newProber(authority(cfg.Target), cfg.TLS, cfg.Dial)
 	return grpc.NewClient(cfg.Target,
 		grpc.WithContextDialer(replicas.dial),
 		grpc.WithTransportCredentials(transport(cfg.TLS)),

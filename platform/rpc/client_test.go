@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/rpc"
@@ -95,6 +96,17 @@ func TestClient(t *testing.T) {
 
 		require.NoError(t, err)
 		require.Equal(t, span.SpanContext().TraceID().String(), answer)
+	})
+
+	t.Run("AServiceOfTheSameProcessIsCalledAsOneOverTheNetwork", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, whoami)
+		inside := bufconn.Listen(1 << 16)
+		go func() { _ = b.Serve(inside) }() // until the server of the test ends
+		conn := b.dial(func(cfg *rpc.ClientConfig) { cfg.Target, cfg.Dial = "passthrough:///inside", inside.DialContext })
+		itself, err := call(t.Context(), conn, echo, "")
+		require.NoError(t, err)
+		require.Equal(t, "service onboarding", itself)
 	})
 
 	t.Run("TheFirstCallAfterAnOutageIsAnswered", func(t *testing.T) {

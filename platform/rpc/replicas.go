@@ -97,6 +97,7 @@ func (p *picker) Pick(balancer.PickInfo) (balancer.PickResult, error) {
 type prober struct {
 	authority string
 	tls       *tls.Config
+	within    func(ctx context.Context) (net.Conn, error) // nil over the network
 
 	mu    sync.Mutex
 	conns map[string]map[*probedConn]struct{}
@@ -104,20 +105,16 @@ type prober struct {
 	heard map[string]bool // which addresses answered when they were asked last
 }
 
-func newProber(authority string, config *tls.Config) *prober {
+func newProber(authority string, config *tls.Config, within func(ctx context.Context) (net.Conn, error)) *prober {
 	return &prober{
-		authority: authority, tls: config,
+		authority: authority, tls: config, within: within,
 		conns: map[string]map[*probedConn]struct{}{}, stops: map[string]context.CancelFunc{}, heard: map[string]bool{},
 	}
 }
 
 // dial makes a connection of gRPC's, which the prober knows until it is closed.
 func (p *prober) dial(ctx context.Context, addr string) (net.Conn, error) {
-	network, to := "tcp", addr
-	if path, unix := strings.CutPrefix(addr, "unix:"); unix {
-		network, to = "unix", strings.TrimPrefix(path, "//")
-	}
-	made, err := new(net.Dialer).DialContext(ctx, network, to)
+	made, err := p.connect(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +129,17 @@ func (p *prober) dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	p.conns[addr][conn] = struct{}{}
 	return conn, nil
+}
+
+func (p *prober) connect(ctx context.Context, addr string) (net.Conn, error) {
+	if p.within != nil {
+		return p.within(ctx)
+	}
+	network, to := "tcp", addr
+	if path, unix := strings.CutPrefix(addr, "unix:"); unix {
+		network, to = "unix", strings.TrimPrefix(path, "//")
+	}
+	return new(net.Dialer).DialContext(ctx, network, to)
 }
 
 // probedConn tells its prober when it is closed.

@@ -119,7 +119,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 		queued.send,
 		queued.clear,
 		process.HTTPServer("ops", ops, deps.OpsListener),
-		bounded(process.GRPCServer("grpc", grpcServer.Server, deps.Listener, grpcServer.Health), cfg.Timeout+send.SettleBound),
+		bounded(process.GRPCServer("grpc", grpcServer.Server, deps.Listeners(), grpcServer.Health), cfg.Timeout+send.SettleBound),
 		process.Component{Name: "ready", Start: func(context.Context) error { deps.Ready(); return nil }},
 	)...)
 }

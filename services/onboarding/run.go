@@ -112,7 +112,7 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	}))
 	return process.Run(ctx, deps.Log, append(s.components,
 		process.HTTPServer("ops", ops, deps.OpsListener),
-		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listener, s.grpc.Health), stepTimeout),
+		bounded(process.GRPCServer("grpc", s.grpc.Server, deps.Listeners(), s.grpc.Health), stepTimeout),
 		process.Component{Name: "streams", Stop: func(ctx context.Context) error { // before the calls in flight, which streams are
 			s.readers.Drain()
 			return s.hub.Drain(ctx)
@@ -144,6 +144,7 @@ type wired struct {
 	closeReader      func() // of the model that reads times; nil without one
 	notifier         *queue.Notifier
 	outreach         *queue.Runner
+	ringing          *queue.Runner // of alarms
 	outreachNotifier *queue.Notifier
 	failures         *dedup.Guard
 	grpc             *rpc.Server
@@ -174,7 +175,7 @@ func wire(ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Tel
 	if err != nil {
 		return nil, err
 	}
-	if s, err = connect(ctx, cfg, tel, tokens, files); err != nil {
+	if s, err = connect(ctx, cfg, deps, tel, tokens, files); err != nil {
 		return nil, err
 	}
 	s.loops, s.calls = loops, audit.New(s.pool, deps.Now)

@@ -7,6 +7,7 @@ import (
 
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
 	"paceline.internal/platform/rpc"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/onboarding/inbound/dedup"
@@ -14,10 +15,13 @@ import (
 )
 
 // connect opens what the service stands on: messaging and the database.
-func connect(ctx context.Context, cfg Config, tel *telemetry.Telemetry, tokens *rpc.Tokens, files rpc.TLS) (*wired, error) {
+func connect(
+	ctx context.Context, cfg Config, deps process.Deps, tel *telemetry.Telemetry, tokens *rpc.Tokens, files rpc.TLS,
+) (*wired, error) {
 	conn, err := rpc.Dial(rpc.ClientConfig{
 		Target: cfg.MessagingAddr.String(), Tokens: tokens, Caller: rpc.Principal{Subject: rpc.Onboarding, Role: rpc.RoleService},
 		TracerProvider: tel.Tracer, MeterProvider: tel.Meter, TLS: files.Client, Timeout: messaging.Timeout, Services: messaging.Services,
+		Dial: deps.DialTo("messaging"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("messaging: %w", err)
