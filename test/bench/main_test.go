@@ -25,7 +25,7 @@ var (
 	steps   = flag.Int("steps", 4000, "how many steps, replies, receipts or webhooks one round has")
 	callers = flag.String("callers", "1,16,64,256", "how many requests are in flight; each number is measured")
 	answers = flag.Duration("twilio", time.Millisecond, "how long the stub of Twilio takes to answer")
-	bursts  = flag.Int("bursts", 2000, "pacing: how many bursts")
+	bursts  = flag.String("bursts", "500,2000", "pacing: how many bursts; each number is measured")
 	over    = flag.Duration("over", 8*time.Second, "pacing: the bursts begin spread over this; 0s is all in one instant")
 	waiting = flag.Int("waiting", 100_000, "memory: how many conversations wait in their burst")
 	rate    = flag.Int("rate", 200, "memory: how many steps of other conversations are due in a second")
@@ -42,12 +42,19 @@ func TestMain(m *testing.M) {
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	service, err := stack.ServiceNamed(name)
-	if err == nil {
-		err = service.Do(context.Background(), "serve", config.Environ(os.Environ()), os.Stdout)
-	}
-	fmt.Fprintln(os.Stderr, name, err)
+	fmt.Fprintln(os.Stderr, name, serve(name, config.Environ(os.Environ())))
 	os.Exit(1) // it serves until it is killed
+}
+
+func serve(name string, environ map[string]string) error {
+	if name == together {
+		return stack.Together(context.Background(), environ, false)
+	}
+	service, err := stack.ServiceNamed(name)
+	if err != nil {
+		return err
+	}
+	return service.Do(context.Background(), "serve", environ, os.Stdout)
 }
 
 // TestMeasurements runs each measurement with few pieces. No figure is asserted, because other tests load the machine. Each
@@ -64,7 +71,9 @@ func TestMeasurements(t *testing.T) {
 		require.Positive(t, s.round(t, work, 12, 4).rate, name)
 	}
 	s.seed(t, works["Steps"], 6+warmBursts)
-	require.Len(t, s.pace(t, 6, time.Second).late, 6*stepsOfBurst)
+	for _, w := range []wiring{apart(), {[]string{together}, "postgres"}} {
+		require.Len(t, s.pace(t, w, 6, time.Second).late, 6*stepsOfBurst)
+	}
 	s.seed(t, works["Steps"], 20)
 	require.Positive(t, s.memory(t, 30, 20, time.Second)["together-peak-MB"])
 	require.Positive(t, s.newPlain(t).round(t, plainClients).rate)

@@ -46,7 +46,7 @@ func (s *server) memory(tb testing.TB, waiting, rate int, lasts time.Duration) m
 	databases, drop := s.clone(tb)
 	defer drop()
 	s.exec(tb, databases[stack.Onboarding], fill(sqlWaiting, waiting, 0), "vacuum analyze")
-	p := s.open(tb, databases, memoryCallers)
+	p := s.open(tb, databases, memoryCallers, apart())
 	defer p.close()
 	s.stubs.asked.Store(0)
 	memory := map[string]float64{}

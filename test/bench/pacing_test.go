@@ -1,18 +1,26 @@
 package bench
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/stack"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/qstash"
+	"paceline.internal/services/onboarding/conversation"
 )
 
 const (
@@ -21,44 +29,71 @@ const (
 	warmBursts = 32
 )
 
-// BenchmarkPacing measures how late messages go out: from when an alarm was due at QStash to when Twilio is asked. "rig" tells how
-// late the benchmark itself was with its callbacks, because its timers share the machine; that is part of "late".
+// BenchmarkPacing measures how late messages go out: from when a step was due to when Twilio is asked. Each round plays the same bursts
+// with each engine of alarms, in turn; a figure is that of the engine's best round, by p99, because others share the machine: "others"
+// is the part of it that they took then. "of-qstash" is the p99 with the database as a part of that with the stub of QStash, which does less
+// than QStash's emulator. "cpu" is what the services and Postgres took for a step.
 func BenchmarkPacing(b *testing.B) {
 	s := newServer(b, false)
-	s.seed(b, works["Steps"], *bursts+warmBursts)
-	for b.Loop() {
-		c := s.pace(b, *bursts, *over)
-		b.ReportMetric(float64(len(c.late))/c.last.Sub(c.first).Seconds(), "messages/s")
-		b.ReportMetric(quantile(c.late, 0.5), "late-p50-ms")
-		b.ReportMetric(quantile(c.late, 0.99), "late-p99-ms")
-		b.ReportMetric(quantile(c.late, 1), "late-max-ms")
-		b.ReportMetric(quantile(c.rig, 0.5), "rig-p50-ms")
-		b.ReportMetric(quantile(c.rig, 0.99), "rig-p99-ms")
-		b.ReportMetric(float64(c.refused), "refused")
-		b.ReportMetric(0, "ns/op") // a round is no operation
+	for _, n := range numbers(b, *bursts) {
+		s.seed(b, works["Steps"], n+warmBursts)
+		for _, name := range []string{"Apart", "Together"} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				processes := map[string][]string{"Apart": services(), "Together": {together}}[name]
+				best := map[string]paced{}
+				for b.Loop() {
+					for _, engine := range []string{"qstash", "postgres"} {
+						p := s.pace(b, wiring{processes, engine}, n, *over)
+						b.Logf("%-8s p50 %.1f p99 %.1f max %.1f ms, cpu %.2f ms (services %.2f), others %.0f %%", engine, quantile(p.late, 0.5),
+							quantile(p.late, 0.99), quantile(p.late, 1), p.cpu, p.services, 100*p.others)
+						if before, any := best[engine]; !any || quantile(p.late, 0.99) < quantile(before.late, 0.99) {
+							best[engine] = p
+						}
+					}
+				}
+				for engine, p := range best {
+					b.ReportMetric(quantile(p.late, 0.5), engine+"-p50-ms")
+					b.ReportMetric(quantile(p.late, 0.99), engine+"-p99-ms")
+					b.ReportMetric(p.cpu, engine+"-cpu-ms")
+					b.ReportMetric(p.others, engine+"-others")
+				}
+				b.ReportMetric(quantile(best["postgres"].late, 0.99)/quantile(best["qstash"].late, 0.99), "of-qstash")
+				b.ReportMetric(0, "ns/op") // a round is no operation
+			})
+		}
 	}
 }
 
+// paced is the result of a round.
+type paced struct {
+	late          []float64 // milliseconds, of each message
+	cpu, services float64   // milliseconds of a processor for each message: of all, and without Postgres
+	others        float64   // the part of the machine that other programs took
+}
+
 // pace runs bursts that begin spread over a time. It fails unless each message was sent once, in order.
-func (s *server) pace(tb testing.TB, bursts int, over time.Duration) *alarmClock {
+func (s *server) pace(tb testing.TB, w wiring, bursts int, over time.Duration) paced {
 	tb.Helper()
 	databases, drop := s.clone(tb)
 	defer drop()
 	onboarding, messaging := databases[stack.Onboarding], databases[stack.Messaging]
 	s.exec(tb, onboarding, `update conversation_sessions set next_step_id = 'onboarding_message_1' where next_step_id is not null`,
 		`update step_alarms set step_id = 'onboarding_message_1'`)
-	p := s.open(tb, databases, bursts)
+	p := s.open(tb, databases, bursts, w)
 	defer p.close()
 	s.stubs.asked.Store(0)
 	people := s.due(tb, onboarding, bursts+warmBursts)
+	var result paced
 	for i, part := range [][]dueStep{people[:warmBursts], people[warmBursts:]} {
-		s.stubs.clock = &alarmClock{
-			tb: tb, place: p, due: map[string]time.Time{}, phones: map[string]string{}, left: stepsOfBurst * len(part), done: make(chan struct{}),
+		c := &alarmClock{
+			tb: tb, place: p, due: map[string][]time.Time{}, asks: map[string][]time.Time{}, phones: map[string]string{},
+			left: stepsOfBurst * len(part), done: make(chan struct{}),
 		}
-		s.stubs.clock.run(part, over*time.Duration(i))
+		s.stubs.clock = c
+		s.measure(tb, p, &result, len(part), func() { s.ring(tb, c, w, onboarding, part, over*time.Duration(i)) })
+		s.stubs.clock = nil
+		result.late = c.late()
 	}
-	clock := s.stubs.clock
-	s.stubs.clock = nil
 	var counts []int
 	s.row(tb, messaging, sqlAccepted, &counts)
 	messages := stepsOfBurst * len(people)
@@ -69,39 +104,104 @@ func (s *server) pace(tb testing.TB, bursts int, over time.Duration) *alarmClock
 		select idempotency_key, lag(idempotency_key) over (partition by profile_id order by attempted_at) as before from sms_messages
 	) m where right(idempotency_key, 1)::int <> coalesce(right(before, 1)::int, 0) + 1`, &disordered)
 	require.Zero(tb, disordered)
-	return clock
+	return result
 }
 
-// alarmClock plays QStash: it delivers an alarm when it is due, and again after a refusal.
+// measure notes what processors did during bursts.
+func (s *server) measure(tb testing.TB, p *place, into *paced, bursts int, during func()) {
+	tb.Helper()
+	var ours []string
+	for _, pid := range p.pids {
+		ours = append(ours, pid)
+	}
+	postmaster := s.postmaster(tb)
+	look := func() (services, all, here, machine float64) {
+		services = busy(tb, ours...)
+		return services, services + busy(tb, postmaster), busy(tb, strconv.Itoa(os.Getpid())), busyMachine(tb)
+	}
+	services, all, here, machine := look()
+	began := now()
+	during()
+	took := now().Sub(began).Seconds()
+	servicesNow, allNow, hereNow, machineNow := look()
+	steps := float64(stepsOfBurst * bursts)
+	into.services, into.cpu = (servicesNow-services)*1000/steps, (allNow-all)*1000/steps
+	into.others = (machineNow - machine - (allNow - all) - (hereNow - here)) / (took * float64(processors(tb)))
+}
+
+// ring runs bursts until Twilio was asked for all messages, with the stub of QStash or with the database as the alarm clock.
+func (s *server) ring(tb testing.TB, c *alarmClock, w wiring, database string, people []dueStep, over time.Duration) {
+	tb.Helper()
+	for _, person := range people {
+		c.phones[person.Session] = person.Phone
+	}
+	began := now().Add(100 * time.Millisecond)
+	if w.alarms == "postgres" {
+		began = now().Add(time.Second) // all are stored before
+	}
+	var stored pgx.Batch
+	for i, person := range people {
+		due := began.Add(over * time.Duration(i) / time.Duration(len(people)))
+		if w.alarms == "qstash" {
+			c.set(person.body(), due)
+			continue
+		}
+		stored.Queue(sqlStoreAlarm, person.Session, due, stack.OrgID, conversation.StepRoute.Label, string(person.body()))
+	}
+	conn, err := pgx.Connect(tb.Context(), s.private.URL(database, "postgres"))
+	require.NoError(tb, err)
+	defer func() { require.NoError(tb, conn.Close(context.Background())) }()
+	require.NoError(tb, conn.SendBatch(tb.Context(), &stored).Close())
+	select {
+	case <-c.done:
+	case <-tb.Context().Done():
+	}
+	c.under.Wait()
+	if w.alarms == "postgres" {
+		rows, _ := conn.Query(tb.Context(), sqlDueAt) // ForEachRow returns the error that rows carry
+		var session string
+		var due time.Time
+		_, err := pgx.ForEachRow(rows, []any{&session, &due}, func() error {
+			phone := c.phones[session]
+			c.due[phone] = append(c.due[phone], due)
+			return nil
+		})
+		require.NoError(tb, err)
+	}
+}
+
+const (
+	// sqlStoreAlarm stores an alarm as the engine of the database does.
+	sqlStoreAlarm = `
+with alarm as (update step_alarms set due_at = $2 where session_id = $1::uuid returning due_at)
+insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+select gen_random_uuid(), $3::uuid, 'seeded-' || $1, $4, '', jsonb_build_object('due', due_at, 'body', $5::jsonb), 'pending', due_at, now(), now()
+from alarm`
+	sqlDueAt = `select session_id::text, due_at from step_alarms order by session_id, step_id`
+)
+
+// alarmClock plays QStash: it delivers an alarm when it is due, and again after a refusal. It notes, too, when Twilio is asked.
 type alarmClock struct {
 	tb    testing.TB
 	place *place
 	under sync.WaitGroup
 	done  chan struct{}
 
-	mu          sync.Mutex
-	due         map[string]time.Time // when the next message is due, by phone
-	phones      map[string]string    // by session
-	left        int                  // messages that Twilio was not asked for yet
-	late, rig   []float64
-	first, last time.Time
-	refused     int // with 429
+	mu     sync.Mutex
+	due    map[string][]time.Time // when each message was due, by phone
+	asks   map[string][]time.Time // when Twilio was asked for it
+	phones map[string]string      // by session
+	left   int                    // messages that Twilio was not asked for yet
 }
 
-// run runs bursts until Twilio was asked for all messages.
-func (c *alarmClock) run(people []dueStep, over time.Duration) {
-	for _, person := range people {
-		c.phones[person.Session] = person.Phone
+// late returns how late each message was, in milliseconds.
+func (c *alarmClock) late() (all []float64) {
+	for phone, asks := range c.asks {
+		for i, at := range asks {
+			all = append(all, at.Sub(c.due[phone][i]).Seconds()*1000)
+		}
 	}
-	began := now().Add(100 * time.Millisecond)
-	for i, person := range people {
-		c.set(person.body(), began.Add(over*time.Duration(i)/time.Duration(len(people))))
-	}
-	select {
-	case <-c.done:
-	case <-c.tb.Context().Done():
-	}
-	c.under.Wait()
+	return all
 }
 
 // set sets an alarm.
@@ -114,13 +214,11 @@ func (c *alarmClock) set(body []byte, due time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.due[c.phones[alarm.Session]] = due
+	phone := c.phones[alarm.Session]
+	c.due[phone] = append(c.due[phone], due)
 	c.under.Add(1)
 	time.AfterFunc(due.Sub(now()), func() {
 		defer c.under.Done()
-		c.mu.Lock()
-		c.rig = append(c.rig, now().Sub(due).Seconds()*1000)
-		c.mu.Unlock()
 		for pause, again := c.deliver(body); again && process.RestOnMachineClock(c.tb.Context(), pause, nil); {
 			pause, again = c.deliver(body)
 		}
@@ -137,11 +235,6 @@ func (c *alarmClock) deliver(body []byte) (pause time.Duration, again bool) {
 	response, _, err := c.place.do(c.tb.Context(), http.MethodPost, c.place.stepTarget(), string(body), header)
 	if err != nil {
 		return ofQStash, true
-	}
-	if response.StatusCode == http.StatusTooManyRequests {
-		c.mu.Lock()
-		c.refused++
-		c.mu.Unlock()
 	}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
 		return time.Duration(seconds) * time.Second, true
@@ -162,12 +255,35 @@ func (c *alarmClock) asked(phone string) {
 	if c.left == 0 {
 		return // the check of the databases shows it
 	}
-	c.last = now()
-	if len(c.late) == 0 {
-		c.first = c.last
-	}
-	c.late = append(c.late, c.last.Sub(c.due[phone]).Seconds()*1000)
+	c.asks[phone] = append(c.asks[phone], now())
 	if c.left--; c.left == 0 {
 		close(c.done)
 	}
+}
+
+// busyMachine returns how many seconds of its processors the machine has used so far.
+func busyMachine(tb testing.TB) (seconds float64) {
+	tb.Helper()
+	content, err := os.ReadFile("/proc/stat")
+	require.NoError(tb, err)
+	first, _, _ := strings.Cut(string(content), "\n")
+	for _, field := range slices.Delete(strings.Fields(first)[1:9], 3, 5) { // neither idle nor waiting for a disk
+		ticks, err := strconv.ParseFloat(field, 64)
+		require.NoError(tb, err)
+		seconds += ticks / 100
+	}
+	return seconds
+}
+
+// processors counts those of the machine.
+func processors(tb testing.TB) (n int) {
+	tb.Helper()
+	content, err := os.ReadFile("/proc/stat")
+	require.NoError(tb, err)
+	for line := range strings.Lines(string(content)) {
+		if strings.HasPrefix(line, "cpu") {
+			n++
+		}
+	}
+	return cmp.Or(n-1, 1)
 }

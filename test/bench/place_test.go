@@ -28,7 +28,7 @@ import (
 type stubs struct {
 	qstash, twilio *httptest.Server
 	asked, alarms  atomic.Int64
-	clock          *alarmClock // nil accepts alarms and delivers none
+	clock          *alarmClock // nil accepts alarms and delivers none; else it is told, too, when Twilio is asked
 }
 
 func newStubs(tb testing.TB) *stubs {
@@ -104,11 +104,24 @@ type place struct {
 // services lists the processes in the order in which they start.
 func services() []string { return []string{stack.Messaging, stack.Onboarding, stack.Gateway} }
 
-// open starts the three services and waits until they are ready. The log of a service is a file that is shown when it does not
+// together names the process that has all three services.
+const together = "together"
+
+// wiring is a way to run the product.
+type wiring struct {
+	processes []string // in the order in which they start
+	alarms    string   // the engine
+}
+
+// apart is the wiring of all measurements that do not name another.
+func apart() wiring { return wiring{services(), "qstash"} }
+
+// open starts the services and waits until they are ready. The log of a process is a file that is shown when it does not
 // become ready.
-func (s *server) open(tb testing.TB, databases map[string]string, callers int) *place {
+func (s *server) open(tb testing.TB, databases map[string]string, callers int, w wiring) *place {
 	tb.Helper()
 	environ := s.environ(tb, databases)
+	environ["ALARMS"] = w.alarms
 	p := &place{
 		origin: environ["PUBLIC_BASE_URL"], environ: environ, pids: map[string]string{},
 		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}},
@@ -123,13 +136,16 @@ func (s *server) open(tb testing.TB, databases map[string]string, callers int) *
 	tb.Cleanup(p.close) // where a check fails
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
-	for _, service := range services() {
+	for _, service := range w.processes {
 		log := filepath.Join(tb.TempDir(), service+".log")
 		own := maps.Clone(environ)
 		own[asService] = service
 		child, err := stack.StartChild(stack.ChildConfig{Name: service, Command: []string{os.Args[0]}, Environ: own, Log: log})
 		require.NoError(tb, err)
 		children, p.pids[service] = append(children, child), strconv.Itoa(child.Pid())
+		if service == together {
+			service = stack.Gateway // it is ready when the others are
+		}
 		ready := "http://" + environ[strings.ToUpper(service)+"_OPS_ADDR"] + "/readyz"
 		for {
 			if answer, _, err := p.do(ctx, http.MethodGet, ready, "", nil); err == nil && answer.StatusCode == http.StatusOK {

@@ -109,7 +109,7 @@ func (s *server) round(tb testing.TB, work workload, n, callers int) figures {
 	tb.Helper()
 	databases, drop := s.clone(tb)
 	defer drop()
-	p := s.open(tb, databases, callers)
+	p := s.open(tb, databases, callers, apart())
 	defer p.close()
 	s.stubs.asked.Store(0)
 	warm := min(n/2, warm(callers))
