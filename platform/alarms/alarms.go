@@ -19,6 +19,11 @@ import (
 // Table is the table of the queue.
 const Table = "alarm_jobs"
 
+// NewQueue returns the queue of a database.
+func NewQueue(pool postgres.DB) *queue.Queue {
+	return queue.NewQueue(pool, queue.Table{Name: Table, Scheduled: true})
+}
+
 const (
 	// Attempts bounds the rings of an alarm, as QStash's default policy does.
 	Attempts = qstash.PolicyRetries + 1
@@ -49,10 +54,10 @@ func Read(j queue.Job) (a Alarm, err error) {
 
 // Engine stores alarms. It implements outbox.Publisher.
 type Engine struct {
-	DB    postgres.DB
-	Queue *queue.Queue
-	Wake  chan<- struct{} // of one: wakes the runner of this process when an alarm is due
-	Now   func() time.Time
+	DB     postgres.DB
+	Intake *queue.Intake
+	Wake   chan<- struct{} // of one: wakes the runner of this process when an alarm is due
+	Now    func() time.Time
 }
 
 // Publish stores an alarm to ring when it is due. The same identity again stores nothing, and returns the alarm that has it.
@@ -71,7 +76,7 @@ func (e *Engine) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, e
 		return qstash.Receipt{}, fmt.Errorf("encode an alarm: %w", err)
 	}
 	// The call of a person may not write into this table. The organisation is that of the alarm.
-	stored, err := e.Queue.Enqueue(postgres.AcrossOrganisations(ctx), e.DB, queue.New{
+	stored, err := e.Intake.Enqueue(postgres.AcrossOrganisations(ctx), queue.New{
 		ID: id.String(), OrgID: job.OrgID, Key: job.DedupID.String(), EventType: job.Route.Label, Payload: payload, MaxAttempts: Attempts,
 		At: now, DueAt: due,
 	})

@@ -27,6 +27,8 @@ const (
 const (
 	// alarmWorkers limits how many alarms are at work at a time: each spends most of its time waiting for messaging and Twilio.
 	alarmWorkers = 256
+	// alarmLease is the time after which the alarms of a process that died ring elsewhere.
+	alarmLease = 16 * time.Second
 	// alarmTimeout bounds the work of one alarm, as the gateway bounds that of a callback of QStash.
 	alarmTimeout = 25 * time.Second
 	// alarmsKept is the time for which an ended alarm is kept: far longer than a repeat of its publish may take.
@@ -53,15 +55,16 @@ type publishing struct {
 	alarms.Deleter
 
 	Reach time.Duration // how far ahead it takes alarms; 0 for any time
-	own   *alarms.Engine
+	rows  *queue.Queue
 	wake  chan struct{}
 }
 
 // openAlarms opens the engines that ALARMS names.
 func (w *wiring) openAlarms() error {
 	wake := make(chan struct{}, 1)
-	own := &alarms.Engine{DB: w.pool, Queue: queue.NewQueue(w.pool, queue.Table{Name: alarms.Table}), Wake: wake, Now: w.deps.Now}
-	w.alarms = publishing{Publisher: own, Deleter: own, own: own, wake: wake}
+	rows := alarms.NewQueue(w.pool)
+	own := &alarms.Engine{DB: w.pool, Intake: queue.NewIntake(rows), Wake: wake, Now: w.deps.Now}
+	w.alarms = publishing{Publisher: own, Deleter: own, rows: rows, wake: wake}
 	if w.cfg.Alarms == alarmsPostgres {
 		return nil
 	}
@@ -95,7 +98,7 @@ func (w *wiring) openQStash() (*qstash.Client, *qstash.Publisher, error) {
 
 // ringAlarms adds the loop that rings the alarms of our database. It runs with every engine: alarms may be left from before a change.
 func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
-	rows := w.alarms.own.Queue
+	rows := w.alarms.rows
 	measured, err := qstash.NewLateness(w.meter)
 	if err := errors.Join(err, queue.Observe(ctx, w.meter, alarms.Table, rows, w.deps.Now)); err != nil {
 		return err
@@ -107,13 +110,13 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 	if w.cfg.Alarms != alarmsQStash {
 		poll = alarms.Poll
 	}
-	runner := queue.NewRunner(queue.Config{
+	w.ringing = queue.NewRunner(queue.Config{
 		Name: alarms.Table, Store: rows, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Transient: transient,
-		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Poll: poll, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
 	if !w.cfg.SchedulingDisabled { // else they ring once it is lifted
-		w.components = append(w.components, bounded(w.loops.Loop("alarms", runner.Loop(w.deps.Rest).Run), stopLoops))
+		w.components = append(w.components, bounded(w.loops.Loop("alarms", w.ringing.Loop(w.deps.Rest).Run), stopLoops))
 	}
 	w.components = append(w.components,
 		w.loops.Loop("alarms-retention", ended.Loop(w.deps.Rest).Run))

@@ -17,7 +17,7 @@ import (
 
 // Own returns the engine of alarms in our own database.
 func (b *Bundle) Own() *alarms.Engine {
-	return &alarms.Engine{DB: b.Pool, Queue: queue.NewQueue(b.Pool, queue.Table{Name: alarms.Table}), Now: b.Clock.Now}
+	return &alarms.Engine{DB: b.Pool, Intake: queue.NewIntake(alarms.NewQueue(b.Pool)), Now: b.Clock.Now}
 }
 
 // The engines of alarms.
@@ -51,7 +51,7 @@ func (b *Bundle) clockOf(c *conversation.Service, g *goals.Service, log *slog.Lo
 		Conversations: c, Goals: g, Letters: b.Store.Conversations(), Answer: onboarding.Answer, Now: b.Clock.Now,
 	}
 	return queue.NewRunner(queue.Config{
-		Name: alarms.Table, Store: b.Own().Queue, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Log: log,
+		Name: alarms.Table, Store: alarms.NewQueue(b.Pool), Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Log: log,
 		Now: b.Clock.Now,
 	})
 }
