@@ -193,12 +193,35 @@ ok +activation flow +none: .*
 ok +connections +2 processes have up to \d+ connections each, and the server has \d+ for them
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
+ok +alarms +ALARMS=qstash; the database has 0 that are due later, and 0 that are due
 ok +tls +off: .*
 ok +opening +built in: they name no brand .*
 ok +own hours +no organisation has decided .*
 ok +own consent +no organisation requires .*
 ok +kept +timelines and audit are kept for 9600h0m0s or longer
 \z`, report.String())
+	})
+
+	onboardingtest.Subtest(t, "FailsWhileAlarmsOfTheDatabaseAreDueAndDoNotRing", newWorld, func(t *testing.T, w *world) {
+		for engine, disabled := range map[string]string{"postgres": "", "qstash": "", "qstash,postgres": "true"} {
+			_, err := w.pool.Exec(platform.AcrossOrganisations(t.Context()), `
+				insert into alarm_jobs (id, org_id, idempotency_key, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
+				values (gen_random_uuid(), $1, 'due', 'onboarding-step', '', '{}', 'pending', now() - interval '2 minutes', now(), now())
+				on conflict do nothing`, onboardingtest.OrgID)
+			require.NoError(t, err)
+			w.environ["ALARMS"], w.environ["ONBOARDING_SCHEDULING_DISABLED"] = engine, disabled
+			cfg, err := onboarding.LoadConfig(w.environ)
+			require.NoError(t, err)
+			var report strings.Builder
+			err = onboarding.Doctor(t.Context(), cfg).Report(&report, false)
+			if disabled != "" {
+				require.NoError(t, err)
+				require.Regexp(t, `(?m)^warning +alarms +1 alarms of the database wait for the end of ONBOARDING_SCHEDULING_DISABLED`, report.String())
+				continue
+			}
+			require.ErrorContains(t, err, "alarms")
+			require.Regexp(t, `(?m)^failed +alarms +1 alarms of the database are due and do not ring, the oldest for 2m`, report.String())
+		}
 	})
 
 	onboardingtest.Subtest(t, "WarnsOfCopyInALanguageThatNoProfileCanHave", newWorld, func(t *testing.T, w *world) {

@@ -12,7 +12,6 @@ import (
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
-	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flows"
@@ -72,6 +71,11 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 		{
 			Name: "qstash", Look: about(lookAtQStash),
 			Mend: "take QSTASH_URL and QSTASH_TOKEN of one region from the Upstash console, QStash",
+		},
+		{
+			Name: "alarms", Look: about(lookAtAlarms),
+			Mend: "start onboarding; where it runs, see its log for queue.unreachable and process.loop_stalled; " +
+				"docs/runbooks/work-stands-still.md, A backlog grows",
 		},
 		{
 			Name: "tls", Look: about(lookAtTLS),
@@ -269,20 +273,6 @@ func lookAtClock(ctx context.Context, cfg Config) (string, error) {
 }
 
 // lookAtQStash asks for the signing keys, which any valid token may read.
-func lookAtQStash(ctx context.Context, cfg Config) (string, error) {
-	if cfg.Alarms == alarmsPostgres {
-		return "is not used: the database rings the alarms (ALARMS=postgres)", nil
-	}
-	client, err := qstash.New(qstash.Config{URL: cfg.QStashURL.String(), Token: cfg.QStashToken.Reveal()})
-	if err != nil {
-		return "", err
-	}
-	if _, err := client.Keys(ctx); err != nil {
-		return "", err
-	}
-	return "the token is accepted at " + cfg.QStashURL.String(), nil
-}
-
 // lookAtRedis runs a script that changes nothing.
 func lookAtRedis(ctx context.Context, cfg Config) (found string, err error) {
 	store, err := dedup.OpenRedis(cfg.RedisURL.Reveal())

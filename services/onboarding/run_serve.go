@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"paceline.internal/platform/alarms"
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
@@ -80,11 +81,13 @@ func (s *wired) ready(ctx context.Context) error {
 	return s.pool.Ready(ctx, Migrations())
 }
 
-// queues returns a function that reports the health of webhook_jobs and engagement_outreach, in all organisations.
+// queues returns a function that reports the health of webhook_jobs, engagement_outreach and alarm_jobs, in all organisations.
 func (s *wired) queues(now func() time.Time) func(ctx context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) {
 		health, err := s.conversations.Jobs.Health(postgres.AcrossOrganisations(ctx), s.store.Jobs(), now())
 		sending, sendingErr := s.outreach.Health(postgres.AcrossOrganisations(ctx), s.store.Engagement().Queue(), now())
-		return map[string]queue.Health{conversation.JobsTable: health, engagement.OutreachTable: sending}, errors.Join(err, sendingErr)
+		ringing, ringingErr := s.ringing.Health(postgres.AcrossOrganisations(ctx), alarms.NewQueue(s.pool), now())
+		return map[string]queue.Health{conversation.JobsTable: health, engagement.OutreachTable: sending, alarms.Table: ringing},
+			errors.Join(err, sendingErr, ringingErr)
 	}
 }

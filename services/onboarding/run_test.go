@@ -297,7 +297,7 @@ func TestRunAsConfigured(t *testing.T) {
 		require.Equal(t, healthpb.HealthCheckResponse_SERVING, w.database())
 		w.eventually(func() bool { // S2-27
 			_, ready := w.read("/readyz")
-			return strings.Contains(ready, `"webhook_jobs"`) && strings.Contains(ready, `"processor": "running"`)
+			return strings.Contains(ready, `"webhook_jobs"`) && strings.Contains(ready, `"alarm_jobs"`) && strings.Contains(ready, `"processor": "running"`)
 		})
 		stop()
 		w.environ["ONBOARDING_DATABASE_URL"] = pgtest.URL(t, platform.Migrations{})
