@@ -52,11 +52,11 @@ func (p Processes) replicas() int {
 // MaxPeople is the number of phone numbers there are.
 const MaxPeople = 7000
 
-// Knobs shortens the waits of the services, so that they recover within a run.
+// Knobs shortens the waits of the services, so that they recover within a run, and names the engine of alarms.
 func Knobs() map[string]string {
 	return map[string]string{
 		"ALARM_RELAY_INTERVAL": "250ms", "ALARM_OVERDUE_GRACE": "5s", "SEND_LEASE": "5s", "TWILIO_TIMEOUT": "3s",
-		"RECONCILE_INTERVAL": "500ms",
+		"RECONCILE_INTERVAL": "500ms", "ALARMS": "qstash",
 	}
 }
 

@@ -63,7 +63,8 @@ wrote down, or have failed with a reason that is true. --cancel 1 has every goal
 the answers with what ran. --duration, --kill-every, --settle and --seed are as with --processes.
 
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
-RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are.
+RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are. So is ALARMS, the engine
+of alarms of --processes, which is qstash.
 
 The exit code is 0 only if every promise was kept. Otherwise the output of every process is kept, and its folder is named.`
 }

@@ -36,29 +36,32 @@ func TestChaosOfProcesses(t *testing.T) {
 	}
 	t.Parallel()
 
-	t.Run("S0_65_KeepsEveryPromiseWhileProcessesAreKilled", func(t *testing.T) {
-		t.Parallel()
-		cmd := command(t, "chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "1500ms")
-		cmd.Env = append(cmd.Env, "SEND_LEASE=2s", "TWILIO_TIMEOUT=1s", "RECONCILE_INTERVAL=200ms", "ALARM_OVERDUE_GRACE=2s")
-		out, err := cmd.Output()
-		require.NoError(t, err, "%s", out)
+	for _, engine := range []string{"qstash", "postgres"} {
+		t.Run("S0_65_KeepsEveryPromiseWhileProcessesAreKilled/"+engine, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, "chaos", "--processes", "--sessions", "12", "--duration", "12s", "--gap", "1s", "--kill-every", "1500ms")
+			cmd.Env = append(cmd.Env, "SEND_LEASE=2s", "TWILIO_TIMEOUT=1s", "RECONCILE_INTERVAL=200ms", "ALARM_OVERDUE_GRACE=2s", "ALARMS="+engine)
+			out, err := cmd.Output()
+			require.NoError(t, err, "%s", out)
 
-		var report chaos.Report
-		require.NoError(t, json.Unmarshal(out, &report))
-		require.True(t, report.Kept)
-		require.Empty(t, report.Broken)
-		require.GreaterOrEqual(t, report.Sessions, 10)
-		require.GreaterOrEqual(t, report.Texts, 40)
-		require.Positive(t, report.SpacingAll.Count)
-		kills := 0
-		for _, n := range report.Kills {
-			kills += n
-		}
-		require.Positive(t, kills)
-		require.Equal(t, kills, report.RecoveryToReady.Count)
-		require.Equal(t, "200ms", report.Knobs["RECONCILE_INTERVAL"])
-		require.Empty(t, report.Folder)
-	})
+			var report chaos.Report
+			require.NoError(t, json.Unmarshal(out, &report))
+			require.True(t, report.Kept)
+			require.Empty(t, report.Broken)
+			require.GreaterOrEqual(t, report.Sessions, 10)
+			require.GreaterOrEqual(t, report.Texts, 40)
+			require.Positive(t, report.SpacingAll.Count)
+			kills := 0
+			for _, n := range report.Kills {
+				kills += n
+			}
+			require.Positive(t, kills)
+			require.Equal(t, kills, report.RecoveryToReady.Count)
+			require.Equal(t, "200ms", report.Knobs["RECONCILE_INTERVAL"])
+			require.Equal(t, engine, report.Knobs["ALARMS"])
+			require.Empty(t, report.Folder)
+		})
+	}
 
 	t.Run("RefusesNothingWhileProcessesAreReplaced", func(t *testing.T) {
 		t.Parallel()
