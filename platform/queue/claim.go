@@ -279,8 +279,8 @@ func readClaimed(rows pgx.Rows, token string, now time.Time) (claimed Claimed, s
 		var attempts, maxAttempts, lost *int32
 		var created, due *time.Time
 		if err := rows.Scan(
-			&looked, &last, &claimed.Drained, &next, &s.reach, &s.short, &s.until, &id, &orgID, &eventType, &subject, &payload, &attempts, &maxAttempts, &lost,
-			&created, &due,
+			&looked, &last, &claimed.Drained, &next, &s.reach, &s.short, &s.until, &id, &orgID, &eventType, &subject, &payload, &attempts,
+			&maxAttempts, &lost, &created, &due,
 		); err != nil {
 			return claimed, s, err
 		}

@@ -45,7 +45,8 @@ func lookAtAlarms(ctx context.Context, cfg Config) (string, error) {
 	}
 	oldest := time.Duration(g.OldestDueSeconds * float64(time.Second))
 	if oldest > lateAlarm && cfg.SchedulingDisabled {
-		return "", process.Warn("%d alarms of the database wait for the end of ONBOARDING_SCHEDULING_DISABLED, the oldest for %s", g.Backlog, oldest.Round(time.Second))
+		return "", process.Warn("%d alarms of the database wait for the end of ONBOARDING_SCHEDULING_DISABLED, the oldest for %s",
+			g.Backlog, oldest.Round(time.Second))
 	}
 	if oldest > lateAlarm {
 		return "", fmt.Errorf("%d alarms of the database are due and do not ring, the oldest for %s", g.Backlog, oldest.Round(time.Second))

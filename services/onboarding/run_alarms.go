@@ -112,7 +112,8 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 	}
 	w.ringing = queue.NewRunner(queue.Config{
 		Name: alarms.Table, Store: rows, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Transient: transient,
-		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Metrics: counted, Log: w.deps.Log, Now: w.deps.Now,
+		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Metrics: counted,
+		Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
 	if !w.cfg.SchedulingDisabled { // else they ring once it is lifted
