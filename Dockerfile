@@ -5,11 +5,12 @@
 #
 #   docker build --build-arg SERVICE=gateway -t paceline/gateway .
 #
-# SERVICE is gateway, onboarding, messaging, or paceline (the emulators and the tools of staging), which prints COMMIT with its version:
-# the context holds no repository to read it from.
+# SERVICE is gateway, onboarding, messaging, or paceline (the emulators and the tools of staging). The verb version prints VERSION and
+# COMMIT: the context holds no repository to read them from.
 
 FROM --platform=$BUILDPLATFORM golang:1.26-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 ARG SERVICE
+ARG VERSION
 ARG COMMIT
 ARG TARGETOS
 ARG TARGETARCH
@@ -28,7 +29,8 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
 		*) echo "SERVICE must be gateway, onboarding, messaging or paceline" >&2; exit 1 ;; \
 	esac; \
 	CGO_ENABLED=0 GOWORK=off GOOS="$TARGETOS" GOARCH="$TARGETARCH" \
-		go -C "$module" build -trimpath -buildvcs=false -ldflags="-s -w -X main.commit=${COMMIT:-}" -o /out/service "$package"
+		go -C "$module" build -trimpath -buildvcs=false -o /out/service \
+		-ldflags="-s -w -X paceline.internal/platform/process.release=${VERSION:-} -X paceline.internal/platform/process.commit=${COMMIT:-}" "$package"
 
 # No shell, no package manager: certificates of the internet, time zones, and a user who is not root. The number is what Kubernetes
 # compares with runAsNonRoot. Nothing is ever written, so the root file system may be read-only.

@@ -1,21 +1,11 @@
 package main
 
 import (
-	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	checkout := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "c0ffee"}, {Key: "vcs.modified", Value: "true"}}}
-	checkout.Main.Version = "v0.2.0"
-	require.Contains(t, version(checkout, ""), "paceline v0.2.0, commit c0ffee with changes, go")
-	require.Contains(t, version(&debug.BuildInfo{}, "c0ffee"), "paceline (devel), commit c0ffee, go", "an image is built without a repository")
-	require.Contains(t, version(nil, ""), "commit unknown")
-}
 
 func TestHelpGroupsTheCommands(t *testing.T) {
 	t.Parallel()

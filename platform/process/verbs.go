@@ -17,7 +17,7 @@ import (
 	"paceline.internal/platform/config"
 )
 
-// Verbs are the commands of a binary: serve, which is the default, migrate, doctor, health, and those that it alone has.
+// Verbs are the commands of a binary: serve, which is the default, migrate, doctor, health, version, and those that it alone has.
 type Verbs[Config any] struct {
 	Load    func(environ map[string]string) (Config, error)
 	Serve   func(ctx context.Context, cfg Config) error
@@ -44,9 +44,13 @@ func (v Verbs[Config]) run(ctx context.Context, name string, args []string, envi
 	}
 	asJSON := verb == "doctor" && len(args) == 2 && args[1] == "--json"
 	own := v.Own[verb]
-	if len(args) > 1 && !asJSON || own == nil && !slices.Contains([]string{"serve", "migrate", "doctor", "health"}, verb) {
+	if len(args) > 1 && !asJSON || own == nil && !slices.Contains([]string{"serve", "migrate", "doctor", "health", "version"}, verb) {
 		others := strings.Join(append([]string{""}, slices.Sorted(maps.Keys(v.Own))...), " | ")
-		return fmt.Errorf("usage: %s [serve | migrate | doctor [--json] | health%s]", name, others)
+		return fmt.Errorf("usage: %s [serve | migrate | doctor [--json] | health | version%s]", name, others)
+	}
+	if verb == "version" {
+		_, err := fmt.Fprintln(out, Version(name))
+		return err
 	}
 	if verb == "migrate" && v.Migrate == nil {
 		_, err := fmt.Fprintf(out, "%s keeps no state, so there is nothing to migrate\n", name)

@@ -33,9 +33,10 @@ func TestVerbs(t *testing.T) {
 			name: "DoctorForMachines", args: []string{"doctor", "--json"}, environ: map[string]string{"A": "1"},
 			want: "[\n  {\n    \"service\": \"thing\",\n    \"name\": \"A\",\n    \"state\": \"ok\",\n    \"why\": \"1\"\n  }\n]\n",
 		},
+		{name: "VersionWithoutAnEnvironment", args: []string{"version"}, want: Version("thing") + "\n"},
 		{name: "S0_06_DoctorWithoutAVariable", args: []string{"doctor"}, wantErr: "not everything is in order: A"},
-		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health]"},
-		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health]"},
+		{name: "UnknownVerb", args: []string{"dance"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health | version]"},
+		{name: "TwoVerbs", args: []string{"serve", "doctor"}, wantErr: "usage: thing [serve | migrate | doctor [--json] | health | version]"},
 		{name: "IncompleteEnvironment", wantErr: "the environment cannot be used; docs/configuration.md lists all variables:\nA is missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestDockerfile(t *testing.T) {
 		for _, service := range []string{"gateway", "onboarding", "messaging", "paceline"} {
 			out, err := run(t, append(environ, "SERVICE="+service), filepath.Join(dir, "build.sh"))
 			require.NoError(t, err, out)
-			command := regexp.MustCompile(`^0 off linux/arm64 -C (\S+) build .* -o /out/service (\./\S+)\n$`).FindStringSubmatch(out)
+			command := regexp.MustCompile(`^0 off linux/arm64 -C (\S+) build .* -o /out/service .* (\./\S+)\n$`).FindStringSubmatch(out)
 			require.Len(t, command, 3, out)
 			main, err := os.ReadFile(filepath.Join(root(t), command[1], command[2], "main.go"))
 			require.NoError(t, err)

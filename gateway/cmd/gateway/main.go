@@ -1,4 +1,4 @@
-// Command gateway is Paceline's public HTTP surface: gateway [serve | migrate | doctor | health].
+// Command gateway is Paceline's public HTTP surface: gateway [serve | migrate | doctor | health | version].
 package main
 
 import (

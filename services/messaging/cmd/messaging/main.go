@@ -1,4 +1,4 @@
-// Command messaging is the messaging service: messaging [serve | migrate | doctor | health | keyset | promote | reseal].
+// Command messaging is the messaging service: messaging [serve | migrate | doctor | health | version | keyset | promote | reseal].
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command onboarding is the onboarding service: onboarding [serve | migrate | doctor | health].
+// Command onboarding is the onboarding service: onboarding [serve | migrate | doctor | health | version].
 package main
 
 import (
