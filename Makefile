@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 export PATH := $(CURDIR)/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: environment copy help demo up test proof race check gen lint fmt tidy fuzz acceptance tools
+.PHONY: environment copy help demo up test proof race check gen lint fmt tidy fuzz acceptance tools release-try
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,3 +60,10 @@ copy: ## write the tables of texts in docs/flows.md
 
 tools: ## install what tools/go.mod pins into .bin
 	GOBIN=$(CURDIR)/.bin GOWORK=off go -C tools install tool
+
+# The release tools are no part of tools/go.mod: they are many modules, and only a release needs them.
+release-try: ## make the release's files in dist/, without a tag and without publishing
+	GOBIN=$(CURDIR)/.bin go install github.com/goreleaser/goreleaser/v2@v2.14.0
+	GOBIN=$(CURDIR)/.bin go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+	goreleaser check
+	goreleaser release --snapshot --clean
