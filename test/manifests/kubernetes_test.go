@@ -72,7 +72,7 @@ func fill(t *testing.T, files map[string]string, name, value string) {
 	replace(t, files, secretsExample, "\n"+name+"=\n", "\n"+name+"="+value+"\n")
 }
 
-// build returns what helm applies, and beside it the Secret that the operator made. The chart's schema finds values that it does not know,
+// build returns the objects that helm applies, and the Secret that the operator made. The chart's schema finds values that it does not know,
 // strict decoding finds fields that are misspelt.
 func build(t *testing.T, files map[string]string, values map[string]any) (*applied, error) {
 	t.Helper()
