@@ -1,7 +1,9 @@
 package flow
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -52,9 +54,9 @@ func (f *Flow) checkEntry(found *Problems) {
 	for _, word := range f.Keywords {
 		switch {
 		case IsConsent(word):
-			found.addf(File, 0, "entry: %q is a word like STOP, START or HELP, which no flow gets", word)
+			found.addf(File, f.lines["entry"], "entry: %q is a word like STOP, START or HELP, which no flow gets", word)
 		case Keyword(word) == "", seen[Keyword(word)]:
-			found.addf(File, 0, "entry: %q has no letters, or stands twice", word)
+			found.addf(File, f.lines["entry"], "entry: %q has no letters, or stands twice", word)
 		}
 		seen[Keyword(word)] = true
 	}
@@ -65,7 +67,10 @@ func Keyword(text string) string { return fold(text) }
 
 // celProblem returns what CEL says, in words of flows where a name is unknown.
 func celProblem(fields map[string]Field, err error) string {
-	said := firstLine(err.Error())
+	said := place.ReplaceAllString(firstLine(err.Error()), "")
+	if mixed := overload.FindStringSubmatch(said); mixed != nil {
+		return fmt.Sprintf("%s cannot stand between a %s and a %s", mixed[1], mixed[2], mixed[3])
+	}
 	if !strings.Contains(said, "undeclared reference") {
 		return said
 	}
@@ -75,6 +80,12 @@ func celProblem(fields map[string]Field, err error) string {
 	}
 	return "it has a name that is unknown; the names are " + strings.Join(names, ", ")
 }
+
+// The parts of what CEL says: where, within the condition, and which types an operator does not take together.
+var (
+	place    = regexp.MustCompile(`^ERROR: <input>:\d+:\d+: `)
+	overload = regexp.MustCompile(`^found no matching overload for '_(\S+)_' applied to '\((\w+), (\w+)\)'$`)
+)
 
 // firstLine returns the first line of CEL's message, without the drawing under it.
 func firstLine(text string) string {
@@ -86,7 +97,7 @@ func firstLine(text string) string {
 func (f *Flow) edges(found *Problems) (whole bool) {
 	whole = true
 	if !f.holds(f.Start) {
-		found.addf(File, 0, "start: there is no step %s", f.Start)
+		found.addf(File, f.lines["start"], "start: there is no step %s", f.Start)
 		whole = false
 	}
 	for _, id := range f.Order {

@@ -64,6 +64,7 @@ type Flow struct {
 	Steps        map[string]Step
 	Order        []string // the steps as they stand in the file
 	texts        map[string]edition
+	lines        map[string]int // of the keys of the file
 }
 
 // named is the form of the names of flows, fields and choices.

@@ -107,6 +107,9 @@ func (p *Problems) addYAML(file string, line int, err error) {
 		}
 		text = text[len(match[0]):]
 	}
+	if strings.Contains(text, "cannot start any token") {
+		text += "; indent with spaces and not with tabs, and quote a text that begins with a sign"
+	}
 	p.addf(file, line, "%s", text)
 }
 
@@ -162,6 +165,14 @@ func hash(files map[string][]byte) string {
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(files[name]), files[name])
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// limited writes a limit as the file does.
+func limited(limit time.Duration) string {
+	if limit%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", limit/(24*time.Hour))
+	}
+	return limit.String()
 }
 
 // duration reads what the schema lets pass: Go's form, and days.

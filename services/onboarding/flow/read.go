@@ -55,6 +55,10 @@ func (f *Flow) read(doc *yaml.Node, found *Problems) {
 		found.addf(File, 0, "%s", err)
 		return
 	}
+	f.lines = map[string]int{}
+	for i := 0; i < len(doc.Content); i += 2 {
+		f.lines[doc.Content[i].Value] = doc.Content[i].Line
+	}
 	f.Name, f.Languages, f.Start, f.Keywords = wire.Flow, wire.Languages, wire.Start, wire.Entry.Keywords
 	if wire.Segments != nil {
 		f.Segments = *wire.Segments
@@ -133,7 +137,7 @@ func (f *Flow) readStep(id string, line int, node *yaml.Node, found *Problems) (
 		}
 		d, err := duration(text)
 		if err != nil || d > limit {
-			found.addf(File, at(node, key), "step %s: %s %s must be at most %s", id, key, text, limit)
+			found.addf(File, at(node, key), "step %s: %s %s must be at most %s", id, key, text, limited(limit))
 		}
 		return d
 	}

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -22,8 +23,11 @@ type edition struct {
 	Texts   map[string]string   // by key
 	Choices map[string][]string // the words for a choice, the first as it is shown
 	Person  []string            // words that ask for a person, with those that always do
-	lines   map[string]int      // where each text stands
+	lines   map[string]int      // where each text stands, each choice by choiceKey, and the keys of the file with a colon
 }
+
+// choiceKey is the key of a choice among the lines of an edition.
+func choiceKey(choice string) string { return "choices: " + choice }
 
 // placeholder is a value in a text with its fallback, for a person who has none: {first_name|friend}.
 var placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)(?:\|([^{}|]*))?\}`)
@@ -70,14 +74,17 @@ func readEdition(file string, doc *yaml.Node, found *Problems) edition {
 		if err != nil {
 			found.addYAML(file, value.Line, err)
 		}
-		if key.Value == "texts" && value.Kind == yaml.MappingNode {
-			for j := 0; j < len(value.Content); j += 2 {
-				e.lines[value.Content[j].Value] = value.Content[j].Line
+		e.lines[key.Value+":"] = key.Line
+		for j := 0; value.Kind == yaml.MappingNode && j < len(value.Content); j += 2 {
+			name := value.Content[j].Value
+			if key.Value == "choices" {
+				name = choiceKey(name)
 			}
+			e.lines[name] = value.Content[j].Line
 		}
 	}
 	for key, text := range e.Texts {
-		e.Texts[key] = letters.Plain(letters.Compose(text)) // as editors write it, one quotation mark may double the price of a text
+		e.Texts[key] = Typed(text) // as editors write it, one quotation mark may double the price of a text
 	}
 	return e
 }
@@ -89,7 +96,7 @@ func (f *Flow) checkTexts(found *Problems) {
 		e, file := f.texts[language], language+".yaml"
 		for _, key := range slices.Sorted(maps.Keys(used)) {
 			if text, has := e.Texts[key]; !has || strings.TrimSpace(text) == "" {
-				found.addf(file, e.lines[key], "text %s is missing; step %s of %s sends it", key, used[key], File)
+				found.addf(file, cmp.Or(e.lines[key], e.lines["texts:"]), "text %s is missing; step %s of %s sends it", key, used[key], File)
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(e.Texts)) {
@@ -110,24 +117,26 @@ func (f *Flow) checkTexts(found *Problems) {
 func (f *Flow) used() map[string]string {
 	used := map[string]string{}
 	for _, id := range slices.Backward(f.Order) {
-		s := f.Steps[id]
-		texts := []string{s.Text}
-		if s.Negative != nil {
-			texts = append(texts, s.Negative.Text)
-		}
-		if s.Unclear != nil {
-			texts = append(texts, s.Unclear.Text)
-		}
-		if s.Silence != nil {
-			texts = append(texts, s.Silence.Text)
-		}
-		for _, text := range texts {
-			if text != "" {
-				used[text] = id
-			}
+		for _, text := range f.Steps[id].sends() {
+			used[text] = id
 		}
 	}
 	return used
+}
+
+// sends lists the texts of a step.
+func (s Step) sends() []string {
+	texts := []string{s.Text}
+	if s.Negative != nil {
+		texts = append(texts, s.Negative.Text)
+	}
+	if s.Unclear != nil {
+		texts = append(texts, s.Unclear.Text)
+	}
+	if s.Silence != nil {
+		texts = append(texts, s.Silence.Text)
+	}
+	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
 
 // textProblems lists what is wrong with one text, each as the end of a sentence.
@@ -281,9 +290,9 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 			known[choice] = true
 			for _, word := range e.words(choice) {
 				folded := fold(word)
-				f.checkWord(file, choice, word, found)
+				f.checkWord(file, e.lines[choiceKey(choice)], choice, word, found)
 				if other := owner[folded]; other != "" && other != choice {
-					found.addf(file, 0, "choices: %q stands for %s and for %s in step %s", word, other, choice, id)
+					found.addf(file, e.lines[choiceKey(choice)], "choices: %q stands for %s and for %s in step %s", word, other, choice, id)
 				}
 				owner[folded] = choice
 			}
@@ -291,7 +300,7 @@ func (f *Flow) checkChoices(file string, e edition, found *Problems) {
 	}
 	for _, choice := range slices.Sorted(maps.Keys(e.Choices)) {
 		if !known[choice] {
-			found.addf(file, 0, "choices: %s is a choice of no step", choice)
+			found.addf(file, e.lines[choiceKey(choice)], "choices: %s is a choice of no step", choice)
 		}
 	}
 }
@@ -310,27 +319,27 @@ const maxPersonWords = 50
 // checkPerson refuses words that cannot ask for a person.
 func (f *Flow) checkPerson(file string, e edition, found *Problems) {
 	if len(e.Person) > maxPersonWords {
-		found.addf(file, 0, "person has %d lines; at most %d are allowed", len(e.Person), maxPersonWords)
+		found.addf(file, e.lines["person:"], "person has %d lines; at most %d are allowed", len(e.Person), maxPersonWords)
 	}
 	for _, word := range e.Person {
 		switch folded := fold(word); {
 		case folded == "":
-			found.addf(file, 0, "person: %q has no letters", word)
+			found.addf(file, e.lines["person:"], "person: %q has no letters", word)
 		case IsConsent(word):
-			found.addf(file, 0, "person: %q is a word like STOP, START or HELP, which no flow gets", word)
+			found.addf(file, e.lines["person:"], "person: %q is a word like STOP, START or HELP, which no flow gets", word)
 		}
 	}
 }
 
 // checkWord refuses a word that cannot stand for a choice.
-func (f *Flow) checkWord(file, choice, word string, found *Problems) {
+func (f *Flow) checkWord(file string, line int, choice, word string, found *Problems) {
 	switch folded := fold(word); {
 	case folded == "":
-		found.addf(file, 0, "choices: %q of %s has no letters", word, choice)
+		found.addf(file, line, "choices: %q of %s has no letters", word, choice)
 	case digits.FindString(folded) == folded:
-		found.addf(file, 0, "choices: %q of %s is a number; a number stands for the place of a choice", word, choice)
+		found.addf(file, line, "choices: %q of %s is a number; a number stands for the place of a choice", word, choice)
 	case IsConsent(word):
-		found.addf(file, 0, "choices: %q of %s is a word like STOP, START or HELP, which no flow gets", word, choice)
+		found.addf(file, line, "choices: %q of %s is a word like STOP, START or HELP, which no flow gets", word, choice)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestImport(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "ping (send-message): it has no body, as with a content template: write the text PING", out.Left[0].String())
 		_, err = parsed(out.Files)
-		require.ErrorContains(t, err, "en.yaml: text PING is missing")
+		require.ErrorContains(t, err, "en.yaml:1: text PING is missing")
 		require.ErrorContains(t, err, "leads back to itself without an answer")
 	})
 
