@@ -68,7 +68,7 @@ type rows interface { //nolint:interfacebloat // each is one step of a stream th
 	Disconnect(ctx context.Context, nodeID, deviceID string, epoch int64, at time.Time) error
 	Renew(ctx context.Context, nodeID string, until, now time.Time) error
 	Retire(ctx context.Context, nodeID string, at time.Time) error
-	Held(ctx context.Context, nodeID string) (map[string]int64, error)
+	Held(ctx context.Context, nodeID string) (map[string]goals.HeldDevice, error)
 	Calls(ctx context.Context, nodeID string, now time.Time) ([]goals.Call, error)
 	Begin(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (goals.Offer, error)
 	OfferAgain(ctx context.Context, nodeID string, c goals.Call, runID string, at time.Time) (goals.Offer, error)

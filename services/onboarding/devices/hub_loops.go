@@ -31,8 +31,8 @@ func (h *Hub) next() time.Duration {
 	return keepEvery
 }
 
-// Keep makes one pass of KeepLoop. It closes a stream when its device has moved on, on whatever node; a device after the end of its stream
-// without that reaching its row is given back.
+// Keep makes one pass of KeepLoop. It closes a stream when its device has moved on, on whatever node, or its organisation has ended; a
+// device after the end of its stream without that reaching its row is given back.
 func (h *Hub) Keep(ctx context.Context) error {
 	now := h.Now()
 	h.mu.Lock()
@@ -50,14 +50,17 @@ func (h *Hub) Keep(ctx context.Context) error {
 		return err
 	}
 	for deviceID, s := range before {
-		if held[deviceID] != s.Epoch {
+		switch now := held[deviceID]; {
+		case now.Epoch != s.Epoch:
 			s.end(goals.ErrReplaced)
+		case now.Over:
+			s.end(goals.ErrOver)
 		}
 	}
 	var problems []error
-	for deviceID, epoch := range held {
+	for deviceID, d := range held {
 		if !h.knows(deviceID) {
-			problems = append(problems, h.Store.Disconnect(ctx, h.node, deviceID, epoch, now))
+			problems = append(problems, h.Store.Disconnect(ctx, h.node, deviceID, d.Epoch, now))
 		}
 	}
 	return errors.Join(problems...)

@@ -405,6 +405,26 @@ func TestPresence(t *testing.T) {
 		require.False(t, online(b, d), "its end is told at once")
 	})
 
+	t.Run("ADeviceOfAnOrganisationThatEndsIsCutOff", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		h, d := b.hub(), b.gadget()
+		c, _ := d.connects(h)
+		c.settled(t)
+		const change = `
+			insert into organisations (org_id, name, status, wanted, erase_after, changed_at, created_at)
+			values ($1, 'A', $2, $2, case when $2 = 'ended' then now() end, now(), now())
+			on conflict (org_id) do update set status = excluded.status, wanted = excluded.wanted, erase_after = excluded.erase_after`
+		b.exec(change, orgID, "suspended")
+		require.NoError(t, h.Keep(t.Context()))
+		require.True(t, online(b, d), "it is offered nothing, and stays")
+		b.exec(change, orgID, "ended")
+		require.NoError(t, h.Keep(t.Context()))
+		<-c.ended
+		require.ErrorIs(t, c.err, goals.ErrOver)
+		require.False(t, online(b, d))
+	})
+
 	t.Run("AnOldCallBeginsNothing", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

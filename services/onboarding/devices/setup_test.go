@@ -185,8 +185,8 @@ func (s hubStore) Renew(ctx context.Context, node string, until, now time.Time) 
 	return meets(s.b, func() error { return s.Store.Renew(ctx, node, until, now) })
 }
 
-func (s hubStore) Held(ctx context.Context, node string) (map[string]int64, error) {
-	return met(s.b, func() (map[string]int64, error) { return s.Store.Held(ctx, node) })
+func (s hubStore) Held(ctx context.Context, node string) (map[string]goals.HeldDevice, error) {
+	return met(s.b, func() (map[string]goals.HeldDevice, error) { return s.Store.Held(ctx, node) })
 }
 
 func (s hubStore) Calls(ctx context.Context, node string, now time.Time) ([]goals.Call, error) {

@@ -209,14 +209,21 @@ func (s *Store) Retire(ctx context.Context, nodeID string, at time.Time) error {
 	})
 }
 
-const sqlHeldDevices = `select id::text as device_id, epoch from devices where node_id = @node`
+const sqlHeldDevices = `select id::text as device_id, epoch, ` + hasEnded + ` as over from devices where node_id = @node`
+
+// HeldDevice is a device that a node has by its row.
+type HeldDevice struct {
+	DeviceID string
+	Epoch    int64
+	Over     bool // its organisation has ended
+}
 
 // Held are the devices that a node has by their rows.
-func (s *Store) Held(ctx context.Context, nodeID string) (map[string]int64, error) {
-	found, err := all[Connection](ctx, s.pool, "held devices", sqlHeldDevices, postgres.Args{"node": nodeID})
-	held := make(map[string]int64, len(found))
-	for _, c := range found {
-		held[c.DeviceID] = c.Epoch
+func (s *Store) Held(ctx context.Context, nodeID string) (map[string]HeldDevice, error) {
+	found, err := all[HeldDevice](ctx, s.pool, "held devices", sqlHeldDevices, postgres.Args{"node": nodeID})
+	held := make(map[string]HeldDevice, len(found))
+	for _, d := range found {
+		held[d.DeviceID] = d
 	}
 	return held, err
 }
