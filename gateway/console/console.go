@@ -319,6 +319,7 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 		if len(n.Typed) > 0 {
 			n.Of, _, _ = strings.Cut(to, "?")
 		}
+		n.For = signedIn(signin.SessionFrom(r.Context()))
 		if err := c.door.Set(w, signin.PurposeNotice, n, c.now().Add(noticeLife)); err != nil {
 			c.fail(w, r, err)
 			return

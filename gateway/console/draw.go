@@ -171,7 +171,8 @@ func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p
 	}
 	var n notice
 	part := r.Header.Get("HX-Request") != "" // which does not show the notice
-	if !part && httpStatus == http.StatusOK && c.door.Get(r, signin.PurposeNotice, &n) == nil && (n.Of == "" || n.Of == f.Path) {
+	theirs := c.door.Get(r, signin.PurposeNotice, &n) == nil && n.For == signedIn(signin.SessionFrom(r.Context()))
+	if !part && httpStatus == http.StatusOK && theirs && (n.Of == "" || n.Of == f.Path) {
 		f.Notice = &n
 		c.door.Clear(w, signin.PurposeNotice)
 	} else if f.Unknown != "" {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/rpc"
 )
 
@@ -24,7 +25,11 @@ type notice struct {
 
 	Typed map[string]string `json:"typed,omitempty"` // what was typed into a form that did not work, by its field
 	Of    string            `json:"of,omitempty"`    // the path of that form: no other page may show what was typed for it
+	For   string            `json:"for,omitempty"`   // who did it: whoever signs in to this browser next is not shown it
 }
+
+// signedIn names the person of a session, of one organisation.
+func signedIn(s signin.Session) string { return s.OrgID + " " + string(s.Role) + " " + s.Subject }
 
 func said(key string, args ...string) notice { return notice{Key: key, Args: args} }
 
