@@ -70,8 +70,8 @@ func Reseal(ctx context.Context, cfg Config, out io.Writer) error {
 	})
 }
 
-// Keyset prints a keyset for SENDER_KEYSET: a first one, or the one that is set with a further key, which only opens. Once every replica has
-// that, Promote has it seal.
+// Keyset prints a keyset for SENDER_KEYSET: a first one, or the one that is set with a further key, which only opens. Once every replica
+// has that, Promote has it seal.
 func Keyset(_ context.Context, cfg Config, out io.Writer) error {
 	return printKeyset(senders.NextKeyset, cfg, out)
 }

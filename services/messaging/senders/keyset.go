@@ -49,8 +49,8 @@ func handleOf(text string) (*keyset.Handle, error) {
 	return handle, nil
 }
 
-// NextKeyset returns a keyset in base64 that has the keys of another one and a new one, which seals nothing before it is promoted: a replica
-// that has the other keyset could not open it. The first key of all, of an empty text, seals at once.
+// NextKeyset returns a keyset in base64 that has the keys of another one and a new one, which seals nothing before it is promoted: a
+// replica that has the other keyset could not open it. The first key of all, of an empty text, seals at once.
 func NextKeyset(text string) (string, error) {
 	manager := keyset.NewManager()
 	if text != "" {

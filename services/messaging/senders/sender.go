@@ -86,8 +86,8 @@ const (
 	optIn  = "opt_in"
 )
 
-// inOrder returns the senders that a person knows in the order in which they text them: the one that the person first heard from or wrote to
-// first. Once the person has stopped one and written START to another since, that other one comes first: Twilio keeps blocking the stopped
+// inOrder returns the senders that a person knows in the order in which they text them: the one that the person first heard from or wrote
+// to first. Once the person has stopped one and written START to another since, that other one comes first: Twilio keeps blocking the stopped
 // one, for it knows nothing of organisations.
 func inOrder(known []acquaintance) []uuid.UUID {
 	known = slices.Clone(known)

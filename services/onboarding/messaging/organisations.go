@@ -13,8 +13,8 @@ func (c *Client) SetOrganisation(ctx context.Context, orgID string, status organ
 	return translate(err)
 }
 
-// ForgetOrganisation has messaging delete the senders of an organisation that has ended, and erase some numbers without a profile; it reports
-// whether there may be more. people.ErrUnavailable.
+// ForgetOrganisation has messaging delete the senders of an organisation that has ended, and erase some numbers without a profile; it
+// reports whether there may be more. people.ErrUnavailable.
 func (c *Client) ForgetOrganisation(ctx context.Context, orgID string) (more bool, err error) {
 	answer, err := c.senders.ForgetOrganisation(ctx, &messagingv1.ForgetOrganisationRequest{OrgId: orgID})
 	return answer.GetMore(), translate(err)
