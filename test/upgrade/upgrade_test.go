@@ -56,6 +56,11 @@ func inAnyOrder(t *testing.T, before, after release) {
 			require.NoError(t, err)
 			require.Empty(t, faults(report))
 			require.True(t, report.Kept)
+			if onboarding == after { // what the environment says is the first organisation, without a word more in it
+				require.Eventually(t, func() bool {
+					return s.count("ONBOARDING_DATABASE_URL", "select count(*) from organisations where status = 'active' and org_id = '"+stack.OrgID+"'") == 1
+				}, time.Minute, 100*time.Millisecond)
+			}
 		})
 	}
 }
