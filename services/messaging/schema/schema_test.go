@@ -162,6 +162,8 @@ func TestIndexes(t *testing.T) {
 		"HasInFlight": "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and status = 'sending' and lease_until > now()",
 		"Troubled":    "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status = 'parked' and status in ('unknown', 'parked', 'given_up') and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
 		"InDoubt":     "select 1 from sms_messages where to_number = '+1' and org_id = gen_random_uuid() and direction = 'outbound' and status in ('sending', 'unknown', 'parked') limit 1",
+		"UnderWay":    "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status = 'queued' and status in ('accepted', 'queued', 'sent', 'failed', 'undelivered') limit 5",
+		"Rejected":    "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status = 'rejected' and status not in ('sending', 'accepted', 'queued', 'sent', 'delivered', 'received') and id < '0190a000-0000-7000-8000-000000000001' order by id desc limit 5",
 		"Undelivered": "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' and status in ('accepted', 'queued', 'sent') and accepted_at >= '2026-11-24' and accepted_at < '2026-11-25' limit 5",
 		"Looks":       "select 1 from sms_looks where message_id = '0190a000-0000-7000-8000-000000000001' order by id",
 		"Deliveries":  "select message_id, min(received_at) from sms_receipts where message_id = any(array['0190a000-0000-7000-8000-000000000001']::uuid[]) and status = 'delivered' group by message_id",

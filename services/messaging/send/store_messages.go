@@ -34,7 +34,16 @@ const (
 		and id < @before limit @limit`
 	// Statuses that are rare among a million messages have their own index, which its condition has to name.
 	sqlNewestOfRare = `select ` + Columns + ` from sms_messages
-		where org_id = @org and status = @status and status not in ('delivered', 'received') and id < @before
+		where org_id = @org and status = @status and ` + sqlInTrouble + ` and id < @before
+		order by id desc limit @limit`
+	sqlInTrouble = `status not in ('sending', 'accepted', 'queued', 'sent', 'delivered', 'received')`
+
+	// What is on its way is read by the indexes that its loops have, and sorted: a claim and a receipt write no other for it.
+	sqlNewestUnderWay = `select ` + Columns + ` from sms_messages
+		where org_id = @org and status = @status and status in ('accepted', 'queued', 'sent', 'failed', 'undelivered') and id < @before
+		order by id desc limit @limit`
+	sqlNewestSending = `select ` + Columns + ` from sms_messages
+		where org_id = @org and status = @status and status in ('sending', 'unknown') and id < @before
 		order by id desc limit @limit`
 	sqlNewestOfStatus = `select ` + Columns + ` from sms_messages
 		where org_id = @org and status = @status and id < @before order by id desc limit @limit`
@@ -54,6 +63,10 @@ func (s *Store) Messages(ctx context.Context, q Query) (found []Message, err err
 		sql = sqlNewestOfProfile
 	case q.Status == sms.Delivered, q.Status == sms.Received:
 		sql = sqlNewestOfStatus
+	case q.Status == sms.Sending:
+		sql = sqlNewestSending
+	case q.Status == sms.Accepted, q.Status == sms.Queued, q.Status == sms.Sent:
+		sql = sqlNewestUnderWay
 	case q.Status != "":
 		sql = sqlNewestOfRare
 	}

@@ -40,9 +40,9 @@ group by m.at, seen.many, seen.since order by m.at`
 const sqlInDoubtOf = `
 select (select count(*) from (
         select from sms_messages s
-        where s.org_id = @org and s.status = u.status and s.status not in ('delivered', 'received') limit @most) n)::int,
+        where s.org_id = @org and s.status = u.status and s.` + sqlInTrouble + ` limit @most) n)::int,
     (select coalesce(s.attempted_at, s.created_at) from sms_messages s
-     where s.org_id = @org and s.status = u.status and s.status not in ('delivered', 'received') order by s.id limit 1)
+     where s.org_id = @org and s.status = u.status and s.` + sqlInTrouble + ` order by s.id limit 1)
 from (values (1, 'unknown'), (2, 'parked')) u (place, status)
 order by u.place`
 
@@ -59,7 +59,7 @@ with refused as (
     select m.* from unnest(array['throttled', 'rejected', 'failed', 'undelivered']) u (status)
     cross join lateral (
         select s.id, s.to_number, s.error_code, s.created_at, s.updated_at from sms_messages s
-        where s.org_id = @org and s.status = u.status and s.status not in ('delivered', 'received') order by s.id desc limit @most) m
+        where s.org_id = @org and s.status = u.status and s.` + sqlInTrouble + ` order by s.id desc limit @most) m
     where m.error_code = any (@codes::int[]) and m.to_number like '+%'
 ), passed as (
     select left(n.to_number, 2) as zone, max(n.accepted_at) as at
