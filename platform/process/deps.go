@@ -29,6 +29,10 @@ type Deps struct {
 	// name; default: over the network.
 	Inside net.Listener
 	Dial   func(ctx context.Context, service string) (net.Conn, error)
+
+	// Beats says that the service watches whether its database goes back in time, by the machine's clock. It is so where nobody gave a Rest:
+	// a simulated month has too many seconds.
+	Beats bool
 }
 
 // Listeners returns those of the service's calls.
@@ -56,7 +60,7 @@ func (d *Deps) Fill(log *slog.Logger) {
 		d.Now = time.Now
 	}
 	if d.Rest == nil {
-		d.Rest = RestOnMachineClock
+		d.Rest, d.Beats = RestOnMachineClock, true
 	}
 	if d.PassBound == 0 {
 		d.PassBound = PassBound

@@ -112,6 +112,14 @@ func rulesOfTheService(kept kept) []retention.Rule {
 			Variable: "AUDIT_RETENTION", For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
 		{Table: "organisations", Holds: "which organisations may not send: a status", Kept: "never"},
+		{
+			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never: it is one row for each failover or restore",
+		},
+		{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
+		{
+			Table: "readbacks", Holds: "for which organisations Twilio's record was read back: counts",
+			Kept: "never: it is one row for each failover or restore",
+		},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	}
 }

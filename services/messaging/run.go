@@ -112,7 +112,11 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	return process.Run(ctx, observed.Log, append(anchoring,
+	watching, err := w.watch(ctx, received)
+	if err != nil {
+		return err
+	}
+	return process.Run(ctx, observed.Log, append(append(watching, anchoring...),
 		reconcile,
 		w.count(),
 		respond,

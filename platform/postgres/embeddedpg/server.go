@@ -214,6 +214,10 @@ func (c *Server) Stop(ctx context.Context) error {
 		<-c.done
 		return nil
 	}
+	if c.server == nil { // a spare that was never begun
+		close(c.done)
+		return c.release()
+	}
 	return errors.Join(c.stopServer(ctx), c.release())
 }
 

@@ -15,37 +15,46 @@ var ErrNoBackup = errors.New("embedded postgres: there is no pg_basebackup next 
 
 // Standby starts a throwaway server that follows this one asynchronously, from a base backup. The caller stops it.
 func (c *Server) Standby(ctx context.Context) (_ *Server, err error) {
+	s, err := c.Spare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Backup(ctx, c, "--write-recovery-conf"); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, s.Begin(ctx)
+}
+
+// Spare makes the folders of a throwaway server that has no data yet, so that its URL is known.
+func (c *Server) Spare(ctx context.Context) (_ *Server, err error) {
 	if _, err := os.Stat(filepath.Join(c.bin, "pg_basebackup")); err != nil {
 		return nil, ErrNoBackup
 	}
 	s := &Server{done: make(chan struct{}), owner: c.owner, bin: c.bin}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.release())
-		}
-	}()
 	cfg := Config{Throwaway: true}
 	if s.folder, err = cfg.folder(ctx); err != nil {
 		return nil, err
 	}
 	if s.sockets, err = socketFolder(ctx, s.folder); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.release())
 	}
-	if err := s.copyOf(ctx, c); err != nil {
-		return nil, err
-	}
-	if err := s.makeSocketFolder(); err != nil {
-		return nil, err
-	}
-	if err := s.serve(ctx, cfg.Throwaway); err != nil {
-		return nil, err
-	}
-	go s.watch()
 	return s, nil
 }
 
-// copyOf makes the data folder a base backup of another server, set to follow it.
-func (c *Server) copyOf(ctx context.Context, of *Server) error {
+// Begin starts a spare server on its backup. The caller stops it.
+func (c *Server) Begin(ctx context.Context) error {
+	if err := c.makeSocketFolder(); err != nil {
+		return errors.Join(err, c.release())
+	}
+	if err := c.serve(ctx, true); err != nil {
+		return errors.Join(err, c.release())
+	}
+	go c.watch()
+	return nil
+}
+
+// Backup makes the data of a spare server a base backup of another server.
+func (c *Server) Backup(ctx context.Context, of *Server, options ...string) error {
 	data := c.folder.path("data")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return fmt.Errorf("embedded postgres: %w", err)
@@ -58,8 +67,10 @@ func (c *Server) copyOf(ctx context.Context, of *Server) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // only the child writes to it
-	backup, err := spawn(c.command(log, "pg_basebackup", "--pgdata="+data, "--host="+of.sockets.path("socket"), "--port=5432",
-		"--username="+superuser, "--checkpoint=fast", "--wal-method=stream", "--no-sync", "--write-recovery-conf"))
+	backup, err := spawn(c.command(log, "pg_basebackup", append([]string{
+		"--pgdata=" + data, "--host=" + of.sockets.path("socket"), "--port=5432", "--username=" + superuser, "--checkpoint=fast",
+		"--wal-method=stream", "--no-sync",
+	}, options...)...))
 	if err != nil {
 		return c.explain("start pg_basebackup", err)
 	}

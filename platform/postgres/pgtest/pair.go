@@ -12,16 +12,27 @@ import (
 // pg_basebackup.
 func Pair(tb testing.TB) (primary, standby *embeddedpg.Server) {
 	tb.Helper()
-	primary, err := embeddedpg.Start(tb.Context(), embeddedpg.Config{Throwaway: true})
+	return pair(tb, (*embeddedpg.Server).Standby)
+}
+
+// Spare starts a server for this test alone, and makes the place for a backup of it, which the test makes and begins.
+func Spare(tb testing.TB) (server, spare *embeddedpg.Server) {
+	tb.Helper()
+	return pair(tb, (*embeddedpg.Server).Spare)
+}
+
+func pair(tb testing.TB, second func(*embeddedpg.Server, context.Context) (*embeddedpg.Server, error)) (_, _ *embeddedpg.Server) {
+	tb.Helper()
+	first, err := embeddedpg.Start(tb.Context(), embeddedpg.Config{Throwaway: true})
 	check(tb, err)
-	end(tb, primary)
-	standby, err = primary.Standby(tb.Context())
+	end(tb, first)
+	other, err := second(first, tb.Context())
 	if errors.Is(err, embeddedpg.ErrNoBackup) {
 		tb.Skip(err)
 	}
 	check(tb, err)
-	end(tb, standby)
-	return primary, standby
+	end(tb, other)
+	return first, other
 }
 
 // end stops a server behind the test.

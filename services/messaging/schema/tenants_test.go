@@ -50,6 +50,8 @@ with c as (
     insert into senders (id, org_id, name, account_sid, api_key_sid, number, segments_per_second, countries, status, version, created_at, updated_at)
     values (gen_random_uuid(), @org, 'n', 'AC' || repeat('0', 32), 'SK' || repeat('0', 32), '+1415' || (1000000 + (random() * 8999999)::int), 1, '{}',
         'disabled', 1, @at, @at)
+), rb as (
+    insert into readbacks (org_id, since, noticed_at) values (@org, @at, @at)
 ), og as (
     insert into organisations (org_id, status, version, updated_at) values (@org, 'suspended', 1, @at)
 ), a as (
@@ -75,12 +77,16 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `insert into sms_quarters_counted (quarter, counted_at) values ('2026-11-21T12:00:00Z', now())`)
 	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `insert into histories (name, since, noticed_at) values ('1/00000001', now(), now())`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `insert into beats (process, n, at) values (gen_random_uuid(), 1, now())`)
+	require.NoError(t, err)
 	left := []string{"forgotten_ledgers", "erased_ledgers"}
 	const ofMessage = "message_id in (select id from sms_messages where org_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
 		URL: url, Service: "messaging", Orgs: orgs,
 		Rows:       map[string]string{"sms_receipts": ofMessage, "sms_looks": ofMessage},
-		Shared:     []string{"sender_rates", "sms_quarters_counted", "event_outbox", "event_types", "audit", "ledger_anchors"},
+		Shared:     []string{"sender_rates", "sms_quarters_counted", "event_outbox", "event_types", "audit", "ledger_anchors", "histories", "beats"},
 		AppendOnly: append([]string{"consent_events", "sms_receipts", "sms_looks", "ledger_anchors"}, left...),
 		Kept:       append([]string{"sms_messages", "consents", "consent_events", "sms_looks", "ledger_anchors", "organisations"}, left...),
 	})

@@ -123,6 +123,8 @@ type ClaimPreview struct {
 	ConsentSince, HoldSince, RemindersSince time.Time
 	SuspendedSince                          time.Time // of the organisation
 	NewestAt                                time.Time // when the newest message to the phone was tried
+	// Stopped says that the database went back in time, and that nothing is sent until Twilio's record was read back.
+	Stopped bool
 }
 
 // open reports whether an attempt may be made now, as far as this was read before a claim.
@@ -186,6 +188,9 @@ func (s *Service) inTurn(ctx context.Context, a Attempt) (Result, error) {
 			return Result{}, fmt.Errorf("look for the send: %w", err)
 		}
 		if seen.open(a) {
+			if seen.Stopped {
+				return Result{}, fmt.Errorf("claim the send: %w", ErrStopped)
+			}
 			wait, err := s.Limiter.Reserve(ctx, a.Sender, a.Segments, a.At)
 			if err != nil {
 				return Result{}, fmt.Errorf("reserve a turn: %w", err)

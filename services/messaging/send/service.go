@@ -5,6 +5,7 @@ package send
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/telemetry"
 	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
 )
 
@@ -23,6 +25,9 @@ var (
 	ErrKeyReused = errors.New("the idempotency key was used for another recipient or another body; every text needs its own key")
 	// ErrMessageNotFound means that the caller's organisation has no such message.
 	ErrMessageNotFound = errors.New("there is no such message")
+	// ErrStopped means that the database went back in time: nothing is sent until Twilio's record was read back. Asking again is safe.
+	ErrStopped = fmt.Errorf("%w: the database went back in time; sending waits until Twilio's record of it is read back "+
+		"(docs/runbooks/restore.md#the-database-went-back)", sms.ErrUnavailable)
 	// ErrNotResolvable is wrapped by every reason why an operator's resolution of a message is not taken.
 	ErrNotResolvable = errors.New("not resolvable")
 )

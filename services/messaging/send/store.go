@@ -26,6 +26,9 @@ type Store struct {
 	pool   postgres.DB
 	hot    *postgres.Combiner // of what every message does
 	ledger *ledger.Store
+
+	// Beat names the process and the furthest count that it has seen committed: a database without it went back. Nil where nobody counts.
+	Beat func() (process uuid.UUID, n int64)
 }
 
 // NewStore works on a migrated database; the caller keeps owning the pool.

@@ -26,7 +26,7 @@ var errClaimContended = fmt.Errorf("%w: consent kept changing during the claim",
 var sqlPermitted = sqlAttempts + `
 	join consents c on c.org_id = u.org and c.phone = u.recipient
 	where c.state = 'opted_in' and not (` + ledger.SQLHeld + `) and not (` + ledger.SQLRemindersOff + `) and not (` + ledger.SQLErased + `)
-		and not (` + sqlSuspended + `) and not (` + sqlCapped + `)
+		and not (` + sqlSuspended + `) and not (` + sqlCapped + `) and not ` + sqlStopped + ` and not ` + sqlUnclaimed + `
 	for share of c
 )`
 
@@ -43,11 +43,11 @@ with permitted as (
 		@hold_version::bigint[], @reminds::boolean[], @hour_since::timestamptz[],
 		@hour_messages::int[], @hour_segments::int[], @day_since::timestamptz[], @day_messages::int[], @day_segments::int[],
 		@hour::timestamptz[], @org_messages::int[], @org_segments::int[], @prefix::text[], @prefix_messages::int[],
-		@prefix_segments::int[], @pseudonym::text[], @sender_id::uuid[])
+		@prefix_segments::int[], @pseudonym::text[], @sender_id::uuid[], @process::uuid[], @beat::bigint[], @anew::boolean[])
 		with ordinality
 		as u (id, org, profile, sender, recipient, body, hash, key, segments, correlation, policy, token, at, lease, confirms, despite_hold,
 		hold_version, reminds, hour_since, hour_messages, hour_segments, day_since, day_messages, day_segments, hour, org_messages,
-		org_segments, prefix, prefix_messages, prefix_segments, pseudonym, sender_id, n)` + sqlWindows + `) u`
+		org_segments, prefix, prefix_messages, prefix_segments, pseudonym, sender_id, process, beat, anew, n)` + sqlWindows + `) u`
 
 // sqlPermittedConfirmation has the one exception to what may be sent: a message to a person who has opted out, in the words that were
 // written into the ledger together with that opt-out, under the one key that was stored with it, in its time, and only while that
@@ -62,7 +62,7 @@ var sqlPermittedConfirmation = sqlAttempts + `
 	) and exists (
 		select from consent_replies r
 		where r.message_id = u.confirms and r.kind = 'stop' and r.idempotency_key = u.key and r.expires_at > u.at
-	)
+	) and not ` + sqlStopped + ` and not ` + sqlUnclaimed + `
 	for share of c
 )`
 
@@ -103,9 +103,10 @@ select case when ` + ledger.SQLErased + ` then 'opted_out'
 	(select h.unjudged_id from holds h where h.org_id = u.org and h.phone = u.recipient),
 	(select r.updated_at from reminder_preferences r where r.org_id = u.org and r.phone = u.recipient),
 	(select o.updated_at from organisations o where o.org_id = u.org and ` + sqlSuspended + `),
-	` + sqlFull + `
+	` + sqlFull + `, ` + sqlStopped + `
 from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold,
-	@hold_version::bigint as hold_version, @reminds::boolean as reminds, @key::text as key, ` + sqlLimits + `) u
+	@process::uuid as process, @beat::bigint as beat, @hold_version::bigint as hold_version, @reminds::boolean as reminds, @key::text as key,
+	` + sqlLimits + `) u
 cross join lateral (select ` + ledger.SQLSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`
 
@@ -130,16 +131,26 @@ func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 			return Claim{Won: won, Message: &m}, err
 		}
 		found, state, err := s.lookUp(ctx, a, args)
-		claim := found.Claim
+		claim, took, others := found.Claim, false, false
+		if err == nil && claim.Message == nil && args["anew"] == false {
+			m, took, others, err = s.claimFound(ctx, a, args)
+		}
 		switch there := claim.Message != nil; {
 		case err != nil:
 			return Claim{}, err
+		case took:
+			claim.Message = &m
+			return s.resume(ctx, claim, a)
 		case there && !claim.Message.Accepted() && sql != renewal:
 			sql = renewal // what was read is only a hint; the statement decides on the newest row
 		case there:
 			return s.resume(ctx, claim, a)
+		case found.Stopped:
+			return Claim{}, ErrStopped
 		case claim.OptedOut, claim.Held, claim.RemindersOff, claim.Suspended, !claim.Exceeded.Until().IsZero():
 			return claim, nil
+		case others:
+			args["anew"] = true // what Twilio has, has other words
 		case state == "":
 			if err := s.ledger.FirstConsent(ctx, args); err != nil {
 				return Claim{}, err
@@ -208,13 +219,14 @@ func (s *Store) lookUp(ctx context.Context, a Attempt, args postgres.Args) (prev
 	}
 	if a.Confirms != uuid.Nil {
 		preview.OptedOut = !found
-		return preview, "", nil
+		err = s.pool.QueryRow(ctx, sqlIsStopped, args).Scan(&preview.Stopped)
+		return preview, "", err
 	}
 	var consented, held, reminded, suspended, hour, ofDay, org, prefix, newest *time.Time
 	var unjudged *uuid.UUID
 	err = s.pool.QueryRow(ctx, sqlRefused, args).Scan(&state, &preview.Held, &preview.RemindersOff, &consented, &held, &unjudged,
 		&reminded, &suspended,
-		&hour, &ofDay, &org, &prefix, &newest)
+		&hour, &ofDay, &org, &prefix, &newest, &preview.Stopped)
 	if err != nil {
 		return ClaimPreview{}, "", err
 	}
@@ -234,6 +246,11 @@ func (s *Store) claimArgs(a Attempt) postgres.Args {
 		source = ledger.FromFirstSend
 	}
 	l := a.Limits
+	var process uuid.UUID
+	var beat int64
+	if s.Beat != nil {
+		process, beat = s.Beat()
+	}
 	return s.ledger.Named(postgres.Args{
 		"source": string(source), "words": words,
 		"id": a.MessageID, "org": a.OrgID, "profile": edge.Null(a.ProfileID), "from": a.Sender.From(),
@@ -241,6 +258,7 @@ func (s *Store) claimArgs(a Attempt) postgres.Args {
 		"phone": a.To.String(), "hash": a.BodyHash[:], "key": a.Key, "segments": a.Segments, "correlation": a.CorrelationID,
 		"policy": string(a.UnknownPolicy), "token": a.Token, "lease": a.LeaseUntil, "at": a.At, "confirms": edge.Null(a.Confirms),
 		"despite_hold": a.DespiteHold, "hold_version": a.HoldVersion, "reminds": a.Reminds(),
+		"process": edge.Null(process), "beat": beat, "anew": false,
 		"hour_since": a.At.Add(-time.Hour), "hour_messages": l.PhoneHour.Messages, "hour_segments": l.PhoneHour.Segments,
 		"day_since": a.At.Add(-day), "day_messages": l.PhoneDay.Messages, "day_segments": l.PhoneDay.Segments,
 		"hour": a.At.UTC().Truncate(time.Hour), "org_messages": l.OrgHour.Messages, "org_segments": l.OrgHour.Segments,

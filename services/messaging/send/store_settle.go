@@ -55,18 +55,26 @@ func (s *Store) Settle(ctx context.Context, claimed Message, a Answer) (settled 
 			return after, err
 		}
 	}
-	return s.settleLocked(ctx, a)
+	return s.settleLocked(ctx, claimed, a)
 }
 
-// settleLocked is Settle of a row that is not, or may not be, as it was claimed.
-func (s *Store) settleLocked(ctx context.Context, a Answer) (settled Message, err error) {
+// settleLocked is Settle of a row that is not, or may not be, as it was claimed; or is gone, because the database went back in time.
+func (s *Store) settleLocked(ctx context.Context, claimed Message, a Answer) (settled Message, err error) {
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		if a.OptsOut() {
-			if err := recordRefusal(ctx, tx, a.MessageID, a.At); err != nil {
-				return err
-			}
+		id := a.MessageID
+		_, found, err := FindMessage(ctx, tx, sqlByID, postgres.Args{"id": id})
+		if err == nil && !found {
+			var restored Message
+			restored, err = restore(ctx, tx, claimed, a.Outcome.SID)
+			id = restored.ID
 		}
-		stored, err := OneMessage(ctx, tx, sqlByIDForUpdate, postgres.Args{"id": a.MessageID})
+		if err == nil && a.OptsOut() {
+			err = recordRefusal(ctx, tx, id, a.At)
+		}
+		if err != nil {
+			return err
+		}
+		stored, err := OneMessage(ctx, tx, sqlByIDForUpdate, postgres.Args{"id": id})
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,186 @@
+// Package history notices that a database went back in time: that it is another one than the process has seen commit, because a standby
+// without the last commits was promoted, or a backup was restored.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/metric"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
+)
+
+// Every is the pause between two beats. A database that went back lost what came after the last beat that it still has.
+const Every = time.Second
+
+// kept is how long the row of a process that is gone stays.
+const kept = 30 * 24 * time.Hour
+
+// Config configures a Keeper. The tables histories and beats, and the function current_history(), are part of the service's schema.
+type Config struct {
+	DB  postgres.DB
+	Now func() time.Time
+	Log *slog.Logger
+	// Back is called in the transaction that notes a new history, once for it, with the time of the last beat that the database has.
+	Back func(ctx context.Context, tx pgx.Tx, since time.Time) error
+	// Noted is called behind that transaction.
+	Noted func()
+}
+
+// Keeper beats: it counts in the database, in a row for each process, and remembers the count. It is safe for concurrent use.
+type Keeper struct {
+	Config
+
+	process uuid.UUID
+	noticed metric.Int64Counter
+
+	mu   sync.Mutex
+	n    int64  // the furthest count that is known to be committed; 0 before the first beat
+	name string // of the history that it was committed in
+}
+
+// New makes a Keeper of a process.
+func New(cfg Config, meter metric.Meter) (*Keeper, error) {
+	noticed, err := meter.Int64Counter("paceline_database_histories_total",
+		metric.WithDescription("How often this process noted that its database has another history: a failover or a restore."))
+	if err != nil {
+		return nil, err
+	}
+	noticed.Add(context.Background(), 0)
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return &Keeper{Config: cfg, process: id, noticed: noticed}, nil
+}
+
+// Last returns the process and the furthest count that it has seen committed. A database without that count went back. The count is 0
+// before the first beat.
+func (k *Keeper) Last() (beater uuid.UUID, n int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.process, k.n
+}
+
+// Loop beats. It rests on the machine's clock: what it watches happens by that clock.
+func (k *Keeper) Loop() process.Repetition {
+	return process.Repetition{
+		Once: func(ctx context.Context) (bool, error) { return false, k.Beat(ctx) },
+		Failed: func(ctx context.Context, err error) {
+			if !postgres.Outage(err) { // /readyz says so, and a line a second would say no more
+				k.Log.WarnContext(ctx, "history.beat", "error", err)
+			}
+		},
+		Rest: process.RestOnMachineClock, Every: Every,
+	}
+}
+
+// sqlBeat counts, unless the database is another one than the last count was committed in.
+const sqlBeat = `
+update beats set n = n + 1, at = @now
+where process = @process and n = @n and (select current_history()) = @name and exists (select from histories where name = @name)`
+
+// Beat counts, and notes a new history.
+func (k *Keeper) Beat(ctx context.Context) error {
+	k.mu.Lock()
+	n, name := k.n, k.name
+	k.mu.Unlock()
+	if n > 0 {
+		tag, err := k.DB.Exec(ctx, sqlBeat, postgres.Args{"process": k.process, "n": n, "name": name, "now": k.Now()})
+		if err != nil {
+			return fmt.Errorf("history: beat: %w", err)
+		}
+		if tag.RowsAffected() == 1 {
+			k.remember(n+1, name)
+			return nil
+		}
+	}
+	return k.begin(ctx, n, name)
+}
+
+func (k *Keeper) remember(n int64, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.n, k.name = n, name
+}
+
+// found is what the database has.
+type found struct {
+	Name   string    // of its history
+	Known  bool      // that history was noted
+	Any    bool      // any history was
+	N      int64     // the count of this process; 0 without a row
+	Newest time.Time // beat of any process; zero without one
+}
+
+// wentBack decides whether the database is behind what a process saw committed last, or may be behind what others saw. A new name says that
+// a standby was promoted or a backup restored: what was lost only the others' record can tell. Under the same name only the count tells. A
+// count that is one ahead was committed, and its answer was lost.
+func (f found) wentBack(n int64, name string) bool {
+	return f.Any && !f.Known || f.Known && f.Name == name && f.N < n
+}
+
+// sqlLock lets one process at a time look and note.
+const sqlLock = `select pg_advisory_xact_lock(7223372036854776)`
+
+const sqlFound = `
+select current_history(), exists (select from histories where name = current_history()), exists (select from histories),
+	coalesce((select n from beats where process = @process), 0),
+	coalesce((select max(at) from beats), (select max(noticed_at) from histories), @now)`
+
+const sqlNote = `insert into histories (name, since, noticed_at) values (@name, @since, @now) on conflict (name) do nothing`
+
+const sqlFirstBeat = `
+insert into beats (process, n, at) values (@process, @n, @now)
+on conflict (process) do update set n = excluded.n, at = excluded.at`
+
+const sqlForget = `delete from beats where at < @before`
+
+// begin makes the first beat of a process, or of a history.
+func (k *Keeper) begin(ctx context.Context, n int64, name string) error {
+	var f found
+	var back bool
+	now := k.Now()
+	err := postgres.InTx(ctx, k.DB, func(tx pgx.Tx) error {
+		args := postgres.Args{"process": k.process, "now": now, "before": now.Add(-kept)}
+		if _, err := tx.Exec(ctx, sqlLock); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, sqlFound, args).Scan(&f.Name, &f.Known, &f.Any, &f.N, &f.Newest); err != nil {
+			return err
+		}
+		back = f.wentBack(n, name)
+		args["name"], args["since"], args["n"] = f.Name, f.Newest, max(n, f.N)+1
+		if !f.Known {
+			if _, err := tx.Exec(ctx, sqlNote, args); err != nil {
+				return err
+			}
+		}
+		if back {
+			if err := k.Back(ctx, tx, f.Newest); err != nil {
+				return err
+			}
+		}
+		_, beatErr := tx.Exec(ctx, sqlFirstBeat, args)
+		_, forgetErr := tx.Exec(ctx, sqlForget, args)
+		return errors.Join(beatErr, forgetErr)
+	})
+	if err != nil {
+		return fmt.Errorf("history: begin: %w", err)
+	}
+	k.remember(max(n, f.N)+1, f.Name)
+	if back {
+		k.noticed.Add(ctx, 1)
+		k.Log.ErrorContext(ctx, "history.database_went_back", "history", f.Name, "before", name, "last_beat", f.Newest)
+		k.Noted()
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+// Package readback reads Twilio's record of a time that the database has lost: first what people wrote, with its effect on consent, then
+// what was sent. Until that is done nothing is sent for the organisation.
+package readback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"paceline.internal/platform/postgres/history"
+	"paceline.internal/platform/process"
+	"paceline.internal/services/messaging/inbound"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+const (
+	// margin is how much before the last beat, and after now, Twilio's record is read: a process wrote the time of the beat, Twilio dates its
+	// record, and either clock may be a minute off.
+	margin = 2*time.Minute + 10*time.Second
+	// lease is how long a process works on a readback without an extension; it is extended with every page.
+	lease = time.Minute
+	// atOnce is how many organisations are read back at once: few, for sends share the account's concurrency with them.
+	atOnce = 8
+	// poll is how often to look for one at least: an operator may have ordered it.
+	poll = time.Second
+	// firstPause is the pause after a failure, which doubles up to lastPause: right after a failover the first try often fails.
+	firstPause = 500 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// Config configures a Service. Every field is needed.
+type Config struct {
+	Store   *Store
+	Sent    *send.Store
+	Inbound *inbound.Service
+	Senders *senders.Directory
+	Carrier *twilio.Client // of the environment's account
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Service reads back. Any number of them share the work.
+type Service struct {
+	Config
+
+	wake chan struct{}
+}
+
+// New makes a Service.
+func New(cfg Config) *Service { return &Service{Config: cfg, wake: make(chan struct{}, 1)} }
+
+// Begin stops sending for every organisation, in the transaction that notes that the database went back, until its record was read back.
+func (s *Service) Begin(ctx context.Context, tx pgx.Tx, since time.Time) error {
+	orgs, err := s.Senders.Organisations(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Store.begin(ctx, tx, orgs, since, s.Now())
+}
+
+// Wake has the loop look at once.
+func (s *Service) Wake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Loop repeats Once.
+func (s *Service) Loop() process.Repetition {
+	return process.Repetition{
+		Once: s.Once,
+		Failed: func(ctx context.Context, err error) {
+			s.Log.WarnContext(ctx, "messaging.readback_failed", "error", err)
+		},
+		Rest: process.RestOnMachineClock, Every: poll, Wake: s.wake, Bound: lease,
+	}
+}
+
+// Once reads back for a few organisations, and reports whether there may be more. One that fails is tried again, and keeps no other waiting.
+func (s *Service) Once(ctx context.Context) (more bool, err error) {
+	now := s.Now()
+	due, err := s.Store.claim(ctx, now, now.Add(lease), atOnce)
+	if err != nil {
+		return false, fmt.Errorf("claim readbacks: %w", err)
+	}
+	failures := make([]error, len(due))
+	var group errgroup.Group
+	for i, r := range due {
+		group.Go(func() error {
+			if err := s.read(ctx, r); err != nil && ctx.Err() == nil {
+				kept := s.Store.failed(ctx, r, err, s.Now().Add(min(firstPause<<min(r.Failures, 10), lastPause)))
+				failures[i] = fmt.Errorf("organisation %s: %w", r.OrgID, errors.Join(err, kept))
+			}
+			process.Progress(ctx)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return false, err
+	}
+	return len(due) == atOnce, errors.Join(failures...)
+}
+
+// read reads back for one organisation, and lets it send again.
+func (s *Service) read(ctx context.Context, r Readback) error {
+	received, err := s.readReceived(ctx, r)
+	if err != nil {
+		return fmt.Errorf("what people wrote: %w", err)
+	}
+	sent, err := s.readSent(ctx, r)
+	if err != nil {
+		return fmt.Errorf("what was sent: %w", err)
+	}
+	if err := s.Store.end(ctx, r, received, sent, s.Now()); err != nil {
+		return err
+	}
+	s.Metrics.ended(ctx, received, sent)
+	s.Log.WarnContext(ctx, "messaging.readback_ended", "org_id", r.OrgID, "since", r.Since, "received", received, "sent", sent)
+	return nil
+}
+
+// readReceived records what people wrote and the database has not, the oldest first. Onboarding finds it in its next sweep.
+func (s *Service) readReceived(ctx context.Context, r Readback) (found int, err error) {
+	span := inbound.Span{OrgID: r.OrgID, Since: r.Since.Add(-margin), Until: s.Now().Add(margin)}
+	var listed []inbound.Listed
+	for more := true; more; more = span.Page != "" {
+		page, err := s.Inbound.ListInbound(ctx, span)
+		if errors.Is(err, senders.ErrNoSender) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		listed, span.Page = append(listed, page.Messages...), page.Next
+		if err := s.extend(ctx, r); err != nil {
+			return 0, err
+		}
+	}
+	lost := missing(listed, r.Since.Add(2*history.Every))
+	for _, m := range lost {
+		switch recorded, err := s.record(ctx, m); {
+		case err != nil:
+			return found, err
+		case recorded:
+			found++
+		}
+		process.Progress(ctx)
+	}
+	return found, nil
+}
+
+// missing returns what is not recorded, the oldest first. Whatever the database still has came before what it lost, and Twilio's order is
+// right: a message behind all that a person wrote and is recorded came after the last beat, whatever Twilio's clock says. Otherwise their
+// last word about consent would count as overtaken when the two clocks differ.
+func missing(listed []inbound.Listed, after time.Time) (all []inbound.Listed) {
+	slices.SortStableFunc(listed, func(a, b inbound.Listed) int { return b.SentAt.Compare(a.SentAt) }) // of one second as Twilio has them
+	recorded := map[string]bool{}
+	for _, m := range listed {
+		switch {
+		case m.Recorded:
+			recorded[m.From] = true
+		case !recorded[m.From] && m.SentAt.Before(after):
+			m.SentAt = after
+			fallthrough
+		default:
+			all = append(all, m)
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// record takes in one message, unless it is from no phone, such as a short code, or to a number that is nobody's by now.
+func (s *Service) record(ctx context.Context, m inbound.Listed) (bool, error) {
+	from, err := sms.StoredPhone(m.From)
+	if err != nil {
+		return false, nil //nolint:nilerr // who is no phone cannot be texted
+	}
+	_, err = s.Inbound.RecordInbound(ctx, inbound.Inbound{
+		SID: m.SID, From: from, To: m.To, ServiceSID: m.ServiceSID, Body: m.Body, Segments: m.Segments, ReceivedAt: m.SentAt,
+		DatedByCarrier: true, Account: m.Account, Ahead: true,
+	})
+	if errors.Is(err, senders.ErrUnknownSender) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// readSent stores what was sent and the database has not.
+func (s *Service) readSent(ctx context.Context, r Readback) (found int, err error) {
+	all, err := s.Senders.Of(ctx, r.OrgID)
+	if err != nil {
+		return 0, err
+	}
+	asked := map[string]bool{}
+	for _, from := range all {
+		if asked[from.AccountSID] {
+			continue
+		}
+		through := s.Carrier
+		if from.ID != uuid.Nil {
+			if through, err = s.Senders.Client(ctx, r.OrgID, from.ID); errors.Is(err, senders.ErrGone) {
+				continue // nothing can be asked without its credentials
+			} else if err != nil {
+				return found, err
+			}
+		}
+		asked[from.AccountSID] = true
+		kept, err := s.readAccount(ctx, r, from, through)
+		if err != nil {
+			return found, err
+		}
+		found += kept
+	}
+	return found, nil
+}
+
+// readAccount stores what an account has sent for the organisation.
+func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Sender, through *twilio.Client) (int, error) {
+	listed, whole, err := through.ListSent(ctx, r.Since.Add(-margin))
+	if err != nil {
+		return 0, err
+	}
+	if !whole {
+		s.Log.WarnContext(ctx, "messaging.readback_queue_unread", "org_id", r.OrgID)
+	}
+	if err := s.extend(ctx, r); err != nil {
+		return 0, err
+	}
+	owners := map[string]senders.Sender{}
+	var ours []twilio.Sent
+	for _, m := range listed {
+		owner, err := s.Senders.Owner(ctx, from.AccountSID, m.From, m.ServiceSID)
+		if errors.Is(err, senders.ErrUnknownSender) {
+			continue // another program's
+		}
+		if err != nil {
+			return 0, err
+		}
+		if owner.OrgID == r.OrgID {
+			owners[m.SID], ours = owner, append(ours, m)
+		}
+	}
+	slices.SortFunc(ours, func(a, b twilio.Sent) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	now := s.Now()
+	return s.Sent.KeepLost(ctx, r.OrgID, ours, func(m twilio.Sent) send.Message { return send.Unclaimed(m, owners[m.SID], now) }, now)
+}
+
+// extend goes on with a readback, unless another process has taken it over.
+func (s *Service) extend(ctx context.Context, r Readback) error {
+	process.Progress(ctx)
+	return s.Store.extend(ctx, r, s.Now().Add(lease))
+}

@@ -1,0 +1,240 @@
+package readback_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+
+	"paceline.internal/emulators/clock"
+	emulator "paceline.internal/emulators/twilio"
+	"paceline.internal/platform/postgres/history"
+	"paceline.internal/platform/postgres/pgtest"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/inbound"
+	"paceline.internal/services/messaging/readback"
+	"paceline.internal/services/messaging/schema"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+func TestMain(m *testing.M) { pgtest.Run(m) }
+
+const (
+	account, token = "AC0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	ours, theirs   = "+14155550100", "+14155550123"
+)
+
+var org = uuid.MustParse("00000000-0000-7000-8000-000000000001")
+
+// bundle is one process: what sends, what beats, what reads back.
+type bundle struct {
+	*testing.T
+
+	pool   *pgxpool.Pool
+	twilio *emulator.Emulator
+	store  *send.Store
+	send   *send.Service
+	reader *readback.Service
+	keeper *history.Keeper
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	carrier, err := emulator.New(emulator.Config{
+		Clock: clock.System(), AccountSID: account, AuthToken: token, Numbers: []string{ours},
+		Receipts: emulator.Receipts{Sent: time.Hour, Delivered: time.Hour}, // Twilio keeps every message in its queue
+	})
+	require.NoError(t, err)
+	t.Cleanup(carrier.Close)
+	api := httptest.NewServer(carrier)
+	t.Cleanup(api.Close)
+	client, err := twilio.New(twilio.Config{AccountSID: account, AuthToken: token, APIURL: api.URL, FromNumber: ours})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	b := &bundle{T: t, pool: pgtest.New(t, schema.Migrations()), twilio: carrier}
+	log, meter := slog.New(slog.DiscardHandler), metricnoop.NewMeterProvider().Meter("test")
+	sent, err := send.NewMetrics(meter)
+	require.NoError(t, err)
+	heard, err := inbound.NewMetrics(meter)
+	require.NoError(t, err)
+	consents := ledger.NewStore(b.pool, consent.NewPseudonyms(""))
+	b.store = send.NewStore(b.pool, consents)
+	known := senders.Only(senders.Sender{OrgID: org, Number: ours, AccountSID: account})
+	b.send = send.New(send.Config{
+		Store: b.store, Evidence: b.store, Carrier: client, Senders: known, PublicURL: "https://paceline.example",
+		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: time.Now, Log: log, Metrics: sent,
+	})
+	received := inbound.New(inbound.Config{
+		Store: inbound.NewStore(b.pool, consents), Twilio: client, Send: b.send, Now: time.Now, Log: log, Metrics: heard,
+	})
+	store := readback.NewStore(b.pool)
+	metrics, err := readback.NewMetrics(t.Context(), meter, store.Open)
+	require.NoError(t, err)
+	b.reader = readback.New(readback.Config{
+		Store: store, Sent: b.store, Inbound: received, Senders: known, Carrier: client, Now: time.Now, Log: log, Metrics: metrics,
+	})
+	b.keeper, err = history.New(history.Config{DB: b.pool, Now: time.Now, Log: log, Back: b.reader.Begin, Noted: b.reader.Wake}, meter)
+	require.NoError(t, err)
+	b.store.Beat = b.keeper.Last
+	require.NoError(t, b.keeper.Beat(t.Context()))
+	require.NoError(t, b.keeper.Beat(t.Context()))
+	return b
+}
+
+func (b *bundle) asks(key, body string) (send.Outcome, error) {
+	b.Helper()
+	to, err := sms.ParsePhone(theirs)
+	require.NoError(b, err)
+	result, err := b.send.Send(b.Context(), send.Request{OrgID: org, To: to, Body: sms.Body(body), Key: key})
+	return result.Outcome, err
+}
+
+func (b *bundle) exec(sql string, args ...any) {
+	b.Helper()
+	_, err := pgtest.Owner(b.T, b.pool).Exec(b.Context(), sql, args...)
+	require.NoError(b, err)
+}
+
+func (b *bundle) readsBack() {
+	b.Helper()
+	_, err := b.reader.Once(b.Context())
+	require.NoError(b, err)
+}
+
+// loses has the database forget a send.
+func (b *bundle) loses(key string) {
+	b.exec(`delete from sms_messages where idempotency_key = $1`, key)
+}
+
+func TestReadback(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AHistoryThatNobodyNotedStopsSendingUntilItIsReadBack", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		require.Equal(t, send.Accepted, b.must("2", "two"))
+		b.loses("2")
+		b.exec(`update histories set name = 'another/00000001'`)
+		_, err := b.asks("2", "two")
+		require.ErrorIs(t, err, send.ErrStopped, "at once, before anybody noticed")
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		_, err = b.asks("2", "two")
+		require.ErrorIs(t, err, send.ErrStopped)
+		require.ErrorIs(t, err, sms.ErrUnavailable)
+		require.Equal(t, send.AlreadyAccepted, b.must("1", "one"), "what is known is answered")
+		b.readsBack()
+		require.Equal(t, send.AlreadyAccepted, b.must("2", "two"), "it was sent")
+		require.Equal(t, send.AlreadyAccepted, b.must("2", "two"))
+		require.Equal(t, send.Accepted, b.must("3", "three"))
+		require.Len(t, b.twilio.Messages(), 3)
+	})
+
+	t.Run("ACountThatIsGoneStopsSendingUnderTheSameName", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.exec(`update beats set n = 1`)
+		_, err := b.asks("1", "one")
+		require.ErrorIs(t, err, send.ErrStopped)
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		b.readsBack()
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		require.Equal(t, 1, b.count(`select count(*) from readbacks`), "once")
+	})
+
+	t.Run("ACountWhoseAnswerWasLostIsNoLoss", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.exec(`update beats set n = n + 1`)
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		require.Zero(t, b.count(`select count(*) from readbacks`))
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+	})
+
+	t.Run("AFoundMessageWithOtherWordsKeepsNothingBack", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		b.loses("1")
+		b.exec(`insert into readbacks (org_id, since, noticed_at) values ($1, now(), now())`, org)
+		b.readsBack()
+		require.Equal(t, 1, b.count(`select count(*) from sms_messages where unclaimed_until is not null and twilio_sid is not null`))
+		require.Equal(t, send.Accepted, b.must("2", "two"))
+		require.Equal(t, send.AlreadyAccepted, b.must("1", "one"))
+		require.Len(t, b.twilio.Messages(), 2)
+	})
+
+	t.Run("ConsentComesBackBeforeAnythingIsSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		_, err := b.twilio.Receive(t.Context(), theirs, ours, "please stop texting me")
+		require.NoError(t, err)
+		b.exec(`update histories set name = 'another/00000001'`)
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		b.readsBack()
+		require.Equal(t, send.OptedOut, b.must("2", "two"))
+		require.Equal(t, 1, b.count(`select count(*) from sms_messages where direction = 'inbound' and awaits_onboarding`), "onboarding's sweep finds it")
+	})
+
+	t.Run("AnAttemptThatWasUnderWayWritesItsRow", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		to, err := sms.ParsePhone(theirs)
+		require.NoError(t, err)
+		claim, err := b.store.Claim(t.Context(), send.Attempt{
+			Request: send.Request{OrgID: org, To: to, Body: "one", Key: "1", UnknownPolicy: send.ConfirmAbsentThenResend}, MessageID: uuid.New(),
+			Sender: senders.Sender{OrgID: org, Number: ours}, Token: uuid.New(), At: time.Now(), LeaseUntil: time.Now().Add(time.Minute),
+		})
+		require.NoError(t, err)
+		require.True(t, claim.Won)
+		b.loses("1")
+		m, err := b.store.Settle(t.Context(), *claim.Message, send.Answer{
+			MessageID: claim.Message.ID, Token: claim.Message.AttemptToken, At: time.Now(),
+			Outcome: twilio.Outcome{Status: sms.Accepted, SID: "SM1", Reported: "queued"},
+		})
+		require.NoError(t, err)
+		require.Equal(t, "1", m.Key)
+		require.Equal(t, 1, b.count(`select count(*) from sms_messages where idempotency_key = '1' and twilio_sid = 'SM1'`))
+	})
+
+	t.Run("AnAccountThatCannotBeReadStaysStoppedAndSaysWhy", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.exec(`insert into readbacks (org_id, since, noticed_at) values ($1, now(), now())`, org)
+		b.twilio.SetCredentials(account, "another", "", nil)
+		_, err := b.reader.Once(t.Context())
+		require.Error(t, err)
+		_, err = b.asks("1", "one")
+		require.ErrorIs(t, err, send.ErrStopped)
+		require.Equal(t, 1, b.count(`select count(*) from readbacks where failures = 1 and failure <> '' and ended_at is null`))
+		b.twilio.SetCredentials(account, token, "", nil)
+		b.exec(`update readbacks set lease_until = now() - interval '1 second'`)
+		b.readsBack()
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+	})
+}
+
+func (b *bundle) must(key, body string) send.Outcome {
+	b.Helper()
+	outcome, err := b.asks(key, body)
+	require.NoError(b, err)
+	return outcome
+}
+
+func (b *bundle) count(sql string) (n int) {
+	b.Helper()
+	require.NoError(b, b.pool.QueryRow(context.WithoutCancel(b.Context()), sql).Scan(&n))
+	return n
+}

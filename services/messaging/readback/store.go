@@ -1,0 +1,97 @@
+package readback
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/edge"
+	"paceline.internal/services/messaging/send"
+)
+
+// errLost is a readback that another process has taken over.
+var errLost = errors.New("the lease of the readback was lost")
+
+// Store keeps what is to be read back.
+type Store struct{ pool postgres.DB }
+
+// NewStore works on a migrated database; the caller keeps owning the pool.
+func NewStore(pool postgres.DB) *Store { return &Store{pool: pool} }
+
+// Readback is one organisation's, claimed by this process.
+type Readback struct {
+	ID, OrgID uuid.UUID
+	Since     time.Time // of the last beat that the database has
+	Token     uuid.UUID
+	Failures  int // so far
+}
+
+// sqlBegin joins a readback that is still open: whoever works on it loses it, for it has to begin anew.
+const sqlBegin = `
+insert into readbacks (org_id, since, noticed_at)
+select org, @since, @now from unnest(@orgs::uuid[]) org
+on conflict (org_id) where ended_at is null
+	do update set since = least(readbacks.since, excluded.since), lease_token = null, lease_until = null`
+
+func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, now time.Time) error {
+	return edge.Exec(ctx, tx, sqlBegin, postgres.Args{"orgs": orgs, "since": since, "now": now})
+}
+
+const sqlClaim = `
+update readbacks set lease_token = gen_random_uuid(), lease_until = @until
+where id in (
+	select id from readbacks where ended_at is null and (lease_until is null or lease_until <= @now)
+	order by noticed_at, id limit @most for update skip locked
+)
+returning id, org_id, since, lease_token, failures`
+
+func (s *Store) claim(ctx context.Context, now, until time.Time, most int) (due []Readback, err error) {
+	defer edge.Mark(&err)
+	return edge.Collect(ctx, s.pool, sqlClaim, postgres.Args{"now": now, "until": until, "most": most}, pgx.RowToStructByPos[Readback])
+}
+
+const sqlExtend = `update readbacks set lease_until = @until where id = @id and lease_token = @token and ended_at is null`
+
+func (s *Store) extend(ctx context.Context, r Readback, until time.Time) error {
+	return s.change(ctx, sqlExtend, r, postgres.Args{"until": until})
+}
+
+const sqlFailed = `
+update readbacks set lease_until = @until, failures = failures + 1, failure = left(@why, 500)
+where id = @id and lease_token = @token and ended_at is null`
+
+// failed has a readback tried again.
+func (s *Store) failed(ctx context.Context, r Readback, why error, until time.Time) error {
+	return s.change(ctx, sqlFailed, r, postgres.Args{"until": until, "why": send.Storable(why.Error())})
+}
+
+const sqlEnd = `
+update readbacks set ended_at = @now, received = @received::integer, sent = @sent::integer, lease_token = null, lease_until = null
+where id = @id and lease_token = @token and ended_at is null`
+
+// end lets the organisation send again.
+func (s *Store) end(ctx context.Context, r Readback, received, sent int, now time.Time) error {
+	return s.change(ctx, sqlEnd, r, postgres.Args{"received": received, "sent": sent, "now": now})
+}
+
+// change runs a statement that changes something only under the lease.
+func (s *Store) change(ctx context.Context, sql string, r Readback, args postgres.Args) (err error) {
+	defer edge.Mark(&err)
+	args["id"], args["token"] = r.ID, r.Token
+	tag, err := s.pool.Exec(ctx, sql, args)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errLost
+	}
+	return err
+}
+
+// Open counts the organisations that may not send.
+func (s *Store) Open(ctx context.Context) (n int, err error) {
+	defer edge.Mark(&err)
+	err = s.pool.QueryRow(ctx, `select count(*) from readbacks where ended_at is null`).Scan(&n)
+	return n, err
+}

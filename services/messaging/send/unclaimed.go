@@ -1,0 +1,63 @@
+package send
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/google/uuid"
+
+	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
+)
+
+// unclaimedFor sets how long a message that was found at Twilio waits for the send that made it. Whoever asked for it asks again within
+// minutes, or with the next daily run.
+const unclaimedFor = 24 * time.Hour
+
+// unclaimedKeys begins the keys of messages that were found at Twilio, as long as the right one is not known.
+const unclaimedKeys = "readback:"
+
+// Unclaimed makes a message of what Twilio has and the database had lost. Twilio knows no key of ours: the send of the same words to the
+// same person, which comes again, gives it its own.
+func Unclaimed(sent twilio.Sent, from senders.Sender, at time.Time) Message {
+	m := Message{
+		ID: uuid.Must(uuid.NewV7()), OrgID: from.OrgID, SenderID: from.ID, Direction: Outbound, From: sent.From, To: sent.To, Body: sent.Body,
+		BodyHash: sha256.Sum256([]byte(sent.Body)), Key: unclaimedKeys + sent.SID, Status: sms.Unknown,
+		Segments: sms.Segments(sent.Body).Count, AttemptToken: uuid.Must(uuid.NewRandom()), AttemptedAt: sent.CreatedAt,
+		LeaseUntil: sent.CreatedAt, Attempts: 1, UnknownPolicy: ConfirmAbsentThenResend, CreatedAt: sent.CreatedAt,
+	}
+	if m.From == "" {
+		m.From = from.From()
+	}
+	return m.take(sent.Stored, at)
+}
+
+// isSendOf reports whether a message at Twilio may be what an attempt has sent: it has the words, or Twilio does not show them.
+func isSendOf(m Message, words string) bool {
+	return m.Body == "" || says(twilio.Stored{Body: m.Body}, words)
+}
+
+// Lost returns which of the messages at Twilio no row is about. A row without a SID whose words one of them has keeps that one: it is in
+// doubt, and is settled by Twilio's list as ever.
+func Lost(sent []twilio.Sent, known map[string]bool, doubtful []Message) (lost []twilio.Sent) {
+	taken := make([]bool, len(doubtful))
+	for _, s := range sent {
+		if known[s.SID] || inDoubt(s, doubtful, taken) {
+			continue
+		}
+		lost = append(lost, s)
+	}
+	return lost
+}
+
+// inDoubt reports whether a message may be that of a row in doubt which no other one is taken for.
+func inDoubt(sent twilio.Sent, doubtful []Message, taken []bool) bool {
+	for i, m := range doubtful {
+		if !taken[i] && m.To == sent.To && (sent.Body == "" || says(sent.Stored, m.Body)) && !sent.CreatedAt.Before(m.earliest()) {
+			taken[i] = true
+			return true
+		}
+	}
+	return false
+}
