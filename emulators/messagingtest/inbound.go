@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -57,7 +58,7 @@ func (s *Service) ListInbound(_ context.Context, in *messagingv1.ListInboundRequ
 	to := min(from+heardPage, len(within))
 	answer := &messagingv1.ListInboundResponse{}
 	for _, t := range within[from:to] {
-		answer.Texts = append(answer.Texts, s.asHeard(t))
+		answer.Texts = append(answer.Texts, s.asHeard(t, in.GetRecordedToo()))
 	}
 	if to < len(within) {
 		answer.NextPageToken = strconv.Itoa(to)
@@ -65,9 +66,14 @@ func (s *Service) ListInbound(_ context.Context, in *messagingv1.ListInboundRequ
 	return answer, nil
 }
 
-// asHeard leaves out everything else of a message that is recorded.
-func (s *Service) asHeard(t *messagingv1.InboundText) *messagingv1.InboundText {
+// asHeard leaves out everything else of a message that is recorded, unless that is asked for.
+func (s *Service) asHeard(t *messagingv1.InboundText, recordedToo bool) *messagingv1.InboundText {
 	if _, recorded := s.inbound[t.GetTwilioSid()]; recorded {
+		if recordedToo {
+			whole := proto.CloneOf(t)
+			whole.Recorded = true
+			return whole
+		}
 		return &messagingv1.InboundText{TwilioSid: t.GetTwilioSid(), SentAt: t.GetSentAt(), Recorded: true}
 	}
 	return t

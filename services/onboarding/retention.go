@@ -112,6 +112,10 @@ func Rules(kept Kept) []retention.Rule {
 			Table: "audit", Holds: "who changed what, and which operator read what of whom", Kept: "{for} after the call",
 			Variable: "AUDIT_RETENTION", Setting: people.KeepsAudit, For: kept.Audit, Over: &retention.Over{At: "at"},
 		},
+		retention.Rule{
+			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never: it is one row for each failover or restore",
+		},
+		retention.Rule{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
 		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	)
 }

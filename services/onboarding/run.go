@@ -257,5 +257,5 @@ func (w *wiring) conversation(ctx context.Context) error {
 		return err
 	}
 	w.addLoops()
-	return errors.Join(w.ringAlarms(ctx, counted), w.sendOutreach(ctx, counted))
+	return errors.Join(w.watch(), w.ringAlarms(ctx, counted), w.sendOutreach(ctx, counted))
 }

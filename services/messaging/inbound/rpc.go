@@ -29,7 +29,7 @@ func (s *RPC) ListInbound(ctx context.Context, r *messagingv1.ListInboundRequest
 		return nil, err
 	}
 	page, err := s.Service.ListInbound(ctx, span)
-	return writeListed(page), err
+	return writeListed(page, r.GetRecordedToo()), err
 }
 
 func readSpan(r *messagingv1.ListInboundRequest) (Span, error) {
@@ -45,12 +45,12 @@ func readSpan(r *messagingv1.ListInboundRequest) (Span, error) {
 	return Span{OrgID: orgID, Since: since, Until: until, Page: r.GetPageToken()}, err
 }
 
-// writeListed gives of a recorded message only that it is recorded: the caller does not need its words again.
-func writeListed(page ListedPage) *messagingv1.ListInboundResponse {
+// writeListed gives of a recorded message only that it is recorded: the caller does not need its words again, unless it says so.
+func writeListed(page ListedPage, recordedToo bool) *messagingv1.ListInboundResponse {
 	answer := &messagingv1.ListInboundResponse{NextPageToken: page.Next}
 	for _, m := range page.Messages {
 		listed := &messagingv1.InboundText{TwilioSid: m.SID, SentAt: timestamppb.New(m.SentAt), Recorded: m.Recorded}
-		if !m.Recorded {
+		if !m.Recorded || recordedToo {
 			listed.From, listed.To, listed.MessagingServiceSid, listed.Body = m.From, m.To, m.ServiceSID, m.Body
 			listed.Segments, listed.Media, listed.AccountSid = edge.Int32(m.Segments), edge.Int32(m.Media), m.Account
 		}

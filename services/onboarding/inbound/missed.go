@@ -48,6 +48,18 @@ type Audit struct {
 	Sender     Sender
 	SweptUntil time.Time // by sweeps before
 	LeaseToken string
+	// AgainUntil is up to when messages are delivered again, also those that messaging has: our database went back. Zero otherwise.
+	AgainUntil time.Time
+}
+
+// again reports whether a sweep delivers what messaging has, too.
+func (a Audit) again() bool { return a.SweptUntil.Before(a.AgainUntil) }
+
+// Span asks for what was sent to an organisation's sender in a span of time, by Twilio's clock.
+type Span struct {
+	OrgID        string
+	Since, Until time.Time
+	RecordedToo  bool // with the words of what messaging has
 }
 
 // AuditEnd is the result of an audit.
@@ -184,11 +196,16 @@ func (in *Service) audit(ctx context.Context, sweep Audit, now time.Time, interv
 		if !job.Duplicate {
 			end.Found++
 		}
-		kept = append(kept, stored{message: m, job: job})
+		if !job.Duplicate || !sweep.again() { // a job that is there still is done, or will be
+			kept = append(kept, stored{message: m, job: job})
+		}
 		process.Progress(ctx)
 	}
 	end.At = in.Now()
-	if end.DueAt = end.At; !behind {
+	switch end.DueAt = end.At; {
+	case until.Before(sweep.AgainUntil): // what came last is not settled yet
+		end.DueAt = end.At.Add(auditSettled)
+	case !behind:
 		end.DueAt = end.At.Add(interval)
 	}
 	return kept, end, nil
@@ -200,16 +217,17 @@ func (in *Service) list(ctx context.Context, sweep Audit, until time.Time, end *
 	if until.Before(since) {
 		return nil, fmt.Errorf("audit: the clock stands before %s, until when it was swept", sweep.SweptUntil.Format(time.RFC3339))
 	}
+	span := Span{OrgID: sweep.Sender.OrgID, Since: since, Until: until, RecordedToo: sweep.again()}
 	var missing []Message
 	for range auditPages {
-		page, err := in.Carrier.ListInbound(ctx, sweep.Sender.OrgID, since, until, next)
+		page, err := in.Carrier.ListInbound(ctx, span, next)
 		if err != nil {
 			return nil, err
 		}
 		process.Progress(ctx)
 		end.Listed += len(page.Messages)
 		for _, t := range page.Messages {
-			if !t.Recorded {
+			if !t.Recorded || span.RecordedToo && t.From != "" { // a release before gives no words of those
 				missing = append(missing, t.Message)
 			}
 		}

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -92,6 +94,34 @@ func TestAuditFindsLateMessages(t *testing.T) {
 		}
 		b.Work()
 		b.At(r.ID, session.AwaitingInterviewStart, "")
+	})
+
+	onboardingtest.Subtest(t, "WhatADatabaseThatWentBackHasLostIsDeliveredAgain", setup, func(t *testing.T, b *bundle) {
+		p, r := b.Activated()
+		b.Clock.Advance(time.Minute)
+		b.Sweep()
+		b.Clock.Advance(10 * time.Minute)
+		kept := b.Unheard(p, "hello?")
+		lost := b.Unheard(p, "yes")
+		for _, heard := range []*messagingv1.InboundText{kept, lost} {
+			_, err := b.Messaging.RecordInbound(t.Context(), &messagingv1.RecordInboundRequest{
+				TwilioSid: heard.GetTwilioSid(), From: p.Phone, To: onboardingtest.Ours, Body: heard.GetBody(), ReceivedAt: heard.GetSentAt(),
+			})
+			require.NoError(t, err)
+		}
+		b.Clock.Advance(10 * time.Second)
+		back := b.Clock.Now()
+		b.Clock.Advance(2 * onboardingtest.AuditEvery)
+		b.Sweep()
+		b.At(r.ID, session.AwaitingOpeningResponse, "")
+
+		require.NoError(t, postgres.InTx(t.Context(), b.Pool, func(tx pgx.Tx) error {
+			return b.Store.SweepAgain(t.Context(), tx, back.Add(-time.Minute), back)
+		}))
+		b.Sweep()
+		b.At(r.ID, session.AwaitingExplanationResponse, "")
+		require.Equal(t, []string{onboardingtest.Opening, onboardingtest.Explanation}, b.Sequence(p))
+		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where again_until is null`), "once")
 	})
 
 	onboardingtest.Subtest(t, "MessageOfAnEpisodeThatIsOverAnswersNothing", setup, func(t *testing.T, b *bundle) {

@@ -49,7 +49,7 @@ type carrier interface {
 	// Sender returns the number or the service that an organisation sends from; people.ErrNoSender.
 	Sender(ctx context.Context, orgID string) (string, error)
 	// ListInbound lists what was sent to it, in Twilio's own record.
-	ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (Page, error)
+	ListInbound(ctx context.Context, span Span, page string) (Page, error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out; people.ErrUnavailable.
 	JudgeWords(ctx context.Context, orgID, phone string) error
 }

@@ -17,7 +17,7 @@ insert into inbound_audits as a (org_id, sender, swept_until, due_at, lease_toke
 values (@org, @sender, @first, @now, @token, @lease_until)
 on conflict (org_id, sender) do update set lease_token = @token, lease_until = @lease_until
 where a.due_at <= @now and (a.lease_until is null or a.lease_until <= @now)
-returning swept_until`
+returning swept_until, again_until`
 
 // ClaimAudit begins a sweep of a sender, and reports whether one is due and free. A sender that was never swept is swept
 // from first on.
@@ -34,11 +34,30 @@ func (s *Store) ClaimAudit(
 	if err != nil {
 		return Audit{}, false, fmt.Errorf("claim an audit: %w", err)
 	}
-	marks, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	marks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
+		Swept time.Time
+		Again *time.Time
+	}])
 	if err != nil || len(marks) == 0 {
 		return Audit{}, false, err
 	}
-	return Audit{Sender: of, SweptUntil: marks[0], LeaseToken: token.String()}, true, nil
+	claimed := Audit{Sender: of, SweptUntil: marks[0].Swept, LeaseToken: token.String()}
+	if marks[0].Again != nil {
+		claimed.AgainUntil = *marks[0].Again
+	}
+	return claimed, true, nil
+}
+
+// sqlSweepAgain takes sweeps that are under way away from their processes: they do not know what is lost.
+const sqlSweepAgain = `
+update inbound_audits
+set swept_until = least(swept_until, @since), again_until = @now, due_at = least(due_at, @now), lease_token = null, lease_until = null`
+
+// SweepAgain has everything that was sent to us since a time delivered again, in the transaction that notes that the database went back. Of
+// a message that is there still nothing comes.
+func (s *Store) SweepAgain(ctx context.Context, tx pgx.Tx, since, now time.Time) error {
+	_, err := tx.Exec(ctx, sqlSweepAgain, postgres.Args{"since": since, "now": now})
+	return err
 }
 
 const sqlExtendAudit = `
@@ -53,7 +72,8 @@ func (s *Store) ExtendAudit(ctx context.Context, sweep Audit, leaseUntil time.Ti
 const sqlFinishAudit = `
 update inbound_audits
 set swept_until = greatest(swept_until, @until), swept_at = @at, due_at = @due_at, listed = @listed, found = @found::integer,
-    found_total = found_total + @found::integer, lease_token = null, lease_until = null
+    found_total = found_total + @found::integer,
+    again_until = case when again_until > greatest(swept_until, @until) then again_until end, lease_token = null, lease_until = null
 where org_id = @org and sender = @sender and lease_token = @token`
 
 // FinishAudit ends a sweep of which everything that was found is stored; ErrAuditLost.

@@ -3,7 +3,6 @@ package messaging
 import (
 	"context"
 	"errors"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,9 +36,9 @@ var errUnnamed = errors.New("messaging: an inbound text lacks its SID or its tim
 
 // ListInbound lists what was sent to an organisation's sender, in Twilio's own record; people.ErrUnavailable when messaging
 // or Twilio cannot be reached.
-func (c *Client) ListInbound(ctx context.Context, orgID string, since, until time.Time, page string) (inbound.Page, error) {
+func (c *Client) ListInbound(ctx context.Context, span inbound.Span, page string) (inbound.Page, error) {
 	answer, err := c.rpc.ListInbound(ctx, &messagingv1.ListInboundRequest{
-		OrgId: orgID, Since: timestamppb.New(since), Until: timestamppb.New(until), PageToken: page,
+		OrgId: span.OrgID, Since: timestamppb.New(span.Since), Until: timestamppb.New(span.Until), PageToken: page, RecordedToo: span.RecordedToo,
 	})
 	if err != nil {
 		return inbound.Page{}, translate(err)

@@ -191,8 +191,8 @@ func (p *Ports) SenderOrganisations(ctx context.Context) ([]string, error) {
 	return read(p, "SenderOrganisations", func() ([]string, error) { return p.carrier.SenderOrganisations(ctx) })
 }
 
-func (p *Ports) ListInbound(ctx context.Context, org string, since, until time.Time, page string) (inbound.Page, error) {
-	return read(p, "ListInbound", func() (inbound.Page, error) { return p.carrier.ListInbound(ctx, org, since, until, page) })
+func (p *Ports) ListInbound(ctx context.Context, span inbound.Span, page string) (inbound.Page, error) {
+	return read(p, "ListInbound", func() (inbound.Page, error) { return p.carrier.ListInbound(ctx, span, page) })
 }
 
 func (p *Ports) ClaimAudit(ctx context.Context, of inbound.Sender, first, now, leaseUntil time.Time) (s inbound.Audit, ours bool, err error) {

@@ -1620,7 +1620,9 @@ type ListInboundRequest struct {
 	// The last second.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	// From the answer before, together with the same span; empty for the first page.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Whether the caller wants the words of recorded messages, too: it has lost them.
+	RecordedToo   bool `protobuf:"varint,5,opt,name=recorded_too,json=recordedToo,proto3" json:"recorded_too,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1683,6 +1685,13 @@ func (x *ListInboundRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListInboundRequest) GetRecordedToo() bool {
+	if x != nil {
+		return x.RecordedToo
+	}
+	return false
+}
+
 // InboundText is one message of a person, as Twilio has it.
 type InboundText struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1690,7 +1699,7 @@ type InboundText struct {
 	TwilioSid string `protobuf:"bytes,1,opt,name=twilio_sid,json=twilioSid,proto3" json:"twilio_sid,omitempty"`
 	// When Twilio got it, in whole seconds.
 	SentAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
-	// Whether RecordInbound has taken it. If so, the fields that follow are empty.
+	// Whether RecordInbound has taken it. If so, the fields that follow are empty, unless recorded_too was set.
 	Recorded bool `protobuf:"varint,3,opt,name=recorded,proto3" json:"recorded,omitempty"`
 	// Who wrote, as Twilio has it.
 	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
@@ -5431,13 +5440,14 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x14SetRemindersResponse\x12;\n" +
 	"\treminders\x18\x01 \x01(\x0e2\x1d.paceline.messaging.v1.SwitchR\treminders\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x123\n" +
-	"\asaid_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06saidAt\"\xae\x01\n" +
+	"\asaid_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06saidAt\"\xd1\x01\n" +
 	"\x12ListInboundRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"\xbc\x02\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\x12!\n" +
+	"\frecorded_too\x18\x05 \x01(\bR\vrecordedToo\"\xbc\x02\n" +
 	"\vInboundText\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x123\n" +

@@ -1,0 +1,42 @@
+-- +goose Up
+
+-- Which server and timeline the database is of, as a name: it changes when a standby is promoted and when a backup is restored to a point in
+-- time. A service that may not ask, as with some providers, has one name for ever: then only the beats tell.
+-- +goose StatementBegin
+DO $do$ BEGIN
+    PERFORM pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system();
+    EXECUTE $f$CREATE FUNCTION current_history() RETURNS text LANGUAGE sql VOLATILE AS $$
+        SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM pg_control_system() $$$f$;
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+    EXECUTE $f$CREATE FUNCTION current_history() RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'unknown' $$$f$;
+END $do$;
+-- +goose StatementEnd
+
+-- The histories that the service has noted. The database was the same as before, but for what came after since, when it noted the next one.
+CREATE TABLE histories (
+    name       text        PRIMARY KEY CHECK (name <> ''),
+    since      timestamptz NOT NULL,
+    noticed_at timestamptz NOT NULL
+);
+
+-- What each process has counted, about once a second.
+CREATE TABLE beats (
+    process uuid        PRIMARY KEY,
+    n       bigint      NOT NULL CHECK (n > 0),
+    at      timestamptz NOT NULL
+);
+
+ALTER TABLE histories ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY worker ON histories TO onboarding_worker USING (true);
+ALTER TABLE beats ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY worker ON beats TO onboarding_worker USING (true);
+
+-- Up to when what people texted is to be delivered again, also what messaging has: this database went back, and messaging's may not have.
+ALTER TABLE inbound_audits ADD COLUMN again_until timestamptz;
+
+-- +goose Down
+
+ALTER TABLE inbound_audits DROP COLUMN again_until;
+DROP TABLE beats;
+DROP TABLE histories;
+DROP FUNCTION current_history();
