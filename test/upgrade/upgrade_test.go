@@ -109,6 +109,21 @@ func underAConversation(t *testing.T, before, after release) {
 			s.runVerb(after, "onboarding", "migrate")
 		}, func() { s.run(after, "messaging") }, func() { s.run(after, "onboarding") }, func() { s.run(after, "gateway") })
 	})
+	// Once no old replica runs the engine of alarms may change, and change back: each alarm rings from the one that has it.
+	t.Run("AlarmsOfTheDatabaseAndBack", func(t *testing.T) {
+		wait, rings := func() {}, func(engine string) func() {
+			return func() {
+				s.environ["ALARMS"] = engine
+				s.run(after, "onboarding")
+			}
+		}
+		// The opening, the explanation, and messages 1 to 3. QStash has the alarm of message 2 when the engine changes, and the database that of
+		// message 3 when it changes back.
+		roll(t, wait, wait, rings("postgres"), rings("qstash"), wait)
+		require.Equal(t, 1, s.count("ONBOARDING_DATABASE_URL", "select count(*) from alarm_jobs where status = 'completed'"))
+		require.Zero(t, s.count("ONBOARDING_DATABASE_URL", "select count(*) from alarm_jobs where status <> 'completed'"))
+		require.Zero(t, s.count("ONBOARDING_DATABASE_URL", "select count(*) from step_alarms where generation > 1"), "none was lost and set again")
+	})
 	t.Run("AndBack", func(t *testing.T) {
 		roll(t, func() { s.run(before, "gateway") }, func() { s.run(before, "onboarding") }, func() { s.run(before, "messaging") })
 	})
