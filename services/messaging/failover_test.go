@@ -26,8 +26,8 @@ import (
 	"paceline.internal/services/messaging"
 )
 
-// TestFailover promotes an asynchronous standby that lacks the last commits, under two running processes, and runs what was lost again, as
-// callers do whose database went back as well.
+// TestFailover promotes an asynchronous standby that lacks the last commits, under two running processes. Every other caller asks again for
+// what was lost, as if their database had gone back as well.
 func TestFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make proof")
@@ -54,7 +54,7 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// losses are what must not be.
+// losses count what must not happen.
 type losses struct{ Doubled, AfterStop, Inverted, WithoutRow int }
 
 // skewed is a clock that is off.

@@ -14,7 +14,7 @@ import (
 const firstBeat = 2 * time.Second
 
 // watch returns the loops that notice that the database went back in time, and read back what it lost. The first beat comes before anything
-// is served: a process sends nothing before it knows whose history it is.
+// is served: a process sends nothing before it knows the history.
 func (w *wiring) watch(ctx context.Context, received *inbound.Service) ([]process.Component, error) {
 	store := readback.NewStore(w.pool)
 	metrics, err := readback.NewMetrics(ctx, w.meter, store.Open)

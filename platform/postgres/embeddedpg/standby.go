@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNoBackup is a machine whose server programs have no pg_basebackup: the archives that can be downloaded come without it.
+// ErrNoBackup is a machine that has no pg_basebackup among its server programs: the archives that can be downloaded come without it.
 var ErrNoBackup = errors.New("embedded postgres: there is no pg_basebackup next to the server programs; install PostgreSQL's package")
 
 // Standby starts a throwaway server that follows this one asynchronously, from a base backup. The caller stops it.

@@ -21,7 +21,7 @@ import (
 // Every is the pause between two beats. A database that went back lost what came after the last beat that it still has.
 const Every = time.Second
 
-// kept is how long the row of a process that is gone stays.
+// kept bounds the age of the row of a process that is gone.
 const kept = 30 * 24 * time.Hour
 
 // Config configures a Keeper. The tables histories and beats, and the function current_history(), are part of the service's schema.
@@ -112,7 +112,7 @@ func (k *Keeper) remember(n int64, name string) {
 	k.n, k.name = n, name
 }
 
-// found is what the database has.
+// found holds what the database says of itself.
 type found struct {
 	Name   string    // of its history
 	Known  bool      // that history was noted

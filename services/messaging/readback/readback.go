@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// margin is how much before the last beat, and after now, Twilio's record is read: a process wrote the time of the beat, Twilio dates its
-	// record, and either clock may be a minute off.
+	// margin widens the time that is read, on both sides: a process wrote the time of the beat, Twilio dates its record, and either clock
+	// may be a minute off.
 	margin = 2*time.Minute + 10*time.Second
-	// lease is how long a process works on a readback without an extension; it is extended with every page.
+	// lease bounds the work of a process on a readback without an extension; it is extended with every page.
 	lease = time.Minute
-	// atOnce is how many organisations are read back at once: few, for sends share the account's concurrency with them.
+	// atOnce bounds the organisations that are read back at once: few, for sends share the account's concurrency with them.
 	atOnce = 8
-	// poll is how often to look for one at least: an operator may have ordered it.
+	// poll bounds the pause between two looks for one: an operator may have ordered it.
 	poll = time.Second
 	// firstPause is the pause after a failure, which doubles up to lastPause: right after a failover the first try often fails.
 	firstPause = 500 * time.Millisecond

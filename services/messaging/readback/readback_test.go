@@ -175,6 +175,26 @@ func TestReadback(t *testing.T) {
 		require.Len(t, b.twilio.Messages(), 2)
 	})
 
+	t.Run("AThrottledSendWhoseNextAttemptWasLostIsTheFoundOne", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		require.Equal(t, send.Accepted, b.must("2", "two"))
+		const unsent = `update sms_messages set status = 'throttled', twilio_sid = null, accepted_at = null, next_look_at = null, lease_until = now()`
+		b.exec(unsent + ` where idempotency_key = '1'`)
+		b.exec(`update sms_messages set idempotency_key = 'lost' where idempotency_key = '2'`)
+		b.exec(`update sms_messages set unclaimed_until = now() + interval '1 day' where idempotency_key = 'lost'`)
+		b.exec(`insert into readbacks (org_id, since, noticed_at) values ($1, now(), now())`, org)
+		b.readsBack()
+		require.Equal(t, send.AlreadyAccepted, b.must("1", "one"))
+		require.Len(t, b.twilio.Messages(), 2)
+
+		require.Equal(t, send.Accepted, b.must("3", "three"))
+		b.exec(unsent + `, body = 'four', body_hash = sha256('four') where idempotency_key = '3'`)
+		require.Equal(t, send.Accepted, b.must("3", "four"), "what was found has other words")
+		require.Len(t, b.twilio.Messages(), 4)
+	})
+
 	t.Run("ConsentComesBackBeforeAnythingIsSent", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

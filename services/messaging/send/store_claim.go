@@ -132,8 +132,9 @@ func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 		}
 		found, state, err := s.lookUp(ctx, a, args)
 		claim, took, others := found.Claim, false, false
-		if err == nil && claim.Message == nil && args["anew"] == false {
+		if unsent := claim.Message == nil || claim.Message.Status == sms.Throttled; err == nil && unsent && args["anew"] == false {
 			m, took, others, err = s.claimFound(ctx, a, args)
+			args["anew"] = others // what Twilio has, has other words
 		}
 		switch there := claim.Message != nil; {
 		case err != nil:
@@ -141,7 +142,7 @@ func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 		case took:
 			claim.Message = &m
 			return s.resume(ctx, claim, a)
-		case there && !claim.Message.Accepted() && sql != renewal:
+		case there && !claim.Message.Accepted() && (sql != renewal || others):
 			sql = renewal // what was read is only a hint; the statement decides on the newest row
 		case there:
 			return s.resume(ctx, claim, a)
@@ -150,7 +151,6 @@ func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 		case claim.OptedOut, claim.Held, claim.RemindersOff, claim.Suspended, !claim.Exceeded.Until().IsZero():
 			return claim, nil
 		case others:
-			args["anew"] = true // what Twilio has, has other words
 		case state == "":
 			if err := s.ledger.FirstConsent(ctx, args); err != nil {
 				return Claim{}, err

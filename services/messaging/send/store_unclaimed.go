@@ -2,6 +2,7 @@ package send
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,6 +39,14 @@ where id = @unclaimed and unclaimed_until is not null
 	and not exists (select from sms_messages o where o.org_id = @org and o.idempotency_key = @key)
 returning ` + Columns
 
+// sqlYield gives up the key of a row, the last attempt of which Twilio did not process: a later attempt was lost with its commit.
+const sqlYield = `
+update sms_messages set idempotency_key = '` + unclaimedKeys + `' || id, updated_at = @at
+where org_id = @org and idempotency_key = @key and status = 'throttled' and twilio_sid is null`
+
+// errTaken is an unclaimed message that another send has claimed meanwhile.
+var errTaken = errors.New("the message was claimed meanwhile")
+
 // claimFound takes the oldest unclaimed message with the words of an attempt for the message of that attempt. None says whether there are
 // others to that person.
 func (s *Store) claimFound(ctx context.Context, a Attempt, args postgres.Args) (m Message, found, others bool, err error) {
@@ -50,7 +59,19 @@ func (s *Store) claimFound(ctx context.Context, a Attempt, args postgres.Args) (
 			continue
 		}
 		args["unclaimed"] = w.ID
-		if m, found, err = FindMessage(ctx, s.pool, sqlAdopt, args); err != nil || found {
+		err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+			if err = edge.Exec(ctx, tx, sqlYield, args); err == nil {
+				m, found, err = FindMessage(ctx, tx, sqlAdopt, args)
+			}
+			if err == nil && !found {
+				err = errTaken // the row keeps its key
+			}
+			return err
+		})
+		if errors.Is(err, errTaken) {
+			err = nil
+		}
+		if err != nil || found {
 			return m, found, false, err
 		}
 	}

@@ -18,8 +18,8 @@ const unclaimedFor = 24 * time.Hour
 // unclaimedKeys begins the keys of messages that were found at Twilio, as long as the right one is not known.
 const unclaimedKeys = "readback:"
 
-// Unclaimed makes a message of what Twilio has and the database had lost. Twilio knows no key of ours: the send of the same words to the
-// same person, which comes again, gives it its own.
+// Unclaimed makes a message of what Twilio has and the database had lost. Twilio knows no keys: the send of the same words to the same person,
+// which comes again, gives it one.
 func Unclaimed(sent twilio.Sent, from senders.Sender, at time.Time) Message {
 	m := Message{
 		ID: uuid.Must(uuid.NewV7()), OrgID: from.OrgID, SenderID: from.ID, Direction: Outbound, From: sent.From, To: sent.To, Body: sent.Body,
@@ -38,8 +38,8 @@ func isSendOf(m Message, words string) bool {
 	return m.Body == "" || says(twilio.Stored{Body: m.Body}, words)
 }
 
-// Lost returns which of the messages at Twilio no row is about. A row without a SID whose words one of them has keeps that one: it is in
-// doubt, and is settled by Twilio's list as ever.
+// Lost returns which of the messages at Twilio no row is about. A row without a SID keeps one of them that has its words: it is
+// in doubt, and is settled by Twilio's list as ever.
 func Lost(sent []twilio.Sent, known map[string]bool, doubtful []Message) (lost []twilio.Sent) {
 	taken := make([]bool, len(doubtful))
 	for _, s := range sent {

@@ -21,7 +21,7 @@ const (
 	undatedPages = 20
 )
 
-// Sent is a message of ours, or of another program with the account, as Twilio has it.
+// Sent is a message that the account has sent, as Twilio has it.
 type Sent struct {
 	Stored
 

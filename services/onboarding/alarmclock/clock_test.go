@@ -152,6 +152,37 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
+// TestPauseBeforeARecord pauses the organisation, and lets an alarm ring, before it is recorded that the alarm was published.
+func TestPauseBeforeARecord(t *testing.T) {
+	t.Parallel()
+	onboardingtest.Subtest(t, "OfAStep", setup, func(t *testing.T, b *onboardingtest.Bundle) {
+		p, _ := b.Explained()
+		ports := b.Healthy()
+		ports.AfterPublish = func() {
+			b.Pauses("")
+			_, err := b.Current().Alarms.Drain(t.Context())
+			require.NoError(t, err)
+		}
+		b.Serve(b.Start(ports))
+		b.Reply(p, "ok")
+		require.Equal(t, 1, b.Count(`select count(*) from alarm_jobs where status = 'completed'`), "it has rung")
+		lifted := b.Clock.Now()
+		require.True(t, b.Unpauses())
+		b.Until(func() bool { return len(b.Sequence(p)) > 2 })
+		require.Less(t, b.Clock.Now().Sub(lifted), 10*time.Second)
+		b.Completes(p)
+	})
+	onboardingtest.Subtest(t, "OfAGoal", setup, func(t *testing.T, b *onboardingtest.Bundle) {
+		_, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Work()
+		b.Exec(`update goal_alarms set published_at = null, qstash_message_id = null, lease_token = gen_random_uuid() where goal_id = $1`, g.ID)
+		b.Pauses("")
+		b.Clock.Advance(48 * time.Hour)
+		b.Work()
+		require.Equal(t, 1, b.Count(`select count(*) from goal_alarms where goal_id = $1 and cause = 'paused'`, g.ID))
+	})
+}
+
 // TestCrashOfAlarms has the process meet every mishap at every call while the database rings a burst.
 func TestCrashOfAlarms(t *testing.T) {
 	t.Parallel()

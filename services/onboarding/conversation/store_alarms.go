@@ -64,24 +64,25 @@ var inOutbox = stepAlarms(nil)
 // Alarms is the outbox of the steps' alarms.
 func (s *Store) Alarms() *outbox.Store[session.Alarm] { return s.alarms }
 
-// dueAlarms describes the due step's alarms: its newest one, whether QStash has that, and how often it waited for a receipt, ever
-// and right before.
+// dueAlarms describes the due step's alarms: its newest one, whether that may have rung, and how often it waited for a receipt, ever
+// and right before. An alarm may ring before its publisher has written down that it is published.
 type dueAlarms struct {
 	generation  int
 	due         time.Time
-	published   bool
+	mayRing     bool
 	ever, inRow int
 }
 
 const sqlWaiting = `
 select max(generation), (array_agg(due_at order by generation desc))[1],
-       (array_agg(published_at is not null order by generation desc))[1], count(*) filter (where cause = 'delivery'),
+       (array_agg(published_at is not null or lease_token is not null order by generation desc))[1],
+       count(*) filter (where cause = 'delivery'),
        count(*) filter (where cause = 'delivery' and generation > coalesce((select max(b.generation) from step_alarms b
            where b.session_id = $1 and b.step_id = $2 and b.cause <> 'delivery'), 0))
 from step_alarms where session_id = $1 and step_id = $2`
 
 func alarmsOf(ctx context.Context, tx pgx.Tx, r session.Record) (w dueAlarms, err error) {
-	if err := tx.QueryRow(ctx, sqlWaiting, r.ID, string(r.NextStep)).Scan(&w.generation, &w.due, &w.published, &w.ever, &w.inRow); err != nil {
+	if err := tx.QueryRow(ctx, sqlWaiting, r.ID, string(r.NextStep)).Scan(&w.generation, &w.due, &w.mayRing, &w.ever, &w.inRow); err != nil {
 		return w, fmt.Errorf("read the alarms of a step: %w", err)
 	}
 	return w, nil

@@ -110,14 +110,14 @@ func (s *Store) Park(ctx context.Context, m session.Move) error {
 }
 
 // PutBack sets the alarm of a due step again, for an execution that came while its organisation was paused: the relay publishes it after
-// the pause. An alarm that QStash does not have yet is that one already. people.ErrConflict when the session has moved on.
+// the pause. An alarm that no process publishes is that one already. people.ErrConflict when the session has moved on.
 func (s *Store) PutBack(ctx context.Context, w session.Wait) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := still(ctx, tx, w.From); err != nil {
 			return err
 		}
 		found, err := alarmsOf(ctx, tx, w.From)
-		if err != nil || !found.published {
+		if err != nil || !found.mayRing {
 			return err
 		}
 		if err := writeTimeline(ctx, tx, w.From.ID, []session.Entry{w.Entry}); err != nil {

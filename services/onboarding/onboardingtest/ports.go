@@ -46,6 +46,8 @@ type Ports struct {
 
 	// meanwhile happens once, before our next message is sent.
 	Meanwhile func()
+	// AfterPublish happens once, between the publish of the next alarm and the record of it.
+	AfterPublish func()
 	// whileRecording happens once, before the next message of a person is recorded.
 	WhileRecording func()
 	// beforeApply happens once, between the next decision on a person and its change.
@@ -345,7 +347,14 @@ func (p *Ports) HoldForwarded(ctx context.Context, profileID string, version int
 }
 
 func (p *Ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, error) {
-	return call(p, "Publish", func() (qstash.Receipt, error) { return p.alarms.Publish(ctx, job) })
+	return call(p, "Publish", func() (qstash.Receipt, error) {
+		receipt, err := p.alarms.Publish(ctx, job)
+		if meanwhile := p.AfterPublish; meanwhile != nil {
+			p.AfterPublish = nil
+			meanwhile()
+		}
+		return receipt, err
+	})
 }
 
 func (p *Ports) Profile(ctx context.Context, org, id string) (people.Profile, error) {
