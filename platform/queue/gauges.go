@@ -24,20 +24,9 @@ type Gauges struct {
 // countLimit is the number at which Queue.Gauges stops counting.
 const countLimit = 100_000
 
-// sqlGauges reads only partial indexes, never the finished jobs: those of what is pending, processing, or failed. The oldest due
-// job is found by hopping from organisation to organisation.
+// sqlGauges reads only partial indexes, never the finished jobs: those of what is pending, processing, or failed.
 const sqlGauges = `
-with recursive orgs as (
-    (select t.org_id from {table} t where t.status = 'pending' order by {by org} limit 1)
-    union all
-    select x.org_id from orgs o cross join lateral (
-        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id order by {by org} limit 1) x
-),
-oldest as (
-    select min(x.next_retry_at) as at
-    from orgs o cross join {lanes} cross join lateral (
-        select t.next_retry_at from {table} t where t.status = 'pending' and t.org_id = o.org_id{lane} order by t.next_retry_at limit 1) x
-)
+with recursive {oldest due}
 select
     (select count(*) from (select 1 from {table} t where t.status = 'processing' limit $2::integer) x),
     (select count(*) from (

@@ -122,11 +122,13 @@ func (t Table) names() *strings.Replacer {
 	}
 	name := pgx.Identifier{t.Name}.Sanitize()
 	byOrg := "t.org_id" + strings.ReplaceAll(priority, ", ", ", t.") + ", t.next_retry_at"
-	visits := plain
+	visits := plain()
 	if t.Scheduled {
-		visits = scheduled
+		visits = scheduled()
 	}
-	visit := strings.NewReplacer("{table}", name, "{by org}", byOrg, "{oldest}", strconv.Itoa(maxOldest)).Replace
+	visit := strings.NewReplacer(
+		"{table}", name, "{lanes}", lanes, "{lane}", lane, "{by org}", byOrg, "{oldest}", strconv.Itoa(maxOldest),
+	).Replace
 	headOfT := strings.NewReplacer("{table}", name, "{head of}", "t").Replace(head)
 	overtakenAt := func(now string) string { return strings.NewReplacer("{table}", name, "{now}", now).Replace(overtaken) }
 	freeAt := func(now string) string {
@@ -137,6 +139,7 @@ func (t Table) names() *strings.Replacer {
 		"{by org}", byOrg, "{visited}", visit(strings.ReplaceAll(visits.visited, "{while}", visits.while)), "{looked}", visits.looked,
 		"{last}", visits.last, "{drained}", visits.drained, "{next}", visit(visits.next),
 		"{asks}", visits.asks, "{none due}", visit(visits.noneDue), "{next of look}", visit(visits.nextOfLook),
+		"{oldest due}", visit(visits.oldestDue),
 		"{head of t}", headOfT, "{overtaken at t.now}", overtakenAt("t.now"),
 		"{free}", freeAt("$2::timestamptz"), "{free at u.now}", freeAt("u.now"),
 		"{extra}", extra.String(), "{extra[]}", arrays.String(),

@@ -31,27 +31,33 @@ behind as (
 type visits struct {
 	visited, while, looked, last, drained, next string // of the claim
 	asks, noneDue, nextOfLook                   string // of the look before it
+	oldestDue                                   string // of the gauges
 }
 
-// plain are those of a table of which most jobs are due: each organisation in turn.
-var plain = visits{
-	visited: sqlInTurn + `,
+// plain returns those of a table of which most jobs are due: each organisation in turn.
+func plain() visits {
+	return visits{
+		visited: sqlInTurn + `,
 visited as materialized (select org_id, n from ahead union all select org_id, n from behind)`,
-	looked: `(select count(*) from visited)`,
-	last: `coalesce((select org_id from visited where n = (select max(n) from taken)),
+		looked: `(select count(*) from visited)`,
+		last: `coalesce((select org_id from visited where n = (select max(n) from taken)),
             (select org_id from visited order by n desc limit 1))`,
-	drained: `false`, next: `null::timestamptz`,
-	asks: `size < 4`, noneDue: `not exists (select from {table} where status = 'pending' and next_retry_at <= $1::timestamptz)`,
-	nextOfLook: `null::timestamptz`,
+		drained: `false`, next: `null::timestamptz`,
+		asks: `size < 4`, noneDue: `not exists (select from {table} where status = 'pending' and next_retry_at <= $1::timestamptz)`,
+		nextOfLook: `null::timestamptz`,
+		oldestDue:  sqlOldestInTurn,
+	}
 }
 
-// scheduled are those of a table of which most jobs are due later: the organisations of the jobs that are due for longest, so that those
-// with nothing due cost nothing. Where these jobs are more than a claim looks at, there is a backlog, of whom it may be: then those who
-// have their turn are visited first, as above, so that a backlog of some keeps no other waiting for longer than a round of all.
-var scheduled = visits{
-	visited: `
+// scheduled returns those of a table of which most jobs are due later: the organisations of the jobs that are due for longest, so that
+// those with nothing due cost nothing. Where these jobs are more than a claim looks at there is a backlog. Then those who have their turn
+// are visited first, as above, so that a backlog of some keeps no other waiting for longer than a round of all.
+func scheduled() visits {
+	return visits{
+		visited: `
 oldest as materialized (
-    select t.org_id from {table} t where t.status = 'pending' and t.next_retry_at between $5::timestamptz and $2::timestamptz
+    select t.org_id from {table} t
+    where t.status = 'pending' and t.next_retry_at between $5::timestamptz and $2::timestamptz
     order by t.next_retry_at, t.org_id limit {oldest}
 ),` + sqlInTurn + `,
 turns as materialized (select org_id, n from ahead union all select org_id, n from behind),
@@ -61,21 +67,38 @@ visited as materialized (
     select o.org_id, ($4::integer + row_number() over (order by o.org_id <= $3::uuid, o.org_id))::integer
     from (select distinct org_id from oldest) o where o.org_id not in (select org_id from turns)
 )`,
-	while:  `(select count(*) from oldest) = {oldest} and`,
-	looked: `(select count(*) from turns)`,
-	// Of the turns, the last one that was looked at, or where the batch was full before, that was served.
-	last: `(select org_id from visited
+		while:  `(select count(*) from oldest) = {oldest} and`,
+		looked: `(select count(*) from turns)`,
+		// Of the turns, the last one that was looked at, or where the batch was full before, that was served.
+		last: `(select org_id from visited
          where (n <= $4::integer or not exists (select from turns)) and n <= coalesce((
              select max(n) from taken having count(*) + (select count(*) from expired) >= $1::integer), 2147483647)
          order by n desc limit 1)`,
-	drained: `((select count(*) from taken) = (select count(*) from oldest) and not exists (select from turns))`,
-	next: `(select t.next_retry_at from {table} t where t.status = 'pending' and t.next_retry_at > $2::timestamptz
+		drained: `((select count(*) from taken) = (select count(*) from oldest) and not exists (select from turns))`,
+		next: `(select t.next_retry_at from {table} t where t.status = 'pending' and t.next_retry_at > $2::timestamptz
          order by t.next_retry_at, t.org_id limit 1)`,
-	asks: `true`,
-	noneDue: `not exists (select from (select t.next_retry_at from {table} t where t.status = 'pending'
+		asks: `true`,
+		noneDue: `not exists (select from (select t.next_retry_at from {table} t where t.status = 'pending'
         order by t.next_retry_at, t.org_id limit 1) t where t.next_retry_at <= $1::timestamptz)`,
-	nextOfLook: `(select t.next_retry_at from {table} t where t.status = 'pending' order by t.next_retry_at, t.org_id limit 1)`,
+		nextOfLook: `(select t.next_retry_at from {table} t where t.status = 'pending' order by t.next_retry_at, t.org_id limit 1)`,
+		oldestDue: `oldest as (
+    select t.next_retry_at as at from {table} t where t.status = 'pending' order by t.next_retry_at, t.org_id limit 1
+)`,
+	}
 }
+
+// sqlOldestInTurn finds the oldest due job by going from organisation to organisation.
+const sqlOldestInTurn = `orgs as (
+    (select t.org_id from {table} t where t.status = 'pending' order by {by org} limit 1)
+    union all
+    select x.org_id from orgs o cross join lateral (
+        select t.org_id from {table} t where t.status = 'pending' and t.org_id > o.org_id order by {by org} limit 1) x
+),
+oldest as (
+    select min(x.next_retry_at) as at
+    from orgs o cross join {lanes} cross join lateral (
+        select t.next_retry_at from {table} t where t.status = 'pending' and t.org_id = o.org_id{lane} order by t.next_retry_at limit 1) x
+)`
 
 // maxOldest bounds the jobs that a claim of a scheduled table looks at to find whose they are.
 const maxOldest = 1024
