@@ -102,7 +102,7 @@ type querier interface {
 }
 
 // Watch holds every event that a test leaves in its database to the description, when the test ends.
-func Watch(t *testing.T, database querier, tables ...string) {
+func Watch(t testing.TB, database querier, tables ...string) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)

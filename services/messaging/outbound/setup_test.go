@@ -33,7 +33,7 @@ type bundle struct {
 	rate   float64
 }
 
-func setup(t *testing.T) *bundle {
+func setup(t testing.TB) *bundle {
 	t.Helper()
 	b := &bundle{Bundle: sendtest.Setup(t), tally: new(outbound.Tally), rate: 100}
 	b.TakeReceipts(nil)

@@ -61,7 +61,7 @@ const (
 
 // Bundle is the services on a real database and the emulator of Twilio.
 type Bundle struct {
-	T        *testing.T
+	T        testing.TB
 	Pool     *pgxpool.Pool
 	Store    Store
 	Clock    *clock.Settable
@@ -79,7 +79,7 @@ type Bundle struct {
 }
 
 // Setup makes a bundle with a clock that shows noon.
-func Setup(t *testing.T) *Bundle {
+func Setup(t testing.TB) *Bundle {
 	t.Helper()
 	b := &Bundle{T: t, Pool: pgtest.New(t, schema.Migrations()), Logged: &Log{}}
 	subscriber.Watch(t, b.Pool, "event_outbox")
@@ -277,7 +277,7 @@ func (b *Bundle) Send(key string) send.Result {
 }
 
 // Phone is a number in E.164.
-func Phone(t *testing.T, e164 string) sms.Phone {
+func Phone(t testing.TB, e164 string) sms.Phone {
 	t.Helper()
 	p, err := sms.ParsePhone(e164)
 	require.NoError(t, err)

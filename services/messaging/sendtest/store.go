@@ -36,7 +36,7 @@ func NewStore(pool postgres.DB) Store {
 }
 
 // Attempt is one of a message to a number, under a key.
-func Attempt(t *testing.T, org uuid.UUID, to sms.Phone, key string) send.Attempt {
+func Attempt(t testing.TB, org uuid.UUID, to sms.Phone, key string) send.Attempt {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return send.Attempt{
