@@ -87,7 +87,7 @@ func TestIndexes(t *testing.T) {
 		{name: "JobsOfAnOrganisation", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' order by id desc limit 9`, want: "webhook_jobs_by_org"},
 		{
 			name: "JobsOfAType", sql: `select id from webhook_jobs where org_id = '00000000-0000-7000-8000-000000000001' and event_type = 'rare' order by id desc limit 9`,
-			want: "webhook_jobs_by_type",
+			want: "webhook_jobs_by_rare_type",
 		},
 		{
 			name: "OutreachOfAType", sql: `select id from engagement_outreach where org_id = '00000000-0000-7000-8000-000000000001' and event_type = 'rare' order by id desc limit 9`,
