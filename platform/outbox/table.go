@@ -32,7 +32,7 @@ type Table[A any] struct {
 // Store is the SQL of an outbox on one table.
 type Store[A any] struct {
 	db    postgres.DB
-	hot   *postgres.Combiner // of what every alarm does
+	hot   *postgres.Combiner // of what every alarm does: a note that is lost has the relay publish it again, which changes nothing
 	table Table[A]
 
 	insert, claim, published, release, unpublished string
@@ -47,7 +47,7 @@ func NewStore[A any](db postgres.DB, table Table[A]) *Store[A] {
 	}
 	write := strings.NewReplacer("{table}", table.Name, "{kept}", table.Kept).Replace
 	return &Store[A]{
-		db: db, hot: postgres.NewCombiner(db), table: table,
+		db: db, hot: postgres.NewLazyCombiner(db), table: table,
 		insert: write(fmt.Sprintf(`insert into {table} (%s, lease_token, lease_until, created_at) values (%s, nullif($%d, '')::uuid, $%d, $%d)`,
 			strings.Join(table.Columns, ", "), strings.Join(places, ", "), n+1, n+2, n+3)),
 		claim:     write(sqlClaim) + "a." + strings.Join(table.Columns, ", a.") + ", a.lease_token",

@@ -31,6 +31,7 @@ const (
 	sqlByRow = `select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true)`
 	sqlBrief = sqlByRow + `, set_config('lock_timeout', '200ms', true)`
+	sqlLazy  = `, set_config('synchronous_commit', 'off', true)`
 )
 
 // Combiner runs the statements of many callers in few transactions: what has come together while the lanes were busy goes to the server in
@@ -40,7 +41,8 @@ const (
 // What is combined must be correct in any order and next to anything: statements that are guarded by themselves. The zero value is not
 // usable; see NewCombiner.
 type Combiner struct {
-	db DB
+	db   DB
+	lazy bool // its commits do not wait for the disk
 
 	mu      sync.Mutex
 	lanes   int // in use
@@ -50,6 +52,10 @@ type Combiner struct {
 
 // NewCombiner returns a combiner on a database.
 func NewCombiner(db DB) *Combiner { return &Combiner{db: db} }
+
+// NewLazyCombiner returns one for notes that may be lost when the server crashes, but not when a client does: its commits do not wait for the
+// disk. What is noted must be safe to do again.
+func NewLazyCombiner(db DB) *Combiner { return &Combiner{db: db, lazy: true} }
 
 // Statement is one statement of a piece of work, in the form for many rows at once: each argument is an array of the values of all callers,
 // as in unnest(@id::uuid[], @at::timestamptz[]) with ordinality u (id, at, n).
@@ -198,6 +204,9 @@ func (c *Combiner) run(ctx context.Context, first string, pieces ...*piece) erro
 		return cmp.Or(slices.CompareFunc(a.statements, b.statements, func(a, b Statement) int { return strings.Compare(a.SQL, b.SQL) }),
 			cmp.Compare(a.key, b.key))
 	})
+	if c.lazy {
+		first += sqlLazy
+	}
 	var batch pgx.Batch
 	batch.Queue(first)
 	for len(pieces) > 0 {

@@ -208,3 +208,19 @@ func TestWhatAnUndoneTryHasFoundDoesNotCount(t *testing.T) {
 	require.Equal(t, 2, db.tries)
 	require.Zero(t, rows)
 }
+
+func TestLazyCombinerWaitsForNoDisk(t *testing.T) {
+	t.Parallel()
+	db := numbers(t)
+	ctx := postgres.AcrossOrganisations(t.Context())
+	by := func(c *postgres.Combiner) (source string) { // a server of tests waits for no disk at all, so who says so tells
+		require.NoError(t, c.Do(ctx, "k", postgres.Statement{
+			SQL: `select u.place, (select s.setting || ' by ' || s.source from pg_settings s where s.name = 'synchronous_commit')
+				from unnest(@n::int[]) with ordinality u (n, place)`,
+			Args: postgres.Args{"n": 1}, Read: func(row pgx.CollectableRow) error { return row.Scan(&source) },
+		}))
+		return source
+	}
+	require.Equal(t, "off by session", by(postgres.NewLazyCombiner(db)))
+	require.NotContains(t, by(postgres.NewCombiner(db)), "by session", "it ends with its transaction")
+}
