@@ -13,20 +13,22 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// late delivers an alarm that was due before, of any session of the person, any step and any visit, or one that is forged by its token. Where
-// the session waits for something else, that is said, and nothing changes.
+// late delivers an alarm that was due before, of any session of the person, any step and any visit, or one that is forged by its token.
+// Where the session waits for something else, that is said, and nothing changes.
 func (w *walk) late(t *rapid.T) {
 	b := w.b
 	b.Idle()
+	token := pick(t, "token", session.AwaitingBurst, session.AwaitingBurst, session.AwaitingInterviewStart)
+	forged := token != session.AwaitingBurst // which comes at any time
 	set := onboardingtest.List[string](b.Bundle, `select distinct session_id || ' ' || step_id from step_alarms
-		where profile_id = $1 and due_at <= $2 order by 1`, w.p.ID, b.Clock.Now())
+		where profile_id = $1 and (due_at <= $2 or $3) order by 1`, w.p.ID, b.Clock.Now(), forged)
 	if len(set) == 0 {
 		return
 	}
 	id, step, _ := strings.Cut(pick(t, "alarm", set...), " ")
 	r := b.Session(id)
 	payload := session.NewStepPayload(r.ProfileID, r.ID, session.StepID(step))
-	payload.ExpectedToken = pick(t, "token", session.AwaitingBurst, session.AwaitingBurst, session.AwaitingInterviewStart)
+	payload.ExpectedToken = token
 	want := w.refusal(r, payload)
 	texts := len(b.Messaging.Attempts())
 	out, err := b.Execute(&onboardingv1.ExecuteStepRequest{
