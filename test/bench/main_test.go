@@ -72,8 +72,10 @@ func TestMeasurements(t *testing.T) {
 	}
 	s.seed(t, works["Steps"], 6+warmBursts)
 	for _, w := range []wiring{apart(), {[]string{together}, "postgres"}} {
-		require.Len(t, s.pace(t, w, 6, time.Second).late, 6*stepsOfBurst)
+		require.Len(t, s.pace(t, w, 6, time.Second, nil).late, 6*stepsOfBurst)
 	}
+	s.crowd(t, 200)
+	require.Len(t, s.pace(t, apart(), 6, time.Second, &crowdRun{}).late, 6*stepsOfBurst)
 	s.seed(t, works["Steps"], 20)
 	require.Positive(t, s.memory(t, 30, 20, time.Second)["together-peak-MB"])
 	require.Positive(t, s.newPlain(t).round(t, plainClients).rate)
