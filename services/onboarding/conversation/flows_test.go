@@ -243,6 +243,7 @@ func TestPublishedFlow(t *testing.T) {
 		b.Pass(time.Second)
 		require.Equal(t, []any{session.Active, session.Interviewing}, []any{b.Newest(p).Status, b.Newest(p).Mode}, "engagement follows")
 		require.Equal(t, 2, b.Count(`select count(*) from event_outbox where type = 'session.completed'`))
+		require.Equal(t, 1, b.Count(`select count(*) from event_outbox where data ->> 'next_flow' = 'interview'`), "the host is told who asks")
 	})
 
 	onboardingtest.Subtest(t, "LeavesWhomTheHostHasToAnActivationWithoutAName", setup, func(t *testing.T, b *bundle) {

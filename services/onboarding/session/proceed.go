@@ -106,6 +106,8 @@ func (m Move) Advanced(trigger Trigger) Entry {
 	e := Entry{At: m.At, Kind: KindAdvanced, From: m.From.Token, To: m.Token, Trigger: trigger}
 	if m.Status.Parked() {
 		e.Kind, e.Detail = KindParked, m.Reason
+	} else if m.Starts != "" {
+		e.Detail = m.Starts // session.completed tells it
 	}
 	return e
 }
