@@ -49,6 +49,10 @@ func whoMay() map[string]string {
 
 		"checkFlow":        "operator app",
 		"publishFlow":      "operator",
+		"getFlowDraft":     "operator",
+		"saveFlowDraft":    "operator",
+		"publishFlowDraft": "operator",
+		"deleteFlowDraft":  "operator",
 		"listFlows":        "operator app",
 		"getCurrentFlow":   "operator app",
 		"getFlowVersion":   "operator app",
@@ -163,7 +167,7 @@ func unkept() (never, read []string) {
 	never = []string{
 		"getSettings", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
-		"getFlow", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
+		"getFlow", "getFlowDraft", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
 		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun", "listKeys", "listSenders", "getSender",
 		"getOrganisation", "listOrganisations",
 	}

@@ -167,6 +167,7 @@ func rulesOfFlows(kept Kept) []retention.Rule {
 	return []retention.Rule{
 		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
 		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
+		{Table: "flow_drafts", Holds: "texts of a flow that are being changed, and by whom", Kept: organisation},
 		{
 			Table: "flow_run_people", Holds: "for whom a run starts a flow, and who was left out and why: ids",
 			Kept: "{for} after the end of the run", Variable: "JOBS_RETENTION", For: kept.Jobs, Over: &retention.Over{

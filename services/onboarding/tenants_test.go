@@ -102,6 +102,9 @@ with p as (
 ), fp as (
     insert into flow_publications (org_id, flow, number, version, published_at)
     values (@org, 'welcome', 1, '0123456789abcdef', @at) on conflict do nothing
+), fd as (
+    insert into flow_drafts (org_id, flow, version, revision, texts, changed_at)
+    values (@org, 'welcome', '0123456789abcdef', 1, '{}', @at) on conflict do nothing
 ), ti as (
     insert into tickets (id, org_id, profile_id, status, reason, last_text_at, opened_at) select gen_random_uuid(), @org, id, 'open', 'asked', @at, @at from p
     returning id, profile_id

@@ -1187,6 +1187,619 @@ func (x *ListFlowVersionsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// FlowDraft has the texts of a flow as its draft would publish them.
+type FlowDraft struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The current version, which the draft changes.
+	Version *FlowVersion `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Grows with each time the draft is saved; 0 without a draft.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// When it was last saved; absent without a draft.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Who last saved it; absent without a draft.
+	ChangedBy *v1.Actor `protobuf:"bytes,4,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	// Whether a version was published after the draft was begun. To save it again puts its changes on that version.
+	Outdated bool `protobuf:"varint,5,opt,name=outdated,proto3" json:"outdated,omitempty"`
+	// Every text of the flow, by language and then in the order of the steps.
+	Texts         []*FlowText `protobuf:"bytes,6,rep,name=texts,proto3" json:"texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowDraft) Reset() {
+	*x = FlowDraft{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowDraft) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowDraft) ProtoMessage() {}
+
+func (x *FlowDraft) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowDraft.ProtoReflect.Descriptor instead.
+func (*FlowDraft) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FlowDraft) GetVersion() *FlowVersion {
+	if x != nil {
+		return x.Version
+	}
+	return nil
+}
+
+func (x *FlowDraft) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *FlowDraft) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *FlowDraft) GetChangedBy() *v1.Actor {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return nil
+}
+
+func (x *FlowDraft) GetOutdated() bool {
+	if x != nil {
+		return x.Outdated
+	}
+	return false
+}
+
+func (x *FlowDraft) GetTexts() []*FlowText {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+// FlowText is one text of a flow in one language.
+type FlowText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The language, such as pt-BR.
+	Language string `protobuf:"bytes,1,opt,name=language,proto3" json:"language,omitempty"`
+	// The key of the text.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The step that sends it.
+	Step string `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
+	// The text as the draft has it.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// The text of the current version, when the draft changes it.
+	Published *string `protobuf:"bytes,5,opt,name=published,proto3,oneof" json:"published,omitempty"`
+	// The text as a person gets it of whom nothing is known.
+	Shown string `protobuf:"bytes,6,opt,name=shown,proto3" json:"shown,omitempty"`
+	// The segments of that.
+	Segments int32 `protobuf:"varint,7,opt,name=segments,proto3" json:"segments,omitempty"`
+	// The segments with the longest values in it.
+	MostSegments int32 `protobuf:"varint,8,opt,name=most_segments,json=mostSegments,proto3" json:"most_segments,omitempty"`
+	// What is wrong with it, each as the end of a sentence; empty when it can be published.
+	Problems      []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FlowText) Reset() {
+	*x = FlowText{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FlowText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FlowText) ProtoMessage() {}
+
+func (x *FlowText) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FlowText.ProtoReflect.Descriptor instead.
+func (*FlowText) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FlowText) GetLanguage() string {
+	if x != nil {
+		return x.Language
+	}
+	return ""
+}
+
+func (x *FlowText) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *FlowText) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *FlowText) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *FlowText) GetPublished() string {
+	if x != nil && x.Published != nil {
+		return *x.Published
+	}
+	return ""
+}
+
+func (x *FlowText) GetShown() string {
+	if x != nil {
+		return x.Shown
+	}
+	return ""
+}
+
+func (x *FlowText) GetSegments() int32 {
+	if x != nil {
+		return x.Segments
+	}
+	return 0
+}
+
+func (x *FlowText) GetMostSegments() int32 {
+	if x != nil {
+		return x.MostSegments
+	}
+	return 0
+}
+
+func (x *FlowText) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// GetFlowDraftRequest names the flow.
+type GetFlowDraftRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Flow          string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFlowDraftRequest) Reset() {
+	*x = GetFlowDraftRequest{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFlowDraftRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFlowDraftRequest) ProtoMessage() {}
+
+func (x *GetFlowDraftRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFlowDraftRequest.ProtoReflect.Descriptor instead.
+func (*GetFlowDraftRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GetFlowDraftRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+// GetFlowDraftResponse holds the draft.
+type GetFlowDraftResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The draft.
+	Draft         *FlowDraft `protobuf:"bytes,1,opt,name=draft,proto3" json:"draft,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFlowDraftResponse) Reset() {
+	*x = GetFlowDraftResponse{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFlowDraftResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFlowDraftResponse) ProtoMessage() {}
+
+func (x *GetFlowDraftResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFlowDraftResponse.ProtoReflect.Descriptor instead.
+func (*GetFlowDraftResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetFlowDraftResponse) GetDraft() *FlowDraft {
+	if x != nil {
+		return x.Draft
+	}
+	return nil
+}
+
+// SaveFlowDraftRequest has the changed texts of one language.
+type SaveFlowDraftRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the flow.
+	Flow string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	// The current version, as it was read.
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The revision of the draft, as it was read; 0 where there was none.
+	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The language of the texts.
+	Language string `protobuf:"bytes,4,opt,name=language,proto3" json:"language,omitempty"`
+	// Texts by key. Those that are left out stay as the draft has them.
+	Texts         map[string]string `protobuf:"bytes,5,rep,name=texts,proto3" json:"texts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveFlowDraftRequest) Reset() {
+	*x = SaveFlowDraftRequest{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveFlowDraftRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveFlowDraftRequest) ProtoMessage() {}
+
+func (x *SaveFlowDraftRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveFlowDraftRequest.ProtoReflect.Descriptor instead.
+func (*SaveFlowDraftRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *SaveFlowDraftRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *SaveFlowDraftRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *SaveFlowDraftRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *SaveFlowDraftRequest) GetLanguage() string {
+	if x != nil {
+		return x.Language
+	}
+	return ""
+}
+
+func (x *SaveFlowDraftRequest) GetTexts() map[string]string {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+// SaveFlowDraftResponse holds the draft.
+type SaveFlowDraftResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The draft.
+	Draft         *FlowDraft `protobuf:"bytes,1,opt,name=draft,proto3" json:"draft,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveFlowDraftResponse) Reset() {
+	*x = SaveFlowDraftResponse{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveFlowDraftResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveFlowDraftResponse) ProtoMessage() {}
+
+func (x *SaveFlowDraftResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveFlowDraftResponse.ProtoReflect.Descriptor instead.
+func (*SaveFlowDraftResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SaveFlowDraftResponse) GetDraft() *FlowDraft {
+	if x != nil {
+		return x.Draft
+	}
+	return nil
+}
+
+// PublishFlowDraftRequest names the draft as it was read.
+type PublishFlowDraftRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the flow.
+	Flow string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	// Its revision.
+	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishFlowDraftRequest) Reset() {
+	*x = PublishFlowDraftRequest{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishFlowDraftRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishFlowDraftRequest) ProtoMessage() {}
+
+func (x *PublishFlowDraftRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishFlowDraftRequest.ProtoReflect.Descriptor instead.
+func (*PublishFlowDraftRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PublishFlowDraftRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+func (x *PublishFlowDraftRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// PublishFlowDraftResponse says what is current now.
+type PublishFlowDraftResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The current version.
+	Version       *FlowVersion `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishFlowDraftResponse) Reset() {
+	*x = PublishFlowDraftResponse{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishFlowDraftResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishFlowDraftResponse) ProtoMessage() {}
+
+func (x *PublishFlowDraftResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishFlowDraftResponse.ProtoReflect.Descriptor instead.
+func (*PublishFlowDraftResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PublishFlowDraftResponse) GetVersion() *FlowVersion {
+	if x != nil {
+		return x.Version
+	}
+	return nil
+}
+
+// DeleteFlowDraftRequest names the flow.
+type DeleteFlowDraftRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Flow          string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteFlowDraftRequest) Reset() {
+	*x = DeleteFlowDraftRequest{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteFlowDraftRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteFlowDraftRequest) ProtoMessage() {}
+
+func (x *DeleteFlowDraftRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteFlowDraftRequest.ProtoReflect.Descriptor instead.
+func (*DeleteFlowDraftRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DeleteFlowDraftRequest) GetFlow() string {
+	if x != nil {
+		return x.Flow
+	}
+	return ""
+}
+
+// DeleteFlowDraftResponse is empty.
+type DeleteFlowDraftResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteFlowDraftResponse) Reset() {
+	*x = DeleteFlowDraftResponse{}
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteFlowDraftResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteFlowDraftResponse) ProtoMessage() {}
+
+func (x *DeleteFlowDraftResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_flows_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteFlowDraftResponse.ProtoReflect.Descriptor instead.
+func (*DeleteFlowDraftResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_flows_proto_rawDescGZIP(), []int{28}
+}
+
 var File_paceline_onboarding_v1_flows_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
@@ -1284,7 +1897,52 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x83\x01\n" +
 	"\x18ListFlowVersionsResponse\x12?\n" +
 	"\bversions\x18\x01 \x03(\v2#.paceline.onboarding.v1.FlowVersionR\bversions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xd6\a\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xae\x02\n" +
+	"\tFlowDraft\x12=\n" +
+	"\aversion\x18\x01 \x01(\v2#.paceline.onboarding.v1.FlowVersionR\aversion\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
+	"\n" +
+	"changed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x127\n" +
+	"\n" +
+	"changed_by\x18\x04 \x01(\v2\x18.paceline.audit.v1.ActorR\tchangedBy\x12\x1a\n" +
+	"\boutdated\x18\x05 \x01(\bR\boutdated\x126\n" +
+	"\x05texts\x18\x06 \x03(\v2 .paceline.onboarding.v1.FlowTextR\x05texts\"\x84\x02\n" +
+	"\bFlowText\x12\x1a\n" +
+	"\blanguage\x18\x01 \x01(\tR\blanguage\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\tR\x04step\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12!\n" +
+	"\tpublished\x18\x05 \x01(\tH\x00R\tpublished\x88\x01\x01\x12\x14\n" +
+	"\x05shown\x18\x06 \x01(\tR\x05shown\x12\x1a\n" +
+	"\bsegments\x18\a \x01(\x05R\bsegments\x12#\n" +
+	"\rmost_segments\x18\b \x01(\x05R\fmostSegments\x12\x1a\n" +
+	"\bproblems\x18\t \x03(\tR\bproblemsB\f\n" +
+	"\n" +
+	"_published\")\n" +
+	"\x13GetFlowDraftRequest\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\"O\n" +
+	"\x14GetFlowDraftResponse\x127\n" +
+	"\x05draft\x18\x01 \x01(\v2!.paceline.onboarding.v1.FlowDraftR\x05draft\"\x85\x02\n" +
+	"\x14SaveFlowDraftRequest\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x1a\n" +
+	"\blanguage\x18\x04 \x01(\tR\blanguage\x12M\n" +
+	"\x05texts\x18\x05 \x03(\v27.paceline.onboarding.v1.SaveFlowDraftRequest.TextsEntryR\x05texts\x1a8\n" +
+	"\n" +
+	"TextsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"P\n" +
+	"\x15SaveFlowDraftResponse\x127\n" +
+	"\x05draft\x18\x01 \x01(\v2!.paceline.onboarding.v1.FlowDraftR\x05draft\"I\n" +
+	"\x17PublishFlowDraftRequest\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"Y\n" +
+	"\x18PublishFlowDraftResponse\x12=\n" +
+	"\aversion\x18\x01 \x01(\v2#.paceline.onboarding.v1.FlowVersionR\aversion\",\n" +
+	"\x16DeleteFlowDraftRequest\x12\x12\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\"\x19\n" +
+	"\x17DeleteFlowDraftResponse2\xc9\v\n" +
 	"\vFlowService\x12n\n" +
 	"\tCheckFlow\x12(.paceline.onboarding.v1.CheckFlowRequest\x1a).paceline.onboarding.v1.CheckFlowResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12q\n" +
@@ -1301,7 +1959,15 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"\fMoveSessions\x12+.paceline.onboarding.v1.MoveSessionsRequest\x1a,.paceline.onboarding.v1.MoveSessionsResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x02\x18\x01\x12\x83\x01\n" +
 	"\x10ListFlowVersions\x12/.paceline.onboarding.v1.ListFlowVersionsRequest\x1a0.paceline.onboarding.v1.ListFlowVersionsResponse\"\f\xa2\xbb\x18\b\n" +
-	"\x02\x02\x04\x10\x01\x18\x03BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\x02\x02\x04\x10\x01\x18\x03\x12v\n" +
+	"\fGetFlowDraft\x12+.paceline.onboarding.v1.GetFlowDraftRequest\x1a,.paceline.onboarding.v1.GetFlowDraftResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x03\x12w\n" +
+	"\rSaveFlowDraft\x12,.paceline.onboarding.v1.SaveFlowDraftRequest\x1a-.paceline.onboarding.v1.SaveFlowDraftResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12\x80\x01\n" +
+	"\x10PublishFlowDraft\x12/.paceline.onboarding.v1.PublishFlowDraftRequest\x1a0.paceline.onboarding.v1.PublishFlowDraftResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01\x12}\n" +
+	"\x0fDeleteFlowDraft\x12..paceline.onboarding.v1.DeleteFlowDraftRequest\x1a/.paceline.onboarding.v1.DeleteFlowDraftResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x02\x18\x01BAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_flows_proto_rawDescOnce sync.Once
@@ -1315,7 +1981,7 @@ func file_paceline_onboarding_v1_flows_proto_rawDescGZIP() []byte {
 	return file_paceline_onboarding_v1_flows_proto_rawDescData
 }
 
-var file_paceline_onboarding_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_paceline_onboarding_v1_flows_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_paceline_onboarding_v1_flows_proto_goTypes = []any{
 	(*FlowVersion)(nil),              // 0: paceline.onboarding.v1.FlowVersion
 	(*FlowProblem)(nil),              // 1: paceline.onboarding.v1.FlowProblem
@@ -1336,54 +2002,81 @@ var file_paceline_onboarding_v1_flows_proto_goTypes = []any{
 	(*MoveSessionsResponse)(nil),     // 16: paceline.onboarding.v1.MoveSessionsResponse
 	(*ListFlowVersionsRequest)(nil),  // 17: paceline.onboarding.v1.ListFlowVersionsRequest
 	(*ListFlowVersionsResponse)(nil), // 18: paceline.onboarding.v1.ListFlowVersionsResponse
-	nil,                              // 19: paceline.onboarding.v1.CheckFlowRequest.FilesEntry
-	nil,                              // 20: paceline.onboarding.v1.PublishFlowRequest.FilesEntry
-	nil,                              // 21: paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
-	nil,                              // 22: paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
-	nil,                              // 23: paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
-	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
-	(*v1.Actor)(nil),                 // 25: paceline.audit.v1.Actor
-	(*v11.Count)(nil),                // 26: paceline.overview.v1.Count
+	(*FlowDraft)(nil),                // 19: paceline.onboarding.v1.FlowDraft
+	(*FlowText)(nil),                 // 20: paceline.onboarding.v1.FlowText
+	(*GetFlowDraftRequest)(nil),      // 21: paceline.onboarding.v1.GetFlowDraftRequest
+	(*GetFlowDraftResponse)(nil),     // 22: paceline.onboarding.v1.GetFlowDraftResponse
+	(*SaveFlowDraftRequest)(nil),     // 23: paceline.onboarding.v1.SaveFlowDraftRequest
+	(*SaveFlowDraftResponse)(nil),    // 24: paceline.onboarding.v1.SaveFlowDraftResponse
+	(*PublishFlowDraftRequest)(nil),  // 25: paceline.onboarding.v1.PublishFlowDraftRequest
+	(*PublishFlowDraftResponse)(nil), // 26: paceline.onboarding.v1.PublishFlowDraftResponse
+	(*DeleteFlowDraftRequest)(nil),   // 27: paceline.onboarding.v1.DeleteFlowDraftRequest
+	(*DeleteFlowDraftResponse)(nil),  // 28: paceline.onboarding.v1.DeleteFlowDraftResponse
+	nil,                              // 29: paceline.onboarding.v1.CheckFlowRequest.FilesEntry
+	nil,                              // 30: paceline.onboarding.v1.PublishFlowRequest.FilesEntry
+	nil,                              // 31: paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
+	nil,                              // 32: paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
+	nil,                              // 33: paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
+	nil,                              // 34: paceline.onboarding.v1.SaveFlowDraftRequest.TextsEntry
+	(*timestamppb.Timestamp)(nil),    // 35: google.protobuf.Timestamp
+	(*v1.Actor)(nil),                 // 36: paceline.audit.v1.Actor
+	(*v11.Count)(nil),                // 37: paceline.overview.v1.Count
 }
 var file_paceline_onboarding_v1_flows_proto_depIdxs = []int32{
-	24, // 0: paceline.onboarding.v1.FlowVersion.published_at:type_name -> google.protobuf.Timestamp
-	25, // 1: paceline.onboarding.v1.FlowVersion.published_by:type_name -> paceline.audit.v1.Actor
-	19, // 2: paceline.onboarding.v1.CheckFlowRequest.files:type_name -> paceline.onboarding.v1.CheckFlowRequest.FilesEntry
+	35, // 0: paceline.onboarding.v1.FlowVersion.published_at:type_name -> google.protobuf.Timestamp
+	36, // 1: paceline.onboarding.v1.FlowVersion.published_by:type_name -> paceline.audit.v1.Actor
+	29, // 2: paceline.onboarding.v1.CheckFlowRequest.files:type_name -> paceline.onboarding.v1.CheckFlowRequest.FilesEntry
 	1,  // 3: paceline.onboarding.v1.CheckFlowResponse.problems:type_name -> paceline.onboarding.v1.FlowProblem
-	20, // 4: paceline.onboarding.v1.PublishFlowRequest.files:type_name -> paceline.onboarding.v1.PublishFlowRequest.FilesEntry
+	30, // 4: paceline.onboarding.v1.PublishFlowRequest.files:type_name -> paceline.onboarding.v1.PublishFlowRequest.FilesEntry
 	0,  // 5: paceline.onboarding.v1.PublishFlowResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
 	0,  // 6: paceline.onboarding.v1.ListFlowsResponse.flows:type_name -> paceline.onboarding.v1.FlowVersion
 	0,  // 7: paceline.onboarding.v1.GetCurrentFlowResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
-	21, // 8: paceline.onboarding.v1.GetCurrentFlowResponse.files:type_name -> paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
+	31, // 8: paceline.onboarding.v1.GetCurrentFlowResponse.files:type_name -> paceline.onboarding.v1.GetCurrentFlowResponse.FilesEntry
 	0,  // 9: paceline.onboarding.v1.GetFlowVersionResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
-	22, // 10: paceline.onboarding.v1.GetFlowVersionResponse.files:type_name -> paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
-	24, // 11: paceline.onboarding.v1.GetFlowFunnelResponse.since:type_name -> google.protobuf.Timestamp
-	26, // 12: paceline.onboarding.v1.GetFlowFunnelResponse.began:type_name -> paceline.overview.v1.Count
-	26, // 13: paceline.onboarding.v1.GetFlowFunnelResponse.open:type_name -> paceline.overview.v1.Count
+	32, // 10: paceline.onboarding.v1.GetFlowVersionResponse.files:type_name -> paceline.onboarding.v1.GetFlowVersionResponse.FilesEntry
+	35, // 11: paceline.onboarding.v1.GetFlowFunnelResponse.since:type_name -> google.protobuf.Timestamp
+	37, // 12: paceline.onboarding.v1.GetFlowFunnelResponse.began:type_name -> paceline.overview.v1.Count
+	37, // 13: paceline.onboarding.v1.GetFlowFunnelResponse.open:type_name -> paceline.overview.v1.Count
 	14, // 14: paceline.onboarding.v1.GetFlowFunnelResponse.steps:type_name -> paceline.onboarding.v1.FunnelStep
-	23, // 15: paceline.onboarding.v1.MoveSessionsRequest.steps:type_name -> paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
+	33, // 15: paceline.onboarding.v1.MoveSessionsRequest.steps:type_name -> paceline.onboarding.v1.MoveSessionsRequest.StepsEntry
 	0,  // 16: paceline.onboarding.v1.ListFlowVersionsResponse.versions:type_name -> paceline.onboarding.v1.FlowVersion
-	2,  // 17: paceline.onboarding.v1.FlowService.CheckFlow:input_type -> paceline.onboarding.v1.CheckFlowRequest
-	4,  // 18: paceline.onboarding.v1.FlowService.PublishFlow:input_type -> paceline.onboarding.v1.PublishFlowRequest
-	6,  // 19: paceline.onboarding.v1.FlowService.ListFlows:input_type -> paceline.onboarding.v1.ListFlowsRequest
-	8,  // 20: paceline.onboarding.v1.FlowService.GetCurrentFlow:input_type -> paceline.onboarding.v1.GetCurrentFlowRequest
-	10, // 21: paceline.onboarding.v1.FlowService.GetFlowVersion:input_type -> paceline.onboarding.v1.GetFlowVersionRequest
-	12, // 22: paceline.onboarding.v1.FlowService.GetFlowFunnel:input_type -> paceline.onboarding.v1.GetFlowFunnelRequest
-	15, // 23: paceline.onboarding.v1.FlowService.MoveSessions:input_type -> paceline.onboarding.v1.MoveSessionsRequest
-	17, // 24: paceline.onboarding.v1.FlowService.ListFlowVersions:input_type -> paceline.onboarding.v1.ListFlowVersionsRequest
-	3,  // 25: paceline.onboarding.v1.FlowService.CheckFlow:output_type -> paceline.onboarding.v1.CheckFlowResponse
-	5,  // 26: paceline.onboarding.v1.FlowService.PublishFlow:output_type -> paceline.onboarding.v1.PublishFlowResponse
-	7,  // 27: paceline.onboarding.v1.FlowService.ListFlows:output_type -> paceline.onboarding.v1.ListFlowsResponse
-	9,  // 28: paceline.onboarding.v1.FlowService.GetCurrentFlow:output_type -> paceline.onboarding.v1.GetCurrentFlowResponse
-	11, // 29: paceline.onboarding.v1.FlowService.GetFlowVersion:output_type -> paceline.onboarding.v1.GetFlowVersionResponse
-	13, // 30: paceline.onboarding.v1.FlowService.GetFlowFunnel:output_type -> paceline.onboarding.v1.GetFlowFunnelResponse
-	16, // 31: paceline.onboarding.v1.FlowService.MoveSessions:output_type -> paceline.onboarding.v1.MoveSessionsResponse
-	18, // 32: paceline.onboarding.v1.FlowService.ListFlowVersions:output_type -> paceline.onboarding.v1.ListFlowVersionsResponse
-	25, // [25:33] is the sub-list for method output_type
-	17, // [17:25] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	0,  // 17: paceline.onboarding.v1.FlowDraft.version:type_name -> paceline.onboarding.v1.FlowVersion
+	35, // 18: paceline.onboarding.v1.FlowDraft.changed_at:type_name -> google.protobuf.Timestamp
+	36, // 19: paceline.onboarding.v1.FlowDraft.changed_by:type_name -> paceline.audit.v1.Actor
+	20, // 20: paceline.onboarding.v1.FlowDraft.texts:type_name -> paceline.onboarding.v1.FlowText
+	19, // 21: paceline.onboarding.v1.GetFlowDraftResponse.draft:type_name -> paceline.onboarding.v1.FlowDraft
+	34, // 22: paceline.onboarding.v1.SaveFlowDraftRequest.texts:type_name -> paceline.onboarding.v1.SaveFlowDraftRequest.TextsEntry
+	19, // 23: paceline.onboarding.v1.SaveFlowDraftResponse.draft:type_name -> paceline.onboarding.v1.FlowDraft
+	0,  // 24: paceline.onboarding.v1.PublishFlowDraftResponse.version:type_name -> paceline.onboarding.v1.FlowVersion
+	2,  // 25: paceline.onboarding.v1.FlowService.CheckFlow:input_type -> paceline.onboarding.v1.CheckFlowRequest
+	4,  // 26: paceline.onboarding.v1.FlowService.PublishFlow:input_type -> paceline.onboarding.v1.PublishFlowRequest
+	6,  // 27: paceline.onboarding.v1.FlowService.ListFlows:input_type -> paceline.onboarding.v1.ListFlowsRequest
+	8,  // 28: paceline.onboarding.v1.FlowService.GetCurrentFlow:input_type -> paceline.onboarding.v1.GetCurrentFlowRequest
+	10, // 29: paceline.onboarding.v1.FlowService.GetFlowVersion:input_type -> paceline.onboarding.v1.GetFlowVersionRequest
+	12, // 30: paceline.onboarding.v1.FlowService.GetFlowFunnel:input_type -> paceline.onboarding.v1.GetFlowFunnelRequest
+	15, // 31: paceline.onboarding.v1.FlowService.MoveSessions:input_type -> paceline.onboarding.v1.MoveSessionsRequest
+	17, // 32: paceline.onboarding.v1.FlowService.ListFlowVersions:input_type -> paceline.onboarding.v1.ListFlowVersionsRequest
+	21, // 33: paceline.onboarding.v1.FlowService.GetFlowDraft:input_type -> paceline.onboarding.v1.GetFlowDraftRequest
+	23, // 34: paceline.onboarding.v1.FlowService.SaveFlowDraft:input_type -> paceline.onboarding.v1.SaveFlowDraftRequest
+	25, // 35: paceline.onboarding.v1.FlowService.PublishFlowDraft:input_type -> paceline.onboarding.v1.PublishFlowDraftRequest
+	27, // 36: paceline.onboarding.v1.FlowService.DeleteFlowDraft:input_type -> paceline.onboarding.v1.DeleteFlowDraftRequest
+	3,  // 37: paceline.onboarding.v1.FlowService.CheckFlow:output_type -> paceline.onboarding.v1.CheckFlowResponse
+	5,  // 38: paceline.onboarding.v1.FlowService.PublishFlow:output_type -> paceline.onboarding.v1.PublishFlowResponse
+	7,  // 39: paceline.onboarding.v1.FlowService.ListFlows:output_type -> paceline.onboarding.v1.ListFlowsResponse
+	9,  // 40: paceline.onboarding.v1.FlowService.GetCurrentFlow:output_type -> paceline.onboarding.v1.GetCurrentFlowResponse
+	11, // 41: paceline.onboarding.v1.FlowService.GetFlowVersion:output_type -> paceline.onboarding.v1.GetFlowVersionResponse
+	13, // 42: paceline.onboarding.v1.FlowService.GetFlowFunnel:output_type -> paceline.onboarding.v1.GetFlowFunnelResponse
+	16, // 43: paceline.onboarding.v1.FlowService.MoveSessions:output_type -> paceline.onboarding.v1.MoveSessionsResponse
+	18, // 44: paceline.onboarding.v1.FlowService.ListFlowVersions:output_type -> paceline.onboarding.v1.ListFlowVersionsResponse
+	22, // 45: paceline.onboarding.v1.FlowService.GetFlowDraft:output_type -> paceline.onboarding.v1.GetFlowDraftResponse
+	24, // 46: paceline.onboarding.v1.FlowService.SaveFlowDraft:output_type -> paceline.onboarding.v1.SaveFlowDraftResponse
+	26, // 47: paceline.onboarding.v1.FlowService.PublishFlowDraft:output_type -> paceline.onboarding.v1.PublishFlowDraftResponse
+	28, // 48: paceline.onboarding.v1.FlowService.DeleteFlowDraft:output_type -> paceline.onboarding.v1.DeleteFlowDraftResponse
+	37, // [37:49] is the sub-list for method output_type
+	25, // [25:37] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_flows_proto_init() }
@@ -1391,13 +2084,14 @@ func file_paceline_onboarding_v1_flows_proto_init() {
 	if File_paceline_onboarding_v1_flows_proto != nil {
 		return
 	}
+	file_paceline_onboarding_v1_flows_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_flows_proto_rawDesc), len(file_paceline_onboarding_v1_flows_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

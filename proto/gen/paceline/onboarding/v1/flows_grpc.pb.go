@@ -27,6 +27,10 @@ const (
 	FlowService_GetFlowFunnel_FullMethodName    = "/paceline.onboarding.v1.FlowService/GetFlowFunnel"
 	FlowService_MoveSessions_FullMethodName     = "/paceline.onboarding.v1.FlowService/MoveSessions"
 	FlowService_ListFlowVersions_FullMethodName = "/paceline.onboarding.v1.FlowService/ListFlowVersions"
+	FlowService_GetFlowDraft_FullMethodName     = "/paceline.onboarding.v1.FlowService/GetFlowDraft"
+	FlowService_SaveFlowDraft_FullMethodName    = "/paceline.onboarding.v1.FlowService/SaveFlowDraft"
+	FlowService_PublishFlowDraft_FullMethodName = "/paceline.onboarding.v1.FlowService/PublishFlowDraft"
+	FlowService_DeleteFlowDraft_FullMethodName  = "/paceline.onboarding.v1.FlowService/DeleteFlowDraft"
 )
 
 // FlowServiceClient is the client API for FlowService service.
@@ -57,6 +61,19 @@ type FlowServiceClient interface {
 	MoveSessions(ctx context.Context, in *MoveSessionsRequest, opts ...grpc.CallOption) (*MoveSessionsResponse, error)
 	// ListFlowVersions lists the versions of a flow, the last published first; none of a flow that there is not.
 	ListFlowVersions(ctx context.Context, in *ListFlowVersionsRequest, opts ...grpc.CallOption) (*ListFlowVersionsResponse, error)
+	// GetFlowDraft reads the current version of a flow with the changes of its draft, text by text. Without a draft nothing differs from that
+	// version, and revision is 0. NOT_FOUND (FLOW_NOT_FOUND).
+	GetFlowDraft(ctx context.Context, in *GetFlowDraftRequest, opts ...grpc.CallOption) (*GetFlowDraftResponse, error)
+	// SaveFlowDraft keeps changed texts of one language until they are published. A text that is as the current version has it is no change,
+	// and the last change that is taken back ends the draft. Steps are not changed here. Errors: NOT_FOUND (FLOW_NOT_FOUND);
+	// FAILED_PRECONDITION (FLOW_DRAFT_OUTDATED) when somebody else has saved or published since; INVALID_ARGUMENT for a language or a text that
+	// the flow does not have.
+	SaveFlowDraft(ctx context.Context, in *SaveFlowDraftRequest, opts ...grpc.CallOption) (*SaveFlowDraftResponse, error)
+	// PublishFlowDraft publishes the current version with the changes of the draft, and ends the draft. Errors: as those of PublishFlow;
+	// NOT_FOUND (FLOW_DRAFT_NOT_FOUND); FAILED_PRECONDITION (FLOW_DRAFT_OUTDATED) when somebody else has saved or published since.
+	PublishFlowDraft(ctx context.Context, in *PublishFlowDraftRequest, opts ...grpc.CallOption) (*PublishFlowDraftResponse, error)
+	// DeleteFlowDraft drops the changes of a draft. It succeeds without a draft, too.
+	DeleteFlowDraft(ctx context.Context, in *DeleteFlowDraftRequest, opts ...grpc.CallOption) (*DeleteFlowDraftResponse, error)
 }
 
 type flowServiceClient struct {
@@ -147,6 +164,46 @@ func (c *flowServiceClient) ListFlowVersions(ctx context.Context, in *ListFlowVe
 	return out, nil
 }
 
+func (c *flowServiceClient) GetFlowDraft(ctx context.Context, in *GetFlowDraftRequest, opts ...grpc.CallOption) (*GetFlowDraftResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFlowDraftResponse)
+	err := c.cc.Invoke(ctx, FlowService_GetFlowDraft_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *flowServiceClient) SaveFlowDraft(ctx context.Context, in *SaveFlowDraftRequest, opts ...grpc.CallOption) (*SaveFlowDraftResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SaveFlowDraftResponse)
+	err := c.cc.Invoke(ctx, FlowService_SaveFlowDraft_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *flowServiceClient) PublishFlowDraft(ctx context.Context, in *PublishFlowDraftRequest, opts ...grpc.CallOption) (*PublishFlowDraftResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PublishFlowDraftResponse)
+	err := c.cc.Invoke(ctx, FlowService_PublishFlowDraft_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *flowServiceClient) DeleteFlowDraft(ctx context.Context, in *DeleteFlowDraftRequest, opts ...grpc.CallOption) (*DeleteFlowDraftResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteFlowDraftResponse)
+	err := c.cc.Invoke(ctx, FlowService_DeleteFlowDraft_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FlowServiceServer is the server API for FlowService service.
 // All implementations must embed UnimplementedFlowServiceServer
 // for forward compatibility.
@@ -175,6 +232,19 @@ type FlowServiceServer interface {
 	MoveSessions(context.Context, *MoveSessionsRequest) (*MoveSessionsResponse, error)
 	// ListFlowVersions lists the versions of a flow, the last published first; none of a flow that there is not.
 	ListFlowVersions(context.Context, *ListFlowVersionsRequest) (*ListFlowVersionsResponse, error)
+	// GetFlowDraft reads the current version of a flow with the changes of its draft, text by text. Without a draft nothing differs from that
+	// version, and revision is 0. NOT_FOUND (FLOW_NOT_FOUND).
+	GetFlowDraft(context.Context, *GetFlowDraftRequest) (*GetFlowDraftResponse, error)
+	// SaveFlowDraft keeps changed texts of one language until they are published. A text that is as the current version has it is no change,
+	// and the last change that is taken back ends the draft. Steps are not changed here. Errors: NOT_FOUND (FLOW_NOT_FOUND);
+	// FAILED_PRECONDITION (FLOW_DRAFT_OUTDATED) when somebody else has saved or published since; INVALID_ARGUMENT for a language or a text that
+	// the flow does not have.
+	SaveFlowDraft(context.Context, *SaveFlowDraftRequest) (*SaveFlowDraftResponse, error)
+	// PublishFlowDraft publishes the current version with the changes of the draft, and ends the draft. Errors: as those of PublishFlow;
+	// NOT_FOUND (FLOW_DRAFT_NOT_FOUND); FAILED_PRECONDITION (FLOW_DRAFT_OUTDATED) when somebody else has saved or published since.
+	PublishFlowDraft(context.Context, *PublishFlowDraftRequest) (*PublishFlowDraftResponse, error)
+	// DeleteFlowDraft drops the changes of a draft. It succeeds without a draft, too.
+	DeleteFlowDraft(context.Context, *DeleteFlowDraftRequest) (*DeleteFlowDraftResponse, error)
 	mustEmbedUnimplementedFlowServiceServer()
 }
 
@@ -208,6 +278,18 @@ func (UnimplementedFlowServiceServer) MoveSessions(context.Context, *MoveSession
 }
 func (UnimplementedFlowServiceServer) ListFlowVersions(context.Context, *ListFlowVersionsRequest) (*ListFlowVersionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListFlowVersions not implemented")
+}
+func (UnimplementedFlowServiceServer) GetFlowDraft(context.Context, *GetFlowDraftRequest) (*GetFlowDraftResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFlowDraft not implemented")
+}
+func (UnimplementedFlowServiceServer) SaveFlowDraft(context.Context, *SaveFlowDraftRequest) (*SaveFlowDraftResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SaveFlowDraft not implemented")
+}
+func (UnimplementedFlowServiceServer) PublishFlowDraft(context.Context, *PublishFlowDraftRequest) (*PublishFlowDraftResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PublishFlowDraft not implemented")
+}
+func (UnimplementedFlowServiceServer) DeleteFlowDraft(context.Context, *DeleteFlowDraftRequest) (*DeleteFlowDraftResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteFlowDraft not implemented")
 }
 func (UnimplementedFlowServiceServer) mustEmbedUnimplementedFlowServiceServer() {}
 func (UnimplementedFlowServiceServer) testEmbeddedByValue()                     {}
@@ -374,6 +456,78 @@ func _FlowService_ListFlowVersions_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FlowService_GetFlowDraft_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFlowDraftRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).GetFlowDraft(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_GetFlowDraft_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).GetFlowDraft(ctx, req.(*GetFlowDraftRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FlowService_SaveFlowDraft_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SaveFlowDraftRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).SaveFlowDraft(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_SaveFlowDraft_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).SaveFlowDraft(ctx, req.(*SaveFlowDraftRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FlowService_PublishFlowDraft_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PublishFlowDraftRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).PublishFlowDraft(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_PublishFlowDraft_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).PublishFlowDraft(ctx, req.(*PublishFlowDraftRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FlowService_DeleteFlowDraft_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteFlowDraftRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FlowServiceServer).DeleteFlowDraft(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FlowService_DeleteFlowDraft_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FlowServiceServer).DeleteFlowDraft(ctx, req.(*DeleteFlowDraftRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FlowService_ServiceDesc is the grpc.ServiceDesc for FlowService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -412,6 +566,22 @@ var FlowService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListFlowVersions",
 			Handler:    _FlowService_ListFlowVersions_Handler,
+		},
+		{
+			MethodName: "GetFlowDraft",
+			Handler:    _FlowService_GetFlowDraft_Handler,
+		},
+		{
+			MethodName: "SaveFlowDraft",
+			Handler:    _FlowService_SaveFlowDraft_Handler,
+		},
+		{
+			MethodName: "PublishFlowDraft",
+			Handler:    _FlowService_PublishFlowDraft_Handler,
+		},
+		{
+			MethodName: "DeleteFlowDraft",
+			Handler:    _FlowService_DeleteFlowDraft_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
