@@ -80,6 +80,7 @@ func TestAnOrganisationIsRunInABrowser(t *testing.T) {
 	p.publishes("nps")
 	p.imports()
 	p.runs()
+	p.texts()
 
 	p.opens("/console/settings", "Nothing was decided yet")
 	p.looks("settings")

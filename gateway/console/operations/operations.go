@@ -1,5 +1,5 @@
-// Package operations has the pages of the console with which an operator runs an organisation: runs, imports of people, erasure and legal
-// holds, settings, event subscriptions and devices. Each is drawn from RPCs of /v1, and each action is one of them.
+// Package operations has the pages of the console with which an operator runs an organisation: the texts of flows, runs, imports of people,
+// erasure and legal holds, settings, event subscriptions and devices. Each is drawn from RPCs of /v1, and each action is one of them.
 package operations
 
 import (
@@ -53,7 +53,7 @@ type Action struct {
 	Do   func(r *http.Request) (Notice, error)
 }
 
-// MaxForm bounds the body of a form with a list of people: 10,000 phones, or the rows of an import.
+// MaxForm bounds the body of a form with a list: 10,000 phones, the rows of an import, or the texts of a flow.
 const MaxForm = 1 << 20
 
 // Views are the pages that are asked for.
@@ -62,6 +62,7 @@ func (p *Pages) Views() []View {
 		{p.Root + "/runs", p.runs},
 		{p.Root + "/runs/new", p.newRun},
 		{p.Root + "/runs/{run}", p.run},
+		{p.Root + "/flows/{flow}/texts", p.flowTexts},
 		{p.Root + "/import", p.importing},
 		{p.Root + "/people/{id}/erasure", p.erasure},
 		{p.Root + "/settings", p.settings},
@@ -71,10 +72,12 @@ func (p *Pages) Views() []View {
 	}
 }
 
-// Lists are the pages that are drawn from a list of people in the form, of at most MaxForm bytes. To send one again changes nothing more.
+// Lists are the pages that are drawn from a list of people or texts in the form, of at most MaxForm bytes. To send one again changes
+// nothing more.
 func (p *Pages) Lists() []View {
 	return []View{
 		{p.Root + "/runs/new", p.previewRun},
+		{p.Root + "/flows/{flow}/texts", p.saveTexts},
 		{p.Root + "/import", p.previewImport},
 		{p.Root + "/import/do", p.importPeople},
 	}
@@ -84,6 +87,9 @@ func (p *Pages) Lists() []View {
 func (p *Pages) Actions() []Action {
 	return []Action{
 		{p.Root + "/runs/{run}/{deed}", p.changeRun},
+		{p.Root + "/flows/{flow}/texts/publish", p.publishTexts},
+		{p.Root + "/flows/{flow}/texts/drop", p.dropTexts},
+		{p.Root + "/flows/{flow}/rollback", p.rollBack},
 		{p.Root + "/people/{id}/erase", p.erase},
 		{p.Root + "/people/{id}/legal-hold", p.holdLegally},
 		{p.Root + "/people/{id}/legal-hold/lift", p.liftLegalHold},

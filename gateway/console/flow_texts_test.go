@@ -1,0 +1,84 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+func TestTextsOfAFlowAreDraftedThenPublished(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	draft := func(revision int64, texts ...*onboardingv1.FlowText) *onboardingv1.FlowDraft {
+		return &onboardingv1.FlowDraft{
+			Version: &onboardingv1.FlowVersion{Flow: "nps", Version: "0123456789abcdef", Current: true}, Revision: revision, Texts: texts,
+		}
+	}
+	english := &onboardingv1.FlowText{Language: "en", Key: "HELLO", Step: "hello", Text: "Hi {first_name|you}", Shown: "Hi you", Segments: 1}
+	ours := &onboardingv1.FlowText{Language: "pt-BR", Key: "HELLO", Step: "hello", Text: "Oi", Shown: "Oi", Segments: 1}
+	s.says("GetFlowDraft", &onboardingv1.GetFlowDraftResponse{Draft: draft(0, english, ours)})
+	_, page := b.page(root + "/flows/nps/texts?language=pt-BR")
+	require.Regexp(t, `(?s)name="text.HELLO"[^>]*>Oi</textarea>.*<bdi>Hi \{first_name\|you\}</bdi>`, page, "the first language stands below")
+	require.Contains(t, page, "Nothing is changed.")
+	require.NotContains(t, page, "texts/publish")
+
+	published := "Oi"
+	changed := &onboardingv1.FlowText{
+		Language: "pt-BR", Key: "HELLO", Step: "hello", Text: "Olá\ntudo bem?", Published: &published, Shown: "Olá tudo bem?", Segments: 1,
+		MostSegments: 3, Problems: []string{"takes 3 segments with the longest values in it; at most 2 are allowed"},
+	}
+	s.says("SaveFlowDraft", &onboardingv1.SaveFlowDraftResponse{Draft: draft(7, english, changed)})
+	form := url.Values{
+		"version": {hidden(t, page, "version")}, "revision": {hidden(t, page, "revision")}, "language": {hidden(t, page, "language")},
+		"text.HELLO": {" Olá\r\ntudo bem? "},
+	}
+	page = b.said(root+"/flows/nps/texts", form)
+	asked := calls[*onboardingv1.SaveFlowDraftRequest](s, "SaveFlowDraft")
+	require.Equal(t, map[string]string{"HELLO": "Olá\ntudo bem?"}, asked[0].GetTexts())
+	require.Equal(t, []any{"nps", "0123456789abcdef", "pt-BR"}, []any{asked[0].GetFlow(), asked[0].GetVersion(), asked[0].GetLanguage()})
+	require.Contains(t, page, "The draft is saved.")
+	require.Contains(t, page, "takes 3 segments")
+	require.Contains(t, page, "<del dir=\"auto\">Oi</del>")
+	require.NotContains(t, page, "texts/publish", "what is wrong cannot be published")
+
+	s.refuses("SaveFlowDraft", codes.FailedPrecondition, "somebody else has saved the draft or published the flow since")
+	page = b.said(root+"/flows/nps/texts", form)
+	require.Contains(t, page, "somebody else has saved")
+	require.Regexp(t, `(?s)>Olá\ntudo bem\?</textarea>.*The draft has now: <bdi>Oi</bdi>`, page, "and what was typed is kept")
+
+	changed.Problems = nil
+	s.says("GetFlowDraft", &onboardingv1.GetFlowDraftResponse{Draft: draft(7, english, changed)})
+	_, page = b.page(root + "/flows/nps/texts?language=pt-BR")
+	require.Contains(t, page, `action="/console/flows/nps/texts/publish"`)
+	s.says("GetCurrentFlow", &onboardingv1.GetCurrentFlowResponse{
+		Version: &onboardingv1.FlowVersion{Flow: "nps", Version: "0123456789abcdef", Current: true}, Files: example(t, "nps"),
+	})
+	require.Contains(t, b.said(root+"/flows/nps/texts/publish", url.Values{"revision": {"7"}}), "The texts are published.")
+	require.Equal(t, int64(7), calls[*onboardingv1.PublishFlowDraftRequest](s, "PublishFlowDraft")[0].GetRevision())
+	require.Contains(t, b.said(root+"/flows/nps/texts/drop", url.Values{}), "The draft is gone.")
+
+	files := example(t, "nps")
+	s.says("GetFlowVersion", &onboardingv1.GetFlowVersionResponse{
+		Version: &onboardingv1.FlowVersion{Flow: "nps", Version: "older"}, Files: files,
+	})
+	_, page = b.page(root + "/flows/nps?version=older")
+	require.Contains(t, page, `action="/console/flows/nps/rollback"`)
+	require.Contains(t, b.said(root+"/flows/nps/rollback", url.Values{"version": {"older"}}), "This version is current again.")
+	require.Equal(t, files, calls[*onboardingv1.PublishFlowRequest](s, "PublishFlow")[0].GetFiles())
+}
+
+func TestTextsOfFlowsAreForOperators(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "user")
+	httpStatus, _ := b.page(root + "/flows/nps/texts")
+	require.Equal(t, http.StatusForbidden, httpStatus)
+	for _, path := range []string{"/texts", "/texts/publish", "/texts/drop", "/rollback"} {
+		require.Equal(t, http.StatusForbidden, b.post(root+"/flows/nps"+path, url.Values{"revision": {"1"}}).StatusCode, path)
+	}
+	require.Empty(t, s.asked)
+}

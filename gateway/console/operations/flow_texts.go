@@ -1,0 +1,155 @@
+package operations
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+// flowTextsPage is the data of pages/flow_texts.html: the texts of a flow in one language, as its draft has them.
+type flowTextsPage struct {
+	*onboardingv1.FlowDraft
+
+	Flow     string
+	Language string
+	Langs    []string
+	Lines    []textLine
+	Changed  int // texts that the draft changes, in all languages
+	Wrong    int // those that cannot be published
+	Saved    bool
+	Refused  error // why what was typed was not saved; nil when it was
+}
+
+// textLine is a text beside that of the flow's first language.
+type textLine struct {
+	*onboardingv1.FlowText
+
+	Typed string // what stands in the field
+	First string // in the flow's first language; empty on its own page
+}
+
+// textField is the name of the field of a text.
+func textField(key string) string { return "text." + key }
+
+// flowTexts shows the texts of a flow in the language that was asked for, by default its first one.
+func (p *Pages) flowTexts(r *http.Request) (Page, error) {
+	out, err := p.Flows.GetFlowDraft(r.Context(), &onboardingv1.GetFlowDraftRequest{Flow: r.PathValue("flow")})
+	if err != nil {
+		return Page{}, err
+	}
+	return p.drawTexts(r, out.GetDraft(), nil), nil
+}
+
+// drawTexts draws a draft, with what was typed where that was refused.
+func (p *Pages) drawTexts(r *http.Request, d *onboardingv1.FlowDraft, refused error) Page {
+	shown := flowTextsPage{FlowDraft: d, Flow: r.PathValue("flow"), Language: r.Form.Get("language"), Refused: refused}
+	first := map[string]string{}
+	for _, text := range d.GetTexts() {
+		if !slices.Contains(shown.Langs, text.GetLanguage()) {
+			shown.Langs = append(shown.Langs, text.GetLanguage())
+		}
+		if text.GetLanguage() == shown.Langs[0] {
+			first[text.GetKey()] = text.GetText()
+		}
+		if text.Published != nil {
+			shown.Changed++
+		}
+		if len(text.GetProblems()) > 0 {
+			shown.Wrong++
+		}
+	}
+	if !slices.Contains(shown.Langs, shown.Language) && len(shown.Langs) > 0 {
+		shown.Language = shown.Langs[0]
+	}
+	for _, text := range d.GetTexts() {
+		if text.GetLanguage() != shown.Language {
+			continue
+		}
+		line := textLine{FlowText: text, Typed: text.GetText()}
+		if shown.Language != shown.Langs[0] {
+			line.First = first[text.GetKey()]
+		}
+		if typed, given := r.Form[textField(text.GetKey())]; given && refused != nil {
+			line.Typed = asTyped(typed[0])
+		}
+		shown.Lines = append(shown.Lines, line)
+	}
+	return Page{"flow_texts", "texts.title", shown}
+}
+
+// asTyped returns a text of a field, whose lines a browser ends as HTTP does.
+func asTyped(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")) }
+
+// saveTexts saves the texts of a language into the draft. What is refused stays in the form.
+func (p *Pages) saveTexts(r *http.Request) (Page, error) {
+	in := &onboardingv1.SaveFlowDraftRequest{
+		Flow: r.PathValue("flow"), Version: r.Form.Get("version"), Language: r.Form.Get("language"), Texts: map[string]string{},
+	}
+	var err error
+	if in.Revision, err = revisionOf(r); err != nil {
+		return Page{}, err
+	}
+	for field, values := range r.Form {
+		if key, is := strings.CutPrefix(field, textField("")); is {
+			in.Texts[key] = asTyped(values[0])
+		}
+	}
+	saved, err := p.Flows.SaveFlowDraft(r.Context(), in)
+	if refused := refusedInput(err); refused != nil {
+		out, err := p.Flows.GetFlowDraft(r.Context(), &onboardingv1.GetFlowDraftRequest{Flow: in.GetFlow()})
+		if err != nil {
+			return Page{}, err
+		}
+		return p.drawTexts(r, out.GetDraft(), refused), nil
+	}
+	if err != nil {
+		return Page{}, err
+	}
+	drawn := p.drawTexts(r, saved.GetDraft(), nil)
+	body, _ := drawn.Body.(flowTextsPage)
+	body.Saved = true
+	drawn.Body = body
+	return drawn, nil
+}
+
+// publishTexts publishes the draft that was shown.
+func (p *Pages) publishTexts(r *http.Request) (Notice, error) {
+	flow := r.PathValue("flow")
+	revision, err := revisionOf(r)
+	if err != nil {
+		return Notice{}, err
+	}
+	if _, err := p.Flows.PublishFlowDraft(r.Context(), &onboardingv1.PublishFlowDraftRequest{Flow: flow, Revision: revision}); err != nil {
+		return Notice{}, err
+	}
+	return Notice{Key: "texts.published", To: p.Root + "/flows/" + flow}, nil
+}
+
+// dropTexts ends the draft.
+func (p *Pages) dropTexts(r *http.Request) (Notice, error) {
+	flow := r.PathValue("flow")
+	_, err := p.Flows.DeleteFlowDraft(r.Context(), &onboardingv1.DeleteFlowDraftRequest{Flow: flow})
+	return Notice{Key: "texts.dropped", To: p.Root + "/flows/" + flow}, err
+}
+
+// rollBack publishes a version of a flow again.
+func (p *Pages) rollBack(r *http.Request) (Notice, error) {
+	flow := r.PathValue("flow")
+	out, err := p.Flows.GetFlowVersion(r.Context(), &onboardingv1.GetFlowVersionRequest{Flow: flow, Version: r.Form.Get("version")})
+	if err == nil {
+		_, err = p.Flows.PublishFlow(r.Context(), &onboardingv1.PublishFlowRequest{Files: out.GetFiles()})
+	}
+	return Notice{Key: "flows.rolled_back", To: p.Root + "/flows/" + flow}, err
+}
+
+// revisionOf returns the revision of the draft that a form was drawn for.
+func revisionOf(r *http.Request) (int64, error) {
+	revision, err := strconv.ParseInt(r.Form.Get("revision"), 10, 64)
+	if err != nil {
+		return 0, errForm
+	}
+	return revision, nil
+}
