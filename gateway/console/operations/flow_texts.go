@@ -23,7 +23,7 @@ type flowTextsPage struct {
 	Refused  error // why what was typed was not saved; nil when it was
 }
 
-// textLine is a text beside that of the flow's first language.
+// textLine is a text with that of the flow's first language.
 type textLine struct {
 	*onboardingv1.FlowText
 
@@ -80,7 +80,7 @@ func (p *Pages) drawTexts(r *http.Request, d *onboardingv1.FlowDraft, refused er
 	return Page{"flow_texts", "texts.title", shown}
 }
 
-// asTyped returns a text of a field, whose lines a browser ends as HTTP does.
+// asTyped returns the text of a field. Browsers end lines as HTTP does.
 func asTyped(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // saveTexts saves the texts of a language into the draft. What is refused stays in the form.
