@@ -47,6 +47,8 @@ func whoMay() map[string]string {
 		"pauseScheduling":  "operator",
 		"resumeScheduling": "operator",
 
+		"listSettingsVersions": "operator",
+
 		"checkFlow":        "operator app",
 		"publishFlow":      "operator",
 		"getFlowDraft":     "operator",

@@ -91,6 +91,7 @@ type Service struct {
 	turn      time.Time     // of the next one
 	full      bool          // beneath a cap
 	status    *messagingv1.SetOrganisationRequest
+	settings  *messagingv1.SetOrganisationSettingsRequest
 	lost      bool // what was taken did not reach its person
 	forgotten bool // its senders
 	barred    bool // what would be sent was refused with a code that no retry mends
@@ -189,6 +190,28 @@ func (s *Service) SetOrganisation(
 		s.status = in
 	}
 	return &messagingv1.SetOrganisationResponse{}, nil
+}
+
+// SetOrganisationSettings keeps the highest version of what the organisation has decided about sending.
+func (s *Service) SetOrganisationSettings(
+	_ context.Context, in *messagingv1.SetOrganisationSettingsRequest,
+) (*messagingv1.SetOrganisationSettingsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, unavailable()
+	}
+	if in.GetOrgId() == s.orgID && in.GetVersion() > s.settings.GetVersion() {
+		s.settings = in
+	}
+	return &messagingv1.SetOrganisationSettingsResponse{}, nil
+}
+
+// Settings returns what the organisation has decided about sending, and its version.
+func (s *Service) Settings() (*messagingv1.Sending, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settings.GetSending(), s.settings.GetVersion()
 }
 
 // ForgetOrganisation keeps that the senders of the organisation are deleted, once it has ended. The first call leaves numbers to be erased.

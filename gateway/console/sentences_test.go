@@ -58,7 +58,7 @@ var saidOnPages = []spoken{
 	{file: "services/onboarding/tickets/answers.go", names: []string{"notHandedOver", "follow", "GiveUp"}},
 	{file: "services/onboarding/tickets/service.go", names: []string{"HeldForDistress"}},
 	{file: "platform/phone/marks.go"},
-	{file: "platform/phone/policy.go", names: []string{"ErrRefused", "Check"}},
+	{file: "platform/phone/policy.go", names: []string{"ErrRefused", "Allows"}},
 }
 
 // constants are the texts of a file by their names.

@@ -72,30 +72,46 @@ func listed(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// Check reports whether a number in E.164 may be written to, and the country that it is of: an ISO code, International, or empty where the
-// numbering plans do not say. A number that they no longer have is of the main country of its code, for it was read when they had it.
-// ErrRefused.
-func (p Policy) Check(e164 string) (country string, err error) {
+// Class has what the numbering plans say of a number.
+type Class struct {
+	Country string // an ISO code, International, or empty where they do not say
+	kind    Kind   // empty of a number that costs what a phone's does
+}
+
+// Classify looks a number in E.164 up. A number that the plans no longer have is of the main country of its code, for it was read when they
+// had it.
+func Classify(e164 string) Class {
 	number, err := phonenumbers.Parse(e164, phonenumbers.UNKNOWN_REGION)
-	if err == nil {
-		if country = phonenumbers.GetRegionCodeForNumber(number); country == "" {
-			country = phonenumbers.GetRegionCodeForCountryCode(int(number.GetCountryCode()))
-		}
+	if err != nil {
+		return Class{}
 	}
-	kind := Kind("")
+	country := phonenumbers.GetRegionCodeForNumber(number)
+	if country == "" {
+		country = phonenumbers.GetRegionCodeForCountryCode(int(number.GetCountryCode()))
+	}
 	if country == phonenumbers.REGION_CODE_FOR_NON_GEO_ENTITY {
-		country, kind = string(International), International
-	} else if err == nil {
-		kind = costly[phonenumbers.GetNumberType(number)]
+		return Class{string(International), International}
 	}
+	return Class{country, costly[phonenumbers.GetNumberType(number)]}
+}
+
+// Check reports whether a number in E.164 may be written to, and its country. ErrRefused.
+func (p Policy) Check(e164 string) (country string, err error) {
+	class := Classify(e164)
+	return class.Country, p.Allows(class)
+}
+
+// Allows returns ErrRefused for the numbers that may not be written to.
+func (p Policy) Allows(c Class) error {
 	switch {
-	case kind != "" && !slices.Contains(p.Kinds, kind):
-		return country, fmt.Errorf("%w: it is of the kind %s, which may cost more than a phone's"+Advice+
-			"use the number of a phone, or have SMS_NUMBER_TYPES allow %s", ErrRefused, kind, kind)
-	case kind != International && len(p.Countries) > 0 && !slices.Contains(p.Countries, country):
-		return country, fmt.Errorf("%w: its country is not among those that are texted"+Advice+"have SMS_COUNTRIES list it", ErrRefused)
+	case c.kind != "" && !slices.Contains(p.Kinds, c.kind):
+		return fmt.Errorf("%w: it is of the kind %s, which may cost more than a phone's"+Advice+
+			"use the number of a phone, or have the settings of the organisation, or SMS_NUMBER_TYPES, allow %s", ErrRefused, c.kind, c.kind)
+	case c.kind != International && len(p.Countries) > 0 && !slices.Contains(p.Countries, c.Country):
+		return fmt.Errorf("%w: its country is not among those that are texted"+Advice+
+			"have the settings of the organisation, or SMS_COUNTRIES, list it", ErrRefused)
 	}
-	return country, nil
+	return nil
 }
 
 // costly are the types of the numbering plans that are of a Kind. A number that may be a landline or a mobile phone, and one that is free

@@ -33,7 +33,7 @@ func TestNumbersThatCostMoreAreRefusedUnlessTheirKindIsAllowed(t *testing.T) {
 		require.Equal(t, e164, parsed)
 		country, err := load(t, nil).Check(e164)
 		require.ErrorIs(t, err, phone.ErrRefused, e164)
-		require.ErrorContains(t, err, "have SMS_NUMBER_TYPES allow "+string(kind))
+		require.ErrorContains(t, err, "SMS_NUMBER_TYPES, allow "+string(kind))
 		require.NotContains(t, err.Error(), e164)
 		again, err := load(t, map[string]string{"SMS_NUMBER_TYPES": "pager, " + string(kind)}).Check(e164)
 		require.NoError(t, err, e164)

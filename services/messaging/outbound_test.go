@@ -20,15 +20,17 @@ import (
 	"paceline.internal/services/messaging/schema"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/senders"
+	"paceline.internal/services/messaging/sendtest"
 )
 
 func setupOutbound(t *testing.T) clients {
 	t.Helper()
 	sender, now := senders.Only(senders.Sender{OrgID: uuid.MustParse(orgA), Number: ours}), func() time.Time { return noon }
-	store := outbound.NewStore(pgtest.New(t, schema.Migrations()))
+	pool := pgtest.New(t, schema.Migrations())
+	sending := send.New(send.Config{Store: sendtest.NewStore(pool), Senders: sender, Now: now})
 	return serve(t, rooms{
-		sending: send.New(send.Config{Senders: sender, Now: now}),
-		intake:  &outbound.Intake{Store: store, Senders: sender, Log: slog.New(slog.DiscardHandler), Now: now},
+		sending: sending,
+		intake:  &outbound.Intake{Store: outbound.NewStore(pool), Send: sending, Senders: sender, Log: slog.New(slog.DiscardHandler), Now: now},
 	})
 }
 

@@ -120,6 +120,7 @@ func rulesOfTheService(kept kept) []retention.Rule {
 			Table: "readbacks", Holds: "for which organisations Twilio's record was read back: counts",
 			Kept: "never: it is one row for each failover or restore",
 		},
+		{Table: "organisation_settings", Holds: "what an organisation has decided about sending", Kept: "until the organisation is erased"},
 		{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	}
 }

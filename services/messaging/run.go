@@ -260,7 +260,7 @@ func (w *wiring) outbound(ctx context.Context, sending *send.Service) (outboundQ
 	})
 	w.cfg.logShortConsent(ctx, log)
 	queued := outboundQueue{
-		intake: &outbound.Intake{Store: db, Senders: w.senders, Policy: w.cfg.Numbers, Wake: wake, Log: log, Now: now},
+		intake: &outbound.Intake{Store: db, Senders: w.senders, Send: sending, Wake: wake, Log: log, Now: now},
 		send:   w.loops.Loop("outbound", runner.Loop(w.deps.Rest).Run),
 		clear:  w.loops.Loop("outbound-retention", w.clear(deleted).Run),
 	}

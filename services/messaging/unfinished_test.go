@@ -33,7 +33,7 @@ func TestUnfinished(t *testing.T) {
 		Timeout: time.Second, Lease: time.Minute, StopWait: time.Second, Now: now, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 	})
 	s := serve(t, rooms{stores: storesOf(store), sending: sending, intake: &outbound.Intake{
-		Store: outbound.NewStore(pool), Senders: sender, Log: slog.New(slog.DiscardHandler), Now: now,
+		Store: outbound.NewStore(pool), Send: sending, Senders: sender, Log: slog.New(slog.DiscardHandler), Now: now,
 	}})
 	service, operator := as(t, rpc.RoleService, "", "onboarding"), as(t, rpc.RoleOperator, orgA, "op")
 	find := func(change func(*messagingv1.GetUnfinishedRequest)) *messagingv1.GetUnfinishedResponse {

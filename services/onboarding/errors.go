@@ -48,6 +48,7 @@ var table = []struct {
 	{session.ErrUnknownToken, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{session.ErrUnknownStep, codes.InvalidArgument, onboardingv1.Reason_REASON_UNKNOWN_STEP},
 	{roster.ErrInvalid, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{people.ErrSettingsChanged, codes.Aborted, onboardingv1.Reason_REASON_SETTINGS_CHANGED},
 	{people.ErrNotTheirPhone, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{phone.ErrRefused, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED},
 	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},

@@ -100,6 +100,7 @@ func Rules(kept Kept) []retention.Rule {
 	rules = append(rules, []retention.Rule{
 		{Table: "saved_replies", Holds: "the texts that an organisation answers with", Kept: organisation},
 		{Table: "organisation_settings", Holds: "what an organisation has decided", Kept: organisation},
+		{Table: "settings_versions", Holds: "what an organisation had decided: the last 100 changes", Kept: organisation},
 		{Table: "erasures", Holds: "who was erased, when and at whose word: ids and a pseudonym", Kept: "never"},
 		{Table: "scheduling_pauses", Holds: "that an organisation is paused", Kept: "the pause ends"},
 	}...)

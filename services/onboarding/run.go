@@ -244,7 +244,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 	})
 	w.persons = people.New(people.Config{
 		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Numbers: w.cfg.Numbers, Log: w.deps.Log,
-		Now: w.deps.Now,
+		Now: w.deps.Now, Settings: w.store.People(),
 	})
 	if err := c.Observe(ctx, w.meter); err != nil {
 		return err

@@ -30,7 +30,8 @@ func (w *wiring) addLoops() {
 		w.loops.Loop("notifier", w.notifier.Run))
 	repeat("retention", w.forgetting(jobs.Loop(rest)))
 	w.components = append(w.components,
-		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("erasures", w.erasing.Loop(rest).Run),
+		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("settings", w.persons.SettingsLoop(rest).Run),
+		w.loops.Loop("erasures", w.erasing.Loop(rest).Run),
 		w.loops.Loop("organisations", w.organisations.Loop(rest).Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", w.inbound.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))

@@ -41,6 +41,8 @@ with p as (
     select gen_random_uuid(), @org, id, profile_id, 'onboarding_message_1', 'x', 1, @at, @at, @at from s
 ), o as (
     insert into organisation_settings (org_id, updated_at) values (@org, @at) on conflict do nothing
+), sv as (
+    insert into settings_versions (org_id, version, at, settings) values (@org, 1, @at, '{}') on conflict do nothing
 ), z as (
     insert into scheduling_pauses (org_id, paused_at) values (@org, @at) on conflict do nothing
 ), w as (

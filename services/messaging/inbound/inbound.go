@@ -3,6 +3,7 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -25,7 +26,7 @@ type Config struct {
 	Store   store
 	Twilio  records
 	Send    *send.Service // sends our own answers, and knows what is on its way
-	Copy    ReplyCopy     // of the environment's organisation alone; may be empty
+	Copy    ReplyCopy     // of the environment's organisation, where it has decided nothing; may be empty
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -224,9 +225,7 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 		}
 		e.OrgID, e.SenderID = owner.OrgID, owner.ID
 	}
-	if e.OrgID == s.Send.Senders.Environment.OrgID {
-		e.Copy = s.Copy
-	}
+	e.Copy = s.copyOf(ctx, e.OrgID)
 	if e.ID, err = uuid.NewV7(); err != nil {
 		return send.Message{}, fmt.Errorf("message id: %w", err)
 	}
@@ -251,4 +250,18 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 	}
 	queue.Wake(s.wake) // after the wait, so that the answer to a STOP need not wait for its confirmation
 	return m, nil
+}
+
+// copyOf returns what our replies say of an organisation: what it has decided, and else what the environment says of the one that it is of. A
+// STOP is recorded also while the settings cannot be read: its confirmation names nobody then.
+func (s *Service) copyOf(ctx context.Context, orgID uuid.UUID) ReplyCopy {
+	decided, err := s.Send.Settings(ctx, orgID)
+	if err != nil {
+		s.Log.WarnContext(ctx, "messaging.settings_not_read", "org_id", orgID, "error", err)
+	}
+	said := ReplyCopy{Brand: decided.Brand, Contact: decided.HelpContact}
+	if orgID == s.Send.Senders.Environment.OrgID {
+		said.Brand, said.Contact = cmp.Or(said.Brand, s.Copy.Brand), cmp.Or(said.Contact, s.Copy.Contact)
+	}
+	return said
 }

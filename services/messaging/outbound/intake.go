@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"paceline.internal/platform/phone"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/senders"
 )
 
@@ -17,7 +17,7 @@ import (
 type Intake struct {
 	Store   *Store
 	Senders *senders.Directory
-	Policy  phone.Policy    // which recipients are texted
+	Send    *send.Service   // knows which recipients are texted
 	Wake    chan<- struct{} // of the runner of this process
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -33,7 +33,11 @@ func (i *Intake) Enqueue(ctx context.Context, r Request) (stored Queued, duplica
 	if _, err := i.Senders.Active(ctx, r.OrgID); err != nil {
 		return Queued{}, false, err
 	}
-	if _, err := i.Policy.Check(r.To.String()); err != nil {
+	decided, err := i.Send.Settings(ctx, r.OrgID)
+	if err != nil {
+		return Queued{}, false, err
+	}
+	if _, err := decided.Numbers.Check(r.To.String()); err != nil {
 		return Queued{}, false, err
 	}
 	id, err := uuid.NewV7()

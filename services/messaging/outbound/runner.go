@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"paceline.internal/platform/phone"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/messaging/send"
@@ -241,7 +242,7 @@ func (r *Runner) Handle(ctx context.Context, j queue.Job) error {
 		if until, quiet := t.quiet(now); quiet { // nor does it in quiet hours
 			return awaitHours(t, until, now)
 		}
-		country, _ := r.Send.Numbers.Check(t.To.String()) // who may not be texted is refused below
+		country := phone.Classify(t.To.String()).Country // who may not be texted is refused below
 		if from, err = r.Senders.For(ctx, t.OrgID, t.To.String(), country); err != nil {
 			return withoutSender(err)
 		}

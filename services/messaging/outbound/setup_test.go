@@ -38,7 +38,7 @@ func setup(t testing.TB) *bundle {
 	b := &bundle{Bundle: sendtest.Setup(t), tally: new(outbound.Tally), rate: 100}
 	b.TakeReceipts(nil)
 	b.store, b.send, b.sender = outbound.NewStore(b.Pool), b.Service(nil), b.Senders.Environment
-	b.intake = &outbound.Intake{Store: b.store, Policy: b.Config.Numbers, Senders: b.Senders, Log: b.Config.Log, Now: b.Clock.Now}
+	b.intake = &outbound.Intake{Store: b.store, Send: b.Service(nil), Senders: b.Senders, Log: b.Config.Log, Now: b.Clock.Now}
 	return b
 }
 

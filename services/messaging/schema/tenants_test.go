@@ -54,6 +54,8 @@ with c as (
     insert into readbacks (org_id, since, noticed_at) values (@org, @at, @at)
 ), og as (
     insert into organisations (org_id, status, version, updated_at) values (@org, 'suspended', 1, @at)
+), os as (
+    insert into organisation_settings (org_id, sending, version, updated_at) values (@org, '{}', 1, @at)
 ), a as (
     insert into consent_replies (message_id, org_id, phone, kind, body, idempotency_key, created_at, expires_at)
     select id, @org, '+15005550001', 'help', 'Hi', 'consent:help:SM1', @at, @at from m

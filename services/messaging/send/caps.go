@@ -174,42 +174,36 @@ func (f ExceededCaps) advice(l Limits) string {
 		"; to do: see whether abuse causes the texts to this number, or raise the cap"
 }
 
-type numberCheck struct {
-	country string
-	err     error
-}
-
-// numberCheckCache keeps the answers about the last numbers: the library takes 50 to 200 us to read one, and a burst is six messages to one
-// number.
-type numberCheckCache struct {
+// classCache keeps what the numbering plans say of the last numbers: the library takes 50 to 200 us to read one, and a burst is six messages
+// to one number.
+type classCache struct {
 	mu    sync.Mutex
-	known map[sms.Phone]numberCheck
+	known map[sms.Phone]phone.Class
 }
 
-const mostNumberChecks = 4096
+const mostClasses = 4096
 
 // checkNumber checks a recipient. A person who writes to us about consent gets an answer in every country.
-func (s *Service) checkNumber(r Request) numberCheck {
-	c := s.numbers.check(s.Numbers, r.To)
+func (s *Service) checkNumber(r Request, numbers phone.Policy) (country string, refused error) {
+	c := s.numbers.of(r.To)
 	if r.DespiteHold {
-		c.err = nil
+		return c.Country, nil
 	}
-	return c
+	return c.Country, numbers.Allows(c)
 }
 
-func (c *numberCheckCache) check(policy phone.Policy, to sms.Phone) numberCheck {
+func (c *classCache) of(to sms.Phone) phone.Class {
 	c.mu.Lock()
 	known, ok := c.known[to]
 	c.mu.Unlock()
 	if ok {
 		return known
 	}
-	var found numberCheck
-	found.country, found.err = policy.Check(to.String())
+	found := phone.Classify(to.String())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= mostNumberChecks {
-		c.known = map[sms.Phone]numberCheck{}
+	if c.known == nil || len(c.known) >= mostClasses {
+		c.known = map[sms.Phone]phone.Class{}
 	}
 	c.known[to] = found
 	return found

@@ -77,9 +77,13 @@ func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, e
 		return Explanation{}, fmt.Errorf("read a recipient: %w", err)
 	}
 	r := Request{OrgID: m.OrgID, To: to, Key: m.Key, DespiteHold: strings.HasPrefix(m.Key, AnswerKeys)}
-	checked := s.checkNumber(r)
+	decided, err := s.Settings(ctx, r.OrgID)
+	if err != nil {
+		return Explanation{}, err
+	}
+	country, refused := s.checkNumber(r, decided.Numbers)
 	a := Attempt{
-		Request: r, BodyHash: m.BodyHash, Segments: m.Segments, At: s.Now(), Limits: s.Caps.of(r), Country: checked.country, Refused: checked.err,
+		Request: r, BodyHash: m.BodyHash, Segments: m.Segments, At: s.Now(), Limits: decided.Caps.of(r), Country: country, Refused: refused,
 	}
 	found, err := s.Store.Look(ctx, a)
 	if err != nil {

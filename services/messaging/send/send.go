@@ -242,8 +242,12 @@ func (s *Service) attempt(ctx context.Context, r Request) (Attempt, error) {
 	case strings.HasPrefix(r.Key, AnswerKeys) != r.DespiteHold, r.Confirms != uuid.Nil && !r.DespiteHold:
 		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", sms.ErrInvalid, AnswerKeys)
 	}
-	checked := s.checkNumber(r)
-	from, err := s.Senders.For(ctx, r.OrgID, r.To.String(), checked.country)
+	decided, err := s.Settings(ctx, r.OrgID)
+	if err != nil {
+		return Attempt{}, err
+	}
+	country, refused := s.checkNumber(r, decided.Numbers)
+	from, err := s.Senders.For(ctx, r.OrgID, r.To.String(), country)
 	if err != nil {
 		return Attempt{}, err
 	}
@@ -251,7 +255,7 @@ func (s *Service) attempt(ctx context.Context, r Request) (Attempt, error) {
 	return Attempt{
 		Request: r, MessageID: uuid.Must(uuid.NewV7()), Sender: from, BodyHash: sha256.Sum256([]byte(r.Body)),
 		Segments: sms.Segments(string(r.Body)).Count, Token: uuid.Must(uuid.NewRandom()),
-		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout, Limits: s.Caps.of(r), Country: checked.country, Refused: checked.err,
+		At: now, LeaseUntil: now.Add(s.Lease), Timeout: s.Timeout, Limits: decided.Caps.of(r), Country: country, Refused: refused,
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/telemetry"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -39,8 +40,8 @@ type Config struct {
 	Carrier       carrier // of the environment's account
 	Limiter       limiter // of outreach
 	Senders       *senders.Directory
-	Numbers       phone.Policy // which recipients are texted
-	Caps          Caps
+	Numbers       phone.Policy  // which recipients are texted, where an organisation has decided nothing
+	Caps          Caps          // the same
 	PublicURL     string        // the origin that Twilio reaches us by
 	Timeout       time.Duration // of one call to Twilio; shorter than Lease
 	Lease         time.Duration // how long an attempt holds a row
@@ -52,12 +53,13 @@ type Config struct {
 }
 
 // Service sends. It is safe for concurrent use and holds no its own state but who waits for a settled send, and what
-// the policy says of numbers.
+// the numbering plans say of numbers, and what organisations have decided.
 type Service struct {
 	Config
 
 	settled notifier
-	numbers numberCheckCache
+	numbers classCache
+	decided settingsCache
 }
 
 // store keeps the rows of a send. Every method is one transaction; Store implements it.
@@ -70,6 +72,8 @@ type store interface {
 	// Settle applies Message.Settle to the stored row and returns the row after it. An answer that the recipient has
 	// opted out is recorded as such in the same transaction.
 	Settle(ctx context.Context, claimed Message, a Answer) (Message, error)
+	// Sending returns what an organisation has decided about how texts are sent for it.
+	Sending(ctx context.Context, orgID uuid.UUID) (*messagingv1.Sending, error)
 	// HasInFlight reports whether an attempt to send to a number is still being made: one with a lease that is not over by after.
 	HasInFlight(ctx context.Context, orgID uuid.UUID, phone string, after time.Time) (bool, error)
 }

@@ -11,13 +11,15 @@ import (
 	"paceline.internal/services/messaging/edge"
 )
 
-// sqlForget deletes the senders of an organisation that has ended, and reports whether it has.
+// sqlForget deletes the senders of an organisation that has ended and what it has decided, and reports whether it has.
 const sqlForget = `
 with ended as (select from organisations where org_id = @org and status = 'ended'),
 forgotten as (
 	update senders set status = 'disabled', api_key_secret = null, auth_token = null, next_auth_token = null, version = version + 1,
 		updated_at = @at, deleted_at = @at
 	where org_id = @org and deleted_at is null and exists (select from ended)
+), decided as (
+	delete from organisation_settings where org_id = @org and exists (select from ended)
 )
 select exists (select from ended)`
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/outbound"
 	"paceline.internal/services/messaging/send"
@@ -154,6 +155,11 @@ func (p *Process) ClaimReplies(ctx context.Context, now, until time.Time, limit 
 // SettleReply calls a port.
 func (p *Process) SettleReply(ctx context.Context, r inbound.Reply) error {
 	return p.call("SettleReply", func() error { return p.store.SettleReply(ctx, r) })
+}
+
+// Sending calls no port: settings are remembered, so that it is read at some sends only.
+func (p *Process) Sending(ctx context.Context, orgID uuid.UUID) (*messagingv1.Sending, error) {
+	return p.store.Sending(ctx, orgID)
 }
 
 // HasInFlight calls a port.

@@ -96,7 +96,11 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 		}
 		start.Consent = &agreed
 	}
-	if _, err := c.Numbers.Check(profile.Phone); err != nil {
+	decided, err := c.Store.Decided(ctx, orgID)
+	if err != nil {
+		return Activated{}, err
+	}
+	if _, err := decided.Policy(c.Numbers).Check(profile.Phone); err != nil {
 		return Activated{}, err
 	}
 	unrecorded, sender := c.Carrier.CheckSender(ctx, orgID, profile.Phone)
@@ -104,7 +108,7 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 		return Activated{}, sender
 	}
 	named := start.Flow != ""
-	start.Flow = cmp.Or(start.Flow, c.ActivationFlow)
+	start.Flow = cmp.Or(start.Flow, decided.ActivationFlow, c.ActivationFlow)
 	opening, err := c.opening(ctx, profile, start)
 	if err != nil {
 		return Activated{}, err

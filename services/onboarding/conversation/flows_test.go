@@ -257,6 +257,15 @@ func TestPublishedFlow(t *testing.T) {
 		stranger := b.Person()
 		require.NoError(t, begin(b, stranger, ""))
 		require.Equal(t, "visit", b.Newest(stranger).Flow)
+
+		b.Current().Service.ActivationFlow = ""
+		_, err = onboardingtest.Ask(b.Bundle, b.Current().Server.UpdateSettings, &onboardingv1.UpdateSettingsRequest{Settings: &onboardingv1.Settings{
+			QuietHours: &onboardingv1.QuietHours{}, ActivationFlow: new("visit"),
+		}})
+		require.NoError(t, err)
+		another := b.Person()
+		require.NoError(t, begin(b, another, ""))
+		require.Equal(t, "visit", b.Newest(another).Flow, "the organisation's, before the deployment's")
 	})
 
 	onboardingtest.Subtest(t, "LeavesTheInterviewToTheHostWhereItAsksNothing", setup, func(t *testing.T, b *bundle) {

@@ -14,6 +14,8 @@ import (
 // it, and the crash matrix puts one in its place that fails at the k-th call.
 type store interface {
 	Profile(ctx context.Context, orgID, profileID string) (people.Profile, error)
+	// Decided returns what the organisation has decided.
+	Decided(ctx context.Context, orgID string) (people.Decided, error)
 
 	// Sessions. ErrNoSession where there is none.
 

@@ -68,6 +68,12 @@ func (s *Store) Current(ctx context.Context, orgID, name string) (flow.Flow, err
 	return s.Version(ctx, orgID, name, current.Version)
 }
 
+// Published reports whether an organisation has published a flow; flow.ErrNotFound.
+func (s *Store) Published(ctx context.Context, orgID, name string) error {
+	_, err := s.Describe(ctx, orgID, name, "")
+	return err
+}
+
 // Version returns a version of a flow, current or not; flow.ErrNotFound.
 func (s *Store) Version(ctx context.Context, orgID, name, version string) (flow.Flow, error) {
 	of := key{orgID, name, version}

@@ -19,3 +19,9 @@ func (c *Client) ForgetOrganisation(ctx context.Context, orgID string) (more boo
 	answer, err := c.senders.ForgetOrganisation(ctx, &messagingv1.ForgetOrganisationRequest{OrgId: orgID})
 	return answer.GetMore(), translate(err)
 }
+
+// SetSending has messaging know a version of what an organisation has decided about sending; people.ErrUnavailable.
+func (c *Client) SetSending(ctx context.Context, orgID string, version int64, decided *messagingv1.Sending) error {
+	_, err := c.rpc.SetOrganisationSettings(ctx, &messagingv1.SetOrganisationSettingsRequest{OrgId: orgID, Version: version, Sending: decided})
+	return translate(err)
+}

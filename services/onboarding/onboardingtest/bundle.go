@@ -192,6 +192,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 	})
 	persons := people.New(people.Config{
 		Store: p, Carrier: p, Words: service, Flows: b.Store.Flows(), Catalog: catalog.Default(), Log: logger, Now: now,
+		Settings: p.Stores.People(),
 	})
 	inbox := tickets.New(tickets.Config{
 		Store: ticketRows{p.Stores.Tickets(), p}, Carrier: p, Holds: persons, Quiet: p.Stores.People(), Sessions: service, Log: logger, Now: now,

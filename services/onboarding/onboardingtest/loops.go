@@ -43,6 +43,7 @@ func (b *Bundle) Work() {
 	_, _ = p.Relay.Relay(b.T.Context()) // a mishap of the ports; the next pass mends it
 	_, _ = p.Sweeper.Sweep(b.T.Context())
 	_, _ = p.Persons.ForwardHolds(b.T.Context())
+	_, _ = p.Persons.TellSettings(b.T.Context())
 	_ = p.Runs.Revive(b.T.Context())
 	_ = p.Service.ReviveTickets(b.T.Context())
 	b.Idle()

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/qstash"
 	"paceline.internal/platform/queue"
 	"paceline.internal/platform/rpc"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
@@ -359,6 +360,14 @@ func (p *Ports) Publish(ctx context.Context, job qstash.Job) (qstash.Receipt, er
 
 func (p *Ports) Profile(ctx context.Context, org, id string) (people.Profile, error) {
 	return read(p, "Profile", func() (people.Profile, error) { return p.Stores.Profile(ctx, org, id) })
+}
+
+func (p *Ports) Decided(ctx context.Context, org string) (people.Decided, error) {
+	return read(p, "Decided", func() (people.Decided, error) { return p.Stores.Decided(ctx, org) })
+}
+
+func (p *Ports) SetSending(ctx context.Context, org string, version int64, decided *messagingv1.Sending) error {
+	return act(p, "SetSending", func() error { return p.carrier.SetSending(asItself(ctx), org, version, decided) })
 }
 
 func (p *Ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (people.Profile, error) {

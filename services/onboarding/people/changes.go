@@ -84,7 +84,7 @@ func (c *Service) ChangeProfile(ctx context.Context, orgID, profileID string, ch
 	}
 	var unfinished Unfinished
 	if is.Phone != was.Phone {
-		if _, err := c.Numbers.Check(is.Phone); err != nil {
+		if err := c.texted(ctx, orgID, is.Phone); err != nil {
 			return Profile{}, err
 		}
 		if unfinished, err = c.Carrier.Unfinished(ctx, orgID, profileID, was.Phone); err != nil {

@@ -16,6 +16,8 @@ var (
 	ErrOnHold    = errors.New("the person is on a safety hold; release the profile first")
 	ErrOptedOut  = errors.New("the person has opted out; they opt in again by texting START")
 	ErrNoSender  = errors.New("the organisation owns no number to send from; DEFAULT_ORG_ID names the one that does")
+	// ErrSettingsChanged refuses a change of settings that another one came before.
+	ErrSettingsChanged = errors.New("the settings were changed meanwhile: GET /v1/settings, and send the change again with that version")
 	// ErrSuspended refuses what an organisation would send while it is suspended.
 	ErrSuspended = errors.New("the organisation is suspended: nothing is sent until those who run this deployment resume it")
 	// ErrAwaitsOperator refuses a person until an operator has judged their words, which hold them or have failed a job.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/phone"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flow"
 )
@@ -34,6 +35,8 @@ type carrier interface {
 	Unfinished(ctx context.Context, orgID, profileID, phone string) (Unfinished, error)
 	// ForwardHold is ErrKeepsNoHolds for a messaging service that does not know them, ErrUnavailable for one that cannot be reached.
 	ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error
+	// SetSending has messaging know a version of what an organisation has decided about sending; ErrUnavailable.
+	SetSending(ctx context.Context, orgID string, version int64, decided *messagingv1.Sending) error
 	// JudgeWords ends the hold by words of a person that may be an opt-out; ErrUnavailable.
 	JudgeWords(ctx context.Context, orgID, phone string) error
 }
@@ -47,6 +50,8 @@ type judge interface {
 type published interface {
 	// Declared returns the fields of the current flows.
 	Declared(ctx context.Context, orgID string) (flow.Declared, error)
+	// Published reports whether an organisation has published a flow; flow.ErrNotFound.
+	Published(ctx context.Context, orgID, name string) error
 }
 
 // Config has what a Service works with.
@@ -56,9 +61,11 @@ type Config struct {
 	Words   judge
 	Flows   published
 	Catalog catalog.Catalog // renders the opening, to check a name
-	Numbers phone.Policy    // whom we text
+	Numbers phone.Policy    // whom we text, where an organisation has decided nothing
 	Log     *slog.Logger
 	Now     func() time.Time
+
+	Settings *Store // what organisations have decided
 }
 
 // Service enrols, changes and holds people.

@@ -40,7 +40,7 @@ func (c *Service) Enrol(ctx context.Context, orgID string, p roster.Person) (enr
 	if p, err = roster.Normalise(p); err != nil {
 		return Profile{}, false, err
 	}
-	if _, err := c.Numbers.Check(p.Phone); err != nil {
+	if err := c.texted(ctx, orgID, p.Phone); err != nil {
 		return Profile{}, false, err
 	}
 	if _, err := c.Catalog.Render(c.Catalog.Current(), p.Locale, string(session.TextOpening), p.FirstName); err != nil {

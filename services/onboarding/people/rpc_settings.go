@@ -54,14 +54,50 @@ func (s *RPC) UpdateSettings(
 			return nil, err
 		}
 	}
+	sending, err := readSendingOf(in.GetSettings().GetSending())
+	if err != nil {
+		return nil, err
+	}
+	version, err := versionOf(in.Version)
+	if err != nil {
+		return nil, err
+	}
+	begins := in.GetSettings().ActivationFlow
+	if begins != nil && *begins != "" {
+		if err := s.People.Flows.Published(ctx, request.Org(ctx), *begins); err != nil {
+			return nil, err
+		}
+	}
 	stored, err := s.Store.SetSettings(ctx, request.Org(ctx), Settings{
 		QuietHours: wanted.GetEnabled(), Window: window, TimeZone: zone, RequireConsentRecord: in.GetSettings().RequireConsentRecord,
-		Retention: own, TicketLimit: limit, Distress: distress, Prices: prices,
+		Retention: own, TicketLimit: limit, Distress: distress, Prices: prices, ActivationFlow: begins, Sending: sending, Version: version,
 	}, s.Now())
 	if err != nil {
 		return nil, err
 	}
+	if stored.Pending {
+		told := s.People.tell(ctx, Untold{OrgID: request.Org(ctx), Version: stored.Version, Sending: stored.Sending})
+		if told != nil {
+			s.People.Log.WarnContext(ctx, "onboarding.settings_not_told", "org_id", request.Org(ctx), "error", told)
+		}
+		stored.Pending = told != nil
+	}
 	return &onboardingv1.UpdateSettingsResponse{Settings: settings(ctx, stored)}, nil
+}
+
+// ListSettingsVersions lists what the caller's organisation had decided.
+func (s *RPC) ListSettingsVersions(
+	ctx context.Context, _ *onboardingv1.ListSettingsVersionsRequest,
+) (*onboardingv1.ListSettingsVersionsResponse, error) {
+	found, err := s.Store.SettingsVersions(ctx, request.Org(ctx))
+	if err != nil {
+		return nil, err
+	}
+	out := &onboardingv1.ListSettingsVersionsResponse{}
+	for _, v := range found {
+		out.Versions = append(out.Versions, settings(ctx, v))
+	}
+	return out, nil
 }
 
 // Bounds of what an organisation decides about its inbox.
@@ -166,6 +202,7 @@ func settings(ctx context.Context, found Settings) *onboardingv1.Settings {
 		RequireConsentRecord: found.RequireConsentRecord, QuietHours: quietHours(found.QuietHours, found.Window),
 		QuietHoursByDefault: found.ByDefault, TimeZone: &found.TimeZone,
 		UsualDistressWords: UsualDistress(), SegmentPrices: found.Prices.shown(),
+		ActivationFlow: found.ActivationFlow, Sending: found.Sending, SendingPending: found.Pending, Version: found.Version,
 	}
 	if kept := found.Retention; len(kept) > 0 {
 		out.Retention = &onboardingv1.Retention{

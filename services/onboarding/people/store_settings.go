@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/postgres"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/onboarding/erasure"
 )
 
@@ -27,13 +29,20 @@ type Settings struct {
 	// to SetSettings it leaves them as they are.
 	TicketLimit *int
 	Distress    []string
-	Prices      *Prices   // of segments; likewise
-	UpdatedAt   time.Time // zero when the organisation has decided nothing
-	UpdatedBy   *string   // the actor, see audit.Read
+	// ActivationFlow is the flow of an activation that names none, empty for the deployment's. To SetSettings nil leaves it as it is.
+	ActivationFlow *string
+	// Sending is how messaging sends. nil: nothing was decided; to SetSettings it leaves it as it is.
+	Sending   *messagingv1.Sending
+	Prices    *Prices   // of segments; likewise
+	Pending   bool      // messaging does not know Sending yet
+	Version   int64     // counts the changes; to SetSettings the version that is changed, -1 for whichever there is
+	UpdatedAt time.Time // zero when the organisation has decided nothing
+	UpdatedBy *string   // the actor, see audit.Read
 }
 
 const settingsColumns = `quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone,
-    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, updated_at, updated_by::text`
+    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending, tell_at is not null as pending, version,
+    updated_at, updated_by::text`
 
 const sqlSettings = `
 select ` + settingsColumns + `
@@ -47,48 +56,133 @@ func (s *Store) Settings(ctx context.Context, orgID string) (Settings, error) {
 
 const sqlSetSettings = `
 insert into organisation_settings as o (org_id, quiet_hours, quiet_until, quiet_from, time_zone, require_consent_record, retention,
-    ticket_limit_minutes, distress_words, segment_prices, updated_at, updated_by)
-values (@org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
-    coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @prices, @at, current_actor())
+    ticket_limit_minutes, distress_words, segment_prices, activation_flow, sending, tell_at, version, updated_at, updated_by)
+select @org_id, @quiet_hours, @quiet_until, @quiet_from, coalesce(nullif(@time_zone, ''), 'UTC'), coalesce(@require_consent_record, false),
+    coalesce(@retention::jsonb, '{}'), @ticket_limit, @distress, @prices::jsonb, nullif(@activation_flow, ''), @sending::jsonb,
+    case when @sending::jsonb is not null then @at::timestamptz end, 1, @at, current_actor()
+where @version::bigint <= 0 or exists (select from organisation_settings e where e.org_id = @org_id)
 on conflict (org_id) do update
 set quiet_hours = excluded.quiet_hours, quiet_until = excluded.quiet_until, quiet_from = excluded.quiet_from,
     time_zone = coalesce(nullif(@time_zone, ''), o.time_zone),
     require_consent_record = coalesce(@require_consent_record, o.require_consent_record), retention = coalesce(@retention, o.retention),
     ticket_limit_minutes = coalesce(@ticket_limit::integer, o.ticket_limit_minutes),
     distress_words = coalesce(@distress::text[], o.distress_words), segment_prices = coalesce(@prices::jsonb, o.segment_prices),
+    activation_flow = case when @activation_flow::text is null then o.activation_flow else excluded.activation_flow end,
+    sending = coalesce(excluded.sending, o.sending), tell_at = coalesce(excluded.tell_at, o.tell_at), version = o.version + 1,
     updated_at = excluded.updated_at, updated_by = excluded.updated_by
+where @version::bigint in (-1, o.version)
 returning ` + settingsColumns
 
+// keptVersions bounds the versions of an organisation's settings that are kept.
+const keptVersions = 100
+
+const sqlKeepVersion = `
+with forgotten as (delete from settings_versions where org_id = @org and version <= @version::bigint - @most::bigint)
+insert into settings_versions (org_id, version, at, by, settings)
+select @org, @version::bigint, @at, current_actor(), to_jsonb(o) - array['org_id', 'version', 'tell_at', 'updated_at', 'updated_by']
+from organisation_settings o where o.org_id = @org`
+
 // SetSettings replaces what an organisation had decided. It counts from the next message on; an alarm that is set keeps its time,
-// and a step with an alarm that is delivered in the new quiet hours waits for their end.
-func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (Settings, error) {
-	rows, err := s.pool.Query(ctx, sqlSetSettings, postgres.Args{
+// and a step with an alarm that is delivered in the new quiet hours waits for their end. ErrSettingsChanged.
+func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, at time.Time) (stored Settings, err error) {
+	var sending []byte
+	if wanted.Sending != nil {
+		if sending, err = protojson.Marshal(wanted.Sending); err != nil {
+			return Settings{}, fmt.Errorf("encode settings: %w", err)
+		}
+	}
+	args := postgres.Args{
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
 		"quiet_from": wanted.Window.Closes().String(), "time_zone": wanted.TimeZone,
 		"require_consent_record": wanted.RequireConsentRecord, "retention": wanted.Retention, "at": at,
-		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress, "prices": wanted.Prices,
+		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress, "prices": wanted.Prices, "activation_flow": wanted.ActivationFlow, "sending": sending,
+		"version": wanted.Version,
+	}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sqlSetSettings, args)
+		if stored, err = s.collectSettings(rows, err); err != nil {
+			return err
+		}
+		if stored.UpdatedAt.IsZero() { // no row was written
+			return ErrSettingsChanged
+		}
+		_, err = tx.Exec(ctx, sqlKeepVersion, postgres.Args{"org": orgID, "version": stored.Version, "at": at, "most": keptVersions})
+		return err
 	})
-	return s.collectSettings(rows, err)
+	return stored, err
+}
+
+const sqlVersions = `
+select r.quiet_hours, r.quiet_until, r.quiet_from, r.require_consent_record, r.retention, r.time_zone, r.ticket_limit_minutes as ticket_limit,
+    r.distress_words as distress, r.segment_prices as prices, r.activation_flow, r.sending, false as pending, v.version, v.at as updated_at, v.by::text as updated_by
+from settings_versions v, jsonb_populate_record(null::organisation_settings, v.settings) r
+where v.org_id = $1 order by v.version desc limit $2`
+
+// SettingsVersions lists what an organisation had decided, newest first.
+func (s *Store) SettingsVersions(ctx context.Context, orgID string) ([]Settings, error) {
+	rows, err := s.pool.Query(ctx, sqlVersions, orgID, keptVersions)
+	if err != nil {
+		return nil, fmt.Errorf("versions of the settings: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Settings, error) {
+		r, err := pgx.RowToStructByName[settingsRow](row)
+		if err != nil {
+			return Settings{}, err
+		}
+		return r.settings()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("versions of the settings: %w", err)
+	}
+	return found, nil
+}
+
+// settingsRow has settingsColumns.
+type settingsRow struct {
+	QuietHours bool
+	QuietUntil string
+	QuietFrom  string
+	TimeZone   string
+
+	RequireConsentRecord bool
+	Retention            map[string]int
+	TicketLimit          *int
+	Distress             []string
+	Prices               *Prices
+	ActivationFlow       *string
+	Sending              []byte
+	Pending              bool
+	Version              int64
+	UpdatedAt            time.Time
+	UpdatedBy            *string
+}
+
+func (r settingsRow) settings() (Settings, error) {
+	sending, err := readSending(r.Sending)
+	return Settings{
+		QuietHours: r.QuietHours, Window: windowOf(r.QuietUntil, r.QuietFrom), TimeZone: r.TimeZone,
+		RequireConsentRecord: &r.RequireConsentRecord, Retention: r.Retention, TicketLimit: r.TicketLimit, Distress: r.Distress, Prices: r.Prices,
+		ActivationFlow: r.ActivationFlow, Sending: sending, Pending: r.Pending, Version: r.Version, UpdatedAt: r.UpdatedAt, UpdatedBy: r.UpdatedBy,
+	}, err
+}
+
+// readSending reads what is stored; nil of nothing. A later release may have written more.
+func readSending(stored []byte) (*messagingv1.Sending, error) {
+	if stored == nil {
+		return nil, nil //nolint:nilnil // nothing is decided
+	}
+	sending := &messagingv1.Sending{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(stored, sending); err != nil {
+		return nil, fmt.Errorf("sending: %w", err)
+	}
+	return sending, nil
 }
 
 func (s *Store) collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
-	stored, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct {
-		QuietHours bool
-		QuietUntil string
-		QuietFrom  string
-		TimeZone   string
-
-		RequireConsentRecord bool
-		Retention            map[string]int
-		TicketLimit          *int
-		Distress             []string
-		Prices               *Prices
-		UpdatedAt            time.Time
-		UpdatedBy            *string
-	}])
+	stored, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[settingsRow])
 	if errors.Is(err, pgx.ErrNoRows) {
 		undecided := Settings{Window: s.QuietByDefault, QuietHours: true, ByDefault: true, TimeZone: "UTC", RequireConsentRecord: new(false)}
 		if s.QuietByDefault.Always() {
@@ -99,11 +193,7 @@ func (s *Store) collectSettings(rows pgx.Rows, err error) (Settings, error) {
 	if err != nil {
 		return Settings{}, fmt.Errorf("settings: %w", err)
 	}
-	return Settings{
-		QuietHours: stored.QuietHours, Window: windowOf(stored.QuietUntil, stored.QuietFrom), TimeZone: stored.TimeZone,
-		RequireConsentRecord: &stored.RequireConsentRecord, Retention: stored.Retention,
-		TicketLimit: stored.TicketLimit, Distress: stored.Distress, Prices: stored.Prices, UpdatedAt: stored.UpdatedAt, UpdatedBy: stored.UpdatedBy,
-	}, nil
+	return stored.settings()
 }
 
 // windowOf reads a window as it is stored. The table's checks keep out what cannot be read; should they have been dropped,

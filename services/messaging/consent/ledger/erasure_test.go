@@ -271,7 +271,7 @@ func TestExport(t *testing.T) {
 		"consents": "the ledger, as GET /v1/consents/{phone} has it", "consent_events": "the ledger",
 		"event_outbox": "onboarding has it within seconds, and exports it",
 		"suppressions": gone, "erased_profiles": gone, "erased_ledgers": gone, "forgotten_ledgers": "hashes",
-		"ledger_anchors": noPerson, "sms_counts": noPerson, "sms_quarters": noPerson, "sms_quarters_counted": noPerson, "sender_rates": noPerson, "senders": noPerson, "organisations": noPerson, "event_types": noPerson, "histories": noPerson, "beats": noPerson, "readbacks": noPerson, "goose_db_version": noPerson,
+		"ledger_anchors": noPerson, "sms_counts": noPerson, "sms_quarters": noPerson, "sms_quarters_counted": noPerson, "sender_rates": noPerson, "senders": noPerson, "organisations": noPerson, "organisation_settings": noPerson, "event_types": noPerson, "histories": noPerson, "beats": noPerson, "readbacks": noPerson, "goose_db_version": noPerson,
 	})
 }
 

@@ -921,6 +921,27 @@ func local_request_OnboardingService_UpdateSettings_0(ctx context.Context, marsh
 	return msg, metadata, err
 }
 
+func request_OnboardingService_ListSettingsVersions_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.OnboardingServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOnboardingv1.ListSettingsVersionsRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListSettingsVersions(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_OnboardingService_ListSettingsVersions_0(ctx context.Context, marshaler runtime.Marshaler, server extOnboardingv1.OnboardingServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOnboardingv1.ListSettingsVersionsRequest
+		metadata runtime.ServerMetadata
+	)
+	msg, err := server.ListSettingsVersions(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_OnboardingService_PauseScheduling_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.OnboardingServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOnboardingv1.PauseSchedulingRequest
@@ -1553,6 +1574,26 @@ func RegisterOnboardingServiceHandlerServer(ctx context.Context, mux *runtime.Se
 		}
 		forward_OnboardingService_UpdateSettings_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_OnboardingService_ListSettingsVersions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/paceline.onboarding.v1.OnboardingService/ListSettingsVersions", runtime.WithHTTPPathPattern("/v1/settings/versions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_OnboardingService_ListSettingsVersions_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_OnboardingService_ListSettingsVersions_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_OnboardingService_PauseScheduling_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2104,6 +2145,23 @@ func RegisterOnboardingServiceHandlerClient(ctx context.Context, mux *runtime.Se
 		}
 		forward_OnboardingService_UpdateSettings_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_OnboardingService_ListSettingsVersions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/paceline.onboarding.v1.OnboardingService/ListSettingsVersions", runtime.WithHTTPPathPattern("/v1/settings/versions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_OnboardingService_ListSettingsVersions_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_OnboardingService_ListSettingsVersions_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_OnboardingService_PauseScheduling_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2210,65 +2268,67 @@ func RegisterOnboardingServiceHandlerClient(ctx context.Context, mux *runtime.Se
 }
 
 var (
-	pattern_OnboardingService_ListProfiles_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "profiles"}, ""))
-	pattern_OnboardingService_CreateProfile_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "profiles"}, ""))
-	pattern_OnboardingService_GetProfile_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, ""))
-	pattern_OnboardingService_UpdateProfile_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, ""))
-	pattern_OnboardingService_ExplainProfile_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "explain"))
-	pattern_OnboardingService_ActivateProfile_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "activate"))
-	pattern_OnboardingService_HoldProfile_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "hold"))
-	pattern_OnboardingService_ReleaseProfile_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "release"))
-	pattern_OnboardingService_ExportProfile_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "export"))
-	pattern_OnboardingService_EraseProfile_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, ""))
-	pattern_OnboardingService_GetErasure_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "profiles", "profile_id", "erasure"}, ""))
-	pattern_OnboardingService_SetLegalHold_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "legal-hold"))
-	pattern_OnboardingService_LiftLegalHold_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "lift-legal-hold"))
-	pattern_OnboardingService_ListSessions_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sessions"}, ""))
-	pattern_OnboardingService_GetSession_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, ""))
-	pattern_OnboardingService_ExplainSession_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, "explain"))
-	pattern_OnboardingService_ResumeSession_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, "resume"))
-	pattern_OnboardingService_ResumeSessions_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sessions"}, "resume"))
-	pattern_OnboardingService_ListDeadLetters_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "dead-letters"}, ""))
-	pattern_OnboardingService_ReplayDeadLetter_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "dead-letters", "dead_letter_id"}, "replay"))
-	pattern_OnboardingService_ResetSession_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, "reset"))
-	pattern_OnboardingService_GetSettings_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "settings"}, ""))
-	pattern_OnboardingService_UpdateSettings_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "settings"}, ""))
-	pattern_OnboardingService_PauseScheduling_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "scheduling"}, "pause"))
-	pattern_OnboardingService_ResumeScheduling_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "scheduling"}, "resume"))
-	pattern_OnboardingService_GetOverview_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "overview"}, ""))
-	pattern_OnboardingService_GetOnboardingTrend_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "overview", "trend"}, ""))
-	pattern_OnboardingService_GetFlow_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "flow"}, ""))
-	pattern_OnboardingService_ListAudit_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "audit"}, ""))
+	pattern_OnboardingService_ListProfiles_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "profiles"}, ""))
+	pattern_OnboardingService_CreateProfile_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "profiles"}, ""))
+	pattern_OnboardingService_GetProfile_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, ""))
+	pattern_OnboardingService_UpdateProfile_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, ""))
+	pattern_OnboardingService_ExplainProfile_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "explain"))
+	pattern_OnboardingService_ActivateProfile_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "activate"))
+	pattern_OnboardingService_HoldProfile_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "hold"))
+	pattern_OnboardingService_ReleaseProfile_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "release"))
+	pattern_OnboardingService_ExportProfile_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "export"))
+	pattern_OnboardingService_EraseProfile_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, ""))
+	pattern_OnboardingService_GetErasure_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "profiles", "profile_id", "erasure"}, ""))
+	pattern_OnboardingService_SetLegalHold_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "legal-hold"))
+	pattern_OnboardingService_LiftLegalHold_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "profiles", "profile_id"}, "lift-legal-hold"))
+	pattern_OnboardingService_ListSessions_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sessions"}, ""))
+	pattern_OnboardingService_GetSession_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, ""))
+	pattern_OnboardingService_ExplainSession_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, "explain"))
+	pattern_OnboardingService_ResumeSession_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, "resume"))
+	pattern_OnboardingService_ResumeSessions_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sessions"}, "resume"))
+	pattern_OnboardingService_ListDeadLetters_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "dead-letters"}, ""))
+	pattern_OnboardingService_ReplayDeadLetter_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "dead-letters", "dead_letter_id"}, "replay"))
+	pattern_OnboardingService_ResetSession_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "session_id"}, "reset"))
+	pattern_OnboardingService_GetSettings_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "settings"}, ""))
+	pattern_OnboardingService_UpdateSettings_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "settings"}, ""))
+	pattern_OnboardingService_ListSettingsVersions_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "settings", "versions"}, ""))
+	pattern_OnboardingService_PauseScheduling_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "scheduling"}, "pause"))
+	pattern_OnboardingService_ResumeScheduling_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "scheduling"}, "resume"))
+	pattern_OnboardingService_GetOverview_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "overview"}, ""))
+	pattern_OnboardingService_GetOnboardingTrend_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "overview", "trend"}, ""))
+	pattern_OnboardingService_GetFlow_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "flow"}, ""))
+	pattern_OnboardingService_ListAudit_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "audit"}, ""))
 )
 
 var (
-	forward_OnboardingService_ListProfiles_0       = runtime.ForwardResponseMessage
-	forward_OnboardingService_CreateProfile_0      = runtime.ForwardResponseMessage
-	forward_OnboardingService_GetProfile_0         = runtime.ForwardResponseMessage
-	forward_OnboardingService_UpdateProfile_0      = runtime.ForwardResponseMessage
-	forward_OnboardingService_ExplainProfile_0     = runtime.ForwardResponseMessage
-	forward_OnboardingService_ActivateProfile_0    = runtime.ForwardResponseMessage
-	forward_OnboardingService_HoldProfile_0        = runtime.ForwardResponseMessage
-	forward_OnboardingService_ReleaseProfile_0     = runtime.ForwardResponseMessage
-	forward_OnboardingService_ExportProfile_0      = runtime.ForwardResponseMessage
-	forward_OnboardingService_EraseProfile_0       = runtime.ForwardResponseMessage
-	forward_OnboardingService_GetErasure_0         = runtime.ForwardResponseMessage
-	forward_OnboardingService_SetLegalHold_0       = runtime.ForwardResponseMessage
-	forward_OnboardingService_LiftLegalHold_0      = runtime.ForwardResponseMessage
-	forward_OnboardingService_ListSessions_0       = runtime.ForwardResponseMessage
-	forward_OnboardingService_GetSession_0         = runtime.ForwardResponseMessage
-	forward_OnboardingService_ExplainSession_0     = runtime.ForwardResponseMessage
-	forward_OnboardingService_ResumeSession_0      = runtime.ForwardResponseMessage
-	forward_OnboardingService_ResumeSessions_0     = runtime.ForwardResponseMessage
-	forward_OnboardingService_ListDeadLetters_0    = runtime.ForwardResponseMessage
-	forward_OnboardingService_ReplayDeadLetter_0   = runtime.ForwardResponseMessage
-	forward_OnboardingService_ResetSession_0       = runtime.ForwardResponseMessage
-	forward_OnboardingService_GetSettings_0        = runtime.ForwardResponseMessage
-	forward_OnboardingService_UpdateSettings_0     = runtime.ForwardResponseMessage
-	forward_OnboardingService_PauseScheduling_0    = runtime.ForwardResponseMessage
-	forward_OnboardingService_ResumeScheduling_0   = runtime.ForwardResponseMessage
-	forward_OnboardingService_GetOverview_0        = runtime.ForwardResponseMessage
-	forward_OnboardingService_GetOnboardingTrend_0 = runtime.ForwardResponseMessage
-	forward_OnboardingService_GetFlow_0            = runtime.ForwardResponseMessage
-	forward_OnboardingService_ListAudit_0          = runtime.ForwardResponseMessage
+	forward_OnboardingService_ListProfiles_0         = runtime.ForwardResponseMessage
+	forward_OnboardingService_CreateProfile_0        = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetProfile_0           = runtime.ForwardResponseMessage
+	forward_OnboardingService_UpdateProfile_0        = runtime.ForwardResponseMessage
+	forward_OnboardingService_ExplainProfile_0       = runtime.ForwardResponseMessage
+	forward_OnboardingService_ActivateProfile_0      = runtime.ForwardResponseMessage
+	forward_OnboardingService_HoldProfile_0          = runtime.ForwardResponseMessage
+	forward_OnboardingService_ReleaseProfile_0       = runtime.ForwardResponseMessage
+	forward_OnboardingService_ExportProfile_0        = runtime.ForwardResponseMessage
+	forward_OnboardingService_EraseProfile_0         = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetErasure_0           = runtime.ForwardResponseMessage
+	forward_OnboardingService_SetLegalHold_0         = runtime.ForwardResponseMessage
+	forward_OnboardingService_LiftLegalHold_0        = runtime.ForwardResponseMessage
+	forward_OnboardingService_ListSessions_0         = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetSession_0           = runtime.ForwardResponseMessage
+	forward_OnboardingService_ExplainSession_0       = runtime.ForwardResponseMessage
+	forward_OnboardingService_ResumeSession_0        = runtime.ForwardResponseMessage
+	forward_OnboardingService_ResumeSessions_0       = runtime.ForwardResponseMessage
+	forward_OnboardingService_ListDeadLetters_0      = runtime.ForwardResponseMessage
+	forward_OnboardingService_ReplayDeadLetter_0     = runtime.ForwardResponseMessage
+	forward_OnboardingService_ResetSession_0         = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetSettings_0          = runtime.ForwardResponseMessage
+	forward_OnboardingService_UpdateSettings_0       = runtime.ForwardResponseMessage
+	forward_OnboardingService_ListSettingsVersions_0 = runtime.ForwardResponseMessage
+	forward_OnboardingService_PauseScheduling_0      = runtime.ForwardResponseMessage
+	forward_OnboardingService_ResumeScheduling_0     = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetOverview_0          = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetOnboardingTrend_0   = runtime.ForwardResponseMessage
+	forward_OnboardingService_GetFlow_0              = runtime.ForwardResponseMessage
+	forward_OnboardingService_ListAudit_0            = runtime.ForwardResponseMessage
 )

@@ -5328,7 +5328,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\xa6\x04\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\x1a$paceline/messaging/v1/settings.proto\"\xa6\x04\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
@@ -5794,7 +5794,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x16RESOLUTION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fRESOLUTION_SENT\x10\x01\x12\x17\n" +
 	"\x13RESOLUTION_NOT_SENT\x10\x02\x12\x16\n" +
-	"\x12RESOLUTION_GIVE_UP\x10\x032\xfa\x17\n" +
+	"\x12RESOLUTION_GIVE_UP\x10\x032\x90\x19\n" +
 	"\x10MessagingService\x12Z\n" +
 	"\x04Send\x12\".paceline.messaging.v1.SendRequest\x1a#.paceline.messaging.v1.SendResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12r\n" +
@@ -5828,6 +5828,8 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\aSetHold\x12%.paceline.messaging.v1.SetHoldRequest\x1a&.paceline.messaging.v1.SetHoldResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12{\n" +
 	"\x0fSetOrganisation\x12-.paceline.messaging.v1.SetOrganisationRequest\x1a..paceline.messaging.v1.SetOrganisationResponse\"\t\xa2\xbb\x18\x05\n" +
+	"\x01\x06\x10\x01\x12\x93\x01\n" +
+	"\x17SetOrganisationSettings\x125.paceline.messaging.v1.SetOrganisationSettingsRequest\x1a6.paceline.messaging.v1.SetOrganisationSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x06\x10\x01\x12l\n" +
 	"\n" +
 	"JudgeWords\x12(.paceline.messaging.v1.JudgeWordsRequest\x1a).paceline.messaging.v1.JudgeWordsResponse\"\t\xa2\xbb\x18\x05\n" +
@@ -5871,90 +5873,92 @@ func file_paceline_messaging_v1_messaging_proto_rawDescGZIP() []byte {
 var file_paceline_messaging_v1_messaging_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_paceline_messaging_v1_messaging_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_paceline_messaging_v1_messaging_proto_goTypes = []any{
-	(Reason)(0),                          // 0: paceline.messaging.v1.Reason
-	(Outcome)(0),                         // 1: paceline.messaging.v1.Outcome
-	(MessageClass)(0),                    // 2: paceline.messaging.v1.MessageClass
-	(Switch)(0),                          // 3: paceline.messaging.v1.Switch
-	(UnknownPolicy)(0),                   // 4: paceline.messaging.v1.UnknownPolicy
-	(ConsentEffect)(0),                   // 5: paceline.messaging.v1.ConsentEffect
-	(Resolution)(0),                      // 6: paceline.messaging.v1.Resolution
-	(*Message)(nil),                      // 7: paceline.messaging.v1.Message
-	(*SendRequest)(nil),                  // 8: paceline.messaging.v1.SendRequest
-	(*ConsentRecord)(nil),                // 9: paceline.messaging.v1.ConsentRecord
-	(*SendResponse)(nil),                 // 10: paceline.messaging.v1.SendResponse
-	(*RecordStatusRequest)(nil),          // 11: paceline.messaging.v1.RecordStatusRequest
-	(*RecordStatusResponse)(nil),         // 12: paceline.messaging.v1.RecordStatusResponse
-	(*RecordInboundRequest)(nil),         // 13: paceline.messaging.v1.RecordInboundRequest
-	(*RecordInboundResponse)(nil),        // 14: paceline.messaging.v1.RecordInboundResponse
-	(*SetRemindersRequest)(nil),          // 15: paceline.messaging.v1.SetRemindersRequest
-	(*SetRemindersResponse)(nil),         // 16: paceline.messaging.v1.SetRemindersResponse
-	(*ListInboundRequest)(nil),           // 17: paceline.messaging.v1.ListInboundRequest
-	(*InboundText)(nil),                  // 18: paceline.messaging.v1.InboundText
-	(*ListInboundResponse)(nil),          // 19: paceline.messaging.v1.ListInboundResponse
-	(*GetMessageRequest)(nil),            // 20: paceline.messaging.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),           // 21: paceline.messaging.v1.GetMessageResponse
-	(*ExplainMessageRequest)(nil),        // 22: paceline.messaging.v1.ExplainMessageRequest
-	(*ExplainMessageResponse)(nil),       // 23: paceline.messaging.v1.ExplainMessageResponse
-	(*ExplainSendRequest)(nil),           // 24: paceline.messaging.v1.ExplainSendRequest
-	(*ExplainSendResponse)(nil),          // 25: paceline.messaging.v1.ExplainSendResponse
-	(*GetEvidenceRequest)(nil),           // 26: paceline.messaging.v1.GetEvidenceRequest
-	(*Candidate)(nil),                    // 27: paceline.messaging.v1.Candidate
-	(*Look)(nil),                         // 28: paceline.messaging.v1.Look
-	(*Receipt)(nil),                      // 29: paceline.messaging.v1.Receipt
-	(*GetEvidenceResponse)(nil),          // 30: paceline.messaging.v1.GetEvidenceResponse
-	(*ResolveMessageRequest)(nil),        // 31: paceline.messaging.v1.ResolveMessageRequest
-	(*ResolveMessageResponse)(nil),       // 32: paceline.messaging.v1.ResolveMessageResponse
-	(*ListMessagesRequest)(nil),          // 33: paceline.messaging.v1.ListMessagesRequest
-	(*ListMessagesResponse)(nil),         // 34: paceline.messaging.v1.ListMessagesResponse
-	(*Consent)(nil),                      // 35: paceline.messaging.v1.Consent
-	(*ConsentChain)(nil),                 // 36: paceline.messaging.v1.ConsentChain
-	(*ConsentEvent)(nil),                 // 37: paceline.messaging.v1.ConsentEvent
-	(*GetConsentRequest)(nil),            // 38: paceline.messaging.v1.GetConsentRequest
-	(*GetConsentResponse)(nil),           // 39: paceline.messaging.v1.GetConsentResponse
-	(*SetConsentRequest)(nil),            // 40: paceline.messaging.v1.SetConsentRequest
-	(*Evidence)(nil),                     // 41: paceline.messaging.v1.Evidence
-	(*SetConsentResponse)(nil),           // 42: paceline.messaging.v1.SetConsentResponse
-	(*SetHoldRequest)(nil),               // 43: paceline.messaging.v1.SetHoldRequest
-	(*SetHoldResponse)(nil),              // 44: paceline.messaging.v1.SetHoldResponse
-	(*SetOrganisationRequest)(nil),       // 45: paceline.messaging.v1.SetOrganisationRequest
-	(*SetOrganisationResponse)(nil),      // 46: paceline.messaging.v1.SetOrganisationResponse
-	(*JudgeWordsRequest)(nil),            // 47: paceline.messaging.v1.JudgeWordsRequest
-	(*JudgeWordsResponse)(nil),           // 48: paceline.messaging.v1.JudgeWordsResponse
-	(*GetUnfinishedRequest)(nil),         // 49: paceline.messaging.v1.GetUnfinishedRequest
-	(*GetUnfinishedResponse)(nil),        // 50: paceline.messaging.v1.GetUnfinishedResponse
-	(*CheckSenderRequest)(nil),           // 51: paceline.messaging.v1.CheckSenderRequest
-	(*ReserveSendsRequest)(nil),          // 52: paceline.messaging.v1.ReserveSendsRequest
-	(*BegunConversation)(nil),            // 53: paceline.messaging.v1.BegunConversation
-	(*ReserveSendsResponse)(nil),         // 54: paceline.messaging.v1.ReserveSendsResponse
-	(*ReserveRefusal)(nil),               // 55: paceline.messaging.v1.ReserveRefusal
-	(*CheckSenderResponse)(nil),          // 56: paceline.messaging.v1.CheckSenderResponse
-	(*ListEventsRequest)(nil),            // 57: paceline.messaging.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),           // 58: paceline.messaging.v1.ListEventsResponse
-	(*Event)(nil),                        // 59: paceline.messaging.v1.Event
-	(*GetMessagingOverviewRequest)(nil),  // 60: paceline.messaging.v1.GetMessagingOverviewRequest
-	(*GetMessagingOverviewResponse)(nil), // 61: paceline.messaging.v1.GetMessagingOverviewResponse
-	(*CarrierRefusal)(nil),               // 62: paceline.messaging.v1.CarrierRefusal
-	(*UndeliveredMinute)(nil),            // 63: paceline.messaging.v1.UndeliveredMinute
-	(*GetMessagingTrendRequest)(nil),     // 64: paceline.messaging.v1.GetMessagingTrendRequest
-	(*GetMessagingTrendResponse)(nil),    // 65: paceline.messaging.v1.GetMessagingTrendResponse
-	(*MessagingPeriod)(nil),              // 66: paceline.messaging.v1.MessagingPeriod
-	(*CountrySegments)(nil),              // 67: paceline.messaging.v1.CountrySegments
-	(*ListMessagingAuditRequest)(nil),    // 68: paceline.messaging.v1.ListMessagingAuditRequest
-	(*ListMessagingAuditResponse)(nil),   // 69: paceline.messaging.v1.ListMessagingAuditResponse
-	nil,                                  // 70: paceline.messaging.v1.RecordStatusRequest.RawEntry
-	(*timestamppb.Timestamp)(nil),        // 71: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),          // 72: google.protobuf.Duration
-	(*v1.Explanation)(nil),               // 73: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                    // 74: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                    // 75: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),              // 76: paceline.overview.v1.QueueGauges
-	(*v11.AuditEntry)(nil),               // 77: paceline.audit.v1.AuditEntry
-	(*ErasePersonRequest)(nil),           // 78: paceline.messaging.v1.ErasePersonRequest
-	(*ExportPersonRequest)(nil),          // 79: paceline.messaging.v1.ExportPersonRequest
-	(*GetErasedLedgerRequest)(nil),       // 80: paceline.messaging.v1.GetErasedLedgerRequest
-	(*ErasePersonResponse)(nil),          // 81: paceline.messaging.v1.ErasePersonResponse
-	(*ExportPersonResponse)(nil),         // 82: paceline.messaging.v1.ExportPersonResponse
-	(*GetErasedLedgerResponse)(nil),      // 83: paceline.messaging.v1.GetErasedLedgerResponse
+	(Reason)(0),                             // 0: paceline.messaging.v1.Reason
+	(Outcome)(0),                            // 1: paceline.messaging.v1.Outcome
+	(MessageClass)(0),                       // 2: paceline.messaging.v1.MessageClass
+	(Switch)(0),                             // 3: paceline.messaging.v1.Switch
+	(UnknownPolicy)(0),                      // 4: paceline.messaging.v1.UnknownPolicy
+	(ConsentEffect)(0),                      // 5: paceline.messaging.v1.ConsentEffect
+	(Resolution)(0),                         // 6: paceline.messaging.v1.Resolution
+	(*Message)(nil),                         // 7: paceline.messaging.v1.Message
+	(*SendRequest)(nil),                     // 8: paceline.messaging.v1.SendRequest
+	(*ConsentRecord)(nil),                   // 9: paceline.messaging.v1.ConsentRecord
+	(*SendResponse)(nil),                    // 10: paceline.messaging.v1.SendResponse
+	(*RecordStatusRequest)(nil),             // 11: paceline.messaging.v1.RecordStatusRequest
+	(*RecordStatusResponse)(nil),            // 12: paceline.messaging.v1.RecordStatusResponse
+	(*RecordInboundRequest)(nil),            // 13: paceline.messaging.v1.RecordInboundRequest
+	(*RecordInboundResponse)(nil),           // 14: paceline.messaging.v1.RecordInboundResponse
+	(*SetRemindersRequest)(nil),             // 15: paceline.messaging.v1.SetRemindersRequest
+	(*SetRemindersResponse)(nil),            // 16: paceline.messaging.v1.SetRemindersResponse
+	(*ListInboundRequest)(nil),              // 17: paceline.messaging.v1.ListInboundRequest
+	(*InboundText)(nil),                     // 18: paceline.messaging.v1.InboundText
+	(*ListInboundResponse)(nil),             // 19: paceline.messaging.v1.ListInboundResponse
+	(*GetMessageRequest)(nil),               // 20: paceline.messaging.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),              // 21: paceline.messaging.v1.GetMessageResponse
+	(*ExplainMessageRequest)(nil),           // 22: paceline.messaging.v1.ExplainMessageRequest
+	(*ExplainMessageResponse)(nil),          // 23: paceline.messaging.v1.ExplainMessageResponse
+	(*ExplainSendRequest)(nil),              // 24: paceline.messaging.v1.ExplainSendRequest
+	(*ExplainSendResponse)(nil),             // 25: paceline.messaging.v1.ExplainSendResponse
+	(*GetEvidenceRequest)(nil),              // 26: paceline.messaging.v1.GetEvidenceRequest
+	(*Candidate)(nil),                       // 27: paceline.messaging.v1.Candidate
+	(*Look)(nil),                            // 28: paceline.messaging.v1.Look
+	(*Receipt)(nil),                         // 29: paceline.messaging.v1.Receipt
+	(*GetEvidenceResponse)(nil),             // 30: paceline.messaging.v1.GetEvidenceResponse
+	(*ResolveMessageRequest)(nil),           // 31: paceline.messaging.v1.ResolveMessageRequest
+	(*ResolveMessageResponse)(nil),          // 32: paceline.messaging.v1.ResolveMessageResponse
+	(*ListMessagesRequest)(nil),             // 33: paceline.messaging.v1.ListMessagesRequest
+	(*ListMessagesResponse)(nil),            // 34: paceline.messaging.v1.ListMessagesResponse
+	(*Consent)(nil),                         // 35: paceline.messaging.v1.Consent
+	(*ConsentChain)(nil),                    // 36: paceline.messaging.v1.ConsentChain
+	(*ConsentEvent)(nil),                    // 37: paceline.messaging.v1.ConsentEvent
+	(*GetConsentRequest)(nil),               // 38: paceline.messaging.v1.GetConsentRequest
+	(*GetConsentResponse)(nil),              // 39: paceline.messaging.v1.GetConsentResponse
+	(*SetConsentRequest)(nil),               // 40: paceline.messaging.v1.SetConsentRequest
+	(*Evidence)(nil),                        // 41: paceline.messaging.v1.Evidence
+	(*SetConsentResponse)(nil),              // 42: paceline.messaging.v1.SetConsentResponse
+	(*SetHoldRequest)(nil),                  // 43: paceline.messaging.v1.SetHoldRequest
+	(*SetHoldResponse)(nil),                 // 44: paceline.messaging.v1.SetHoldResponse
+	(*SetOrganisationRequest)(nil),          // 45: paceline.messaging.v1.SetOrganisationRequest
+	(*SetOrganisationResponse)(nil),         // 46: paceline.messaging.v1.SetOrganisationResponse
+	(*JudgeWordsRequest)(nil),               // 47: paceline.messaging.v1.JudgeWordsRequest
+	(*JudgeWordsResponse)(nil),              // 48: paceline.messaging.v1.JudgeWordsResponse
+	(*GetUnfinishedRequest)(nil),            // 49: paceline.messaging.v1.GetUnfinishedRequest
+	(*GetUnfinishedResponse)(nil),           // 50: paceline.messaging.v1.GetUnfinishedResponse
+	(*CheckSenderRequest)(nil),              // 51: paceline.messaging.v1.CheckSenderRequest
+	(*ReserveSendsRequest)(nil),             // 52: paceline.messaging.v1.ReserveSendsRequest
+	(*BegunConversation)(nil),               // 53: paceline.messaging.v1.BegunConversation
+	(*ReserveSendsResponse)(nil),            // 54: paceline.messaging.v1.ReserveSendsResponse
+	(*ReserveRefusal)(nil),                  // 55: paceline.messaging.v1.ReserveRefusal
+	(*CheckSenderResponse)(nil),             // 56: paceline.messaging.v1.CheckSenderResponse
+	(*ListEventsRequest)(nil),               // 57: paceline.messaging.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),              // 58: paceline.messaging.v1.ListEventsResponse
+	(*Event)(nil),                           // 59: paceline.messaging.v1.Event
+	(*GetMessagingOverviewRequest)(nil),     // 60: paceline.messaging.v1.GetMessagingOverviewRequest
+	(*GetMessagingOverviewResponse)(nil),    // 61: paceline.messaging.v1.GetMessagingOverviewResponse
+	(*CarrierRefusal)(nil),                  // 62: paceline.messaging.v1.CarrierRefusal
+	(*UndeliveredMinute)(nil),               // 63: paceline.messaging.v1.UndeliveredMinute
+	(*GetMessagingTrendRequest)(nil),        // 64: paceline.messaging.v1.GetMessagingTrendRequest
+	(*GetMessagingTrendResponse)(nil),       // 65: paceline.messaging.v1.GetMessagingTrendResponse
+	(*MessagingPeriod)(nil),                 // 66: paceline.messaging.v1.MessagingPeriod
+	(*CountrySegments)(nil),                 // 67: paceline.messaging.v1.CountrySegments
+	(*ListMessagingAuditRequest)(nil),       // 68: paceline.messaging.v1.ListMessagingAuditRequest
+	(*ListMessagingAuditResponse)(nil),      // 69: paceline.messaging.v1.ListMessagingAuditResponse
+	nil,                                     // 70: paceline.messaging.v1.RecordStatusRequest.RawEntry
+	(*timestamppb.Timestamp)(nil),           // 71: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 72: google.protobuf.Duration
+	(*v1.Explanation)(nil),                  // 73: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                       // 74: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                       // 75: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),                 // 76: paceline.overview.v1.QueueGauges
+	(*v11.AuditEntry)(nil),                  // 77: paceline.audit.v1.AuditEntry
+	(*SetOrganisationSettingsRequest)(nil),  // 78: paceline.messaging.v1.SetOrganisationSettingsRequest
+	(*ErasePersonRequest)(nil),              // 79: paceline.messaging.v1.ErasePersonRequest
+	(*ExportPersonRequest)(nil),             // 80: paceline.messaging.v1.ExportPersonRequest
+	(*GetErasedLedgerRequest)(nil),          // 81: paceline.messaging.v1.GetErasedLedgerRequest
+	(*SetOrganisationSettingsResponse)(nil), // 82: paceline.messaging.v1.SetOrganisationSettingsResponse
+	(*ErasePersonResponse)(nil),             // 83: paceline.messaging.v1.ErasePersonResponse
+	(*ExportPersonResponse)(nil),            // 84: paceline.messaging.v1.ExportPersonResponse
+	(*GetErasedLedgerResponse)(nil),         // 85: paceline.messaging.v1.GetErasedLedgerResponse
 }
 var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	71,  // 0: paceline.messaging.v1.Message.created_at:type_name -> google.protobuf.Timestamp
@@ -6055,46 +6059,48 @@ var file_paceline_messaging_v1_messaging_proto_depIdxs = []int32{
 	40,  // 95: paceline.messaging.v1.MessagingService.SetConsent:input_type -> paceline.messaging.v1.SetConsentRequest
 	43,  // 96: paceline.messaging.v1.MessagingService.SetHold:input_type -> paceline.messaging.v1.SetHoldRequest
 	45,  // 97: paceline.messaging.v1.MessagingService.SetOrganisation:input_type -> paceline.messaging.v1.SetOrganisationRequest
-	47,  // 98: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
-	15,  // 99: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
-	57,  // 100: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
-	49,  // 101: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
-	51,  // 102: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
-	52,  // 103: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
-	78,  // 104: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
-	79,  // 105: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
-	80,  // 106: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
-	60,  // 107: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
-	64,  // 108: paceline.messaging.v1.MessagingService.GetMessagingTrend:input_type -> paceline.messaging.v1.GetMessagingTrendRequest
-	68,  // 109: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
-	10,  // 110: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
-	12,  // 111: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
-	14,  // 112: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
-	19,  // 113: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
-	21,  // 114: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
-	23,  // 115: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
-	25,  // 116: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
-	30,  // 117: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
-	32,  // 118: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
-	34,  // 119: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
-	39,  // 120: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
-	42,  // 121: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
-	44,  // 122: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
-	46,  // 123: paceline.messaging.v1.MessagingService.SetOrganisation:output_type -> paceline.messaging.v1.SetOrganisationResponse
-	48,  // 124: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
-	16,  // 125: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
-	58,  // 126: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
-	50,  // 127: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
-	56,  // 128: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
-	54,  // 129: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
-	81,  // 130: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
-	82,  // 131: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
-	83,  // 132: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
-	61,  // 133: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
-	65,  // 134: paceline.messaging.v1.MessagingService.GetMessagingTrend:output_type -> paceline.messaging.v1.GetMessagingTrendResponse
-	69,  // 135: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
-	110, // [110:136] is the sub-list for method output_type
-	84,  // [84:110] is the sub-list for method input_type
+	78,  // 98: paceline.messaging.v1.MessagingService.SetOrganisationSettings:input_type -> paceline.messaging.v1.SetOrganisationSettingsRequest
+	47,  // 99: paceline.messaging.v1.MessagingService.JudgeWords:input_type -> paceline.messaging.v1.JudgeWordsRequest
+	15,  // 100: paceline.messaging.v1.MessagingService.SetReminders:input_type -> paceline.messaging.v1.SetRemindersRequest
+	57,  // 101: paceline.messaging.v1.MessagingService.ListEvents:input_type -> paceline.messaging.v1.ListEventsRequest
+	49,  // 102: paceline.messaging.v1.MessagingService.GetUnfinished:input_type -> paceline.messaging.v1.GetUnfinishedRequest
+	51,  // 103: paceline.messaging.v1.MessagingService.CheckSender:input_type -> paceline.messaging.v1.CheckSenderRequest
+	52,  // 104: paceline.messaging.v1.MessagingService.ReserveSends:input_type -> paceline.messaging.v1.ReserveSendsRequest
+	79,  // 105: paceline.messaging.v1.MessagingService.ErasePerson:input_type -> paceline.messaging.v1.ErasePersonRequest
+	80,  // 106: paceline.messaging.v1.MessagingService.ExportPerson:input_type -> paceline.messaging.v1.ExportPersonRequest
+	81,  // 107: paceline.messaging.v1.MessagingService.GetErasedLedger:input_type -> paceline.messaging.v1.GetErasedLedgerRequest
+	60,  // 108: paceline.messaging.v1.MessagingService.GetMessagingOverview:input_type -> paceline.messaging.v1.GetMessagingOverviewRequest
+	64,  // 109: paceline.messaging.v1.MessagingService.GetMessagingTrend:input_type -> paceline.messaging.v1.GetMessagingTrendRequest
+	68,  // 110: paceline.messaging.v1.MessagingService.ListMessagingAudit:input_type -> paceline.messaging.v1.ListMessagingAuditRequest
+	10,  // 111: paceline.messaging.v1.MessagingService.Send:output_type -> paceline.messaging.v1.SendResponse
+	12,  // 112: paceline.messaging.v1.MessagingService.RecordStatus:output_type -> paceline.messaging.v1.RecordStatusResponse
+	14,  // 113: paceline.messaging.v1.MessagingService.RecordInbound:output_type -> paceline.messaging.v1.RecordInboundResponse
+	19,  // 114: paceline.messaging.v1.MessagingService.ListInbound:output_type -> paceline.messaging.v1.ListInboundResponse
+	21,  // 115: paceline.messaging.v1.MessagingService.GetMessage:output_type -> paceline.messaging.v1.GetMessageResponse
+	23,  // 116: paceline.messaging.v1.MessagingService.ExplainMessage:output_type -> paceline.messaging.v1.ExplainMessageResponse
+	25,  // 117: paceline.messaging.v1.MessagingService.ExplainSend:output_type -> paceline.messaging.v1.ExplainSendResponse
+	30,  // 118: paceline.messaging.v1.MessagingService.GetEvidence:output_type -> paceline.messaging.v1.GetEvidenceResponse
+	32,  // 119: paceline.messaging.v1.MessagingService.ResolveMessage:output_type -> paceline.messaging.v1.ResolveMessageResponse
+	34,  // 120: paceline.messaging.v1.MessagingService.ListMessages:output_type -> paceline.messaging.v1.ListMessagesResponse
+	39,  // 121: paceline.messaging.v1.MessagingService.GetConsent:output_type -> paceline.messaging.v1.GetConsentResponse
+	42,  // 122: paceline.messaging.v1.MessagingService.SetConsent:output_type -> paceline.messaging.v1.SetConsentResponse
+	44,  // 123: paceline.messaging.v1.MessagingService.SetHold:output_type -> paceline.messaging.v1.SetHoldResponse
+	46,  // 124: paceline.messaging.v1.MessagingService.SetOrganisation:output_type -> paceline.messaging.v1.SetOrganisationResponse
+	82,  // 125: paceline.messaging.v1.MessagingService.SetOrganisationSettings:output_type -> paceline.messaging.v1.SetOrganisationSettingsResponse
+	48,  // 126: paceline.messaging.v1.MessagingService.JudgeWords:output_type -> paceline.messaging.v1.JudgeWordsResponse
+	16,  // 127: paceline.messaging.v1.MessagingService.SetReminders:output_type -> paceline.messaging.v1.SetRemindersResponse
+	58,  // 128: paceline.messaging.v1.MessagingService.ListEvents:output_type -> paceline.messaging.v1.ListEventsResponse
+	50,  // 129: paceline.messaging.v1.MessagingService.GetUnfinished:output_type -> paceline.messaging.v1.GetUnfinishedResponse
+	56,  // 130: paceline.messaging.v1.MessagingService.CheckSender:output_type -> paceline.messaging.v1.CheckSenderResponse
+	54,  // 131: paceline.messaging.v1.MessagingService.ReserveSends:output_type -> paceline.messaging.v1.ReserveSendsResponse
+	83,  // 132: paceline.messaging.v1.MessagingService.ErasePerson:output_type -> paceline.messaging.v1.ErasePersonResponse
+	84,  // 133: paceline.messaging.v1.MessagingService.ExportPerson:output_type -> paceline.messaging.v1.ExportPersonResponse
+	85,  // 134: paceline.messaging.v1.MessagingService.GetErasedLedger:output_type -> paceline.messaging.v1.GetErasedLedgerResponse
+	61,  // 135: paceline.messaging.v1.MessagingService.GetMessagingOverview:output_type -> paceline.messaging.v1.GetMessagingOverviewResponse
+	65,  // 136: paceline.messaging.v1.MessagingService.GetMessagingTrend:output_type -> paceline.messaging.v1.GetMessagingTrendResponse
+	69,  // 137: paceline.messaging.v1.MessagingService.ListMessagingAudit:output_type -> paceline.messaging.v1.ListMessagingAuditResponse
+	111, // [111:138] is the sub-list for method output_type
+	84,  // [84:111] is the sub-list for method input_type
 	84,  // [84:84] is the sub-list for extension type_name
 	84,  // [84:84] is the sub-list for extension extendee
 	0,   // [0:84] is the sub-list for field type_name
@@ -6106,6 +6112,7 @@ func file_paceline_messaging_v1_messaging_proto_init() {
 		return
 	}
 	file_paceline_messaging_v1_erasure_proto_init()
+	file_paceline_messaging_v1_settings_proto_init()
 	file_paceline_messaging_v1_messaging_proto_msgTypes[0].OneofWrappers = []any{}
 	file_paceline_messaging_v1_messaging_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}

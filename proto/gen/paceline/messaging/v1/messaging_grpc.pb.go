@@ -22,32 +22,33 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MessagingService_Send_FullMethodName                 = "/paceline.messaging.v1.MessagingService/Send"
-	MessagingService_RecordStatus_FullMethodName         = "/paceline.messaging.v1.MessagingService/RecordStatus"
-	MessagingService_RecordInbound_FullMethodName        = "/paceline.messaging.v1.MessagingService/RecordInbound"
-	MessagingService_ListInbound_FullMethodName          = "/paceline.messaging.v1.MessagingService/ListInbound"
-	MessagingService_GetMessage_FullMethodName           = "/paceline.messaging.v1.MessagingService/GetMessage"
-	MessagingService_ExplainMessage_FullMethodName       = "/paceline.messaging.v1.MessagingService/ExplainMessage"
-	MessagingService_ExplainSend_FullMethodName          = "/paceline.messaging.v1.MessagingService/ExplainSend"
-	MessagingService_GetEvidence_FullMethodName          = "/paceline.messaging.v1.MessagingService/GetEvidence"
-	MessagingService_ResolveMessage_FullMethodName       = "/paceline.messaging.v1.MessagingService/ResolveMessage"
-	MessagingService_ListMessages_FullMethodName         = "/paceline.messaging.v1.MessagingService/ListMessages"
-	MessagingService_GetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/GetConsent"
-	MessagingService_SetConsent_FullMethodName           = "/paceline.messaging.v1.MessagingService/SetConsent"
-	MessagingService_SetHold_FullMethodName              = "/paceline.messaging.v1.MessagingService/SetHold"
-	MessagingService_SetOrganisation_FullMethodName      = "/paceline.messaging.v1.MessagingService/SetOrganisation"
-	MessagingService_JudgeWords_FullMethodName           = "/paceline.messaging.v1.MessagingService/JudgeWords"
-	MessagingService_SetReminders_FullMethodName         = "/paceline.messaging.v1.MessagingService/SetReminders"
-	MessagingService_ListEvents_FullMethodName           = "/paceline.messaging.v1.MessagingService/ListEvents"
-	MessagingService_GetUnfinished_FullMethodName        = "/paceline.messaging.v1.MessagingService/GetUnfinished"
-	MessagingService_CheckSender_FullMethodName          = "/paceline.messaging.v1.MessagingService/CheckSender"
-	MessagingService_ReserveSends_FullMethodName         = "/paceline.messaging.v1.MessagingService/ReserveSends"
-	MessagingService_ErasePerson_FullMethodName          = "/paceline.messaging.v1.MessagingService/ErasePerson"
-	MessagingService_ExportPerson_FullMethodName         = "/paceline.messaging.v1.MessagingService/ExportPerson"
-	MessagingService_GetErasedLedger_FullMethodName      = "/paceline.messaging.v1.MessagingService/GetErasedLedger"
-	MessagingService_GetMessagingOverview_FullMethodName = "/paceline.messaging.v1.MessagingService/GetMessagingOverview"
-	MessagingService_GetMessagingTrend_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetMessagingTrend"
-	MessagingService_ListMessagingAudit_FullMethodName   = "/paceline.messaging.v1.MessagingService/ListMessagingAudit"
+	MessagingService_Send_FullMethodName                    = "/paceline.messaging.v1.MessagingService/Send"
+	MessagingService_RecordStatus_FullMethodName            = "/paceline.messaging.v1.MessagingService/RecordStatus"
+	MessagingService_RecordInbound_FullMethodName           = "/paceline.messaging.v1.MessagingService/RecordInbound"
+	MessagingService_ListInbound_FullMethodName             = "/paceline.messaging.v1.MessagingService/ListInbound"
+	MessagingService_GetMessage_FullMethodName              = "/paceline.messaging.v1.MessagingService/GetMessage"
+	MessagingService_ExplainMessage_FullMethodName          = "/paceline.messaging.v1.MessagingService/ExplainMessage"
+	MessagingService_ExplainSend_FullMethodName             = "/paceline.messaging.v1.MessagingService/ExplainSend"
+	MessagingService_GetEvidence_FullMethodName             = "/paceline.messaging.v1.MessagingService/GetEvidence"
+	MessagingService_ResolveMessage_FullMethodName          = "/paceline.messaging.v1.MessagingService/ResolveMessage"
+	MessagingService_ListMessages_FullMethodName            = "/paceline.messaging.v1.MessagingService/ListMessages"
+	MessagingService_GetConsent_FullMethodName              = "/paceline.messaging.v1.MessagingService/GetConsent"
+	MessagingService_SetConsent_FullMethodName              = "/paceline.messaging.v1.MessagingService/SetConsent"
+	MessagingService_SetHold_FullMethodName                 = "/paceline.messaging.v1.MessagingService/SetHold"
+	MessagingService_SetOrganisation_FullMethodName         = "/paceline.messaging.v1.MessagingService/SetOrganisation"
+	MessagingService_SetOrganisationSettings_FullMethodName = "/paceline.messaging.v1.MessagingService/SetOrganisationSettings"
+	MessagingService_JudgeWords_FullMethodName              = "/paceline.messaging.v1.MessagingService/JudgeWords"
+	MessagingService_SetReminders_FullMethodName            = "/paceline.messaging.v1.MessagingService/SetReminders"
+	MessagingService_ListEvents_FullMethodName              = "/paceline.messaging.v1.MessagingService/ListEvents"
+	MessagingService_GetUnfinished_FullMethodName           = "/paceline.messaging.v1.MessagingService/GetUnfinished"
+	MessagingService_CheckSender_FullMethodName             = "/paceline.messaging.v1.MessagingService/CheckSender"
+	MessagingService_ReserveSends_FullMethodName            = "/paceline.messaging.v1.MessagingService/ReserveSends"
+	MessagingService_ErasePerson_FullMethodName             = "/paceline.messaging.v1.MessagingService/ErasePerson"
+	MessagingService_ExportPerson_FullMethodName            = "/paceline.messaging.v1.MessagingService/ExportPerson"
+	MessagingService_GetErasedLedger_FullMethodName         = "/paceline.messaging.v1.MessagingService/GetErasedLedger"
+	MessagingService_GetMessagingOverview_FullMethodName    = "/paceline.messaging.v1.MessagingService/GetMessagingOverview"
+	MessagingService_GetMessagingTrend_FullMethodName       = "/paceline.messaging.v1.MessagingService/GetMessagingTrend"
+	MessagingService_ListMessagingAudit_FullMethodName      = "/paceline.messaging.v1.MessagingService/ListMessagingAudit"
 )
 
 // MessagingServiceClient is the client API for MessagingService service.
@@ -97,6 +98,9 @@ type MessagingServiceClient interface {
 	// SetOrganisation has nothing sent for an organisation that is suspended or has ended, for Send and for the outbound queue: a message waits. Only
 	// our own answers to STOP and HELP pass, and texts that come in are recorded. Setting it again changes nothing.
 	SetOrganisation(ctx context.Context, in *SetOrganisationRequest, opts ...grpc.CallOption) (*SetOrganisationResponse, error)
+	// SetOrganisationSettings takes what an organisation has decided about how texts are sent for it. Every process heeds it within seconds. Setting
+	// it again changes nothing.
+	SetOrganisationSettings(ctx context.Context, in *SetOrganisationSettingsRequest, opts ...grpc.CallOption) (*SetOrganisationSettingsResponse, error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out: an operator has judged that they are none. It lifts no hold of an
 	// operator; repeating it changes nothing.
 	JudgeWords(ctx context.Context, in *JudgeWordsRequest, opts ...grpc.CallOption) (*JudgeWordsResponse, error)
@@ -283,6 +287,16 @@ func (c *messagingServiceClient) SetOrganisation(ctx context.Context, in *SetOrg
 	return out, nil
 }
 
+func (c *messagingServiceClient) SetOrganisationSettings(ctx context.Context, in *SetOrganisationSettingsRequest, opts ...grpc.CallOption) (*SetOrganisationSettingsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetOrganisationSettingsResponse)
+	err := c.cc.Invoke(ctx, MessagingService_SetOrganisationSettings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *messagingServiceClient) JudgeWords(ctx context.Context, in *JudgeWordsRequest, opts ...grpc.CallOption) (*JudgeWordsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(JudgeWordsResponse)
@@ -450,6 +464,9 @@ type MessagingServiceServer interface {
 	// SetOrganisation has nothing sent for an organisation that is suspended or has ended, for Send and for the outbound queue: a message waits. Only
 	// our own answers to STOP and HELP pass, and texts that come in are recorded. Setting it again changes nothing.
 	SetOrganisation(context.Context, *SetOrganisationRequest) (*SetOrganisationResponse, error)
+	// SetOrganisationSettings takes what an organisation has decided about how texts are sent for it. Every process heeds it within seconds. Setting
+	// it again changes nothing.
+	SetOrganisationSettings(context.Context, *SetOrganisationSettingsRequest) (*SetOrganisationSettingsResponse, error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out: an operator has judged that they are none. It lifts no hold of an
 	// operator; repeating it changes nothing.
 	JudgeWords(context.Context, *JudgeWordsRequest) (*JudgeWordsResponse, error)
@@ -537,6 +554,9 @@ func (UnimplementedMessagingServiceServer) SetHold(context.Context, *SetHoldRequ
 }
 func (UnimplementedMessagingServiceServer) SetOrganisation(context.Context, *SetOrganisationRequest) (*SetOrganisationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetOrganisation not implemented")
+}
+func (UnimplementedMessagingServiceServer) SetOrganisationSettings(context.Context, *SetOrganisationSettingsRequest) (*SetOrganisationSettingsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetOrganisationSettings not implemented")
 }
 func (UnimplementedMessagingServiceServer) JudgeWords(context.Context, *JudgeWordsRequest) (*JudgeWordsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method JudgeWords not implemented")
@@ -847,6 +867,24 @@ func _MessagingService_SetOrganisation_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MessagingService_SetOrganisationSettings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetOrganisationSettingsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MessagingServiceServer).SetOrganisationSettings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MessagingService_SetOrganisationSettings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MessagingServiceServer).SetOrganisationSettings(ctx, req.(*SetOrganisationSettingsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MessagingService_JudgeWords_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(JudgeWordsRequest)
 	if err := dec(in); err != nil {
@@ -1125,6 +1163,10 @@ var MessagingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetOrganisation",
 			Handler:    _MessagingService_SetOrganisation_Handler,
+		},
+		{
+			MethodName: "SetOrganisationSettings",
+			Handler:    _MessagingService_SetOrganisationSettings_Handler,
 		},
 		{
 			MethodName: "JudgeWords",

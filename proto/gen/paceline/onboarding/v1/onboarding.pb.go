@@ -191,6 +191,8 @@ const (
 	Reason_REASON_ORGANISATION_ENDED Reason = 91
 	// The organisation has an operator's key already, which makes others.
 	Reason_REASON_ORGANISATION_HAS_KEY Reason = 92
+	// The settings of the organisation were changed meanwhile: read them again.
+	Reason_REASON_SETTINGS_CHANGED Reason = 96
 	// The flow has no draft.
 	Reason_REASON_FLOW_DRAFT_NOT_FOUND Reason = 115
 	// Somebody else has saved the draft or published the flow since it was read: read it again.
@@ -278,6 +280,7 @@ var (
 		90:  "REASON_ORGANISATION_SUSPENDED",
 		91:  "REASON_ORGANISATION_ENDED",
 		92:  "REASON_ORGANISATION_HAS_KEY",
+		96:  "REASON_SETTINGS_CHANGED",
 		115: "REASON_FLOW_DRAFT_NOT_FOUND",
 		116: "REASON_FLOW_DRAFT_OUTDATED",
 	}
@@ -360,6 +363,7 @@ var (
 		"REASON_ORGANISATION_SUSPENDED":      90,
 		"REASON_ORGANISATION_ENDED":          91,
 		"REASON_ORGANISATION_HAS_KEY":        92,
+		"REASON_SETTINGS_CHANGED":            96,
 		"REASON_FLOW_DRAFT_NOT_FOUND":        115,
 		"REASON_FLOW_DRAFT_OUTDATED":         116,
 	}
@@ -5030,7 +5034,7 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	" \x01(\bR\achanges\"t\n" +
 	"\x11ListAuditResponse\x127\n" +
 	"\aentries\x18\x01 \x03(\v2\x1d.paceline.audit.v1.AuditEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xd6\x11\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xf3\x11\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_INVALID\x10\x01\x12\x17\n" +
@@ -5110,13 +5114,14 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\x1dREASON_TOO_MANY_ORGANISATIONS\x10Y\x12!\n" +
 	"\x1dREASON_ORGANISATION_SUSPENDED\x10Z\x12\x1d\n" +
 	"\x19REASON_ORGANISATION_ENDED\x10[\x12\x1f\n" +
-	"\x1bREASON_ORGANISATION_HAS_KEY\x10\\\x12\x1f\n" +
+	"\x1bREASON_ORGANISATION_HAS_KEY\x10\\\x12\x1b\n" +
+	"\x17REASON_SETTINGS_CHANGED\x10`\x12\x1f\n" +
 	"\x1bREASON_FLOW_DRAFT_NOT_FOUND\x10s\x12\x1e\n" +
 	"\x1aREASON_FLOW_DRAFT_OUTDATED\x10t*\\\n" +
 	"\vStepOutcome\x12\x1c\n" +
 	"\x18STEP_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11STEP_OUTCOME_SENT\x10\x01\x12\x18\n" +
-	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xce\x1f\n" +
+	"\x14STEP_OUTCOME_SKIPPED\x10\x022\xdf \n" +
 	"\x11OnboardingService\x12r\n" +
 	"\vExecuteStep\x12*.paceline.onboarding.v1.ExecuteStepRequest\x1a+.paceline.onboarding.v1.ExecuteStepResponse\"\n" +
 	"\xa2\xbb\x18\x06\n" +
@@ -5176,7 +5181,9 @@ const file_paceline_onboarding_v1_onboarding_proto_rawDesc = "" +
 	"\vGetSettings\x12*.paceline.onboarding.v1.GetSettingsRequest\x1a+.paceline.onboarding.v1.GetSettingsResponse\"\f\xa2\xbb\x18\b\n" +
 	"\x02\x02\x04\x10\x01\x18\x03\x12z\n" +
 	"\x0eUpdateSettings\x12-.paceline.onboarding.v1.UpdateSettingsRequest\x1a..paceline.onboarding.v1.UpdateSettingsResponse\"\t\xa2\xbb\x18\x05\n" +
-	"\x01\x02\x18\x01\x12w\n" +
+	"\x01\x02\x18\x01\x12\x8e\x01\n" +
+	"\x14ListSettingsVersions\x123.paceline.onboarding.v1.ListSettingsVersionsRequest\x1a4.paceline.onboarding.v1.ListSettingsVersionsResponse\"\v\xa2\xbb\x18\a\n" +
+	"\x01\x02\x10\x01\x18\x03\x12w\n" +
 	"\rGetQuietHours\x12,.paceline.onboarding.v1.GetQuietHoursRequest\x1a-.paceline.onboarding.v1.GetQuietHoursResponse\"\t\xa2\xbb\x18\x05\n" +
 	"\x01\x05\x10\x01\x12\x7f\n" +
 	"\x0fPauseScheduling\x12..paceline.onboarding.v1.PauseSchedulingRequest\x1a/.paceline.onboarding.v1.PauseSchedulingResponse\"\v\xa2\xbb\x18\a\n" +
@@ -5207,96 +5214,98 @@ func file_paceline_onboarding_v1_onboarding_proto_rawDescGZIP() []byte {
 var file_paceline_onboarding_v1_onboarding_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_paceline_onboarding_v1_onboarding_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_paceline_onboarding_v1_onboarding_proto_goTypes = []any{
-	(Reason)(0),                        // 0: paceline.onboarding.v1.Reason
-	(StepOutcome)(0),                   // 1: paceline.onboarding.v1.StepOutcome
-	(*ExecuteStepRequest)(nil),         // 2: paceline.onboarding.v1.ExecuteStepRequest
-	(*ExecuteStepResponse)(nil),        // 3: paceline.onboarding.v1.ExecuteStepResponse
-	(*RecordStepFailureRequest)(nil),   // 4: paceline.onboarding.v1.RecordStepFailureRequest
-	(*RecordStepFailureResponse)(nil),  // 5: paceline.onboarding.v1.RecordStepFailureResponse
-	(*ReceiveMessageRequest)(nil),      // 6: paceline.onboarding.v1.ReceiveMessageRequest
-	(*WhatsAppMessage)(nil),            // 7: paceline.onboarding.v1.WhatsAppMessage
-	(*ReceiveMessageResponse)(nil),     // 8: paceline.onboarding.v1.ReceiveMessageResponse
-	(*Profile)(nil),                    // 9: paceline.onboarding.v1.Profile
-	(*ProfileState)(nil),               // 10: paceline.onboarding.v1.ProfileState
-	(*CreateProfileRequest)(nil),       // 11: paceline.onboarding.v1.CreateProfileRequest
-	(*CreateProfileResponse)(nil),      // 12: paceline.onboarding.v1.CreateProfileResponse
-	(*ListProfilesRequest)(nil),        // 13: paceline.onboarding.v1.ListProfilesRequest
-	(*ListProfilesResponse)(nil),       // 14: paceline.onboarding.v1.ListProfilesResponse
-	(*UpdateProfileRequest)(nil),       // 15: paceline.onboarding.v1.UpdateProfileRequest
-	(*UpdateProfileResponse)(nil),      // 16: paceline.onboarding.v1.UpdateProfileResponse
-	(*GetProfileRequest)(nil),          // 17: paceline.onboarding.v1.GetProfileRequest
-	(*GetProfileResponse)(nil),         // 18: paceline.onboarding.v1.GetProfileResponse
-	(*ExplainProfileRequest)(nil),      // 19: paceline.onboarding.v1.ExplainProfileRequest
-	(*ExplainProfileResponse)(nil),     // 20: paceline.onboarding.v1.ExplainProfileResponse
-	(*ConsentRecord)(nil),              // 21: paceline.onboarding.v1.ConsentRecord
-	(*ActivateProfileRequest)(nil),     // 22: paceline.onboarding.v1.ActivateProfileRequest
-	(*ActivateProfileResponse)(nil),    // 23: paceline.onboarding.v1.ActivateProfileResponse
-	(*HoldProfileRequest)(nil),         // 24: paceline.onboarding.v1.HoldProfileRequest
-	(*HoldProfileResponse)(nil),        // 25: paceline.onboarding.v1.HoldProfileResponse
-	(*ReleaseProfileRequest)(nil),      // 26: paceline.onboarding.v1.ReleaseProfileRequest
-	(*ReleaseProfileResponse)(nil),     // 27: paceline.onboarding.v1.ReleaseProfileResponse
-	(*Session)(nil),                    // 28: paceline.onboarding.v1.Session
-	(*TimelineEntry)(nil),              // 29: paceline.onboarding.v1.TimelineEntry
-	(*ListSessionsRequest)(nil),        // 30: paceline.onboarding.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),       // 31: paceline.onboarding.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),          // 32: paceline.onboarding.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),         // 33: paceline.onboarding.v1.GetSessionResponse
-	(*ExplainSessionRequest)(nil),      // 34: paceline.onboarding.v1.ExplainSessionRequest
-	(*ExplainSessionResponse)(nil),     // 35: paceline.onboarding.v1.ExplainSessionResponse
-	(*ResetSessionRequest)(nil),        // 36: paceline.onboarding.v1.ResetSessionRequest
-	(*ResetSessionResponse)(nil),       // 37: paceline.onboarding.v1.ResetSessionResponse
-	(*ResumeSessionRequest)(nil),       // 38: paceline.onboarding.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),      // 39: paceline.onboarding.v1.ResumeSessionResponse
-	(*DeadLetter)(nil),                 // 40: paceline.onboarding.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),     // 41: paceline.onboarding.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil),    // 42: paceline.onboarding.v1.ListDeadLettersResponse
-	(*ReplayDeadLetterRequest)(nil),    // 43: paceline.onboarding.v1.ReplayDeadLetterRequest
-	(*ReplayDeadLetterResponse)(nil),   // 44: paceline.onboarding.v1.ReplayDeadLetterResponse
-	(*ResumeSessionsRequest)(nil),      // 45: paceline.onboarding.v1.ResumeSessionsRequest
-	(*ResumeSessionsResponse)(nil),     // 46: paceline.onboarding.v1.ResumeSessionsResponse
-	(*UnresumedSession)(nil),           // 47: paceline.onboarding.v1.UnresumedSession
-	(*GetOverviewRequest)(nil),         // 48: paceline.onboarding.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),        // 49: paceline.onboarding.v1.GetOverviewResponse
-	(*GetOnboardingTrendRequest)(nil),  // 50: paceline.onboarding.v1.GetOnboardingTrendRequest
-	(*GetOnboardingTrendResponse)(nil), // 51: paceline.onboarding.v1.GetOnboardingTrendResponse
-	(*OnboardingPeriod)(nil),           // 52: paceline.onboarding.v1.OnboardingPeriod
-	(*StatusCount)(nil),                // 53: paceline.onboarding.v1.StatusCount
-	(*Attention)(nil),                  // 54: paceline.onboarding.v1.Attention
-	(*GetFlowRequest)(nil),             // 55: paceline.onboarding.v1.GetFlowRequest
-	(*GetFlowResponse)(nil),            // 56: paceline.onboarding.v1.GetFlowResponse
-	(*FlowStep)(nil),                   // 57: paceline.onboarding.v1.FlowStep
-	(*CopyText)(nil),                   // 58: paceline.onboarding.v1.CopyText
-	(*ListAuditRequest)(nil),           // 59: paceline.onboarding.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 60: paceline.onboarding.v1.ListAuditResponse
-	(*timestamppb.Timestamp)(nil),      // 61: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),            // 62: google.protobuf.Struct
-	(*v1.Explanation)(nil),             // 63: paceline.explain.v1.Explanation
-	(*v11.Actor)(nil),                  // 64: paceline.audit.v1.Actor
-	(*v12.Count)(nil),                  // 65: paceline.overview.v1.Count
-	(*v12.QueueGauges)(nil),            // 66: paceline.overview.v1.QueueGauges
-	(*SchedulingPause)(nil),            // 67: paceline.onboarding.v1.SchedulingPause
-	(*durationpb.Duration)(nil),        // 68: google.protobuf.Duration
-	(*v11.AuditEntry)(nil),             // 69: paceline.audit.v1.AuditEntry
-	(*ExportProfileRequest)(nil),       // 70: paceline.onboarding.v1.ExportProfileRequest
-	(*EraseProfileRequest)(nil),        // 71: paceline.onboarding.v1.EraseProfileRequest
-	(*GetErasureRequest)(nil),          // 72: paceline.onboarding.v1.GetErasureRequest
-	(*SetLegalHoldRequest)(nil),        // 73: paceline.onboarding.v1.SetLegalHoldRequest
-	(*LiftLegalHoldRequest)(nil),       // 74: paceline.onboarding.v1.LiftLegalHoldRequest
-	(*GetSettingsRequest)(nil),         // 75: paceline.onboarding.v1.GetSettingsRequest
-	(*UpdateSettingsRequest)(nil),      // 76: paceline.onboarding.v1.UpdateSettingsRequest
-	(*GetQuietHoursRequest)(nil),       // 77: paceline.onboarding.v1.GetQuietHoursRequest
-	(*PauseSchedulingRequest)(nil),     // 78: paceline.onboarding.v1.PauseSchedulingRequest
-	(*ResumeSchedulingRequest)(nil),    // 79: paceline.onboarding.v1.ResumeSchedulingRequest
-	(*ExportProfileResponse)(nil),      // 80: paceline.onboarding.v1.ExportProfileResponse
-	(*EraseProfileResponse)(nil),       // 81: paceline.onboarding.v1.EraseProfileResponse
-	(*GetErasureResponse)(nil),         // 82: paceline.onboarding.v1.GetErasureResponse
-	(*SetLegalHoldResponse)(nil),       // 83: paceline.onboarding.v1.SetLegalHoldResponse
-	(*LiftLegalHoldResponse)(nil),      // 84: paceline.onboarding.v1.LiftLegalHoldResponse
-	(*GetSettingsResponse)(nil),        // 85: paceline.onboarding.v1.GetSettingsResponse
-	(*UpdateSettingsResponse)(nil),     // 86: paceline.onboarding.v1.UpdateSettingsResponse
-	(*GetQuietHoursResponse)(nil),      // 87: paceline.onboarding.v1.GetQuietHoursResponse
-	(*PauseSchedulingResponse)(nil),    // 88: paceline.onboarding.v1.PauseSchedulingResponse
-	(*ResumeSchedulingResponse)(nil),   // 89: paceline.onboarding.v1.ResumeSchedulingResponse
+	(Reason)(0),                          // 0: paceline.onboarding.v1.Reason
+	(StepOutcome)(0),                     // 1: paceline.onboarding.v1.StepOutcome
+	(*ExecuteStepRequest)(nil),           // 2: paceline.onboarding.v1.ExecuteStepRequest
+	(*ExecuteStepResponse)(nil),          // 3: paceline.onboarding.v1.ExecuteStepResponse
+	(*RecordStepFailureRequest)(nil),     // 4: paceline.onboarding.v1.RecordStepFailureRequest
+	(*RecordStepFailureResponse)(nil),    // 5: paceline.onboarding.v1.RecordStepFailureResponse
+	(*ReceiveMessageRequest)(nil),        // 6: paceline.onboarding.v1.ReceiveMessageRequest
+	(*WhatsAppMessage)(nil),              // 7: paceline.onboarding.v1.WhatsAppMessage
+	(*ReceiveMessageResponse)(nil),       // 8: paceline.onboarding.v1.ReceiveMessageResponse
+	(*Profile)(nil),                      // 9: paceline.onboarding.v1.Profile
+	(*ProfileState)(nil),                 // 10: paceline.onboarding.v1.ProfileState
+	(*CreateProfileRequest)(nil),         // 11: paceline.onboarding.v1.CreateProfileRequest
+	(*CreateProfileResponse)(nil),        // 12: paceline.onboarding.v1.CreateProfileResponse
+	(*ListProfilesRequest)(nil),          // 13: paceline.onboarding.v1.ListProfilesRequest
+	(*ListProfilesResponse)(nil),         // 14: paceline.onboarding.v1.ListProfilesResponse
+	(*UpdateProfileRequest)(nil),         // 15: paceline.onboarding.v1.UpdateProfileRequest
+	(*UpdateProfileResponse)(nil),        // 16: paceline.onboarding.v1.UpdateProfileResponse
+	(*GetProfileRequest)(nil),            // 17: paceline.onboarding.v1.GetProfileRequest
+	(*GetProfileResponse)(nil),           // 18: paceline.onboarding.v1.GetProfileResponse
+	(*ExplainProfileRequest)(nil),        // 19: paceline.onboarding.v1.ExplainProfileRequest
+	(*ExplainProfileResponse)(nil),       // 20: paceline.onboarding.v1.ExplainProfileResponse
+	(*ConsentRecord)(nil),                // 21: paceline.onboarding.v1.ConsentRecord
+	(*ActivateProfileRequest)(nil),       // 22: paceline.onboarding.v1.ActivateProfileRequest
+	(*ActivateProfileResponse)(nil),      // 23: paceline.onboarding.v1.ActivateProfileResponse
+	(*HoldProfileRequest)(nil),           // 24: paceline.onboarding.v1.HoldProfileRequest
+	(*HoldProfileResponse)(nil),          // 25: paceline.onboarding.v1.HoldProfileResponse
+	(*ReleaseProfileRequest)(nil),        // 26: paceline.onboarding.v1.ReleaseProfileRequest
+	(*ReleaseProfileResponse)(nil),       // 27: paceline.onboarding.v1.ReleaseProfileResponse
+	(*Session)(nil),                      // 28: paceline.onboarding.v1.Session
+	(*TimelineEntry)(nil),                // 29: paceline.onboarding.v1.TimelineEntry
+	(*ListSessionsRequest)(nil),          // 30: paceline.onboarding.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),         // 31: paceline.onboarding.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),            // 32: paceline.onboarding.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),           // 33: paceline.onboarding.v1.GetSessionResponse
+	(*ExplainSessionRequest)(nil),        // 34: paceline.onboarding.v1.ExplainSessionRequest
+	(*ExplainSessionResponse)(nil),       // 35: paceline.onboarding.v1.ExplainSessionResponse
+	(*ResetSessionRequest)(nil),          // 36: paceline.onboarding.v1.ResetSessionRequest
+	(*ResetSessionResponse)(nil),         // 37: paceline.onboarding.v1.ResetSessionResponse
+	(*ResumeSessionRequest)(nil),         // 38: paceline.onboarding.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),        // 39: paceline.onboarding.v1.ResumeSessionResponse
+	(*DeadLetter)(nil),                   // 40: paceline.onboarding.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),       // 41: paceline.onboarding.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),      // 42: paceline.onboarding.v1.ListDeadLettersResponse
+	(*ReplayDeadLetterRequest)(nil),      // 43: paceline.onboarding.v1.ReplayDeadLetterRequest
+	(*ReplayDeadLetterResponse)(nil),     // 44: paceline.onboarding.v1.ReplayDeadLetterResponse
+	(*ResumeSessionsRequest)(nil),        // 45: paceline.onboarding.v1.ResumeSessionsRequest
+	(*ResumeSessionsResponse)(nil),       // 46: paceline.onboarding.v1.ResumeSessionsResponse
+	(*UnresumedSession)(nil),             // 47: paceline.onboarding.v1.UnresumedSession
+	(*GetOverviewRequest)(nil),           // 48: paceline.onboarding.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),          // 49: paceline.onboarding.v1.GetOverviewResponse
+	(*GetOnboardingTrendRequest)(nil),    // 50: paceline.onboarding.v1.GetOnboardingTrendRequest
+	(*GetOnboardingTrendResponse)(nil),   // 51: paceline.onboarding.v1.GetOnboardingTrendResponse
+	(*OnboardingPeriod)(nil),             // 52: paceline.onboarding.v1.OnboardingPeriod
+	(*StatusCount)(nil),                  // 53: paceline.onboarding.v1.StatusCount
+	(*Attention)(nil),                    // 54: paceline.onboarding.v1.Attention
+	(*GetFlowRequest)(nil),               // 55: paceline.onboarding.v1.GetFlowRequest
+	(*GetFlowResponse)(nil),              // 56: paceline.onboarding.v1.GetFlowResponse
+	(*FlowStep)(nil),                     // 57: paceline.onboarding.v1.FlowStep
+	(*CopyText)(nil),                     // 58: paceline.onboarding.v1.CopyText
+	(*ListAuditRequest)(nil),             // 59: paceline.onboarding.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),            // 60: paceline.onboarding.v1.ListAuditResponse
+	(*timestamppb.Timestamp)(nil),        // 61: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),              // 62: google.protobuf.Struct
+	(*v1.Explanation)(nil),               // 63: paceline.explain.v1.Explanation
+	(*v11.Actor)(nil),                    // 64: paceline.audit.v1.Actor
+	(*v12.Count)(nil),                    // 65: paceline.overview.v1.Count
+	(*v12.QueueGauges)(nil),              // 66: paceline.overview.v1.QueueGauges
+	(*SchedulingPause)(nil),              // 67: paceline.onboarding.v1.SchedulingPause
+	(*durationpb.Duration)(nil),          // 68: google.protobuf.Duration
+	(*v11.AuditEntry)(nil),               // 69: paceline.audit.v1.AuditEntry
+	(*ExportProfileRequest)(nil),         // 70: paceline.onboarding.v1.ExportProfileRequest
+	(*EraseProfileRequest)(nil),          // 71: paceline.onboarding.v1.EraseProfileRequest
+	(*GetErasureRequest)(nil),            // 72: paceline.onboarding.v1.GetErasureRequest
+	(*SetLegalHoldRequest)(nil),          // 73: paceline.onboarding.v1.SetLegalHoldRequest
+	(*LiftLegalHoldRequest)(nil),         // 74: paceline.onboarding.v1.LiftLegalHoldRequest
+	(*GetSettingsRequest)(nil),           // 75: paceline.onboarding.v1.GetSettingsRequest
+	(*UpdateSettingsRequest)(nil),        // 76: paceline.onboarding.v1.UpdateSettingsRequest
+	(*ListSettingsVersionsRequest)(nil),  // 77: paceline.onboarding.v1.ListSettingsVersionsRequest
+	(*GetQuietHoursRequest)(nil),         // 78: paceline.onboarding.v1.GetQuietHoursRequest
+	(*PauseSchedulingRequest)(nil),       // 79: paceline.onboarding.v1.PauseSchedulingRequest
+	(*ResumeSchedulingRequest)(nil),      // 80: paceline.onboarding.v1.ResumeSchedulingRequest
+	(*ExportProfileResponse)(nil),        // 81: paceline.onboarding.v1.ExportProfileResponse
+	(*EraseProfileResponse)(nil),         // 82: paceline.onboarding.v1.EraseProfileResponse
+	(*GetErasureResponse)(nil),           // 83: paceline.onboarding.v1.GetErasureResponse
+	(*SetLegalHoldResponse)(nil),         // 84: paceline.onboarding.v1.SetLegalHoldResponse
+	(*LiftLegalHoldResponse)(nil),        // 85: paceline.onboarding.v1.LiftLegalHoldResponse
+	(*GetSettingsResponse)(nil),          // 86: paceline.onboarding.v1.GetSettingsResponse
+	(*UpdateSettingsResponse)(nil),       // 87: paceline.onboarding.v1.UpdateSettingsResponse
+	(*ListSettingsVersionsResponse)(nil), // 88: paceline.onboarding.v1.ListSettingsVersionsResponse
+	(*GetQuietHoursResponse)(nil),        // 89: paceline.onboarding.v1.GetQuietHoursResponse
+	(*PauseSchedulingResponse)(nil),      // 90: paceline.onboarding.v1.PauseSchedulingResponse
+	(*ResumeSchedulingResponse)(nil),     // 91: paceline.onboarding.v1.ResumeSchedulingResponse
 }
 var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	1,   // 0: paceline.onboarding.v1.ExecuteStepResponse.outcome:type_name -> paceline.onboarding.v1.StepOutcome
@@ -5394,48 +5403,50 @@ var file_paceline_onboarding_v1_onboarding_proto_depIdxs = []int32{
 	36,  // 92: paceline.onboarding.v1.OnboardingService.ResetSession:input_type -> paceline.onboarding.v1.ResetSessionRequest
 	75,  // 93: paceline.onboarding.v1.OnboardingService.GetSettings:input_type -> paceline.onboarding.v1.GetSettingsRequest
 	76,  // 94: paceline.onboarding.v1.OnboardingService.UpdateSettings:input_type -> paceline.onboarding.v1.UpdateSettingsRequest
-	77,  // 95: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
-	78,  // 96: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
-	79,  // 97: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
-	48,  // 98: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
-	50,  // 99: paceline.onboarding.v1.OnboardingService.GetOnboardingTrend:input_type -> paceline.onboarding.v1.GetOnboardingTrendRequest
-	55,  // 100: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
-	59,  // 101: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
-	3,   // 102: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
-	5,   // 103: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
-	8,   // 104: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
-	14,  // 105: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
-	12,  // 106: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
-	18,  // 107: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
-	16,  // 108: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
-	20,  // 109: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
-	23,  // 110: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
-	25,  // 111: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
-	27,  // 112: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
-	80,  // 113: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
-	81,  // 114: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
-	82,  // 115: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
-	83,  // 116: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
-	84,  // 117: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
-	31,  // 118: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
-	33,  // 119: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
-	35,  // 120: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
-	39,  // 121: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
-	46,  // 122: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
-	42,  // 123: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
-	44,  // 124: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
-	37,  // 125: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
-	85,  // 126: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
-	86,  // 127: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
-	87,  // 128: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
-	88,  // 129: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
-	89,  // 130: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
-	49,  // 131: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
-	51,  // 132: paceline.onboarding.v1.OnboardingService.GetOnboardingTrend:output_type -> paceline.onboarding.v1.GetOnboardingTrendResponse
-	56,  // 133: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
-	60,  // 134: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
-	102, // [102:135] is the sub-list for method output_type
-	69,  // [69:102] is the sub-list for method input_type
+	77,  // 95: paceline.onboarding.v1.OnboardingService.ListSettingsVersions:input_type -> paceline.onboarding.v1.ListSettingsVersionsRequest
+	78,  // 96: paceline.onboarding.v1.OnboardingService.GetQuietHours:input_type -> paceline.onboarding.v1.GetQuietHoursRequest
+	79,  // 97: paceline.onboarding.v1.OnboardingService.PauseScheduling:input_type -> paceline.onboarding.v1.PauseSchedulingRequest
+	80,  // 98: paceline.onboarding.v1.OnboardingService.ResumeScheduling:input_type -> paceline.onboarding.v1.ResumeSchedulingRequest
+	48,  // 99: paceline.onboarding.v1.OnboardingService.GetOverview:input_type -> paceline.onboarding.v1.GetOverviewRequest
+	50,  // 100: paceline.onboarding.v1.OnboardingService.GetOnboardingTrend:input_type -> paceline.onboarding.v1.GetOnboardingTrendRequest
+	55,  // 101: paceline.onboarding.v1.OnboardingService.GetFlow:input_type -> paceline.onboarding.v1.GetFlowRequest
+	59,  // 102: paceline.onboarding.v1.OnboardingService.ListAudit:input_type -> paceline.onboarding.v1.ListAuditRequest
+	3,   // 103: paceline.onboarding.v1.OnboardingService.ExecuteStep:output_type -> paceline.onboarding.v1.ExecuteStepResponse
+	5,   // 104: paceline.onboarding.v1.OnboardingService.RecordStepFailure:output_type -> paceline.onboarding.v1.RecordStepFailureResponse
+	8,   // 105: paceline.onboarding.v1.OnboardingService.ReceiveMessage:output_type -> paceline.onboarding.v1.ReceiveMessageResponse
+	14,  // 106: paceline.onboarding.v1.OnboardingService.ListProfiles:output_type -> paceline.onboarding.v1.ListProfilesResponse
+	12,  // 107: paceline.onboarding.v1.OnboardingService.CreateProfile:output_type -> paceline.onboarding.v1.CreateProfileResponse
+	18,  // 108: paceline.onboarding.v1.OnboardingService.GetProfile:output_type -> paceline.onboarding.v1.GetProfileResponse
+	16,  // 109: paceline.onboarding.v1.OnboardingService.UpdateProfile:output_type -> paceline.onboarding.v1.UpdateProfileResponse
+	20,  // 110: paceline.onboarding.v1.OnboardingService.ExplainProfile:output_type -> paceline.onboarding.v1.ExplainProfileResponse
+	23,  // 111: paceline.onboarding.v1.OnboardingService.ActivateProfile:output_type -> paceline.onboarding.v1.ActivateProfileResponse
+	25,  // 112: paceline.onboarding.v1.OnboardingService.HoldProfile:output_type -> paceline.onboarding.v1.HoldProfileResponse
+	27,  // 113: paceline.onboarding.v1.OnboardingService.ReleaseProfile:output_type -> paceline.onboarding.v1.ReleaseProfileResponse
+	81,  // 114: paceline.onboarding.v1.OnboardingService.ExportProfile:output_type -> paceline.onboarding.v1.ExportProfileResponse
+	82,  // 115: paceline.onboarding.v1.OnboardingService.EraseProfile:output_type -> paceline.onboarding.v1.EraseProfileResponse
+	83,  // 116: paceline.onboarding.v1.OnboardingService.GetErasure:output_type -> paceline.onboarding.v1.GetErasureResponse
+	84,  // 117: paceline.onboarding.v1.OnboardingService.SetLegalHold:output_type -> paceline.onboarding.v1.SetLegalHoldResponse
+	85,  // 118: paceline.onboarding.v1.OnboardingService.LiftLegalHold:output_type -> paceline.onboarding.v1.LiftLegalHoldResponse
+	31,  // 119: paceline.onboarding.v1.OnboardingService.ListSessions:output_type -> paceline.onboarding.v1.ListSessionsResponse
+	33,  // 120: paceline.onboarding.v1.OnboardingService.GetSession:output_type -> paceline.onboarding.v1.GetSessionResponse
+	35,  // 121: paceline.onboarding.v1.OnboardingService.ExplainSession:output_type -> paceline.onboarding.v1.ExplainSessionResponse
+	39,  // 122: paceline.onboarding.v1.OnboardingService.ResumeSession:output_type -> paceline.onboarding.v1.ResumeSessionResponse
+	46,  // 123: paceline.onboarding.v1.OnboardingService.ResumeSessions:output_type -> paceline.onboarding.v1.ResumeSessionsResponse
+	42,  // 124: paceline.onboarding.v1.OnboardingService.ListDeadLetters:output_type -> paceline.onboarding.v1.ListDeadLettersResponse
+	44,  // 125: paceline.onboarding.v1.OnboardingService.ReplayDeadLetter:output_type -> paceline.onboarding.v1.ReplayDeadLetterResponse
+	37,  // 126: paceline.onboarding.v1.OnboardingService.ResetSession:output_type -> paceline.onboarding.v1.ResetSessionResponse
+	86,  // 127: paceline.onboarding.v1.OnboardingService.GetSettings:output_type -> paceline.onboarding.v1.GetSettingsResponse
+	87,  // 128: paceline.onboarding.v1.OnboardingService.UpdateSettings:output_type -> paceline.onboarding.v1.UpdateSettingsResponse
+	88,  // 129: paceline.onboarding.v1.OnboardingService.ListSettingsVersions:output_type -> paceline.onboarding.v1.ListSettingsVersionsResponse
+	89,  // 130: paceline.onboarding.v1.OnboardingService.GetQuietHours:output_type -> paceline.onboarding.v1.GetQuietHoursResponse
+	90,  // 131: paceline.onboarding.v1.OnboardingService.PauseScheduling:output_type -> paceline.onboarding.v1.PauseSchedulingResponse
+	91,  // 132: paceline.onboarding.v1.OnboardingService.ResumeScheduling:output_type -> paceline.onboarding.v1.ResumeSchedulingResponse
+	49,  // 133: paceline.onboarding.v1.OnboardingService.GetOverview:output_type -> paceline.onboarding.v1.GetOverviewResponse
+	51,  // 134: paceline.onboarding.v1.OnboardingService.GetOnboardingTrend:output_type -> paceline.onboarding.v1.GetOnboardingTrendResponse
+	56,  // 135: paceline.onboarding.v1.OnboardingService.GetFlow:output_type -> paceline.onboarding.v1.GetFlowResponse
+	60,  // 136: paceline.onboarding.v1.OnboardingService.ListAudit:output_type -> paceline.onboarding.v1.ListAuditResponse
+	103, // [103:137] is the sub-list for method output_type
+	69,  // [69:103] is the sub-list for method input_type
 	69,  // [69:69] is the sub-list for extension type_name
 	69,  // [69:69] is the sub-list for extension extendee
 	0,   // [0:69] is the sub-list for field type_name

@@ -22,39 +22,40 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OnboardingService_ExecuteStep_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/ExecuteStep"
-	OnboardingService_RecordStepFailure_FullMethodName  = "/paceline.onboarding.v1.OnboardingService/RecordStepFailure"
-	OnboardingService_ReceiveMessage_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ReceiveMessage"
-	OnboardingService_ListProfiles_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ListProfiles"
-	OnboardingService_CreateProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/CreateProfile"
-	OnboardingService_GetProfile_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/GetProfile"
-	OnboardingService_UpdateProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/UpdateProfile"
-	OnboardingService_ExplainProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ExplainProfile"
-	OnboardingService_ActivateProfile_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ActivateProfile"
-	OnboardingService_HoldProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/HoldProfile"
-	OnboardingService_ReleaseProfile_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
-	OnboardingService_ExportProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ExportProfile"
-	OnboardingService_EraseProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/EraseProfile"
-	OnboardingService_GetErasure_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/GetErasure"
-	OnboardingService_SetLegalHold_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/SetLegalHold"
-	OnboardingService_LiftLegalHold_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/LiftLegalHold"
-	OnboardingService_ListSessions_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ListSessions"
-	OnboardingService_GetSession_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/GetSession"
-	OnboardingService_ExplainSession_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ExplainSession"
-	OnboardingService_ResumeSession_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ResumeSession"
-	OnboardingService_ResumeSessions_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ResumeSessions"
-	OnboardingService_ListDeadLetters_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/ListDeadLetters"
-	OnboardingService_ReplayDeadLetter_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ReplayDeadLetter"
-	OnboardingService_ResetSession_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ResetSession"
-	OnboardingService_GetSettings_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetSettings"
-	OnboardingService_UpdateSettings_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
-	OnboardingService_GetQuietHours_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/GetQuietHours"
-	OnboardingService_PauseScheduling_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/PauseScheduling"
-	OnboardingService_ResumeScheduling_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/ResumeScheduling"
-	OnboardingService_GetOverview_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetOverview"
-	OnboardingService_GetOnboardingTrend_FullMethodName = "/paceline.onboarding.v1.OnboardingService/GetOnboardingTrend"
-	OnboardingService_GetFlow_FullMethodName            = "/paceline.onboarding.v1.OnboardingService/GetFlow"
-	OnboardingService_ListAudit_FullMethodName          = "/paceline.onboarding.v1.OnboardingService/ListAudit"
+	OnboardingService_ExecuteStep_FullMethodName          = "/paceline.onboarding.v1.OnboardingService/ExecuteStep"
+	OnboardingService_RecordStepFailure_FullMethodName    = "/paceline.onboarding.v1.OnboardingService/RecordStepFailure"
+	OnboardingService_ReceiveMessage_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ReceiveMessage"
+	OnboardingService_ListProfiles_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ListProfiles"
+	OnboardingService_CreateProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/CreateProfile"
+	OnboardingService_GetProfile_FullMethodName           = "/paceline.onboarding.v1.OnboardingService/GetProfile"
+	OnboardingService_UpdateProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/UpdateProfile"
+	OnboardingService_ExplainProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ExplainProfile"
+	OnboardingService_ActivateProfile_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ActivateProfile"
+	OnboardingService_HoldProfile_FullMethodName          = "/paceline.onboarding.v1.OnboardingService/HoldProfile"
+	OnboardingService_ReleaseProfile_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ReleaseProfile"
+	OnboardingService_ExportProfile_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/ExportProfile"
+	OnboardingService_EraseProfile_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/EraseProfile"
+	OnboardingService_GetErasure_FullMethodName           = "/paceline.onboarding.v1.OnboardingService/GetErasure"
+	OnboardingService_SetLegalHold_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/SetLegalHold"
+	OnboardingService_LiftLegalHold_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/LiftLegalHold"
+	OnboardingService_ListSessions_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ListSessions"
+	OnboardingService_GetSession_FullMethodName           = "/paceline.onboarding.v1.OnboardingService/GetSession"
+	OnboardingService_ExplainSession_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ExplainSession"
+	OnboardingService_ResumeSession_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/ResumeSession"
+	OnboardingService_ResumeSessions_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/ResumeSessions"
+	OnboardingService_ListDeadLetters_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/ListDeadLetters"
+	OnboardingService_ReplayDeadLetter_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ReplayDeadLetter"
+	OnboardingService_ResetSession_FullMethodName         = "/paceline.onboarding.v1.OnboardingService/ResetSession"
+	OnboardingService_GetSettings_FullMethodName          = "/paceline.onboarding.v1.OnboardingService/GetSettings"
+	OnboardingService_UpdateSettings_FullMethodName       = "/paceline.onboarding.v1.OnboardingService/UpdateSettings"
+	OnboardingService_ListSettingsVersions_FullMethodName = "/paceline.onboarding.v1.OnboardingService/ListSettingsVersions"
+	OnboardingService_GetQuietHours_FullMethodName        = "/paceline.onboarding.v1.OnboardingService/GetQuietHours"
+	OnboardingService_PauseScheduling_FullMethodName      = "/paceline.onboarding.v1.OnboardingService/PauseScheduling"
+	OnboardingService_ResumeScheduling_FullMethodName     = "/paceline.onboarding.v1.OnboardingService/ResumeScheduling"
+	OnboardingService_GetOverview_FullMethodName          = "/paceline.onboarding.v1.OnboardingService/GetOverview"
+	OnboardingService_GetOnboardingTrend_FullMethodName   = "/paceline.onboarding.v1.OnboardingService/GetOnboardingTrend"
+	OnboardingService_GetFlow_FullMethodName              = "/paceline.onboarding.v1.OnboardingService/GetFlow"
+	OnboardingService_ListAudit_FullMethodName            = "/paceline.onboarding.v1.OnboardingService/ListAudit"
 )
 
 // OnboardingServiceClient is the client API for OnboardingService service.
@@ -135,8 +136,11 @@ type OnboardingServiceClient interface {
 	// GetSettings reads what the caller's organisation has decided for itself, or what holds as long as it has not.
 	GetSettings(ctx context.Context, in *GetSettingsRequest, opts ...grpc.CallOption) (*GetSettingsResponse, error)
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
-	// waiting until then at the least.
+	// waiting until then at the least. Errors: ABORTED (SETTINGS_CHANGED) when version is another than there is; NOT_FOUND (FLOW_NOT_FOUND) for an
+	// activation_flow that the organisation has not published.
 	UpdateSettings(ctx context.Context, in *UpdateSettingsRequest, opts ...grpc.CallOption) (*UpdateSettingsResponse, error)
+	// ListSettingsVersions lists what the caller's organisation had decided, and who changed it when: the last 100 changes.
+	ListSettingsVersions(ctx context.Context, in *ListSettingsVersionsRequest, opts ...grpc.CallOption) (*ListSettingsVersionsResponse, error)
 	// GetQuietHours returns the hours in which a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
 	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED), INVALID_ARGUMENT if the phone is not that of profile_id.
 	GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error)
@@ -427,6 +431,16 @@ func (c *onboardingServiceClient) UpdateSettings(ctx context.Context, in *Update
 	return out, nil
 }
 
+func (c *onboardingServiceClient) ListSettingsVersions(ctx context.Context, in *ListSettingsVersionsRequest, opts ...grpc.CallOption) (*ListSettingsVersionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSettingsVersionsResponse)
+	err := c.cc.Invoke(ctx, OnboardingService_ListSettingsVersions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *onboardingServiceClient) GetQuietHours(ctx context.Context, in *GetQuietHoursRequest, opts ...grpc.CallOption) (*GetQuietHoursResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetQuietHoursResponse)
@@ -575,8 +589,11 @@ type OnboardingServiceServer interface {
 	// GetSettings reads what the caller's organisation has decided for itself, or what holds as long as it has not.
 	GetSettings(context.Context, *GetSettingsRequest) (*GetSettingsResponse, error)
 	// UpdateSettings decides it anew. It counts from the next message on; what waits for the end of quiet hours already goes on
-	// waiting until then at the least.
+	// waiting until then at the least. Errors: ABORTED (SETTINGS_CHANGED) when version is another than there is; NOT_FOUND (FLOW_NOT_FOUND) for an
+	// activation_flow that the organisation has not published.
 	UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error)
+	// ListSettingsVersions lists what the caller's organisation had decided, and who changed it when: the last 100 changes.
+	ListSettingsVersions(context.Context, *ListSettingsVersionsRequest) (*ListSettingsVersionsResponse, error)
 	// GetQuietHours returns the hours in which a text to a phone may be sent. The gateway asks it for each text of the outbound queue. Errors:
 	// FAILED_PRECONDITION while the person of the phone is being erased (BEING_ERASED), INVALID_ARGUMENT if the phone is not that of profile_id.
 	GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error)
@@ -684,6 +701,9 @@ func (UnimplementedOnboardingServiceServer) GetSettings(context.Context, *GetSet
 }
 func (UnimplementedOnboardingServiceServer) UpdateSettings(context.Context, *UpdateSettingsRequest) (*UpdateSettingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateSettings not implemented")
+}
+func (UnimplementedOnboardingServiceServer) ListSettingsVersions(context.Context, *ListSettingsVersionsRequest) (*ListSettingsVersionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSettingsVersions not implemented")
 }
 func (UnimplementedOnboardingServiceServer) GetQuietHours(context.Context, *GetQuietHoursRequest) (*GetQuietHoursResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetQuietHours not implemented")
@@ -1195,6 +1215,24 @@ func _OnboardingService_UpdateSettings_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OnboardingService_ListSettingsVersions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSettingsVersionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OnboardingServiceServer).ListSettingsVersions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OnboardingService_ListSettingsVersions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OnboardingServiceServer).ListSettingsVersions(ctx, req.(*ListSettingsVersionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OnboardingService_GetQuietHours_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetQuietHoursRequest)
 	if err := dec(in); err != nil {
@@ -1431,6 +1469,10 @@ var OnboardingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateSettings",
 			Handler:    _OnboardingService_UpdateSettings_Handler,
+		},
+		{
+			MethodName: "ListSettingsVersions",
+			Handler:    _OnboardingService_ListSettingsVersions_Handler,
 		},
 		{
 			MethodName: "GetQuietHours",

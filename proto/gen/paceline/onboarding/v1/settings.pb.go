@@ -11,6 +11,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "paceline.internal/proto/gen/paceline/audit/v1"
+	v11 "paceline.internal/proto/gen/paceline/messaging/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -53,6 +54,15 @@ type Settings struct {
 	UsualDistressWords []string `protobuf:"bytes,22,rep,name=usual_distress_words,json=usualDistressWords,proto3" json:"usual_distress_words,omitempty"`
 	// What the organisation pays for a segment, for the cost in the console; absent as long as nothing was decided. A request without it leaves it as it is.
 	SegmentPrices *SegmentPrices `protobuf:"bytes,23,opt,name=segment_prices,json=segmentPrices,proto3" json:"segment_prices,omitempty"`
+	// The published flow of an activation that names none; absent as long as nothing was decided, when ACTIVATION_FLOW does. A request without it leaves it as it
+	// is, and an empty one goes back to the deployment's.
+	ActivationFlow *string `protobuf:"bytes,30,opt,name=activation_flow,json=activationFlow,proto3,oneof" json:"activation_flow,omitempty"`
+	// How texts are sent; absent as long as nothing was decided. A request without it leaves it as it is, one with it replaces all of it.
+	Sending *v11.Sending `protobuf:"bytes,31,opt,name=sending,proto3" json:"sending,omitempty"`
+	// Whether messaging does not know sending yet: it is told until it does. Ignored in requests.
+	SendingPending bool `protobuf:"varint,32,opt,name=sending_pending,json=sendingPending,proto3" json:"sending_pending,omitempty"`
+	// Counts the changes, from 1; 0 as long as nothing was decided. Ignored in requests.
+	Version       int64 `protobuf:"varint,33,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -162,6 +172,34 @@ func (x *Settings) GetSegmentPrices() *SegmentPrices {
 		return x.SegmentPrices
 	}
 	return nil
+}
+
+func (x *Settings) GetActivationFlow() string {
+	if x != nil && x.ActivationFlow != nil {
+		return *x.ActivationFlow
+	}
+	return ""
+}
+
+func (x *Settings) GetSending() *v11.Sending {
+	if x != nil {
+		return x.Sending
+	}
+	return nil
+}
+
+func (x *Settings) GetSendingPending() bool {
+	if x != nil {
+		return x.SendingPending
+	}
+	return false
+}
+
+func (x *Settings) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 // SegmentPrices is a price list.
@@ -618,7 +656,9 @@ func (x *GetQuietHoursResponse) GetRequireConsentRecord() bool {
 type UpdateSettingsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is to hold from now on; quiet_hours is required.
-	Settings      *Settings `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
+	Settings *Settings `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
+	// The version that is changed; a change of another one is refused. Absent for whichever there is.
+	Version       *int64 `protobuf:"varint,2,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -658,6 +698,13 @@ func (x *UpdateSettingsRequest) GetSettings() *Settings {
 		return x.Settings
 	}
 	return nil
+}
+
+func (x *UpdateSettingsRequest) GetVersion() int64 {
+	if x != nil && x.Version != nil {
+		return *x.Version
+	}
+	return 0
 }
 
 // UpdateSettingsResponse holds the settings.
@@ -706,11 +753,94 @@ func (x *UpdateSettingsResponse) GetSettings() *Settings {
 	return nil
 }
 
+// ListSettingsVersionsRequest asks for the caller's organisation.
+type ListSettingsVersionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettingsVersionsRequest) Reset() {
+	*x = ListSettingsVersionsRequest{}
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettingsVersionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettingsVersionsRequest) ProtoMessage() {}
+
+func (x *ListSettingsVersionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettingsVersionsRequest.ProtoReflect.Descriptor instead.
+func (*ListSettingsVersionsRequest) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{11}
+}
+
+// ListSettingsVersionsResponse has the newest versions.
+type ListSettingsVersionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first, at most 100.
+	Versions      []*Settings `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettingsVersionsResponse) Reset() {
+	*x = ListSettingsVersionsResponse{}
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettingsVersionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettingsVersionsResponse) ProtoMessage() {}
+
+func (x *ListSettingsVersionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_paceline_onboarding_v1_settings_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettingsVersionsResponse.ProtoReflect.Descriptor instead.
+func (*ListSettingsVersionsResponse) Descriptor() ([]byte, []int) {
+	return file_paceline_onboarding_v1_settings_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListSettingsVersionsResponse) GetVersions() []*Settings {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
 var File_paceline_onboarding_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\"\xdd\x05\n" +
+	"%paceline/onboarding/v1/settings.proto\x12\x16paceline.onboarding.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a$paceline/messaging/v1/settings.proto\"\x9c\a\n" +
 	"\bSettings\x12C\n" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x129\n" +
@@ -726,11 +856,16 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\x14ticket_limit_minutes\x18\x14 \x01(\x05H\x02R\x12ticketLimitMinutes\x88\x01\x01\x12L\n" +
 	"\x0edistress_words\x18\x15 \x01(\v2%.paceline.onboarding.v1.DistressWordsR\rdistressWords\x120\n" +
 	"\x14usual_distress_words\x18\x16 \x03(\tR\x12usualDistressWords\x12L\n" +
-	"\x0esegment_prices\x18\x17 \x01(\v2%.paceline.onboarding.v1.SegmentPricesR\rsegmentPricesB\x19\n" +
+	"\x0esegment_prices\x18\x17 \x01(\v2%.paceline.onboarding.v1.SegmentPricesR\rsegmentPrices\x12,\n" +
+	"\x0factivation_flow\x18\x1e \x01(\tH\x03R\x0eactivationFlow\x88\x01\x01\x128\n" +
+	"\asending\x18\x1f \x01(\v2\x1e.paceline.messaging.v1.SendingR\asending\x12'\n" +
+	"\x0fsending_pending\x18  \x01(\bR\x0esendingPending\x12\x18\n" +
+	"\aversion\x18! \x01(\x03R\aversionB\x19\n" +
 	"\x17_require_consent_recordB\f\n" +
 	"\n" +
 	"_time_zoneB\x17\n" +
-	"\x15_ticket_limit_minutes\"\xb1\x01\n" +
+	"\x15_ticket_limit_minutesB\x12\n" +
+	"\x10_activation_flow\"\xb1\x01\n" +
 	"\rSegmentPrices\x12\x1a\n" +
 	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12I\n" +
 	"\x06prices\x18\x02 \x03(\v21.paceline.onboarding.v1.SegmentPrices.PricesEntryR\x06prices\x1a9\n" +
@@ -763,11 +898,17 @@ const file_paceline_onboarding_v1_settings_proto_rawDesc = "" +
 	"\vquiet_hours\x18\x01 \x01(\v2\".paceline.onboarding.v1.QuietHoursR\n" +
 	"quietHours\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x124\n" +
-	"\x16require_consent_record\x18\x03 \x01(\bR\x14requireConsentRecord\"U\n" +
+	"\x16require_consent_record\x18\x03 \x01(\bR\x14requireConsentRecord\"\x80\x01\n" +
 	"\x15UpdateSettingsRequest\x12<\n" +
-	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"V\n" +
+	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\x12\x1d\n" +
+	"\aversion\x18\x02 \x01(\x03H\x00R\aversion\x88\x01\x01B\n" +
+	"\n" +
+	"\b_version\"V\n" +
 	"\x16UpdateSettingsResponse\x12<\n" +
-	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettingsBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
+	"\bsettings\x18\x01 \x01(\v2 .paceline.onboarding.v1.SettingsR\bsettings\"\x1d\n" +
+	"\x1bListSettingsVersionsRequest\"\\\n" +
+	"\x1cListSettingsVersionsResponse\x12<\n" +
+	"\bversions\x18\x01 \x03(\v2 .paceline.onboarding.v1.SettingsR\bversionsBAZ?paceline.internal/proto/gen/paceline/onboarding/v1;onboardingv1b\x06proto3"
 
 var (
 	file_paceline_onboarding_v1_settings_proto_rawDescOnce sync.Once
@@ -781,40 +922,45 @@ func file_paceline_onboarding_v1_settings_proto_rawDescGZIP() []byte {
 	return file_paceline_onboarding_v1_settings_proto_rawDescData
 }
 
-var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_paceline_onboarding_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_paceline_onboarding_v1_settings_proto_goTypes = []any{
-	(*Settings)(nil),               // 0: paceline.onboarding.v1.Settings
-	(*SegmentPrices)(nil),          // 1: paceline.onboarding.v1.SegmentPrices
-	(*DistressWords)(nil),          // 2: paceline.onboarding.v1.DistressWords
-	(*Retention)(nil),              // 3: paceline.onboarding.v1.Retention
-	(*QuietHours)(nil),             // 4: paceline.onboarding.v1.QuietHours
-	(*GetSettingsRequest)(nil),     // 5: paceline.onboarding.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),    // 6: paceline.onboarding.v1.GetSettingsResponse
-	(*GetQuietHoursRequest)(nil),   // 7: paceline.onboarding.v1.GetQuietHoursRequest
-	(*GetQuietHoursResponse)(nil),  // 8: paceline.onboarding.v1.GetQuietHoursResponse
-	(*UpdateSettingsRequest)(nil),  // 9: paceline.onboarding.v1.UpdateSettingsRequest
-	(*UpdateSettingsResponse)(nil), // 10: paceline.onboarding.v1.UpdateSettingsResponse
-	nil,                            // 11: paceline.onboarding.v1.SegmentPrices.PricesEntry
-	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
-	(*v1.Actor)(nil),               // 13: paceline.audit.v1.Actor
+	(*Settings)(nil),                     // 0: paceline.onboarding.v1.Settings
+	(*SegmentPrices)(nil),                // 1: paceline.onboarding.v1.SegmentPrices
+	(*DistressWords)(nil),                // 2: paceline.onboarding.v1.DistressWords
+	(*Retention)(nil),                    // 3: paceline.onboarding.v1.Retention
+	(*QuietHours)(nil),                   // 4: paceline.onboarding.v1.QuietHours
+	(*GetSettingsRequest)(nil),           // 5: paceline.onboarding.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),          // 6: paceline.onboarding.v1.GetSettingsResponse
+	(*GetQuietHoursRequest)(nil),         // 7: paceline.onboarding.v1.GetQuietHoursRequest
+	(*GetQuietHoursResponse)(nil),        // 8: paceline.onboarding.v1.GetQuietHoursResponse
+	(*UpdateSettingsRequest)(nil),        // 9: paceline.onboarding.v1.UpdateSettingsRequest
+	(*UpdateSettingsResponse)(nil),       // 10: paceline.onboarding.v1.UpdateSettingsResponse
+	(*ListSettingsVersionsRequest)(nil),  // 11: paceline.onboarding.v1.ListSettingsVersionsRequest
+	(*ListSettingsVersionsResponse)(nil), // 12: paceline.onboarding.v1.ListSettingsVersionsResponse
+	nil,                                  // 13: paceline.onboarding.v1.SegmentPrices.PricesEntry
+	(*timestamppb.Timestamp)(nil),        // 14: google.protobuf.Timestamp
+	(*v1.Actor)(nil),                     // 15: paceline.audit.v1.Actor
+	(*v11.Sending)(nil),                  // 16: paceline.messaging.v1.Sending
 }
 var file_paceline_onboarding_v1_settings_proto_depIdxs = []int32{
 	4,  // 0: paceline.onboarding.v1.Settings.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	12, // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
-	13, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
+	14, // 1: paceline.onboarding.v1.Settings.updated_at:type_name -> google.protobuf.Timestamp
+	15, // 2: paceline.onboarding.v1.Settings.updated_by:type_name -> paceline.audit.v1.Actor
 	3,  // 3: paceline.onboarding.v1.Settings.retention:type_name -> paceline.onboarding.v1.Retention
 	2,  // 4: paceline.onboarding.v1.Settings.distress_words:type_name -> paceline.onboarding.v1.DistressWords
 	1,  // 5: paceline.onboarding.v1.Settings.segment_prices:type_name -> paceline.onboarding.v1.SegmentPrices
-	11, // 6: paceline.onboarding.v1.SegmentPrices.prices:type_name -> paceline.onboarding.v1.SegmentPrices.PricesEntry
-	0,  // 7: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	4,  // 8: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
-	0,  // 9: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
-	0,  // 10: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	16, // 6: paceline.onboarding.v1.Settings.sending:type_name -> paceline.messaging.v1.Sending
+	13, // 7: paceline.onboarding.v1.SegmentPrices.prices:type_name -> paceline.onboarding.v1.SegmentPrices.PricesEntry
+	0,  // 8: paceline.onboarding.v1.GetSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	4,  // 9: paceline.onboarding.v1.GetQuietHoursResponse.quiet_hours:type_name -> paceline.onboarding.v1.QuietHours
+	0,  // 10: paceline.onboarding.v1.UpdateSettingsRequest.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 11: paceline.onboarding.v1.UpdateSettingsResponse.settings:type_name -> paceline.onboarding.v1.Settings
+	0,  // 12: paceline.onboarding.v1.ListSettingsVersionsResponse.versions:type_name -> paceline.onboarding.v1.Settings
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_paceline_onboarding_v1_settings_proto_init() }
@@ -823,13 +969,14 @@ func file_paceline_onboarding_v1_settings_proto_init() {
 		return
 	}
 	file_paceline_onboarding_v1_settings_proto_msgTypes[0].OneofWrappers = []any{}
+	file_paceline_onboarding_v1_settings_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_paceline_onboarding_v1_settings_proto_rawDesc), len(file_paceline_onboarding_v1_settings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,84 @@
+package send_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/phone"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
+	"paceline.internal/services/messaging/sms"
+)
+
+// decide has messaging know a version of what the organisation has decided.
+func (b *bundle) decide(rooms *send.RPC, org uuid.UUID, version int64, decided *messagingv1.Sending) error {
+	_, err := rooms.SetOrganisationSettings(b.T.Context(), &messagingv1.SetOrganisationSettingsRequest{
+		OrgId: org.String(), Version: version, Sending: decided,
+	})
+	return err
+}
+
+func TestSettingsOfAnOrganisation(t *testing.T) {
+	t.Parallel()
+	b := capped(t, send.Caps{PhoneHour: send.Cap{Messages: 1, Segments: 9}, OrgHour: send.Cap{Messages: 9, Segments: 9}})
+	b.Config.Numbers = phone.Policy{Countries: phone.Countries{"US"}, Kinds: phone.Kinds{phone.Personal}}
+	service := b.Service(nil)
+	rooms := &send.RPC{Service: service, Store: b.Store.Store}
+	org := b.Senders.Environment.OrgID
+	settings := func(of uuid.UUID) send.Settings {
+		found, err := service.Settings(t.Context(), of)
+		require.NoError(t, err)
+		return found
+	}
+	require.Equal(t, send.Settings{Caps: b.Config.Caps, Numbers: b.Config.Numbers}, settings(org), "the environment's, while nothing is decided")
+
+	decided := &messagingv1.Sending{
+		Brand: "Acme", HelpContact: "help@acme.example", Caps: &messagingv1.Caps{
+			PhoneHour: &messagingv1.Cap{Messages: 2, Segments: 9}, OrgHour: &messagingv1.Cap{},
+		}, Recipients: &messagingv1.Recipients{Countries: []string{"br"}},
+	}
+	require.NoError(t, b.decide(rooms, org, 2, decided))
+	want := send.Settings{
+		Brand: "Acme", HelpContact: "help@acme.example", Numbers: phone.Policy{Countries: phone.Countries{"BR"}},
+		Caps: send.Caps{PhoneHour: send.Cap{Messages: 2, Segments: 9}},
+	}
+	require.Equal(t, want, settings(org), "at once in the process that was told")
+	require.Equal(t, b.Config.Numbers, settings(uuid.Must(uuid.NewV7())).Numbers, "another organisation has decided nothing")
+
+	require.NoError(t, b.decide(rooms, org, 1, &messagingv1.Sending{Brand: "Old"}), "told late, which changes nothing")
+	require.Equal(t, want, settings(org))
+
+	send1 := func(key, to string) send.Result {
+		r := b.Request()
+		r.To, r.Key = sendtest.Phone(t, to), key
+		result, err := service.Send(t.Context(), r)
+		require.NoError(t, err)
+		return result
+	}
+	require.Equal(t, send.Rejected, send1("1", theirs).Outcome, "not a number of Brazil")
+	for i, key := range []string{"2", "3", "4"} {
+		require.Equal(t, []send.Outcome{send.Accepted, send.Accepted, send.Capped}[i], send1(key, "+5511987654321").Outcome)
+	}
+
+	other := b.Service(nil)
+	_, err := other.Settings(t.Context(), org)
+	require.NoError(t, err)
+	require.NoError(t, b.decide(rooms, org, 3, &messagingv1.Sending{}))
+	b.Clock.Advance(4 * time.Second)
+	again, err := other.Settings(t.Context(), org)
+	require.NoError(t, err)
+	require.Equal(t, send.Settings{Caps: b.Config.Caps, Numbers: b.Config.Numbers}, again, "another process knows within seconds")
+
+	for _, bad := range []*messagingv1.Sending{
+		{Caps: &messagingv1.Caps{PhoneDay: &messagingv1.Cap{Messages: 1}}},
+		{Caps: &messagingv1.Caps{OrgHour: &messagingv1.Cap{Messages: -1, Segments: 1}}},
+		{Recipients: &messagingv1.Recipients{Countries: []string{"Brazil"}}},
+		{Recipients: &messagingv1.Recipients{NumberTypes: []string{"fax"}}},
+	} {
+		require.ErrorIs(t, b.decide(rooms, org, 4, bad), sms.ErrInvalid)
+	}
+}

@@ -1,0 +1,49 @@
+package send
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"paceline.internal/platform/postgres"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	"paceline.internal/services/messaging/edge"
+)
+
+const sqlSending = `select sending from organisation_settings where org_id = @org`
+
+// Sending reads what an organisation has decided; nothing of one that has decided nothing.
+func (s *Store) Sending(ctx context.Context, orgID uuid.UUID) (decided *messagingv1.Sending, err error) {
+	defer edge.Mark(&err)
+	var stored []byte
+	err = s.pool.QueryRow(ctx, sqlSending, postgres.Args{"org": orgID}).Scan(&stored)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &messagingv1.Sending{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	decided = &messagingv1.Sending{}
+	return decided, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(stored, decided) // a later release may have written it
+}
+
+// sqlSetSending takes no version that is older than the one there is.
+const sqlSetSending = `
+insert into organisation_settings as o (org_id, sending, version, updated_at) values (@org, @sending, @version, @at)
+on conflict (org_id) do update set sending = excluded.sending, version = excluded.version, updated_at = excluded.updated_at
+where o.version < excluded.version`
+
+// SetSending keeps what an organisation has decided.
+func (s *Store) SetSending(ctx context.Context, orgID uuid.UUID, decided *messagingv1.Sending, version int64, at time.Time) (err error) {
+	defer edge.Mark(&err)
+	written, err := protojson.Marshal(decided)
+	if err != nil {
+		return err
+	}
+	_, err = s.pool.Exec(ctx, sqlSetSending, postgres.Args{"org": orgID, "sending": written, "version": version, "at": at})
+	return err
+}

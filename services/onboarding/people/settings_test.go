@@ -1,0 +1,137 @@
+package people_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"paceline.internal/platform/phone"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/onboardingtest"
+	"paceline.internal/services/onboarding/people"
+)
+
+// decide changes the settings, and returns what holds then.
+func (b *bundle) decide(change func(*onboardingv1.UpdateSettingsRequest)) (*onboardingv1.Settings, error) {
+	in := &onboardingv1.UpdateSettingsRequest{Settings: &onboardingv1.Settings{QuietHours: &onboardingv1.QuietHours{}}}
+	change(in)
+	out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.UpdateSettings, in)
+	return out.GetSettings(), err
+}
+
+func (b *bundle) settings() *onboardingv1.Settings {
+	b.T.Helper()
+	out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.GetSettings, &onboardingv1.GetSettingsRequest{})
+	require.NoError(b.T, err)
+	return out.GetSettings()
+}
+
+func acme() *messagingv1.Sending {
+	return &messagingv1.Sending{
+		Brand: "Acme", HelpContact: "help@acme.example", Caps: &messagingv1.Caps{PhoneDay: &messagingv1.Cap{Messages: 9, Segments: 30}},
+		Recipients: &messagingv1.Recipients{Countries: []string{"BR", "US"}, NumberTypes: []string{"voicemail"}},
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	sending := func(decided *messagingv1.Sending) func(*onboardingv1.UpdateSettingsRequest) {
+		return func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.Sending = decided }
+	}
+
+	onboardingtest.Subtest(t, "OfSendingReachMessaging", setup, func(t *testing.T, b *bundle) {
+		require.Nil(t, b.settings().GetSending())
+		require.Zero(t, b.settings().GetVersion())
+		got, err := b.decide(sending(acme()))
+		require.NoError(t, err)
+		require.False(t, got.GetSendingPending())
+		told, version := b.Messaging.Settings()
+		require.True(t, proto.Equal(acme(), told), told)
+		require.Equal(t, []int64{1, 1}, []int64{version, got.GetVersion()})
+
+		b.Messaging.SetDown(true)
+		got, err = b.decide(sending(&messagingv1.Sending{Brand: "Acme Corp"}))
+		require.NoError(t, err, "it is kept, and told later")
+		require.True(t, got.GetSendingPending())
+		require.True(t, b.settings().GetSendingPending())
+		_, err = b.Current().Persons.TellSettings(t.Context())
+		require.NoError(t, err, "it was just tried")
+		b.Messaging.SetDown(false)
+		b.Clock.Advance(time.Minute)
+		b.Pass(time.Minute)
+		told, version = b.Messaging.Settings()
+		require.Equal(t, "Acme Corp", told.GetBrand())
+		require.EqualValues(t, 2, version)
+		require.False(t, b.settings().GetSendingPending())
+		require.Nil(t, b.settings().GetSending().GetRecipients(), "all of it is replaced")
+
+		got, err = b.decide(func(*onboardingv1.UpdateSettingsRequest) {})
+		require.NoError(t, err)
+		require.Equal(t, "Acme Corp", got.GetSending().GetBrand(), "what is left out stays")
+		_, version = b.Messaging.Settings()
+		require.EqualValues(t, 2, version, "and is not told again")
+	})
+
+	onboardingtest.Subtest(t, "ThatAreWrongAreRefused", setup, func(t *testing.T, b *bundle) {
+		for field, bad := range map[string]*messagingv1.Sending{
+			"brand": {Brand: "two\nlines"}, "caps.phone_hour": {Caps: &messagingv1.Caps{PhoneHour: &messagingv1.Cap{Messages: 1}}},
+			"caps.org_hour":           {Caps: &messagingv1.Caps{OrgHour: &messagingv1.Cap{Messages: -1, Segments: -1}}},
+			"recipients.countries":    {Recipients: &messagingv1.Recipients{Countries: []string{"Brazil"}}},
+			"recipients.number_types": {Recipients: &messagingv1.Recipients{NumberTypes: []string{"fax"}}},
+		} {
+			_, err := b.decide(sending(bad))
+			require.ErrorContains(t, err, "settings.sending."+field)
+		}
+		_, err := b.decide(func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.ActivationFlow = proto.String("nobody") })
+		require.ErrorContains(t, err, flow.ErrNotFound.Error())
+		require.Zero(t, b.settings().GetVersion())
+	})
+
+	onboardingtest.Subtest(t, "AreChangedByOneAtATimeAndKeepTheirVersions", setup, func(t *testing.T, b *bundle) {
+		at := func(version int64, brand string) func(*onboardingv1.UpdateSettingsRequest) {
+			return func(r *onboardingv1.UpdateSettingsRequest) {
+				r.Version, r.Settings.Sending = &version, &messagingv1.Sending{Brand: brand}
+			}
+		}
+		_, err := b.decide(at(3, "none"))
+		require.ErrorContains(t, err, people.ErrSettingsChanged.Error())
+		require.Zero(t, b.settings().GetVersion())
+		_, err = b.decide(at(0, "first"))
+		require.NoError(t, err)
+		_, err = b.decide(at(0, "late"))
+		require.ErrorContains(t, err, people.ErrSettingsChanged.Error())
+		_, err = b.decide(at(1, "second"))
+		require.NoError(t, err)
+		out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.ListSettingsVersions, &onboardingv1.ListSettingsVersionsRequest{})
+		require.NoError(t, err)
+		var found []string
+		for _, v := range out.GetVersions() {
+			found = append(found, v.GetSending().GetBrand())
+			require.Equal(t, b.Clock.Now(), v.GetUpdatedAt().AsTime())
+		}
+		require.Equal(t, []string{"second", "first"}, found)
+		for range 101 {
+			_, err = b.decide(func(*onboardingv1.UpdateSettingsRequest) {})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 100, b.Count(`select count(*) from settings_versions`))
+	})
+
+	onboardingtest.Subtest(t, "SayWhomIsTexted", setup, func(t *testing.T, b *bundle) {
+		p := b.Person()
+		_, err := b.decide(sending(&messagingv1.Sending{Recipients: &messagingv1.Recipients{Countries: []string{"US"}}}))
+		require.NoError(t, err)
+		_, err = onboardingtest.Ask(b.Bundle, b.Current().Server.CreateProfile,
+			&onboardingv1.CreateProfileRequest{Phone: "+5511987654321", FirstName: "Ada"})
+		require.ErrorContains(t, err, phone.ErrRefused.Error())
+		_, err = onboardingtest.Ask(b.Bundle, b.Current().Server.ActivateProfile, &onboardingv1.ActivateProfileRequest{ProfileId: p.ID})
+		require.ErrorContains(t, err, phone.ErrRefused.Error())
+		_, err = onboardingtest.Ask(b.Bundle, b.Current().Server.CreateProfile,
+			&onboardingv1.CreateProfileRequest{Phone: "+14155550188", FirstName: "Ada"})
+		require.NoError(t, err)
+	})
+}
