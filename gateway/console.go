@@ -50,6 +50,8 @@ func (g *gateway) openConsole(
 			Events: onboardingv1.NewEventServiceClient(ours), Messaging: messagingv1.NewMessagingServiceClient(theirs),
 			Outbound: messagingv1.NewOutboundServiceClient(theirs), Tickets: onboardingv1.NewTicketServiceClient(ours),
 			Flows: onboardingv1.NewFlowServiceClient(ours), Runs: onboardingv1.NewRunServiceClient(ours),
+			Keys: onboardingv1.NewAPIKeyServiceClient(ours), Senders: messagingv1.NewSenderServiceClient(theirs),
+			Organisations: onboardingv1.NewOrganisationServiceClient(ours),
 		},
 		Authenticate: func(ctx context.Context, token string) (rpc.Principal, time.Time, error) {
 			who, err := auth.caller(ctx, "Bearer "+token)

@@ -39,8 +39,12 @@ type Services struct {
 	Tickets    onboardingv1.TicketServiceClient
 	Flows      onboardingv1.FlowServiceClient
 	Runs       onboardingv1.RunServiceClient
+	Keys       onboardingv1.APIKeyServiceClient
+	Senders    messagingv1.SenderServiceClient
 	Messaging  messagingv1.MessagingServiceClient
 	Outbound   messagingv1.OutboundServiceClient
+
+	Organisations onboardingv1.OrganisationServiceClient // for those who run the deployment
 }
 
 // Health is the state of one process.
@@ -138,20 +142,33 @@ type view func(r *http.Request) (page, error)
 // action changes something, and says what it did. An error is said in its place.
 type action func(r *http.Request) (notice, error)
 
-// route is a page and who sees it: an operator, or every reader who signed in.
+// route is a page and who sees it: an operator, a platform operator, or every reader who signed in.
 type route struct {
-	path    string
-	view    view
-	anyRole bool
-	most    int64 // bytes of its form; 0 for maxForm
+	path     string
+	view     view
+	anyRole  bool
+	platform bool
+	most     int64 // bytes of its form; 0 for maxForm
 }
 
 // deedRoute is an action and who may ask for it; what the RPC allows is another matter.
 type deedRoute struct {
-	path    string
-	action  action
-	anyRole bool
-	most    int64
+	path     string
+	action   action
+	anyRole  bool
+	platform bool
+	most     int64
+}
+
+// role is the one that a page is for; empty for every reader.
+func role(anyRole, platform bool) rpc.Role {
+	switch {
+	case anyRole:
+		return ""
+	case platform:
+		return rpc.RolePlatform
+	}
+	return rpc.RoleOperator
 }
 
 // pages are all views.
@@ -183,6 +200,17 @@ func (c *Console) pages() []route {
 		all = append(all, route{path: root + "/handsets", view: c.phones})
 	}
 	return all
+}
+
+// begins leads a platform operator to the organisations, and has next serve the first page of everybody else.
+func (c *Console) begins(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if signin.SessionFrom(r.Context()).Role == rpc.RolePlatform {
+			http.Redirect(w, r, root+"/organisations", http.StatusSeeOther)
+			return
+		}
+		next(w, r)
+	}
 }
 
 // home is the first page: a person's own goals, or how everything stands.
@@ -226,7 +254,11 @@ func (c *Console) actions() []deedRoute {
 func (c *Console) routes() http.Handler {
 	mux, inside := http.NewServeMux(), http.NewServeMux()
 	for _, p := range c.pages() {
-		inside.HandleFunc("GET "+p.path, c.naming(p.path, c.serveView(p)))
+		serve := c.serveView(p)
+		if p.path == root {
+			serve = c.begins(serve)
+		}
+		inside.HandleFunc("GET "+p.path, c.naming(p.path, serve))
 	}
 	for _, a := range c.actions() {
 		inside.HandleFunc("POST "+a.path, c.naming(a.path, c.serveAction(a)))
@@ -264,8 +296,16 @@ var errLongForm = status.Error(codes.InvalidArgument, "the form is too long: at 
 // errBadForm refuses a form that none of our pages has.
 var errBadForm = status.Error(codes.InvalidArgument, "the form cannot be read; go back and try again")
 
-func (c *Console) permitted(r *http.Request, anyRole bool, most int64) error {
-	if !anyRole && signin.SessionFrom(r.Context()).Role != rpc.RoleOperator {
+// permitted refuses a reader of another role, and reads the form.
+func (c *Console) permitted(r *http.Request, need rpc.Role, most int64) error {
+	has := signin.SessionFrom(r.Context()).Role
+	switch {
+	case need == "" && has == rpc.RolePlatform:
+		return status.Error(codes.PermissionDenied, "a platform operator has organisations alone")
+	case need == "" || has == need:
+	case need == rpc.RolePlatform:
+		return status.Error(codes.PermissionDenied, "only those who run this deployment see this page")
+	default:
 		return status.Error(codes.PermissionDenied, "only an operator sees this page")
 	}
 	if most == 0 {
@@ -287,7 +327,7 @@ func (c *Console) permitted(r *http.Request, anyRole bool, most int64) error {
 
 func (c *Console) serveView(p route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := c.permitted(r, p.anyRole, p.most)
+		err := c.permitted(r, role(p.anyRole, p.platform), p.most)
 		var drawn page
 		if err == nil {
 			drawn, err = p.view(r)
@@ -303,7 +343,7 @@ func (c *Console) serveView(p route) http.HandlerFunc {
 // serveAction answers with the page that the form came from, where the notice is shown once.
 func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := c.permitted(r, a.anyRole, a.most)
+		err := c.permitted(r, role(a.anyRole, a.platform), a.most)
 		if err != nil {
 			c.fail(w, r, err)
 			return

@@ -21,6 +21,8 @@ var icons = map[string]string{
 	"import":        `<path d="M12 3v12M7 10l5 5 5-5"/><path d="M4 17v4h16v-4"/>`,
 	"subscriptions": `<circle cx="6" cy="18" r="2"/><path d="M4 11a9 9 0 0 1 9 9M4 4a16 16 0 0 1 16 16"/>`,
 	"devices":       `<rect x="3" y="4" width="18" height="12" rx="2"/><path d="M8 20h8M12 16v4"/>`,
+	"key":           `<circle cx="8" cy="15" r="4"/><path d="M11 12l9-9M16 7l3 3"/>`,
+	"organisations": `<path d="M4 21V4h9v17M13 9h7v12M2 21h20M8 8h1M8 12h1M8 16h1"/>`,
 	"download":      `<path d="M12 3v12M7 10l5 5 5-5M4 21h16"/>`,
 	"paused":        `<path d="M8 5v14M16 5v14"/>`,
 	"menu":          `<path d="M4 6h16M4 12h16M4 18h16"/>`,

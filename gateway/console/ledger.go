@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"paceline.internal/platform/rpc"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -83,7 +84,7 @@ func (c *Console) wholeLedger(ctx context.Context, phone string) (*messagingv1.G
 
 // exportLedger answers with a file: JSON as of /v1, so that its hashes can be computed again, or CSV for a spreadsheet.
 func (c *Console) exportLedger(w http.ResponseWriter, r *http.Request) {
-	err := c.permitted(r, false, 0)
+	err := c.permitted(r, rpc.RoleOperator, 0)
 	var ledger *messagingv1.GetConsentResponse
 	if err == nil {
 		ledger, err = c.wholeLedger(r.Context(), r.Form.Get("phone"))

@@ -42,6 +42,8 @@ func (f frame) Menu() []menuGroup {
 			{Path: root + "/import", Title: "import.title", Icon: "import"},
 			{Path: root + "/subscriptions", Title: "subscriptions.title", Icon: "subscriptions"},
 			{Path: root + "/devices", Title: "devices.title", Icon: "devices"},
+			{Path: root + "/senders", Title: "senders.title", Icon: "send"},
+			{Path: root + "/keys", Title: "keys.title", Icon: "key"},
 			{Path: root + "/settings", Title: "settings.title", Icon: "settings"},
 		}},
 	}
@@ -57,6 +59,9 @@ func (f frame) Menu() []menuGroup {
 		menu = []menuGroup{{Pages: []menuEntry{
 			{Path: root + "/goals", Title: "goals.title", Icon: "goals"}, {Path: root + "/me", Title: "me.title", Icon: "settings"},
 		}}}
+	}
+	if f.Who.Role == rpc.RolePlatform {
+		menu = []menuGroup{{Pages: []menuEntry{{Path: root + "/organisations", Title: "orgs.title", Icon: "organisations"}}}}
 	}
 	for _, group := range menu {
 		for i, e := range group.Pages {

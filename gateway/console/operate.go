@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"paceline.internal/gateway/console/operations"
+	"paceline.internal/platform/rpc"
 )
 
 // MaxListForm bounds the body of a form with a list of people; that of other forms is smaller.
@@ -13,6 +14,7 @@ const MaxListForm = operations.MaxForm
 func (c *Console) operate() *operations.Pages {
 	return &operations.Pages{
 		Onboarding: c.services.Onboarding, Flows: c.services.Flows, Runs: c.services.Runs, Events: c.services.Events, Goals: c.services.Goals,
+		Keys: c.services.Keys, Senders: c.services.Senders, Organisations: c.services.Organisations, Now: c.now,
 		Root: root, Zone: c.zoneOf, Named: c.profilesOf,
 	}
 }
@@ -38,6 +40,12 @@ func (c *Console) addOperations(inside *http.ServeMux) {
 	for _, v := range c.operations.Views() {
 		get(v.Path, c.serveView(route{view: operating(v)}))
 	}
+	for _, v := range c.operations.PlatformViews() {
+		get(v.Path, c.serveView(route{view: operating(v), platform: true}))
+	}
+	for _, a := range c.operations.PlatformActions() {
+		post(a.Path, c.serveAction(deedRoute{action: operated(a), platform: true}))
+	}
 	for _, v := range c.operations.Lists() {
 		post(v.Path, c.serveView(route{view: operating(v), most: operations.MaxForm}))
 	}
@@ -51,7 +59,7 @@ func (c *Console) addOperations(inside *http.ServeMux) {
 
 // exportPerson answers with a file of everything that is kept about a person.
 func (c *Console) exportPerson(w http.ResponseWriter, r *http.Request) {
-	err := c.permitted(r, false, 0)
+	err := c.permitted(r, rpc.RoleOperator, 0)
 	var body []byte
 	if err == nil {
 		body, err = c.operations.Export(r)

@@ -58,12 +58,12 @@ func TestOperationsAreForOperators(t *testing.T) {
 	b, s := meets(t, "user")
 	for _, path := range []string{
 		"/runs", "/runs/new", "/runs/" + runID, "/import", "/people/" + anasID + "/erasure", "/people/" + anasID + "/export", "/settings",
-		"/subscriptions", "/subscriptions/" + subscriptionID, "/devices",
+		"/subscriptions", "/subscriptions/" + subscriptionID, "/devices", "/senders", "/senders/" + orgID, "/keys", "/organisations",
 	} {
 		httpStatus, _ := b.page(root + path)
 		require.Equal(t, http.StatusForbidden, httpStatus, path)
 	}
-	for _, path := range []string{"/runs", "/runs/new", "/import", "/import/do", "/settings", "/people/" + anasID + "/erase", "/devices/" + deviceID + "/delete"} {
+	for _, path := range []string{"/runs", "/runs/new", "/import", "/import/do", "/settings", "/people/" + anasID + "/erase", "/devices/" + deviceID + "/delete", "/senders", "/keys", "/organisations"} {
 		require.Equal(t, http.StatusForbidden, b.post(root+path, url.Values{"confirm": {"0143"}}).StatusCode, path)
 	}
 	require.Empty(t, s.asked)

@@ -93,6 +93,8 @@ func meets(t *testing.T, role string) (*site, *scripted) {
 			Events: onboardingv1.NewEventServiceClient(s), Messaging: messagingv1.NewMessagingServiceClient(s),
 			Outbound: messagingv1.NewOutboundServiceClient(s), Tickets: onboardingv1.NewTicketServiceClient(s),
 			Flows: onboardingv1.NewFlowServiceClient(s), Runs: onboardingv1.NewRunServiceClient(s),
+			Keys: onboardingv1.NewAPIKeyServiceClient(s), Senders: messagingv1.NewSenderServiceClient(s),
+			Organisations: onboardingv1.NewOrganisationServiceClient(s),
 		}
 	})
 	require.Equal(t, http.StatusOK, b.post(signin.PathSignIn, url.Values{"token": {"good " + role}}).StatusCode)

@@ -85,8 +85,13 @@ func TestAnOrganisationIsRunInABrowser(t *testing.T) {
 	p.opens("/console/settings", "Nothing was decided yet")
 	p.looks("settings")
 	p.does(chromedp.SetValue(chromedp.CSS(`input[name=limit]`), "30"), chromedp.SendKeys(chromedp.CSS(`textarea[name=distress]`), "hurt myself"))
+	p.does(chromedp.SendKeys(chromedp.CSS(`input[name=brand]`), "Acme"), chromedp.SendKeys(chromedp.CSS(`input[name=phone_day]`), "20:60"),
+		chromedp.Click(chromedp.CSS(`input[name=own_numbers]`)), chromedp.SendKeys(chromedp.CSS(`input[name=countries]`), "US, BR"))
 	p.press("button", "Save")
 	p.waits("Saved.")
+	p.waits("Last changes")
+	p.looks("settings-saved")
+	require.Equal(t, []string{"Acme", "20:60", "US, BR"}, asks[[]string](p, `["brand", "phone_day", "countries"].map(n => document.querySelector("input[name=" + n + "]").value)`))
 
 	p.opens("/console/subscriptions", "Nothing is posted anywhere.")
 	p.looks("subscriptions")

@@ -1,5 +1,6 @@
 // Package operations has the pages of the console with which an operator runs an organisation: the texts of flows, runs, imports of people,
-// erasure and legal holds, settings, event subscriptions and devices. Each is drawn from RPCs of /v1, and each action is one of them.
+// erasure and legal holds, settings, senders, API keys, event subscriptions and devices; and those with which a platform operator has
+// organisations. Each is drawn from RPCs of /v1, and each action is one of them.
 package operations
 
 import (
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
@@ -20,8 +22,13 @@ type Pages struct {
 	Runs       onboardingv1.RunServiceClient
 	Events     onboardingv1.EventServiceClient
 	Goals      onboardingv1.GoalServiceClient
+	Keys       onboardingv1.APIKeyServiceClient
+	Senders    messagingv1.SenderServiceClient
+	// Organisations is for those who run the deployment.
+	Organisations onboardingv1.OrganisationServiceClient
 
 	Root  string // the path of the console
+	Now   func() time.Time
 	Zone  func(r *http.Request) *time.Location
 	Named func(ctx context.Context, profileIDs []string) map[string]*onboardingv1.Profile
 }
@@ -69,6 +76,25 @@ func (p *Pages) Views() []View {
 		{p.Root + "/subscriptions", p.subscriptions},
 		{p.Root + "/subscriptions/{subscription}", p.subscription},
 		{p.Root + "/devices", p.devices},
+		{p.Root + "/senders", p.senders},
+		{p.Root + "/senders/{sender}", p.sender},
+		{p.Root + "/keys", p.keys},
+	}
+}
+
+// PlatformViews are the pages of those who run the deployment.
+func (p *Pages) PlatformViews() []View {
+	return []View{
+		{p.Root + "/organisations", p.organisations},
+		{p.Root + "/organisations/{org}", p.organisation},
+	}
+}
+
+// PlatformActions are what those pages may ask for.
+func (p *Pages) PlatformActions() []Action {
+	return []Action{
+		{p.Root + "/organisations", p.makeOrganisation},
+		{p.Root + "/organisations/{org}/{deed}", p.changeOrganisation},
 	}
 }
 
@@ -97,6 +123,10 @@ func (p *Pages) Actions() []Action {
 		{p.Root + "/subscriptions", p.subscribe},
 		{p.Root + "/subscriptions/{subscription}/{deed}", p.changeSubscription},
 		{p.Root + "/devices/{device}/{deed}", p.changeDevice},
+		{p.Root + "/senders", p.addSender},
+		{p.Root + "/senders/{sender}/{deed}", p.changeSender},
+		{p.Root + "/keys", p.makeKey},
+		{p.Root + "/keys/{key}/revoke", p.revokeKey},
 	}
 }
 

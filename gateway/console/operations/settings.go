@@ -25,6 +25,8 @@ type settingsPage struct {
 	*onboardingv1.Settings
 
 	Retention []keeps
+	Flows     []string // that are published
+	History   []version
 }
 
 // keeps has the days for which one kind of data is kept; 0 for as long as the deployment does.
@@ -77,7 +79,25 @@ func retention(r *onboardingv1.Retention) []keeps {
 // settings shows what the organisation has decided.
 func (p *Pages) settings(r *http.Request) (Page, error) {
 	out, err := p.Onboarding.GetSettings(r.Context(), &onboardingv1.GetSettingsRequest{})
+	if err != nil {
+		return Page{}, err
+	}
 	shown := settingsPage{Settings: out.GetSettings(), Retention: retention(out.GetSettings().GetRetention())}
+	published, err := p.Flows.ListFlows(r.Context(), &onboardingv1.ListFlowsRequest{})
+	if err != nil {
+		return Page{}, err
+	}
+	for _, f := range published.GetFlows() {
+		shown.Flows = append(shown.Flows, f.GetFlow())
+	}
+	if begins := out.GetSettings().GetActivationFlow(); begins != "" && !slices.Contains(shown.Flows, begins) {
+		shown.Flows = append(shown.Flows, begins)
+	}
+	versions, err := p.Onboarding.ListSettingsVersions(r.Context(), &onboardingv1.ListSettingsVersionsRequest{})
+	if status.Code(err) == codes.Unimplemented { // an onboarding of the release before
+		err = nil
+	}
+	shown.History = history(versions.GetVersions())
 	return Page{"settings", "settings.title", shown}, err
 }
 
@@ -94,8 +114,9 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 		return Notice{}, err
 	}
 	now := settingsPage{Settings: got.GetSettings()}
-	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "timeline", "alarms", "engagement", "audit", "currency")}
-	for _, box := range []string{"quiet", "require"} {
+	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "timeline", "alarms", "engagement", "audit", "currency",
+		"brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow")}
+	for _, box := range []string{"quiet", "require", "own_numbers"} {
 		kept.Typed[box] = map[bool]string{true: "yes", false: "no"}[r.Form.Get(box) != ""]
 	}
 	for _, list := range []string{"distress", "prices"} {
@@ -109,7 +130,8 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 	}
 	wanted, err := wantedSettings(r, now)
 	if err == nil {
-		_, err = p.Onboarding.UpdateSettings(r.Context(), &onboardingv1.UpdateSettingsRequest{Settings: wanted})
+		in := &onboardingv1.UpdateSettingsRequest{Settings: wanted, Version: new(now.GetVersion())}
+		_, err = p.Onboarding.UpdateSettings(r.Context(), in)
 	}
 	if err != nil {
 		return kept, err
@@ -125,6 +147,14 @@ func wantedSettings(r *http.Request, now settingsPage) (*onboardingv1.Settings, 
 		},
 		RequireConsentRecord: new(field("require") != ""),
 	}
+	if begins := field("flow"); begins != now.GetActivationFlow() {
+		wanted.ActivationFlow = &begins
+	}
+	sending, err := wantedSending(r, now)
+	if err != nil {
+		return nil, err
+	}
+	wanted.Sending = sending
 	if zone := field("time_zone"); zone != now.GetTimeZone() {
 		wanted.TimeZone = &zone
 	}

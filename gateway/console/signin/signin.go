@@ -235,7 +235,7 @@ func (s *Door) token(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		s.refuse(w, r, refused{key: "signin.token.refused", cause: err}, Page{To: to})
-	case who.Role != rpc.RoleOperator && who.Role != rpc.RoleUser:
+	case who.Role != rpc.RoleOperator && who.Role != rpc.RoleUser && who.Role != rpc.RolePlatform:
 		s.refuse(w, r, refused{key: "signin.token.role"}, Page{To: to})
 	default:
 		s.enter(w, r, who, expires, to)

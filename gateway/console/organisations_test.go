@@ -1,0 +1,94 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+)
+
+const orgID = "01900000-0000-7000-8000-0000000000e1"
+
+func TestAPlatformOperatorHasOrganisationsAlone(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "platform")
+	s.says("ListOrganisations", &onboardingv1.ListOrganisationsResponse{Organisations: []*onboardingv1.Organisation{{
+		OrgId: orgID, Name: hostile, Status: "suspended", Reason: "unpaid",
+	}}})
+	_, page := b.page(root)
+	require.Contains(t, page, "unpaid")
+	require.NotContains(t, page, `<script>alert`)
+	for _, path := range []string{"/inbox", "/people", "/settings", "/keys", "/senders", "/goals", "/me", "/audit"} {
+		httpStatus, _ := b.page(root + path)
+		require.Equal(t, http.StatusForbidden, httpStatus, path)
+	}
+
+	s.says("GetOrganisation", &onboardingv1.GetOrganisationResponse{Organisation: &onboardingv1.Organisation{OrgId: orgID, Name: "Acme", Status: "active"}})
+	at := root + "/organisations/" + orgID
+	form := url.Values{"back": {at}, "reason": {"left"}, "confirm": {"Other"}}
+	require.Contains(t, b.said(at+"/end", form), "Nothing was done")
+	require.Empty(t, s.asked["EndOrganisation"])
+	form.Set("confirm", "Acme")
+	require.Contains(t, b.said(at+"/end", form), "Ended.")
+	require.Equal(t, "left", calls[*onboardingv1.EndOrganisationRequest](s, "EndOrganisation")[0].GetReason())
+	s.says("CreateFirstKey", &onboardingv1.CreateFirstKeyResponse{Key: "pl_live_first"})
+	require.Contains(t, b.said(at+"/key", url.Values{"back": {at}, "name": {"admin"}}), "pl_live_first")
+	_, page = b.page(at)
+	require.NotContains(t, page, "pl_live_first", "it is shown once")
+	require.Equal(t, http.StatusOK, b.post(at+"/sell", url.Values{"back": {at}}).StatusCode, "a deed that there is not is refused on the page")
+}
+
+func TestCredentialsOfASenderAreNeverShown(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	s.says("GetSender", &messagingv1.GetSenderResponse{Sender: &messagingv1.Sender{SenderId: orgID, Name: "Brand", Status: "active", SegmentsPerSecond: 1}})
+	s.refuses("CreateSender", codes.FailedPrecondition, "Twilio does not take the auth token")
+	form := url.Values{
+		"back": {root + "/senders"}, "name": {"Brand"}, "account_sid": {"AC1"}, "api_key_sid": {"SK1"}, "api_key_secret": {"s3cret"},
+		"auth_token": {"t0ken"}, "rate": {"1"}, "countries": {"US, BR"},
+	}
+	page := b.said(root+"/senders", form)
+	require.Contains(t, page, "Twilio does not take the auth token")
+	require.Contains(t, page, `value="Brand"`)
+	require.NotContains(t, page, "s3cret")
+	require.NotContains(t, page, "t0ken")
+	at := root + "/senders/" + orgID
+	require.Contains(t, b.said(at+"/token", url.Values{"back": {at}, "auth_token": {"n3w"}}), "The token is replaced.")
+	require.True(t, proto.Equal(&messagingv1.UpdateSenderRequest{SenderId: orgID, AuthToken: new("n3w"), NextAuthToken: new("")},
+		calls[*messagingv1.UpdateSenderRequest](s, "UpdateSender")[0]))
+	s.refuses("DeleteSender", codes.FailedPrecondition, "messages name the sender")
+	require.Contains(t, b.said(at+"/delete", url.Values{"back": {at}}), "messages name the sender")
+}
+
+func TestSendingIsDecidedByTheForm(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	now := &onboardingv1.Settings{QuietHours: &onboardingv1.QuietHours{Open: "08:00", Close: "21:00"}, TimeZone: new("UTC"), Version: 4}
+	s.says("GetSettings", &onboardingv1.GetSettingsResponse{Settings: now})
+	s.says("ListSettingsVersions", &onboardingv1.ListSettingsVersionsResponse{Versions: []*onboardingv1.Settings{
+		{Version: 4, TimeZone: new("UTC")}, {Version: 3, TimeZone: new("America/Lima")},
+	}})
+	_, page := b.page(root + "/settings")
+	require.Contains(t, page, "time zone</td>")
+	form := url.Values{
+		"back": {root + "/settings"}, "as_of": {hidden(t, page, "as_of")}, "open": {"08:00"}, "close": {"21:00"}, "time_zone": {"UTC"},
+		"limit": {"60"}, "timeline": {"0"}, "alarms": {"0"}, "engagement": {"0"}, "audit": {"0"}, "brand": {"Acme"}, "phone_day": {"20:60"},
+		"org_hour": {"0"}, "own_numbers": {"yes"}, "countries": {"US, BR"}, "number_type": {"voicemail"},
+	}
+	require.Contains(t, b.said(root+"/settings", form), "Saved.")
+	asked := calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings")[0]
+	require.EqualValues(t, 4, asked.GetVersion())
+	require.True(t, proto.Equal(&messagingv1.Sending{
+		Brand: "Acme", Caps: &messagingv1.Caps{PhoneDay: &messagingv1.Cap{Messages: 20, Segments: 60}, OrgHour: &messagingv1.Cap{}},
+		Recipients: &messagingv1.Recipients{Countries: []string{"US", "BR"}, NumberTypes: []string{"voicemail"}},
+	}, asked.GetSettings().GetSending()), "%v", asked)
+	form.Set("phone_hour", "20")
+	require.Contains(t, b.said(root+"/settings", form), "a cap is messages:segments")
+	require.Len(t, s.asked["UpdateSettings"], 1)
+}
