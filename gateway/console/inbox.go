@@ -29,7 +29,8 @@ type inboxPage struct {
 	View    string
 	Views   []inboxView
 	Tickets []*onboardingv1.Ticket
-	Next    string // the address of the next page; empty on the last
+	Loud    []*onboardingv1.Ticket // those of them that stand on top, whatever their time
+	Next    string                 // the address of the next page; empty on the last
 	Open    *openTicket
 	Part    string     // list, thread or person: the column that a phone shows
 	at      url.Values // the view and the page of the list
@@ -119,6 +120,12 @@ func (c *Console) inbox(r *http.Request) (page, error) {
 		}
 	}
 	group, ctx := errgroup.WithContext(r.Context())
+	if shown.View != "closed" && r.Form.Get("page") == "" {
+		group.Go(func() (err error) {
+			shown.Loud, err = c.distressed(ctx, shown.View)
+			return err
+		})
+	}
 	group.Go(func() error {
 		out, err := c.tickets(ctx, ticketsOf(shown.View, r.Form.Get("page")))
 		shown.Tickets, shown.Views = out.GetTickets(), views(out.GetCounts())
@@ -137,10 +144,25 @@ func (c *Console) inbox(r *http.Request) (page, error) {
 	if err := group.Wait(); err != nil {
 		return page{}, err
 	}
+	shown.Tickets = slices.DeleteFunc(shown.Tickets, func(t *onboardingv1.Ticket) bool {
+		return slices.ContainsFunc(shown.Loud, func(loud *onboardingv1.Ticket) bool { return loud.GetTicketId() == t.GetTicketId() })
+	})
+	shown.Tickets = append(shown.Loud, shown.Tickets...)
 	if r.Form.Get("part") == "person" {
 		shown.Part = "person"
 	}
 	return page{Name: "inbox", Title: "inbox.title", Topic: topicInbox + shown.Open.person(), Full: true, Body: shown}, nil
+}
+
+// mostLoud bounds the tickets that stand on top.
+const mostLoud = 20
+
+// distressed lists tickets for words of distress that are not closed. An onboarding of the release before does not choose by reason.
+func (c *Console) distressed(ctx context.Context, view string) ([]*onboardingv1.Ticket, error) {
+	in := ticketsOf(view, "")
+	in.Reason, in.PageSize = "distress", mostLoud
+	out, err := c.tickets(ctx, in)
+	return slices.DeleteFunc(out.GetTickets(), func(t *onboardingv1.Ticket) bool { return t.GetReason() != in.GetReason() }), err
 }
 
 // person is the id of the person of a ticket; empty where none is open.

@@ -70,6 +70,25 @@ func TestInboxPage(t *testing.T) {
 	require.Contains(t, page, ">Hello!</textarea>")
 }
 
+func TestWordsOfDistressStandOnTop(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	asked := &onboardingv1.Ticket{TicketId: messageID, ProfileId: anasID, FirstName: "Bia", Status: "open", Reason: "asked", LastTextAt: at(0)}
+	distressed := &onboardingv1.Ticket{TicketId: ticketID, ProfileId: anasID, FirstName: "Ana", Status: "open", Reason: "distress", LastTextAt: at(-time.Hour)}
+	s.says("ListTickets", &onboardingv1.ListTicketsResponse{Tickets: []*onboardingv1.Ticket{asked, distressed}, Counts: &onboardingv1.TicketCounts{Open: 2}})
+	s.says("GetTicket", &onboardingv1.GetTicketResponse{Ticket: distressed})
+	_, page := b.page(root + "/inbox/" + ticketID)
+	require.Regexp(t, `(?s)<li id="ticket-`+ticketID+`" class="loud">.*<li id="ticket-`+messageID+`">`, page)
+	require.Equal(t, 1, strings.Count(page, `<li id="ticket-`+ticketID), "once")
+	require.Contains(t, page, "This person may be in danger.")
+	_, page = b.page(root + "/inbox?view=closed")
+	require.NotRegexp(t, `(?s)`+ticketID+`.*`+messageID, page, "what is closed is in its order")
+	_, page = b.page(root)
+	require.Contains(t, page, `<a href="/console/inbox"><strong>1</strong> person wrote words of distress</a>`)
+	_, page = b.page(root + "/needs?kind=ticket")
+	require.Regexp(t, `(?s)`+ticketID+`.*`+messageID, page)
+}
+
 func TestAnAnswerByHand(t *testing.T) {
 	t.Parallel()
 	b, s := waits(t)

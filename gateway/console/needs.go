@@ -119,7 +119,7 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 	}
 	found = slices.Concat(lists...)
 	slices.SortStableFunc(found, func(a, b need) int {
-		if loud := a.Kind == "refusal"; loud != (b.Kind == "refusal") { // it keeps texts of many people back
+		if loud := a.loud(); loud != b.loud() {
 			return map[bool]int{true: -1, false: 1}[loud]
 		}
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID))
@@ -131,6 +131,10 @@ func (c *Console) allNeeds(ctx context.Context, kind string) (found []need, more
 	}
 	return found, more, nil
 }
+
+// loud reports whether a need stands before the others: a refusal keeps texts of many people back, and words of distress may be a matter
+// of life.
+func (n need) loud() bool { return n.Kind == "refusal" || n.Ticket.GetReason() == "distress" }
 
 // refusals are the codes with which Twilio or the carriers refuse texts until a person has acted. They are gone once texts pass again.
 func (c *Console) refusals(ctx context.Context, _ int32) (needs []need, next string, err error) {

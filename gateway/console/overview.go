@@ -53,7 +53,12 @@ func (c *Console) overview(r *http.Request) (page, error) {
 		return nil
 	})
 	var tickets *onboardingv1.TicketCounts
-	var late overviewv1.Count
+	var late, distressed overviewv1.Count
+	group.Go(func() error {
+		found, err := c.distressed(ctx, "all")
+		distressed.Count, distressed.More = int32(len(found)), len(found) == mostLoud
+		return err
+	})
 	group.Go(func() error {
 		out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{PageSize: 1})
 		tickets = out.GetCounts()
@@ -70,6 +75,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	shown.Refusals = refusalsIn(shown.Messaging)
 	waiting := shown.Onboarding.GetAttention()
 	for _, w := range []wanting{
+		{"overview.distress", &distressed, "/inbox"},
 		{"overview.tickets", &overviewv1.Count{Count: tickets.GetOpen()}, "/inbox?view=unassigned"},
 		{"overview.late", &late, "/needs?kind=ticket"},
 		{"overview.parked", waiting.GetParkedSessions(), "/needs?kind=session"},

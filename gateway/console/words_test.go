@@ -124,3 +124,20 @@ func TestEveryCallThatIsKeptHasAName(t *testing.T) {
 	}
 	require.Greater(t, kept, 50)
 }
+
+// TestPagesSayNothingButKeys finds words in the pages that would be English in every language.
+func TestPagesSayNothingButKeys(t *testing.T) {
+	t.Parallel()
+	actions, shown := regexp.MustCompile(`(?s)\{\{.*?\}\}`), regexp.MustCompile(`(?:aria-label|title|alt|data-words|data-done)="[^"]*[A-Za-z]{2}[^"]*"`)
+	said := regexp.MustCompile(`(?s)<code>.*?</code>|<[^>]*>|Paceline|JSON|CSV`)
+	names, err := fs.Glob(os.DirFS("."), "pages/*.html")
+	require.NoError(t, err)
+	require.Greater(t, len(names), 20)
+	for _, name := range names {
+		page, err := os.ReadFile(name)
+		require.NoError(t, err)
+		text := actions.ReplaceAllString(string(page), "")
+		require.Empty(t, shown.FindAllString(text, -1), name)
+		require.Empty(t, regexp.MustCompile(`[A-Za-z]{2,}`).FindAllString(said.ReplaceAllString(text, ""), -1), name)
+	}
+}

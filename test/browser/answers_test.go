@@ -145,6 +145,14 @@ func TestAnAnswerThatDoesNotGoOutSaysWhyInABrowser(t *testing.T) {
 		require.Eventually(t, kept, longest, 50*time.Millisecond, "what was typed can be written again")
 		require.Zero(t, p.sentTo(s.number, "Here is the offer"))
 	}
+
+	const number = "+14155552109"
+	ticket := p.asksForAPerson(number)
+	p.saysFrom(number, "I want to die")
+	p.opens("/console/inbox/"+ticket+"?lang=en", "I want to die")
+	p.waits("This person may be in danger.")
+	require.True(t, asks[bool](p, `document.querySelector(".tickets ol li").matches(".loud")`), "on top of the list")
+	p.looks("inbox-distress")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.Empty(t, p.faults)

@@ -70,7 +70,7 @@ func (s *RPC) ListTickets(ctx context.Context, in *onboardingv1.ListTicketsReque
 }
 
 func filter(ctx context.Context, in *onboardingv1.ListTicketsRequest) (f Filter, err error) {
-	f = Filter{OrgID: request.Org(ctx), Assignee: in.GetAssignee(), ProfileID: in.GetProfileId()}
+	f = Filter{OrgID: request.Org(ctx), Assignee: in.GetAssignee(), ProfileID: in.GetProfileId(), Reason: Reason(in.GetReason())}
 	if f.Limit, err = request.PageSize(in); err != nil {
 		return f, err
 	}
@@ -89,6 +89,9 @@ func filter(ctx context.Context, in *onboardingv1.ListTicketsRequest) (f Filter,
 			return f, request.Invalid("status must be open, assigned or closed")
 		}
 		f.Statuses = append(f.Statuses, Status(given))
+	}
+	if known := []Reason{Asked, Unclaimed, Unclear, HandOver, Distress, ByOperator}; f.Reason != "" && !slices.Contains(known, f.Reason) {
+		return f, request.Invalid("reason must be asked, unclaimed, unclear, hand_over, distress or operator")
 	}
 	if f.ProfileID != "" {
 		if err := request.ID("profile_id", f.ProfileID); err != nil {

@@ -19,6 +19,7 @@ type Filter struct {
 	Statuses  []Status // of those; empty for all
 	Assignee  string
 	ProfileID string
+	Reason    Reason
 	Limit     int
 	Before    *Place // only tickets behind it
 }
@@ -54,6 +55,9 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Ticket, error) {
 	}
 	if f.ProfileID != "" {
 		sql, args["profile"] = sql+` and t.profile_id = @profile`, f.ProfileID
+	}
+	if f.Reason != "" {
+		sql, args["reason"] = sql+` and t.reason = @reason`, f.Reason
 	}
 	if f.Before != nil {
 		sql += ` and (t.last_text_at, t.id) < (@before_at::timestamptz, @before_id::uuid)`

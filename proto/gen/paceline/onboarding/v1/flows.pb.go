@@ -734,11 +734,11 @@ func (x *GetFlowFunnelRequest) GetFlow() string {
 // GetFlowFunnelResponse counts sessions.
 type GetFlowFunnelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only sessions that began then or later are followed through the steps.
+	// Only sessions that began then or later are followed through the steps: 30 days ago, at the beginning of that day by UTC.
 	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
-	// How many those are. With more, the steps count the newest of them.
+	// How many those are.
 	Began *v11.Count `protobuf:"bytes,2,opt,name=began,proto3" json:"began,omitempty"`
-	// How many sessions of the flow are open now. With more, now of the steps counts the newest of them.
+	// How many sessions of the flow are open now.
 	Open *v11.Count `protobuf:"bytes,3,opt,name=open,proto3" json:"open,omitempty"`
 	// The steps in their order, then those of other versions that people came to.
 	Steps         []*FunnelStep `protobuf:"bytes,4,rep,name=steps,proto3" json:"steps,omitempty"`

@@ -357,7 +357,9 @@ type ListTicketsRequest struct {
 	// How many at most, 1 to 500; 0 means 50.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the answer before, together with the same filters.
-	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those that opened for this reason, such as distress; empty for all.
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -430,6 +432,13 @@ func (x *ListTicketsRequest) GetPageSize() int32 {
 func (x *ListTicketsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListTicketsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -2170,7 +2179,7 @@ const file_paceline_onboarding_v1_tickets_proto_rawDesc = "" +
 	"\fTicketCounts\x12\x12\n" +
 	"\x04open\x18\x01 \x01(\x05R\x04open\x12\x1a\n" +
 	"\bassigned\x18\x02 \x01(\x05R\bassigned\x12\x12\n" +
-	"\x04mine\x18\x03 \x01(\x05R\x04mine\"\xb7\x01\n" +
+	"\x04mine\x18\x03 \x01(\x05R\x04mine\"\xcf\x01\n" +
 	"\x12ListTicketsRequest\x12\x16\n" +
 	"\x06status\x18\x01 \x03(\tR\x06status\x12\x1a\n" +
 	"\bassignee\x18\x02 \x01(\tR\bassignee\x12\x12\n" +
@@ -2179,7 +2188,8 @@ const file_paceline_onboarding_v1_tickets_proto_rawDesc = "" +
 	"profile_id\x18\x04 \x01(\tR\tprofileId\x12\x1b\n" +
 	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageToken\"\xb5\x01\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\"\xb5\x01\n" +
 	"\x13ListTicketsResponse\x128\n" +
 	"\atickets\x18\x01 \x03(\v2\x1e.paceline.onboarding.v1.TicketR\atickets\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12<\n" +
