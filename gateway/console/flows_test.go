@@ -32,7 +32,7 @@ func TestFlowPages(t *testing.T) {
 	s.says("ListFlowVersions", &onboardingv1.ListFlowVersionsResponse{Versions: []*onboardingv1.FlowVersion{version, {Flow: "appointment", Version: "older"}}})
 	now := example(t, "appointment")
 	s.says("GetCurrentFlow", &onboardingv1.GetCurrentFlowResponse{Version: version, Files: now})
-	count := func(n int32) *overviewv1.Count { return &overviewv1.Count{Count: n, More: n > 1} }
+	count := func(n int32) *overviewv1.Count { return &overviewv1.Count{Count: n} }
 	s.says("GetFlowFunnel", &onboardingv1.GetFlowFunnelResponse{Began: count(400), Open: count(1), Steps: []*onboardingv1.FunnelStep{
 		{Step: "which_day", Now: 7, Reached: 300, WentOn: 250, Answered: 260, Silent: 30, Stopped: 13}, {Step: "of_another_version", Reached: 4},
 	}})
@@ -43,7 +43,7 @@ func TestFlowPages(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(page), 0o600))
 	}
 	for _, want := range []string{
-		"Which day suits you?", "Que dia", "silent for 6 h", "300 came · 7 here now · 250 went on · 30 silent · 13 opted out", "of the 400 who began", "More began;",
+		"Which day suits you?", "Que dia", "silent for 6 h", "300 came · 7 here now · 250 went on · 30 silent · 13 opted out", "of the 400 who began",
 		`<th scope="row">of another version</th>`, `<td class="number">300</td><td class="number hint">75%</td>`, `<a href="#step-which_day">which day</a>`, `aria-label="The steps and the ways`,
 	} {
 		require.Contains(t, page, want)

@@ -5,6 +5,7 @@ import (
 
 	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/apikeys"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/events"
 	"paceline.internal/services/onboarding/goals"
@@ -167,6 +168,13 @@ func rulesOfOrganisations() []retention.Rule {
 func rulesOfFlows(kept Kept) []retention.Rule {
 	return []retention.Rule{
 		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
+		{
+			Table: "flow_counts", Holds: "how many sessions of a flow came to a step and what they did there, by the day on which they began: numbers",
+			Kept: "60 days, and while somebody stands there", For: conversation.FlowCountsFor, Over: &retention.Over{
+				At: "began_at", Of: "r.standing = 0",
+			},
+		},
+		{Table: "flow_count_changes", Holds: "the same, as it changed", Kept: "it is added up, within a minute"},
 		{Table: "flow_publications", Holds: "when a version of a flow became current, and by whom", Kept: organisation},
 		{Table: "flow_drafts", Holds: "texts of a flow that are being changed, and by whom", Kept: organisation},
 		{

@@ -43,12 +43,14 @@ func (w *wiring) addLoops() {
 	}
 }
 
-// reviving has the sweeper find, too, what waits for a job that is there no more: runs, and sessions that wait for a closed ticket.
+// reviving has the sweeper find, too, what waits for a job that is there no more: runs, and sessions that wait for a closed ticket. It folds
+// the counts of flows, too.
 func (w *wiring) reviving(r process.Repetition) process.Repetition {
 	sweep := r.Once
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := sweep(ctx)
-		return more, errors.Join(err, w.runs.Revive(ctx), w.conversations.ReviveTickets(ctx))
+		unfolded, failed := w.store.FoldFlowCounts(ctx)
+		return more || unfolded, errors.Join(err, failed, w.runs.Revive(ctx), w.conversations.ReviveTickets(ctx))
 	}
 	return r
 }

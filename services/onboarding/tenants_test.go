@@ -101,6 +101,10 @@ with p as (
 ), fv as (
     insert into flow_versions (org_id, flow, version, files, keywords, published_at)
     values (@org, 'welcome', '0123456789abcdef', '{}', '{}', @at) on conflict do nothing
+), fc as (
+    insert into flow_counts (org_id, flow, began_at, step) values (@org, 'welcome', @at, @profile::text) on conflict do nothing
+), fcc as (
+    insert into flow_count_changes (org_id, flow, began_at, step) values (@org, 'welcome', @at, 'ask')
 ), fp as (
     insert into flow_publications (org_id, flow, number, version, published_at)
     values (@org, 'welcome', 1, '0123456789abcdef', @at) on conflict do nothing

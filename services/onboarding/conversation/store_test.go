@@ -37,7 +37,7 @@ func TestMigrations(t *testing.T) {
 	}
 	all := []string{
 		"alarm_jobs", "api_keys", "audit", "beats", "conversation_sessions", "dead_letters", "delivery_reservations", "device_nodes", "devices", "engagement_actions", "engagement_outreach", "engagement_runs", "engagement_state_transitions",
-		"erasures", "event_deliveries", "event_feed", "event_log_starts", "event_outbox", "event_subscriptions", "event_types", "events", "flow_drafts", "flow_publications", "flow_run_people", "flow_runs", "flow_versions", "goal_alarms", "goal_readings", "goal_transitions", "goals", "held_replies", "histories", "household_members", "inbound_audits", "organisation_settings", "organisations", "profile_fields", "profiles", "saved_replies", "scheduling_pauses", "session_transitions",
+		"erasures", "event_deliveries", "event_feed", "event_log_starts", "event_outbox", "event_subscriptions", "event_types", "events", "flow_count_changes", "flow_counts", "flow_drafts", "flow_publications", "flow_run_people", "flow_runs", "flow_versions", "goal_alarms", "goal_readings", "goal_transitions", "goals", "held_replies", "histories", "household_members", "inbound_audits", "organisation_settings", "organisations", "profile_fields", "profiles", "saved_replies", "scheduling_pauses", "session_transitions",
 		"step_alarms", "ticket_answers", "ticket_notes", "tickets", "user_engagement_states", "webhook_jobs",
 	}
 	m := schema.Migrations()
@@ -109,6 +109,10 @@ func TestIndexes(t *testing.T) {
 		{
 			name: "SessionsOfAFlow", sql: `select id from conversation_sessions where org_id = '00000000-0000-7000-8000-000000000001' and flow = 'visit' and status = 'stopped' order by id desc limit 9`,
 			want: "conversation_sessions_of_flow",
+		},
+		{
+			name: "ChangesOfAFunnel", sql: `select id from flow_count_changes where org_id = '00000000-0000-7000-8000-000000000001' and flow = 'visit'`,
+			want: "flow_count_changes_of_flow",
 		},
 		{
 			name: "SessionsThatWereCompleted", sql: `select id from conversation_sessions where org_id = '00000000-0000-7000-8000-000000000001' and completed_at >= now() and completed_at < now() order by completed_at limit 9`,

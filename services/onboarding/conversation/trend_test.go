@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"paceline.internal/platform/postgres/pgtest"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/onboardingtest"
@@ -34,10 +35,10 @@ func TestFunnel(t *testing.T) {
 		b.Pass(time.Minute)
 		stops, _ := visited(b)
 		b.Reply(stops, "STOP")
-		_, _ = visited(b)
+		_, last := visited(b)
 
 		found := funnel(b)
-		require.Equal(t, []any{2, 4, false, false}, []any{found.Open, found.Began, found.MoreOpen, found.MoreBegan})
+		require.Equal(t, []any{2, 4}, []any{found.Open, found.Began})
 		got := map[string]conversation.FunnelStep{}
 		for id, n := range found.Steps {
 			got[id] = *n
@@ -51,10 +52,23 @@ func TestFunnel(t *testing.T) {
 			"tip":    {Reached: 1, WentOn: 1},
 			"done":   {Reached: 1},
 		}, got)
+		more, err := b.Store.FoldFlowCounts(t.Context())
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Equal(t, found, funnel(b), "folded or not")
 
 		b.Clock.Advance(31 * 24 * time.Hour)
 		found = funnel(b)
 		require.Equal(t, []any{2, 0, 1}, []any{found.Open, found.Began, found.Steps["hello"].Now}, "those who stand there are not forgotten")
+
+		for _, sql := range []string{
+			`delete from step_alarms where session_id = $1`, `delete from session_transitions where session_id = $1`,
+			`delete from conversation_sessions where id = $1`,
+		} { // as an erasure does
+			_, err := pgtest.Owner(t, b.Pool).Exec(t.Context(), sql, last.ID)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, funnel(b).Open, "nobody stands there any more")
 	})
 }
 

@@ -53,8 +53,8 @@ func (s *RPC) GetFlowFunnel(ctx context.Context, in *onboardingv1.GetFlowFunnelR
 	}
 	out := &onboardingv1.GetFlowFunnelResponse{
 		Since: timestamppb.New(found.Since),
-		Began: &overviewv1.Count{Count: int32(found.Began), More: found.MoreBegan}, //nolint:gosec // Funnel bounds it
-		Open:  &overviewv1.Count{Count: int32(found.Open), More: found.MoreOpen},   //nolint:gosec // Funnel bounds it
+		Began: &overviewv1.Count{Count: int32(found.Began)}, //nolint:gosec // an int4 of Postgres
+		Open:  &overviewv1.Count{Count: int32(found.Open)},  //nolint:gosec // an int4 of Postgres
 	}
 	steps := slices.Clone(f.Order)
 	for _, id := range slices.Sorted(maps.Keys(found.Steps)) {
