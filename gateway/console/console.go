@@ -2,8 +2,8 @@
 // and what waits for the operator; a person sees their own goals and preferences. The console has no power that /v1 lacks: every page is
 // drawn from the same RPCs, as the reader who signed in, and every action is one of them.
 //
-// A page is a view: a file NAME.go with what it asks for and pages/NAME.html with how it looks, its words in words/*.json, and a line in
-// Console.pages. An action is a POST that answers with a notice on the page it came from. Reading works without JavaScript.
+// A page is a view: a file NAME.go, here or in the package of its subject (flows, handsets, operations), with what it asks for and
+// pages/NAME.html with how it looks, its words in words/*.json, and a line in Console.pages. An action is a POST that answers with a notice on the page it came from. Reading works without JavaScript.
 package console
 
 import (
@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"paceline.internal/gateway/console/flows"
+	"paceline.internal/gateway/console/handsets"
 	"paceline.internal/gateway/console/operations"
 	"paceline.internal/gateway/console/signin"
 	"paceline.internal/platform/config"
@@ -88,10 +90,11 @@ type Console struct {
 	log      *slog.Logger
 	looks    *looks
 	door     *signin.Door
-	handsets *handsets // nil where Twilio is real
+	handsets *handsets.Phones // nil where Twilio is real
 	handler  http.Handler
 
 	operations *operations.Pages
+	flows      *flows.Pages
 }
 
 // New returns the console.
@@ -103,9 +106,9 @@ func New(cfg Config) (*Console, error) {
 	c := &Console{
 		services: cfg.Services, health: cfg.Health, follow: cfg.Follow, named: cfg.Named, now: cfg.Now, log: cfg.Log, looks: drawn,
 	}
-	c.operations = c.operate()
+	c.operations, c.flows = c.operate(), &flows.Pages{Onboarding: cfg.Services.Onboarding, Flows: cfg.Services.Flows}
 	if !cfg.Handsets.IsZero() {
-		c.handsets = newHandsets(cfg.Handsets.String())
+		c.handsets = handsets.New(cfg.Handsets.String(), cfg.Services.Onboarding)
 	}
 	c.door, err = signin.New(signin.Config{
 		Authenticate: cfg.Authenticate, Still: cfg.Still, Fail: c.fail, Wait: cfg.Wait, Client: cfg.Client, Show: c.showSignIn,
@@ -190,14 +193,14 @@ func (c *Console) pages() []route {
 		{path: root + "/goals", view: c.goals, anyRole: true},
 		{path: root + "/me", view: c.me, anyRole: true},
 		{path: root + "/engagement", view: c.engagement},
-		{path: root + "/flow", view: c.script},
-		{path: root + "/flows", view: c.flows},
-		{path: root + "/flows/{flow}", view: c.flow},
+		{path: root + "/flow", view: drawn("script", "script.title", c.flows.Script)},
+		{path: root + "/flows", view: drawn("flows", "flows.title", c.flows.List)},
+		{path: root + "/flows/{flow}", view: drawn("flow", "flows.title", c.flows.Show)},
 		{path: root + "/ledger", view: c.ledger},
 		{path: root + "/audit", view: c.audit},
 	}
 	if c.handsets != nil {
-		all = append(all, route{path: root + "/handsets", view: c.phones})
+		all = append(all, route{path: root + "/handsets", view: drawn("handsets", "handsets.title", c.handsets.Show)})
 	}
 	return all
 }
@@ -246,7 +249,7 @@ func (c *Console) actions() []deedRoute {
 	}
 	if c.handsets != nil {
 		all = append(all,
-			deedRoute{path: root + "/handsets/write", action: c.write}, deedRoute{path: root + "/handsets/faults", action: c.breaks})
+			deedRoute{path: root + "/handsets/write", action: saying(c.handsets.Write)}, deedRoute{path: root + "/handsets/faults", action: saying(c.handsets.Break)})
 	}
 	return all
 }

@@ -81,14 +81,14 @@ func (c *Console) engagement(r *http.Request) (page, error) {
 	for _, state := range []string{"active", "goodbye_sent", "help_flow", "remind_later", "dormant"} {
 		shown.States = append(shown.States, stateCount{state, stats.GetPeople()[state]})
 	}
-	shown.Flows, shown.Sent = flows(stats.GetTransitions()), sent(stats.GetOutreach())
+	shown.Flows, shown.Sent = moves(stats.GetTransitions()), sent(stats.GetOutreach())
 	shown.Skipped, shown.Next = byName(shown.Dry.GetRun().GetSkipped()), nextPage(r, shown.Dry.GetNextPageToken())
 	return page{Name: "engagement", Title: "engagement.title", Body: shown}, nil
 }
 
-// flows are the edges of the diagram in docs/engagement.md, with how many went them. A trigger that is not in it comes last, for a newer
+// moves are the edges of the diagram in docs/engagement.md, with how many went them. A trigger that is not in it comes last, for a newer
 // service may have more.
-func flows(transitions map[string]int64) []flowCount {
+func moves(transitions map[string]int64) []flowCount {
 	all := []flowCount{
 		{From: "active", To: "goodbye_sent", Trigger: "inactivity_14d"},
 		{From: "goodbye_sent", To: "help_flow", Trigger: "goodbye_response_1"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"paceline.internal/gateway/console/drawing"
 	"paceline.internal/platform/rpc"
 )
 
@@ -209,4 +210,20 @@ func (f frame) link(method, id string) template.HTML {
 		to += "&back=" + url.QueryEscape(back)
 	}
 	return template.HTML(`<a href="` + template.HTMLEscapeString(to) + `">` + words + `</a>`) //nolint:gosec // both are escaped
+}
+
+// Fared says the numbers of a step in a line, without those that are zero.
+func (f frame) Fared(c drawing.Counts) string {
+	said := []string{f.T("funnel.reached.many", c.Reached)}
+	for _, n := range []struct {
+		key string
+		of  int64
+	}{
+		{"funnel.now.many", c.Now}, {"funnel.went_on.many", c.WentOn}, {"funnel.silent.many", c.Silent}, {"funnel.stopped.many", c.Stopped},
+	} {
+		if n.of > 0 {
+			said = append(said, f.T(n.key, n.of))
+		}
+	}
+	return strings.Join(said, " · ")
 }

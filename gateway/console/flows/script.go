@@ -1,4 +1,4 @@
-package console
+package flows
 
 import (
 	"net/http"
@@ -9,8 +9,8 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// scriptPage is the data of pages/script.html: what is sent and when, and every text.
-type scriptPage struct {
+// ScriptPage is the data of pages/script.html: what is sent and when, and every text.
+type ScriptPage struct {
 	Version, CopyVersion string
 	Locales              []string
 	Flow                 []scriptStep
@@ -32,13 +32,13 @@ type scriptText struct {
 	Words []*onboardingv1.CopyText
 }
 
-// script shows the flow and the texts.
-func (c *Console) script(r *http.Request) (page, error) {
-	out, err := c.services.Onboarding.GetFlow(r.Context(), &onboardingv1.GetFlowRequest{})
+// Script shows the built-in flow and the texts.
+func (p *Pages) Script(r *http.Request) (ScriptPage, error) {
+	out, err := p.Onboarding.GetFlow(r.Context(), &onboardingv1.GetFlowRequest{})
 	if err != nil {
-		return page{}, err
+		return ScriptPage{}, err
 	}
-	shown := scriptPage{Version: out.GetVersion(), CopyVersion: out.GetCopyVersion()}
+	shown := ScriptPage{Version: out.GetVersion(), CopyVersion: out.GetCopyVersion()}
 	texts := map[string]scriptText{}
 	var keys []string
 	for _, text := range out.GetTexts() {
@@ -70,5 +70,5 @@ func (c *Console) script(r *http.Request) (page, error) {
 			shown.Others = append(shown.Others, texts[key])
 		}
 	}
-	return page{Name: "script", Title: "script.title", Body: shown}, nil
+	return shown, nil
 }

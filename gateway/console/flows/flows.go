@@ -1,4 +1,5 @@
-package console
+// Package flows has the pages of the flows: their list, one of them drawn with its funnel and texts, and the built-in conversation.
+package flows
 
 import (
 	"net/http"
@@ -11,20 +12,26 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// flowsPage is the data of pages/flows.html.
-type flowsPage struct{ Flows []*onboardingv1.FlowVersion }
+// Pages are the pages, over the services that they read.
+type Pages struct {
+	Onboarding onboardingv1.OnboardingServiceClient
+	Flows      onboardingv1.FlowServiceClient
+}
 
-// flows lists the current version of each published flow.
-func (c *Console) flows(r *http.Request) (page, error) {
-	out, err := c.services.Flows.ListFlows(r.Context(), &onboardingv1.ListFlowsRequest{})
-	return page{Name: "flows", Title: "flows.title", Body: flowsPage{out.GetFlows()}}, err
+// ListPage is the data of pages/flows.html.
+type ListPage struct{ Flows []*onboardingv1.FlowVersion }
+
+// List lists the current version of each published flow.
+func (p *Pages) List(r *http.Request) (ListPage, error) {
+	out, err := p.Flows.ListFlows(r.Context(), &onboardingv1.ListFlowsRequest{})
+	return ListPage{out.GetFlows()}, err
 }
 
 // versionsShown bounds the versions of a flow that are listed, the newest.
 const versionsShown = 50
 
-// flowPage is the data of pages/flow.html: a version of a flow, drawn and in words.
-type flowPage struct {
+// Page is the data of pages/flow.html: a version of a flow, drawn and in words.
+type Page struct {
 	*onboardingv1.FlowVersion
 
 	Shown    drawing.Flow
@@ -34,18 +41,18 @@ type flowPage struct {
 	Against  string // the version that this one is compared with; empty for none
 }
 
-// flow shows a version of a flow, the current one by default.
-func (c *Console) flow(r *http.Request) (page, error) {
+// Show shows a version of a flow, the current one by default.
+func (p *Pages) Show(r *http.Request) (Page, error) {
 	name := r.PathValue("flow")
-	shown := flowPage{Against: r.Form.Get("against")}
+	shown := Page{Against: r.Form.Get("against")}
 	var files, older map[string]string
 	group, ctx := errgroup.WithContext(r.Context())
 	read := func(version string) (*onboardingv1.FlowVersion, map[string]string, error) {
 		if version == "" {
-			out, err := c.services.Flows.GetCurrentFlow(ctx, &onboardingv1.GetCurrentFlowRequest{Flow: name})
+			out, err := p.Flows.GetCurrentFlow(ctx, &onboardingv1.GetCurrentFlowRequest{Flow: name})
 			return out.GetVersion(), out.GetFiles(), err
 		}
-		out, err := c.services.Flows.GetFlowVersion(ctx, &onboardingv1.GetFlowVersionRequest{Flow: name, Version: version})
+		out, err := p.Flows.GetFlowVersion(ctx, &onboardingv1.GetFlowVersionRequest{Flow: name, Version: version})
 		return out.GetVersion(), out.GetFiles(), err
 	}
 	group.Go(func() (err error) {
@@ -59,16 +66,16 @@ func (c *Console) flow(r *http.Request) (page, error) {
 		})
 	}
 	group.Go(func() error {
-		out, err := c.services.Flows.ListFlowVersions(ctx, &onboardingv1.ListFlowVersionsRequest{Flow: name, PageSize: versionsShown})
+		out, err := p.Flows.ListFlowVersions(ctx, &onboardingv1.ListFlowVersionsRequest{Flow: name, PageSize: versionsShown})
 		shown.Versions = out.GetVersions()
 		return err
 	})
 	group.Go(func() (err error) {
-		shown.Funnel, err = c.funnel(ctx, name)
+		shown.Funnel, err = p.funnel(ctx, name)
 		return err
 	})
 	if err := group.Wait(); err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	var err error
 	if shown.Shown, err = drawing.Read(files); err == nil && shown.Against != "" {
@@ -78,8 +85,8 @@ func (c *Console) flow(r *http.Request) (page, error) {
 		}
 	}
 	if err != nil {
-		return page{}, status.Error(codes.Internal, err.Error())
+		return Page{}, status.Error(codes.Internal, err.Error())
 	}
 	shown.Drawing = drawing.Draw(shown.Shown, shown.Funnel.counts)
-	return page{Name: "flow", Title: "flows.title", Body: shown}, nil
+	return shown, nil
 }

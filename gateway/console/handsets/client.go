@@ -1,4 +1,4 @@
-package console
+package handsets
 
 import (
 	"bytes"
@@ -11,12 +11,15 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// handsets calls the emulators' phones (docs/adr/0043).
-type handsets struct {
+// Phones calls the emulators' phones (docs/adr/0043).
+type Phones struct {
 	origin string // of the emulated Twilio
 	client *http.Client
+	people onboardingv1.OnboardingServiceClient
 }
 
 const (
@@ -24,17 +27,18 @@ const (
 	maxHandsets     = 2 << 20
 )
 
-func newHandsets(origin string) *handsets {
+// New returns the phones of the emulated Twilio at an origin, for the people that onboarding has.
+func New(origin string, people onboardingv1.OnboardingServiceClient) *Phones {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents it
 	transport.Proxy = nil                                        // it is on this machine, or next to it
-	return &handsets{origin: origin, client: &http.Client{Transport: transport, Timeout: handsetsTimeout}}
+	return &Phones{origin: origin, client: &http.Client{Transport: transport, Timeout: handsetsTimeout}, people: people}
 }
 
 // phonesShown is the answer of the emulators.
 type phonesShown struct {
 	Number   string         `json:"number"`
 	Now      time.Time      `json:"now"`
-	Faults   phoneFaults    `json:"faults"`
+	Faults   Faults         `json:"faults"`
 	Phones   []string       `json:"phones"`
 	Handsets []phoneHandset `json:"handsets"`
 }
@@ -57,8 +61,8 @@ type phoneMessage struct {
 	At      time.Time `json:"at"`
 }
 
-// phoneFaults are the faults that are switched on, by the emulators' words.
-type phoneFaults struct {
+// Faults are the faults that are switched on, by the emulators' words.
+type Faults struct {
 	Sends    string `json:"sends"`
 	Receipts string `json:"receipts"`
 	Handset  string `json:"handset"`
@@ -67,13 +71,13 @@ type phoneFaults struct {
 	Code     int    `json:"code"`
 }
 
-func (h *handsets) show(ctx context.Context, phones ...string) (shown phonesShown, err error) {
+func (h *Phones) show(ctx context.Context, phones ...string) (shown phonesShown, err error) {
 	err = h.call(ctx, http.MethodGet, "/handsets?"+url.Values{"phone": phones}.Encode(), "", nil, &shown)
 	return shown, err
 }
 
 // send sends a message from a phone. posted reports whether the product took it.
-func (h *handsets) send(ctx context.Context, phone, body string) (posted bool, err error) {
+func (h *Phones) send(ctx context.Context, phone, body string) (posted bool, err error) {
 	var answer struct {
 		Status int `json:"callback_status"`
 	}
@@ -82,7 +86,7 @@ func (h *handsets) send(ctx context.Context, phone, body string) (posted bool, e
 	return answer.Status/100 == 2, err
 }
 
-func (h *handsets) change(ctx context.Context, faults phoneFaults) error {
+func (h *Phones) change(ctx context.Context, faults Faults) error {
 	body, err := json.Marshal(faults)
 	if err != nil {
 		return err
@@ -93,7 +97,7 @@ func (h *handsets) change(ctx context.Context, faults phoneFaults) error {
 // errHandsets is the error that a person sees when the emulators cannot be asked.
 var errHandsets = errors.New("the emulators do not answer")
 
-func (h *handsets) call(ctx context.Context, method, path, kind string, body io.Reader, into any) error {
+func (h *Phones) call(ctx context.Context, method, path, kind string, body io.Reader, into any) error {
 	request, err := http.NewRequestWithContext(ctx, method, h.origin+path, body)
 	if err != nil {
 		return err

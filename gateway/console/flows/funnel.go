@@ -1,8 +1,7 @@
-package console
+package flows
 
 import (
 	"context"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,8 +19,8 @@ type funnel struct {
 
 // funnel counts the people of a flow; nothing where onboarding is of the release before, or cannot read the current version, which is shown
 // all the same.
-func (c *Console) funnel(ctx context.Context, flow string) (funnel, error) {
-	out, err := c.services.Flows.GetFlowFunnel(ctx, &onboardingv1.GetFlowFunnelRequest{Flow: flow})
+func (p *Pages) funnel(ctx context.Context, flow string) (funnel, error) {
+	out, err := p.Flows.GetFlowFunnel(ctx, &onboardingv1.GetFlowFunnelRequest{Flow: flow})
 	switch status.Code(err) {
 	case codes.OK:
 	case codes.Unimplemented, codes.FailedPrecondition:
@@ -41,19 +40,3 @@ func (c *Console) funnel(ctx context.Context, flow string) (funnel, error) {
 
 // Of returns the numbers of a step.
 func (f funnel) Of(step string) drawing.Counts { return f.counts[step] }
-
-// Fared says the numbers of a step in a line, without those that are zero.
-func (f frame) Fared(c drawing.Counts) string {
-	said := []string{f.T("funnel.reached.many", c.Reached)}
-	for _, n := range []struct {
-		key string
-		of  int64
-	}{
-		{"funnel.now.many", c.Now}, {"funnel.went_on.many", c.WentOn}, {"funnel.silent.many", c.Silent}, {"funnel.stopped.many", c.Stopped},
-	} {
-		if n.of > 0 {
-			said = append(said, f.T(n.key, n.of))
-		}
-	}
-	return strings.Join(said, " · ")
-}

@@ -1,4 +1,5 @@
-package console
+// Package handsets has the page of the emulated phones, which people write with where Twilio is emulated.
+package handsets
 
 import (
 	"fmt"
@@ -9,17 +10,18 @@ import (
 	"strconv"
 	"strings"
 
+	"paceline.internal/gateway/console/signin"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// handsetsPage is the data of pages/handsets.html.
-type handsetsPage struct {
+// Page is the data of pages/handsets.html.
+type Page struct {
 	phonesShown
 
 	Shown   []shownHandset
 	Address string                  // of this page, with the phones that it shows
 	People  []*onboardingv1.Profile // to choose from
-	Choices []faultChoice
+	Choices []Choice
 }
 
 // shownHandset is a phone with what its page needs.
@@ -39,8 +41,8 @@ type handsetBubble struct {
 	Gap string // seconds since the message before; empty for the first
 }
 
-// faultChoice is one fault and its words; "" is none.
-type faultChoice struct {
+// Choice is one fault and its words; "" is none.
+type Choice struct {
 	Name, Value string
 	Words       []string
 }
@@ -51,13 +53,13 @@ const peopleOffered = 50
 // usualPhones are shown when none was chosen and no person is enrolled. They are of the range that is reserved for fiction.
 func usualPhones() []string { return []string{"+12025550143", "+12025550144"} }
 
-// phones shows two handsets, side by side. Its messages ask for themselves once a second, and that request looks up no people.
-func (c *Console) phones(r *http.Request) (page, error) {
-	shown := handsetsPage{}
+// Show shows two handsets, side by side. Its messages ask for themselves once a second, and that request looks up no people.
+func (h *Phones) Show(r *http.Request) (Page, error) {
+	shown := Page{}
 	if r.Header.Get("HX-Request") == "" {
-		out, err := c.services.Onboarding.ListProfiles(r.Context(), &onboardingv1.ListProfilesRequest{PageSize: peopleOffered})
+		out, err := h.people.ListProfiles(r.Context(), &onboardingv1.ListProfilesRequest{PageSize: peopleOffered})
 		if err != nil {
-			return page{}, err
+			return Page{}, err
 		}
 		shown.People = out.GetProfiles()
 	}
@@ -67,22 +69,22 @@ func (c *Console) phones(r *http.Request) (page, error) {
 		phones[i], _ = international(typed[i]) // a text that is no number has no messages, and the page says so
 	}
 	var err error
-	if shown.phonesShown, err = c.handsets.show(r.Context(), phones...); err != nil {
-		return page{}, err
+	if shown.phonesShown, err = h.show(r.Context(), phones...); err != nil {
+		return Page{}, err
 	}
-	for i, h := range shown.Handsets {
+	for i, phone := range shown.Handsets {
 		shown.Shown = append(shown.Shown, shownHandset{
-			phoneHandset: h, Field: []string{"a", "b"}[i], Typed: typed[i], Bubbles: handsetBubbles(h.Messages),
+			phoneHandset: phone, Field: []string{"a", "b"}[i], Typed: typed[i], Bubbles: handsetBubbles(phone.Messages),
 			Answers: []string{"Yes", "Later", "STOP", "START"},
 		})
 	}
-	shown.Address = root + "/handsets?" + url.Values{"a": typed[:1], "b": typed[1:]}.Encode()
-	shown.Choices = faultChoices(shown.Faults)
-	return page{Name: "handsets", Title: "handsets.title", Body: shown}, nil
+	shown.Address = signin.Root + "/handsets?" + url.Values{"a": typed[:1], "b": typed[1:]}.Encode()
+	shown.Choices = Choices(shown.Faults)
+	return shown, nil
 }
 
 // chosen are the two numbers: as they were asked for, else the newest people's.
-func (p handsetsPage) chosen(r *http.Request) []string {
+func (p Page) chosen(r *http.Request) []string {
 	phones := []string{r.Form.Get("a"), r.Form.Get("b")}
 	for i, text := range phones {
 		if phone, ok := international(text); ok {
@@ -114,9 +116,9 @@ func handsetBubbles(messages []phoneMessage) (all []handsetBubble) {
 	return all
 }
 
-// faultChoices are the faults with the words that the emulators know.
-func faultChoices(now phoneFaults) []faultChoice {
-	return []faultChoice{
+// Choices are the faults with the words that the emulators know.
+func Choices(now Faults) []Choice {
+	return []Choice{
 		{"sends", now.Sends, []string{"", "down", "slow", "throttled", "refused", "lost"}},
 		{"handset", now.Handset, []string{"", "undelivered"}},
 		{"receipts", now.Receipts, []string{"", "lost", "late", "twice"}},
@@ -125,39 +127,39 @@ func faultChoices(now phoneFaults) []faultChoice {
 	}
 }
 
-// write is a person writing on a handset: what they typed, or one of the usual answers.
-func (c *Console) write(r *http.Request) (notice, error) {
+// Write is a person writing on a handset: what they typed, or one of the usual answers. It returns the key of what it says, and whether
+// it was done.
+func (h *Phones) Write(r *http.Request) (said string, done bool, err error) {
 	body := r.Form.Get("answer")
 	if body == "" {
 		body = r.Form.Get("body")
 	}
 	phone, ok := international(r.Form.Get("phone"))
 	if !ok {
-		return notice{Key: "handsets.no_phone", Bad: true}, nil
+		return "handsets.no_phone", false, nil
 	}
-	posted, err := c.handsets.send(r.Context(), phone, body)
+	posted, err := h.send(r.Context(), phone, body)
 	if posted {
-		return said("handsets.sent"), err
+		return "handsets.sent", true, err
 	}
-	return notice{Key: "handsets.not_taken", Bad: true}, err
+	return "handsets.not_taken", false, err
 }
 
 // twilioCode is an error code of Twilio, as the emulators take it.
 var twilioCode = regexp.MustCompile(`^[1-9][0-9]{4}$`)
 
-// breaks switches the faults.
-func (c *Console) breaks(r *http.Request) (notice, error) {
+// Break switches the faults, as Write.
+func (h *Phones) Break(r *http.Request) (said string, done bool, err error) {
 	code := 0 // the usual one
 	if text := strings.TrimSpace(r.Form.Get("code")); text != "" {
 		if !twilioCode.MatchString(text) {
-			return notice{Key: "fault.bad_code", Bad: true}, nil
+			return "fault.bad_code", false, nil
 		}
 		code, _ = strconv.Atoi(text) // of five digits
 	}
 	f := r.Form
-	err := c.handsets.change(r.Context(), phoneFaults{
+	return "handsets.changed", true, h.change(r.Context(), Faults{
 		Sends: f.Get("sends"), Receipts: f.Get("receipts"), Handset: f.Get("handset"), Replies: f.Get("replies"), Alarms: f.Get("alarms"),
 		Code: code,
 	})
-	return said("handsets.changed"), err
 }
