@@ -3,7 +3,8 @@
 // drawn from the same RPCs, as the reader who signed in, and every action is one of them.
 //
 // A page is a view: a file NAME.go, here or in the package of its subject (flows, handsets, operations), with what it asks for and
-// pages/NAME.html with how it looks, its words in words/*.json, and a line in Console.pages. An action is a POST that answers with a notice on the page it came from. Reading works without JavaScript.
+// pages/NAME.html with how it looks, its words in words/*.json, and a line in Console.pages. An action is a POST that answers with a notice
+// on the page it came from. Reading works without JavaScript.
 package console
 
 import (
@@ -249,7 +250,8 @@ func (c *Console) actions() []deedRoute {
 	}
 	if c.handsets != nil {
 		all = append(all,
-			deedRoute{path: root + "/handsets/write", action: saying(c.handsets.Write)}, deedRoute{path: root + "/handsets/faults", action: saying(c.handsets.Break)})
+			deedRoute{path: root + "/handsets/write", action: saying(c.handsets.Write)},
+			deedRoute{path: root + "/handsets/faults", action: saying(c.handsets.Break)})
 	}
 	return all
 }

@@ -86,7 +86,8 @@ func (f frame) Amount(currency string, n int64) string {
 	if n != 0 && n < millionths {
 		decimals = 4
 	}
-	return f.printer.Sprint(currency, "\u00a0", number.Decimal(float64(n)/millionths, number.MinFractionDigits(2), number.MaxFractionDigits(decimals)))
+	amount := number.Decimal(float64(n)/millionths, number.MinFractionDigits(2), number.MaxFractionDigits(decimals))
+	return f.printer.Sprint(currency, "\u00a0", amount)
 }
 
 // Price writes the price of a segment as it was decided.
