@@ -169,8 +169,9 @@ func rulesOfFlows(kept Kept) []retention.Rule {
 	return []retention.Rule{
 		{Table: "flow_versions", Holds: "the flows that an organisation has published: what they ask, and their texts", Kept: organisation},
 		{
-			Table: "flow_counts", Holds: "how many sessions of a flow came to a step and what they did there, by the day on which they began: numbers",
-			Kept: "60 days, and while somebody stands there", For: conversation.FlowCountsFor, Over: &retention.Over{
+			Table: "flow_counts",
+			Holds: "how many sessions of a flow came to a step and what they did there, by the day on which they began: numbers",
+			Kept:  "60 days, and while somebody stands there", For: conversation.FlowCountsFor, Over: &retention.Over{
 				At: "began_at", Of: "r.standing = 0",
 			},
 		},

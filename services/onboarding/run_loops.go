@@ -43,8 +43,8 @@ func (w *wiring) addLoops() {
 	}
 }
 
-// reviving has the sweeper find, too, what waits for a job that is there no more: runs, and sessions that wait for a closed ticket. It folds
-// the counts of flows, too.
+// reviving has the sweeper find, too, what waits for a job that is there no more: runs, and sessions that wait for a closed ticket. It
+// folds the counts of flows, too.
 func (w *wiring) reviving(r process.Repetition) process.Repetition {
 	sweep := r.Once
 	r.Once = func(ctx context.Context) (bool, error) {

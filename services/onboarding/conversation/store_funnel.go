@@ -20,8 +20,10 @@ const FlowCountsFor = 2 * funnelFor
 // sqlFunnel adds up the counts of a flow and their changes that are not folded yet. Triggers write both, see migration 0063.
 const sqlFunnel = `
 select n.step, sum(n.standing)::int as now, coalesce(sum(n.began) filter (where n.recent), 0)::int as began,
-    coalesce(sum(n.reached) filter (where n.recent), 0)::int as reached, coalesce(sum(n.went_on) filter (where n.recent), 0)::int as went_on,
-    coalesce(sum(n.answered) filter (where n.recent), 0)::int as answered, coalesce(sum(n.silent) filter (where n.recent), 0)::int as silent,
+    coalesce(sum(n.reached) filter (where n.recent), 0)::int as reached,
+    coalesce(sum(n.went_on) filter (where n.recent), 0)::int as went_on,
+    coalesce(sum(n.answered) filter (where n.recent), 0)::int as answered,
+    coalesce(sum(n.silent) filter (where n.recent), 0)::int as silent,
     coalesce(sum(n.stopped) filter (where n.recent), 0)::int as stopped
 from (
     select step, began_at >= @since as recent, standing, began, reached, went_on, answered, silent, stopped
