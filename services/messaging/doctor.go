@@ -13,6 +13,7 @@ import (
 
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/process"
+	"paceline.internal/services/messaging/readback"
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -120,6 +121,13 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", process.Warn("%s", err)
 	} else if err != nil {
 		return "", err
+	}
+	switch open, err := readback.NewStore(pool).Open(ctx); {
+	case err != nil:
+		return "", err
+	case open > 0:
+		return "", process.Mend("docs/runbooks/restore.md, The database went back",
+			process.Warn("it went back in time: nothing is sent for %d organisations until Twilio's record is read back", open))
 	}
 	version, err := migrations.Current(ctx, pool)
 	return fmt.Sprintf("reachable, schema version %d", version), err

@@ -143,7 +143,8 @@ func failOver(t *testing.T, skew time.Duration, rest process.Rest, by successor)
 	kill()
 	require.NoError(t, primary.Stop(dead))
 	require.NoError(t, by.begins(standby, ctx))
-	began := time.Now()
+	now := clock.System().Now
+	began := now()
 	var once sync.Once
 	b.each(func(i int) {
 		from := before + 1
@@ -152,10 +153,10 @@ func failOver(t *testing.T, skew time.Duration, rest process.Rest, by successor)
 		}
 		b.steps(i, from, last)
 		once.Do(func() {
-			t.Logf("the first person went on %s after the promotion", time.Since(began).Round(time.Millisecond))
+			t.Logf("the first person went on %s after the promotion", now().Sub(began).Round(time.Millisecond))
 		})
 	})
-	t.Logf("everybody went on %s after the promotion", time.Since(began).Round(time.Millisecond))
+	t.Logf("everybody went on %s after the promotion", now().Sub(began).Round(time.Millisecond))
 	return b.losses(standby)
 }
 
@@ -269,7 +270,7 @@ func (b *trial) writes(i int, body string) {
 		b.Errorf("what person %d wrote is not recorded", i)
 	}
 	if body == stop {
-		b.stopped.Store(phoneOf(i), time.Now().Add(b.skew))
+		b.stopped.Store(phoneOf(i), clock.System().Now().Add(b.skew))
 	} else {
 		b.stopped.Delete(phoneOf(i))
 	}

@@ -108,15 +108,11 @@ func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	if err := deps.Listen(ctx, "MESSAGING", cfg.Addr, cfg.OpsAddr); err != nil {
 		return err
 	}
-	anchoring, err := w.anchors(ctx)
-	if err != nil {
-		return err
-	}
 	watching, err := w.watch(ctx, received)
 	if err != nil {
 		return err
 	}
-	return process.Run(ctx, observed.Log, append(append(watching, anchoring...),
+	return process.Run(ctx, observed.Log, append(watching,
 		reconcile,
 		w.count(),
 		respond,

@@ -397,6 +397,23 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 
+	t.Run("SeesADatabaseThatRefusesWritesAndOneThatWentBack", func(t *testing.T) {
+		t.Parallel()
+		database := pgtest.URL(t, messaging.Migrations())
+		said, err := examine(t, environ(database+"&default_transaction_read_only=on", carrier))
+		require.ErrorIs(t, err, process.ErrUnwell)
+		require.Contains(t, said, "failed  database       postgres: the server refuses writes")
+
+		pool, err := postgres.Open(t.Context(), postgres.Config{URL: database, MaxConns: 1})
+		require.NoError(t, err)
+		defer pool.Close()
+		_, err = pool.Exec(t.Context(), `insert into readbacks (org_id, since, noticed_at) values ($1, now(), now())`, org)
+		require.NoError(t, err)
+		said, err = examine(t, environ(database, carrier))
+		require.NoError(t, err)
+		require.Contains(t, said, "warning database       it went back in time: nothing is sent for 1 organisations")
+	})
+
 	t.Run("SeesAHostThatTheRealTwilioCannotReach", func(t *testing.T) {
 		t.Parallel()
 		for host, want := range map[string]string{"localhost": "cannot reach localhost", "192.168.1.4": "cannot reach 192.168.1.4", "gateway": "no public name"} {

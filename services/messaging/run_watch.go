@@ -13,9 +13,13 @@ import (
 // firstBeat bounds the first beat.
 const firstBeat = 2 * time.Second
 
-// watch returns the loops that notice that the database went back in time, and read back what it lost. The first beat comes before anything
-// is served: a process sends nothing before it knows the history.
+// watch returns the loops that notice that the database went back in time, that read back what it lost, and that anchor its ledgers. The
+// first beat comes before anything is served: a process sends nothing before it knows the history.
 func (w *wiring) watch(ctx context.Context, received *inbound.Service) ([]process.Component, error) {
+	anchoring, err := w.anchors(ctx)
+	if err != nil {
+		return nil, err
+	}
 	store := readback.NewStore(w.pool)
 	metrics, err := readback.NewMetrics(ctx, w.meter, store.Open)
 	if err != nil {
@@ -29,7 +33,7 @@ func (w *wiring) watch(ctx context.Context, received *inbound.Service) ([]proces
 		DB: w.pool, Now: w.deps.Now, Log: w.observed.Log, Back: reader.Begin, Noted: reader.Wake,
 	}, w.meter)
 	if err != nil || !w.deps.Beats {
-		return nil, err
+		return anchoring, err
 	}
 	w.stores.send.Beat = keeper.Last
 	beats, reads := w.loops.Loop("history", keeper.Loop().Run), w.loops.Loop("readback", reader.Loop().Run)
@@ -42,5 +46,5 @@ func (w *wiring) watch(ctx context.Context, received *inbound.Service) ([]proces
 		}
 		return nil
 	}
-	return []process.Component{beats, reads}, nil
+	return append([]process.Component{beats, reads}, anchoring...), nil
 }

@@ -88,7 +88,7 @@ func (s *Service) Loop() process.Repetition {
 	}
 }
 
-// Once reads back for a few organisations, and reports whether there may be more. One that fails is tried again, and keeps no other waiting.
+// Once reads back for a few organisations, and reports whether there may be more. One that fails is tried again, and holds up no other.
 func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	now := s.Now()
 	due, err := s.Store.claim(ctx, now, now.Add(lease), atOnce)

@@ -213,15 +213,16 @@ func TestReadback(t *testing.T) {
 		b := setup(t)
 		to, err := sms.ParsePhone(theirs)
 		require.NoError(t, err)
+		now := clock.System().Now()
 		claim, err := b.store.Claim(t.Context(), send.Attempt{
 			Request: send.Request{OrgID: org, To: to, Body: "one", Key: "1", UnknownPolicy: send.ConfirmAbsentThenResend}, MessageID: uuid.New(),
-			Sender: senders.Sender{OrgID: org, Number: ours}, Token: uuid.New(), At: time.Now(), LeaseUntil: time.Now().Add(time.Minute),
+			Sender: senders.Sender{OrgID: org, Number: ours}, Token: uuid.New(), At: now, LeaseUntil: now.Add(time.Minute),
 		})
 		require.NoError(t, err)
 		require.True(t, claim.Won)
 		b.loses("1")
 		m, err := b.store.Settle(t.Context(), *claim.Message, send.Answer{
-			MessageID: claim.Message.ID, Token: claim.Message.AttemptToken, At: time.Now(),
+			MessageID: claim.Message.ID, Token: claim.Message.AttemptToken, At: now,
 			Outcome: twilio.Outcome{Status: sms.Accepted, SID: "SM1", Reported: "queued"},
 		})
 		require.NoError(t, err)

@@ -3,6 +3,7 @@ package send
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +14,7 @@ import (
 	"paceline.internal/services/messaging/twilio"
 )
 
-// sqlStopped is true of a claim u while nothing may be sent for its organisation: the database is of a history that nobody has noted yet, or
+// sqlStopped is true of a claim u while nothing may be sent for its organisation: the database is of a history that nobody has noted, or
 // behind what the process has seen committed, or Twilio's record is still to be read back. It is part of the claim, so that no claim falls
 // between a look and a send. A database that no process of this release has opened knows no history.
 const sqlStopped = `((select current_history()) not in (select name from histories) and exists (select from histories)
@@ -97,7 +98,9 @@ values (@id, @org, (select profile_id from sms_messages where org_id = @org and 
 on conflict do nothing`
 
 // KeepLost stores those messages that Twilio has and no row is about, and reports how many.
-func (s *Store) KeepLost(ctx context.Context, orgID uuid.UUID, sent []twilio.Sent, make func(twilio.Sent) Message, at time.Time) (kept int, err error) {
+func (s *Store) KeepLost(
+	ctx context.Context, orgID uuid.UUID, sent []twilio.Sent, row func(twilio.Sent) Message, at time.Time,
+) (kept int, err error) {
 	defer edge.Mark(&err)
 	sids, numbers := []string{}, []string{}
 	for _, m := range sent {
@@ -117,7 +120,7 @@ func (s *Store) KeepLost(ctx context.Context, orgID uuid.UUID, sent []twilio.Sen
 		return 0, err
 	}
 	for _, lost := range Lost(sent, known, doubtful) {
-		args := rowArgs(make(lost))
+		args := rowArgs(row(lost))
 		args["unclaimed"] = at.Add(unclaimedFor)
 		tag, err := s.pool.Exec(ctx, sqlKeepUnclaimed, args)
 		if err != nil {
@@ -131,13 +134,11 @@ func (s *Store) KeepLost(ctx context.Context, orgID uuid.UUID, sent []twilio.Sen
 // rowArgs are all that a message has.
 func rowArgs(m Message) postgres.Args {
 	args := updateArgs(m)
-	for name, value := range map[string]any{
+	maps.Copy(args, postgres.Args{
 		"org": m.OrgID, "profile": edge.Null(m.ProfileID), "to": m.To, "body": m.Body, "hash": m.BodyHash[:], "key": m.Key,
 		"correlation": m.CorrelationID, "policy": string(m.UnknownPolicy), "token": m.AttemptToken, "attempted": m.AttemptedAt,
 		"attempts": m.Attempts, "sender_id": edge.Null(m.SenderID), "created": m.CreatedAt,
-	} {
-		args[name] = value
-	}
+	})
 	return args
 }
 

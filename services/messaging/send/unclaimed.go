@@ -18,8 +18,8 @@ const unclaimedFor = 24 * time.Hour
 // unclaimedKeys begins the keys of messages that were found at Twilio, as long as the right one is not known.
 const unclaimedKeys = "readback:"
 
-// Unclaimed makes a message of what Twilio has and the database had lost. Twilio knows no keys: the send of the same words to the same person,
-// which comes again, gives it one.
+// Unclaimed makes a message of what Twilio has and the database had lost. Twilio knows no keys: the send of the same words to the same
+// person, which comes again, gives it one.
 func Unclaimed(sent twilio.Sent, from senders.Sender, at time.Time) Message {
 	m := Message{
 		ID: uuid.Must(uuid.NewV7()), OrgID: from.OrgID, SenderID: from.ID, Direction: Outbound, From: sent.From, To: sent.To, Body: sent.Body,

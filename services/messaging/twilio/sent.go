@@ -18,7 +18,7 @@ const (
 	sentPages = 400
 	// undatedPages bounds the search for messages that Twilio has not handed on yet. No filter finds them, and Twilio does not say where they
 	// stand among all others.
-	undatedPages = 20
+	undatedPages = 4
 )
 
 // Sent is a message that the account has sent, as Twilio has it.
