@@ -29,6 +29,7 @@ var (
 	over    = flag.Duration("over", 8*time.Second, "pacing: the bursts begin spread over this; 0s is all in one instant")
 	waiting = flag.Int("waiting", 100_000, "memory: how many conversations wait in their burst")
 	rate    = flag.Int("rate", 200, "memory: how many steps of other conversations are due in a second")
+	people  = flag.Int("people", 100_000, "run: how many people it is for")
 	lasts   = flag.Duration("lasts", 30*time.Second, "memory: how long steps are due")
 
 	now = time.Now
