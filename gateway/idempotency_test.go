@@ -18,7 +18,7 @@ func repeatable() []string {
 		"cancelOutreach", "retryOutreach", "runEngagement", "stopGoal",
 		"pauseEventSubscription", "resumeEventSubscription", "replayEventDelivery",
 		"setLegalHold", "liftLegalHold",
-		"pauseScheduling", "resumeScheduling", "checkFlow", "publishFlow",
+		"pauseScheduling", "resumeScheduling", "checkFlow", "publishFlow", "publishFlowDraft",
 		"openTicket", "assignTicket", "closeTicket", "createSavedReply",
 		"moveSessions", "addRunPeople", "pauseRun", "resumeRun", "cancelRun",
 		"suspendOrganisation", "resumeOrganisation", "endOrganisation",

@@ -167,7 +167,7 @@ var parameter = regexp.MustCompile(`\{\w+\}`)
 // keeps its calls. They are written out next to the protos, too.
 func unkept() (never, read []string) {
 	never = []string{
-		"getSettings", "listEngagementRuns", "getEngagementStats",
+		"getSettings", "listSettingsVersions", "listEngagementRuns", "getEngagementStats",
 		"listEventSubscriptions", "getEventSubscription", "getOverview",
 		"getFlow", "getFlowDraft", "getMessagingOverview", "getOnboardingTrend", "getMessagingTrend", "getFlowFunnel",
 		"checkFlow", "listFlows", "getCurrentFlow", "getFlowVersion", "listFlowVersions", "listSavedReplies", "listRuns", "getRun", "listKeys", "listSenders", "getSender",
