@@ -203,6 +203,14 @@ func (c *Callbacks) receipt() route.Callback[parameters] {
 		event.Add(slog.String("twilio_sid", request.GetTwilioSid()), slog.String("message_id", request.GetMessageId()),
 			slog.String("message_status", request.GetStatus()))
 		response, err := c.messaging.RecordStatus(ctx, request)
+		if err == nil && !response.GetMatched() && p.of.known { // a sender or a token may be newer than what is remembered
+			renewed, lookErr := c.accounts.of(ctx, p.of.sid, again)
+			signed := slices.Sorted(maps.Keys(renewed.signers(p.byEnvironment, p.signed)))
+			if lookErr == nil && renewed.known && !slices.Equal(signed, request.GetSignedByOrgIds()) {
+				request.SignedByOrgIds = signed
+				response, err = c.messaging.RecordStatus(ctx, request)
+			}
+		}
 		if err == nil {
 			event.Add(slog.Bool("matched", response.GetMatched()))
 		}

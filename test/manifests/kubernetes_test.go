@@ -226,8 +226,8 @@ func TestKubernetes(t *testing.T) {
 	const helpers, services, network = "paceline/templates/_helpers.tpl", "paceline/templates/services.yaml", "paceline/templates/network.yaml"
 	for _, tt := range []struct{ name, file, old, replacement, want string }{
 		{name: "AFieldThatIsMisspelt", file: services, old: "revisionHistoryLimit", replacement: "revisionsHistoryLimit", want: `unknown field "revisionsHistoryLimit"`},
-		{name: "ACallWhereNothingListens", file: helpers, old: `"onboarding:9001"`, replacement: `"onboarding:9002"`, want: "gateway calls onboarding:9002"},
-		{name: "AServiceThatHidesItsReplicas", file: services, old: "  clusterIP: None\n", want: "calls messaging:9002, whose Service is not headless"},
+		{name: "ACallWhereNothingListens", file: helpers, old: `"onboarding-replicas:9001"`, replacement: `"onboarding-replicas:9002"`, want: "gateway calls onboarding-replicas:9002"},
+		{name: "AServiceThatHidesItsReplicas", file: services, old: "  clusterIP: None\n", want: "calls messaging-replicas:9002, whose Service is not headless"},
 		{name: "APortWhereNothingListens", file: helpers, old: "port: 9002", replacement: "port: 9001", want: "messaging: the port grpc is not 9002"},
 		{name: "AReadinessProbeOfThePublicPort", file: services, old: "path: {{ $path }}, port: ops", replacement: "path: {{ $path }}, port: http", want: "gateway: the readiness probe"},
 		{name: "AKillThatComesTooSoon", file: helpers, old: "grace: 495", replacement: "grace: 30", want: "onboarding is killed after 25s"},

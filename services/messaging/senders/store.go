@@ -198,13 +198,14 @@ func (s *Store) claims(ctx context.Context, id uuid.UUID, numbers []string, serv
 // STOP or START of the person, or Twilio's refusal because of a STOP. Null is the environment's.
 const sqlHeard = `
 select coalesce(sender_id, '00000000-0000-0000-0000-000000000000'), min(at),
-	coalesce((array_agg(word order by at desc) filter (where word is not null))[1], ''),
-	max(at) filter (where word is not null)
+	coalesce((array_agg(word order by said desc) filter (where word is not null))[1], ''),
+	max(said) filter (where word is not null)
 from (
-	select sender_id, created_at as at, case when error_code = @opted_out then 'opt_out' end as word
+	select sender_id, created_at as at, case when error_code = @opted_out then 'opt_out' end as word,
+		coalesce(accepted_at, attempted_at, created_at) as said
 	from sms_messages where org_id = @org and to_number = @phone and direction = 'outbound'
 	union all
-	select sender_id, created_at, case when consent_effect in ('opt_out', 'opt_in') then consent_effect end
+	select sender_id, created_at, case when consent_effect in ('opt_out', 'opt_in') then consent_effect end, created_at
 	from sms_messages where org_id = @org and from_number = @phone and direction = 'inbound') m
 group by sender_id`
 

@@ -38,12 +38,21 @@ func ParsePhone(raw string) (Phone, error) {
 // StoredPhone reads back a number that was parsed before, or that a carrier reports as a sender, in its stored form. Only its shape is
 // checked: numbering plans change, and a row must stay readable after they did.
 func StoredPhone(e164 string) (Phone, error) {
+	exact, err := ExactPhone(e164)
+	if err != nil {
+		return Phone{}, err
+	}
+	return Phone{e164: phone.Canonical(exact.e164)}, nil
+}
+
+// ExactPhone reads a number of a row as it stands there, also in a form that is stored no more. ErrPhone.
+func ExactPhone(e164 string) (Phone, error) {
 	digits, found := strings.CutPrefix(e164, "+")
 	shortest, longest := 7, 15
 	if !found || len(digits) < shortest || len(digits) > longest || digits[0] == '0' || strings.Trim(digits, "0123456789") != "" {
 		return Phone{}, fmt.Errorf("%w: not in E.164, which is + and 7 to 15 digits", ErrPhone)
 	}
-	return Phone{e164: phone.Canonical(e164)}, nil
+	return Phone{e164: e164}, nil
 }
 
 // String is the number in E.164, for Twilio and for the database. Logs and errors must use the Phone itself with

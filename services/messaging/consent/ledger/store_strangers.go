@@ -35,7 +35,7 @@ func (s *Store) EraseStrangers(ctx context.Context, orgID uuid.UUID, at time.Tim
 		return false, err
 	}
 	for _, text := range phones {
-		phone, err := sms.StoredPhone(text)
+		phone, err := sms.ExactPhone(text) // rows of the first release have forms that are stored no more
 		if err != nil {
 			return false, fmt.Errorf("a number of an organisation that has ended: %w", err)
 		}
