@@ -24,7 +24,7 @@ func TestFlowImport(t *testing.T) {
 
 	err := run(t.Context(), []string{"flow", "import", definitions + "template.json", "--to", t.TempDir()}, terminal{out: &out})
 	require.ErrorContains(t, err, "the flow is not in order yet")
-	require.ErrorContains(t, err, "en.yaml: text PING is missing")
+	require.ErrorContains(t, err, "en.yaml:1: text PING is missing")
 
 	wrong := filepath.Join(t.TempDir(), "9 lives.json")
 	require.NoError(t, os.WriteFile(wrong, []byte("{\n\"states\": 1}"), 0o600))

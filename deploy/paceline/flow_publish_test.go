@@ -56,8 +56,8 @@ func TestFlowPush(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "en.yaml"), []byte("texts: {}\n"), 0o600))
 	_, err = flow("push", folder)
-	require.ErrorContains(t, err, "en.yaml: text ")
-	require.ErrorContains(t, err, "\nen.yaml: text ", "every problem has its line")
+	require.ErrorContains(t, err, "en.yaml:1: text ")
+	require.ErrorContains(t, err, "\nen.yaml:1: text ", "every problem has its line")
 	text, err := os.ReadFile(examples + "opt_in/en.yaml")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "en.yaml"), append(text, "# changed\n"...), 0o600))

@@ -38,7 +38,7 @@ func TestFlow(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "pt-BR.yaml"), []byte("texts: {SCORE: Oi}\n"), 0o600))
 		_, err = runs(t, "", "check", folder)
 		require.ErrorContains(t, err, "flow.yaml:15: step promoter leads to nobody, which is no step")
-		require.ErrorContains(t, err, "pt-BR.yaml: text THANKS is missing; step thanks of flow.yaml sends it")
+		require.ErrorContains(t, err, "pt-BR.yaml:1: text THANKS is missing; step thanks of flow.yaml sends it")
 	})
 	t.Run("Draw", func(t *testing.T) {
 		t.Parallel()

@@ -348,6 +348,8 @@ func TestCallbackTokensAreTheirSenders(t *testing.T) {
 	b := setup(t)
 	next, err := senders.NextKeyset(b.keyset)
 	require.NoError(t, err)
+	next, err = senders.PromoteKeyset(next)
+	require.NoError(t, err)
 	_, err = b.create(b.org, nil)
 	require.NoError(t, err)
 	b.rpc.Directory = b.open(next) // has the new key, and this one does not yet
