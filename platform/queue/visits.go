@@ -100,5 +100,5 @@ oldest as (
         select t.next_retry_at from {table} t where t.status = 'pending' and t.org_id = o.org_id{lane} order by t.next_retry_at limit 1) x
 )`
 
-// maxOldest bounds the jobs that a claim of a scheduled table looks at to find whose they are.
+// maxOldest bounds the jobs that a claim of a scheduled table looks at to find their organisations.
 const maxOldest = 1024

@@ -16,7 +16,7 @@ import (
 	"paceline.internal/deploy/stack"
 )
 
-// Rollout is the part of a report that a run adds whose processes were replaced.
+// Rollout is the part of a report that a rollout adds.
 type Rollout struct {
 	Replicas int            `json:"replicas"`
 	Replaced int            `json:"replaced"` // processes
