@@ -10,7 +10,7 @@ import (
 // serveCommand runs the product from the environment: all of it in this process, or one service as its own binary does.
 type serveCommand struct {
 	Service string `arg:"" optional:"" enum:",onboarding,messaging,gateway" default:"" help:"Which; without it all three, in this process."`
-	Verb    string `arg:"" optional:"" enum:"serve,migrate,doctor,keyset,promote,reseal" default:"serve" help:"The verb of its binary: ${enum}."`
+	Verb    string `arg:"" optional:"" enum:"serve,migrate,doctor,keyset,promote,reseal" default:"serve" help:"Its binary's verb: ${enum}."`
 	Migrate bool   `help:"Bring both databases to this release's schema first; without a service."`
 }
 

@@ -102,14 +102,14 @@ type querier interface {
 }
 
 // Watch holds every event that a test leaves in its database to the description, when the test ends.
-func Watch(t testing.TB, database querier, tables ...string) {
-	t.Helper()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+func Watch(tb testing.TB, database querier, tables ...string) {
+	tb.Helper()
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), time.Minute)
 		defer cancel()
 		for _, table := range tables {
 			if err := checkTable(ctx, database, table); err != nil {
-				t.Errorf("%s is not as /openapi.yaml has it: %v", table, err)
+				tb.Errorf("%s is not as /openapi.yaml has it: %v", table, err)
 			}
 		}
 	})

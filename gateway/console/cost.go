@@ -10,7 +10,7 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// millionths of a currency are what prices are multiplied in.
+// millionths of a currency: prices are multiplied in them.
 const millionths = 1_000_000
 
 // prices has an organisation's prices of a segment by country code, in millionths of its currency. It is empty without a list.

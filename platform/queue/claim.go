@@ -37,7 +37,7 @@ type Claimed struct {
 	More bool
 	// Snoozed counts the jobs that were in the way of others: they wait behind one of their subject, and are due again when it ends.
 	Snoozed int
-	// Drained is set when nothing else was due, and Next is when the next job will be, or zero: both are only known of a Table that is
+	// Drained is set when nothing else was due, and Next is the time of the next job, or zero: both are only known of a Table that is
 	// Scheduled, or when there was nothing to claim.
 	Drained bool
 	Next    time.Time

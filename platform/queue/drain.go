@@ -70,7 +70,7 @@ func (r *Runner) drain(ctx context.Context) (ran int, wait time.Duration, err er
 	return p.ran, p.untilNext(), nil
 }
 
-// afterDue is how long after a job is due it is looked for without a wake-up: the process that stored it has woken its runner by then.
+// afterDue bounds the wait for a job that is due, without a wake-up: the process that stored it has woken its runner by then.
 const afterDue = 5 * time.Millisecond
 
 // untilNext returns how long the loop may rest at most, or zero.

@@ -21,7 +21,7 @@ import (
 //
 // "fpi-B" is the part of "wal-B" that is images of pages: a page has one when it is first written after a checkpoint, and each round begins
 // with a checkpoint, so in production there are fewer. "lean-B" is the rest. "commits" are those that write, "syncs"
-// are how often the WAL was written through to the disk for them.
+// counts how often the WAL was written through to the disk for them.
 func BenchmarkCost(b *testing.B) {
 	s := newServer(b, false, "alter system set shared_preload_libraries = 'pg_stat_statements'")
 	s.exec(b, "postgres", "create extension pg_walinspect", "create extension pg_stat_statements")
@@ -41,7 +41,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// cost is what n pieces of work cost the database.
+// cost has the database's cost of n pieces of work.
 type cost struct {
 	n          int
 	allocs     float64

@@ -81,7 +81,7 @@ func (s *site) measureRollout(r *Report) {
 	}
 }
 
-// front stands before the gateways as an ingress does: each request goes to the next of those that serve, over a connection of its own. It
+// front stands before the gateways as an ingress does: each request goes to the next of those that serve, over a new connection. It
 // repeats nothing, so what a rollout breaks is seen.
 type front struct {
 	addr     string

@@ -134,7 +134,7 @@ func rotated(text string) string {
 	}, text)
 }
 
-// kept is what stays as it is in a pattern or a text: the name of a part or placeholder, an escape, a range, a group's kind, and a verb of fmt.
+// kept matches the parts of a pattern or a text that stay: the name of a part or placeholder, an escape, a range, a group's kind, and a verb of fmt.
 var kept = regexp.MustCompile(`\{[^{}]*\}|\\[a-zA-Z]|\[[^\]]*[a-z]-[a-z][^\]]*\]|\(\?[a-zA-Z]*[:)]|\(\?P?<[a-z]+>|%[a-z]`)
 
 func rotatedPattern(text string) string {

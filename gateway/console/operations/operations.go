@@ -90,7 +90,7 @@ func (p *Pages) PlatformViews() []View {
 	}
 }
 
-// PlatformActions are what those pages may ask for.
+// PlatformActions lists the actions of those pages.
 func (p *Pages) PlatformActions() []Action {
 	return []Action{
 		{p.Root + "/organisations", p.makeOrganisation},

@@ -31,7 +31,7 @@ type Settings struct {
 	Distress    []string
 	// ActivationFlow is the flow of an activation that names none, empty for the deployment's. To SetSettings nil leaves it as it is.
 	ActivationFlow *string
-	// Sending is how messaging sends. nil: nothing was decided; to SetSettings it leaves it as it is.
+	// Sending has what messaging heeds when it sends. nil: nothing was decided; to SetSettings it leaves it as it is.
 	Sending   *messagingv1.Sending
 	Prices    *Prices   // of segments; likewise
 	Pending   bool      // messaging does not know Sending yet
