@@ -54,7 +54,7 @@ var worldEnviron = map[string]string{
 // devices and the offers, and of events the sequencer, the readers, the deliveries and their retention; the reconciler, the counter, the
 // responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 20
+	onboardingLoops = 21
 	messagingLoops  = 5
 )
 
