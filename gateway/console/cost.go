@@ -50,14 +50,14 @@ type country struct {
 	Cost   int64
 }
 
-// price adds the countries, and the cost where the organisation has a price list.
-func (t *trend) price(texts *messagingv1.GetMessagingTrendResponse, list prices) {
+// priced returns the trend with the countries, and the cost where the organisation has a price list.
+func (t trend) priced(texts *messagingv1.GetMessagingTrendResponse, list prices) trend {
 	for _, n := range texts.GetCountries() {
 		each, ok := list.of[n.GetCountryCode()]
 		t.Countries = append(t.Countries, country{n, ok, each, each * n.GetSegments()})
 	}
 	if len(list.of) == 0 {
-		return
+		return t
 	}
 	t.Currency, t.Total = list.currency, &country{CountrySegments: &messagingv1.CountrySegments{}}
 	t.Total.Cost, t.Unpriced = list.cost(texts.GetCountries())
@@ -70,6 +70,7 @@ func (t *trend) price(texts *messagingv1.GetMessagingTrendResponse, list prices)
 		cost.Of = append(cost.Of, sum)
 	}
 	t.Figures = append(t.Figures, figure{Name: "money", Series: []series{cost}, Money: true})
+	return t
 }
 
 // Figure writes a number of a figure: a count, or an amount.

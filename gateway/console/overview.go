@@ -56,7 +56,7 @@ func (c *Console) overview(r *http.Request) (page, error) {
 	var late, distressed overviewv1.Count
 	group.Go(func() error {
 		found, err := c.distressed(ctx, "all")
-		distressed.Count, distressed.More = int32(len(found)), len(found) == mostLoud
+		distressed.Count, distressed.More = int32(len(found)), len(found) == mostLoud //nolint:gosec // at most mostLoud
 		return err
 	})
 	group.Go(func() error {

@@ -134,7 +134,7 @@ func (c *Console) trend(ctx context.Context, span string, place *time.Location) 
 		completed,
 		{Name: "cost", Series: []series{{"segments", of((*messagingv1.MessagingPeriod).GetSegments)}}},
 	}
-	t.price(texts, priceList(settings.GetSettings().GetSegmentPrices()))
+	t = t.priced(texts, priceList(settings.GetSettings().GetSegmentPrices()))
 	return t, nil
 }
 

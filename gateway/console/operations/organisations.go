@@ -77,7 +77,8 @@ func (p *Pages) changeOrganisation(r *http.Request) (Notice, error) {
 			return kept, err
 		}
 	case "key":
-		made, err := p.Organisations.CreateFirstKey(ctx, &onboardingv1.CreateFirstKeyRequest{OrgId: id, Name: strings.TrimSpace(r.Form.Get("name"))})
+		in := &onboardingv1.CreateFirstKeyRequest{OrgId: id, Name: strings.TrimSpace(r.Form.Get("name"))}
+		made, err := p.Organisations.CreateFirstKey(ctx, in)
 		if err != nil {
 			return Notice{Typed: typed(r, "name")}, err
 		}
