@@ -53,8 +53,8 @@ type Combiner struct {
 // NewCombiner returns a combiner on a database.
 func NewCombiner(db DB) *Combiner { return &Combiner{db: db} }
 
-// NewLazyCombiner returns one for notes that may be lost when the server crashes, but not when a client does: its commits do not wait for the
-// disk. What is noted must be safe to do again.
+// NewLazyCombiner returns one for notes that may be lost when the server crashes, but not when a client does: its commits do not wait for
+// the disk. What is noted must be safe to do again.
 func NewLazyCombiner(db DB) *Combiner { return &Combiner{db: db, lazy: true} }
 
 // Statement is one statement of a piece of work, in the form for many rows at once: each argument is an array of the values of all callers,
