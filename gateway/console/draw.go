@@ -101,6 +101,16 @@ func (f frame) Typed(field string) string {
 	return f.Notice.Typed[field]
 }
 
+// Again returns the value of a field as it was typed into a form that did not work, also an empty one; else the stored one.
+func (f frame) Again(field string, stored any) any {
+	if f.Notice != nil {
+		if typed, kept := f.Notice.Typed[field]; kept {
+			return typed
+		}
+	}
+	return stored
+}
+
 // Asset is the address of an asset, which changes with what it holds.
 func (f frame) Asset(name string) string { return root + "/assets/" + f.looks.assets[name] }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,4 +92,41 @@ func TestSendingIsDecidedByTheForm(t *testing.T) {
 	form.Set("phone_hour", "20")
 	require.Contains(t, b.said(root+"/settings", form), "a cap is messages:segments")
 	require.Len(t, s.asked["UpdateSettings"], 1)
+}
+
+// asksSettings is the settings page of an organisation, with a form as the page has it.
+func asksSettings(t *testing.T, now *onboardingv1.Settings) (*site, *scripted, url.Values) {
+	t.Helper()
+	b, s := meets(t, "operator")
+	now.QuietHours, now.TimeZone = &onboardingv1.QuietHours{Open: "08:00", Close: "21:00"}, new("UTC")
+	s.says("GetSettings", &onboardingv1.GetSettingsResponse{Settings: now})
+	return b, s, url.Values{
+		"back": {root + "/settings"}, "as_of": {""}, "open": {"08:00"}, "close": {"21:00"}, "time_zone": {"UTC"}, "limit": {"60"},
+		"timeline": {"0"}, "alarms": {"0"}, "engagement": {"0"}, "audit": {"0"},
+	}
+}
+
+func TestAFormThatDidNotWorkNeverWidensWhatIsStored(t *testing.T) {
+	t.Parallel()
+	b, s, form := asksSettings(t, &onboardingv1.Settings{
+		Sending:       &messagingv1.Sending{Brand: "Acme", Recipients: &messagingv1.Recipients{Countries: []string{"US", "BR"}}},
+		DistressWords: &onboardingv1.DistressWords{Words: []string{"hurt myself"}},
+	})
+	form.Set("brand", "")
+	form.Set("own_numbers", "yes")
+	form.Set("countries", strings.Repeat("US, ", 1500))
+	form.Set("distress", strings.Repeat("help me\n", 800))
+	form.Set("phone_hour", "20")
+	page := b.said(root+"/settings", form)
+	require.Contains(t, page, "a cap is messages:segments")
+	require.Regexp(t, `name="phone_hour"[^>]*value="20"`, page)
+	require.Regexp(t, `name="own_numbers" value="yes" checked`, page)
+	require.Regexp(t, `name="countries"[^>]*value="US, BR"`, page, "what is too long to keep is as it is stored")
+	require.Contains(t, page, ">hurt myself</textarea>")
+	require.Regexp(t, `name="brand"[^>]*value=""`, page, "and what was emptied is empty")
+
+	form.Set("phone_hour", "")
+	form.Set("countries", " ")
+	require.Contains(t, b.said(root+"/settings", form), "name the countries that your organisation texts")
+	require.Empty(t, s.asked["UpdateSettings"])
 }

@@ -141,11 +141,11 @@ func said(key string) Notice { return Notice{Key: key} }
 // maxTyped bounds a field that is kept when its form did not work, in bytes: a cookie has four thousand.
 const maxTyped = 120
 
-// typed returns the values of a form in these fields, as far as they are short.
+// typed returns the values of a form in these fields, also empty ones. One that is too long is left out: the page shows what is stored.
 func typed(r *http.Request, fields ...string) map[string]string {
 	kept := map[string]string{}
 	for _, field := range fields {
-		if value := r.Form.Get(field); value != "" && len(value) <= maxTyped {
+		if value := r.Form.Get(field); r.Form.Has(field) && len(value) <= maxTyped {
 			kept[field] = value
 		}
 	}

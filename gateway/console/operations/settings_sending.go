@@ -21,6 +21,10 @@ var numberTypes = []string{"premium", "shared_cost", "personal", "pager", "compa
 // errCap refuses a cap of another form.
 var errCap = status.Error(codes.InvalidArgument, "a cap is messages:segments, such as 30:90; 0 is no cap, and an empty one is this installation's")
 
+// errNoCountries refuses to replace the countries of the deployment by all.
+var errNoCountries = status.Error(codes.InvalidArgument,
+	"name the countries that your organisation texts, such as US, BR, or untick that it decides them")
+
 // box is one tick of a form.
 type box struct {
 	Name string
@@ -104,15 +108,30 @@ func wantedSending(r *http.Request, now settingsPage) (*messagingv1.Sending, err
 	if !proto.Equal(caps, &messagingv1.Caps{}) {
 		wanted.Caps = caps
 	}
-	if r.Form.Get("own_numbers") != "" {
-		wanted.Recipients = &messagingv1.Recipients{Countries: typesOf(r.Form.Get("countries")), NumberTypes: r.Form["number_type"]}
-	}
 	was := now.GetSending()
 	if was == nil {
 		was = &messagingv1.Sending{}
 	}
+	var err error
+	if wanted.Recipients, err = wantedRecipients(r, was.GetRecipients()); err != nil {
+		return nil, err
+	}
 	if proto.Equal(was, wanted) {
 		return nil, nil //nolint:nilnil // nothing is decided anew
+	}
+	return wanted, nil
+}
+
+// wantedRecipients reads which numbers are to be texted; nil for those of the deployment. All countries are decided by the API alone, for
+// an empty field may be an oversight.
+func wantedRecipients(r *http.Request, was *messagingv1.Recipients) (*messagingv1.Recipients, error) {
+	if r.Form.Get("own_numbers") == "" {
+		return nil, nil //nolint:nilnil // the deployment's
+	}
+	wanted := &messagingv1.Recipients{Countries: typesOf(r.Form.Get("countries")), NumberTypes: r.Form["number_type"]}
+	all := was != nil && len(was.GetCountries()) == 0
+	if len(wanted.GetCountries()) == 0 && !all {
+		return nil, errNoCountries
 	}
 	return wanted, nil
 }
