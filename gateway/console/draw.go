@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,6 +107,16 @@ func (f frame) Again(field string, stored any) any {
 	if f.Notice != nil {
 		if typed, kept := f.Notice.Typed[field]; kept {
 			return typed
+		}
+	}
+	return stored
+}
+
+// Ticked reports whether a box was ticked in a form that did not work; else whether it is by what is stored.
+func (f frame) Ticked(field, value string, stored bool) bool {
+	if f.Notice != nil {
+		if typed, kept := f.Notice.Typed[field]; kept {
+			return slices.Contains(strings.Split(typed, ","), value)
 		}
 	}
 	return stored

@@ -117,10 +117,13 @@ func TestAFormThatDidNotWorkNeverWidensWhatIsStored(t *testing.T) {
 	form.Set("countries", strings.Repeat("US, ", 1500))
 	form.Set("distress", strings.Repeat("help me\n", 800))
 	form.Set("phone_hour", "20")
+	form["number_type"] = []string{"pager", "voicemail"}
 	page := b.said(root+"/settings", form)
 	require.Contains(t, page, "a cap is messages:segments")
 	require.Regexp(t, `name="phone_hour"[^>]*value="20"`, page)
 	require.Regexp(t, `name="own_numbers" value="yes" checked`, page)
+	require.Equal(t, 3, strings.Count(page, " checked>"), "the other ticks are kept")
+	require.Regexp(t, `value="voicemail" checked`, page)
 	require.Regexp(t, `name="countries"[^>]*value="US, BR"`, page, "what is too long to keep is as it is stored")
 	require.Contains(t, page, ">hurt myself</textarea>")
 	require.Regexp(t, `name="brand"[^>]*value=""`, page, "and what was emptied is empty")

@@ -119,6 +119,7 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 	for _, box := range []string{"quiet", "require", "own_numbers"} {
 		kept.Typed[box] = map[bool]string{true: "yes", false: "no"}[r.Form.Get(box) != ""]
 	}
+	kept.Typed["number_type"] = strings.Join(r.Form["number_type"], ",")
 	for _, list := range []string{"distress", "prices"} {
 		if words := r.Form.Get(list); len(words) <= maxTypedWords {
 			kept.Typed[list] = words
