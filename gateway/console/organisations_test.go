@@ -133,3 +133,22 @@ func TestAFormThatDidNotWorkNeverWidensWhatIsStored(t *testing.T) {
 	require.Contains(t, b.said(root+"/settings", form), "name the countries that your organisation texts")
 	require.Empty(t, s.asked["UpdateSettings"])
 }
+
+func TestNumbersCountOnlyWhereTheOrganisationDecides(t *testing.T) {
+	t.Parallel()
+	stored := &onboardingv1.Settings{}
+	b, s, form := asksSettings(t, stored)
+	form.Set("countries", "BR")
+	require.Contains(t, b.said(root+"/settings", form), "tick that your organisation decides")
+	form.Del("countries")
+	form.Set("number_type", "pager")
+	require.Contains(t, b.said(root+"/settings", form), "tick that your organisation decides")
+	require.Empty(t, s.asked["UpdateSettings"])
+
+	stored.Sending = &messagingv1.Sending{Brand: "Acme", Recipients: &messagingv1.Recipients{Countries: []string{"US", "BR"}, NumberTypes: []string{"pager"}}}
+	form.Set("brand", "Acme")
+	form.Set("countries", "US, BR")
+	require.Contains(t, b.said(root+"/settings", form), "Saved.", "to untick it is enough")
+	asked := calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings")[0]
+	require.True(t, proto.Equal(&messagingv1.Sending{Brand: "Acme"}, asked.GetSettings().GetSending()), "%v", asked)
+}

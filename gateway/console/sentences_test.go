@@ -54,7 +54,7 @@ var saidOnPages = []spoken{
 	{file: "services/onboarding/flow/texts.go", names: []string{"textProblems"}},
 	{file: "services/onboarding/flow/edit.go", names: []string{"Measure"}},
 	{file: "services/onboarding/flows/draft.go", names: []string{"ErrNoDraft", "ErrDraftOutdated"}},
-	{file: "gateway/console/operations/settings_sending.go", names: []string{"errCap", "errNoCountries"}},
+	{file: "gateway/console/operations/settings_sending.go", names: []string{"errCap", "errNoCountries", "errNotOurs"}},
 	{file: "gateway/console/operations/senders.go", names: []string{"errRate"}},
 	{file: "services/onboarding/goals/explain.go"},
 	{file: "services/onboarding/tickets/answers.go", names: []string{"notHandedOver", "follow", "GiveUp"}},

@@ -3,6 +3,7 @@ package operations
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,10 @@ var errCap = status.Error(codes.InvalidArgument, "a cap is messages:segments, su
 // errNoCountries refuses to replace the countries of the deployment by all.
 var errNoCountries = status.Error(codes.InvalidArgument,
 	"name the countries that your organisation texts, such as US, BR, or untick that it decides them")
+
+// errNotOurs refuses countries or kinds of numbers that would not count.
+var errNotOurs = status.Error(codes.InvalidArgument,
+	"tick that your organisation decides which numbers are texted, or leave the countries and kinds of numbers as they were")
 
 // box is one tick of a form.
 type box struct {
@@ -123,17 +128,25 @@ func wantedSending(r *http.Request, now settingsPage) (*messagingv1.Sending, err
 }
 
 // wantedRecipients reads which numbers are to be texted; nil for those of the deployment. All countries are decided by the API alone, for
-// an empty field may be an oversight.
+// an empty field may be an oversight. To untick the box alone takes back what is stored; what is filled in anew needs it.
 func wantedRecipients(r *http.Request, was *messagingv1.Recipients) (*messagingv1.Recipients, error) {
+	wanted := &messagingv1.Recipients{Countries: typesOf(r.Form.Get("countries")), NumberTypes: r.Form["number_type"]}
 	if r.Form.Get("own_numbers") == "" {
+		if adds(wanted.GetCountries(), was.GetCountries()) || adds(wanted.GetNumberTypes(), was.GetNumberTypes()) {
+			return nil, errNotOurs
+		}
 		return nil, nil //nolint:nilnil // the deployment's
 	}
-	wanted := &messagingv1.Recipients{Countries: typesOf(r.Form.Get("countries")), NumberTypes: r.Form["number_type"]}
 	all := was != nil && len(was.GetCountries()) == 0
 	if len(wanted.GetCountries()) == 0 && !all {
 		return nil, errNoCountries
 	}
 	return wanted, nil
+}
+
+// adds reports whether a list names what the other one does not.
+func adds(list, other []string) bool {
+	return slices.ContainsFunc(list, func(one string) bool { return !slices.Contains(other, one) })
 }
 
 // version is one change of the settings, with the names of what it changed.
