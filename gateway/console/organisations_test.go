@@ -145,7 +145,10 @@ func TestNumbersCountOnlyWhereTheOrganisationDecides(t *testing.T) {
 	require.Contains(t, b.said(root+"/settings", form), "tick that your organisation decides")
 	require.Empty(t, s.asked["UpdateSettings"])
 
-	stored.Sending = &messagingv1.Sending{Brand: "Acme", Recipients: &messagingv1.Recipients{Countries: []string{"US", "BR"}, NumberTypes: []string{"pager"}}}
+	stored.Sending = &messagingv1.Sending{Brand: "Acme", Recipients: &messagingv1.Recipients{Countries: []string{"US", "BR"}}}
+	stored.Sending.Recipients.NumberTypes = []string{"pager", "satellite"}
+	_, page := b.page(root + "/settings")
+	require.Regexp(t, `value="satellite" checked`, page, "a kind of a later release")
 	form.Set("brand", "Acme")
 	form.Set("countries", "US, BR")
 	require.Contains(t, b.said(root+"/settings", form), "Saved.", "to untick it is enough")

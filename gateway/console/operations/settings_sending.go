@@ -44,15 +44,18 @@ func (p settingsPage) Countries() string {
 	return strings.Join(p.GetSending().GetRecipients().GetCountries(), ", ")
 }
 
-// NumberTypes returns the costly kinds of numbers, and which of them are texted.
+// NumberTypes returns the costly kinds of numbers, and which of them are texted. A later release may have stored other ones, which a save is
+// to keep.
 func (p settingsPage) NumberTypes() []box {
+	texted := p.GetSending().GetRecipients().GetNumberTypes()
 	var all []box
 	for _, name := range numberTypes {
-		on := false
-		for _, allowed := range p.GetSending().GetRecipients().GetNumberTypes() {
-			on = on || allowed == name
+		all = append(all, box{name, slices.Contains(texted, name)})
+	}
+	for _, name := range texted {
+		if !slices.Contains(numberTypes, name) {
+			all = append(all, box{name, true})
 		}
-		all = append(all, box{name, on})
 	}
 	return all
 }
