@@ -365,7 +365,7 @@ func (c *Console) serveAction(a deedRoute) http.HandlerFunc {
 			n.Of, _, _ = strings.Cut(to, "?")
 		}
 		n.For = signedIn(signin.SessionFrom(r.Context()))
-		if err := c.door.Set(w, signin.PurposeNotice, n, c.now().Add(noticeLife)); err != nil {
+		if err := c.tell(w, n); err != nil {
 			c.fail(w, r, err)
 			return
 		}

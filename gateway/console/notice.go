@@ -1,8 +1,11 @@
 package console
 
 import (
+	"errors"
 	"html/template"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +27,7 @@ type notice struct {
 	Stored string `json:"stored,omitempty"` // the id of a ticket: what was written for it is stored now
 
 	Typed map[string]string `json:"typed,omitempty"` // what was typed into a form that did not work, by its field
+	Lost  bool              `json:"lost,omitempty"`  // some of that was too long
 	Of    string            `json:"of,omitempty"`    // the path of that form: no other page may show what was typed for it
 	For   string            `json:"for,omitempty"`   // who did it: whoever signs in to this browser next is not shown it
 }
@@ -44,6 +48,19 @@ const (
 	maxSaid    = 1000             // of a service's text, in bytes: a cookie has four thousand
 	maxTyped   = 120              // of a field, in bytes; longer is not kept
 )
+
+// tell has the next page show a notice. Of what was typed it leaves out the longest until the browser takes the rest.
+func (c *Console) tell(w http.ResponseWriter, n notice) error {
+	for {
+		err := c.door.Set(w, signin.PurposeNotice, n, c.now().Add(noticeLife))
+		if !errors.Is(err, signin.ErrTooLong) || len(n.Typed) == 0 {
+			return err
+		}
+		byLength := func(a, b string) int { return len(n.Typed[a]) - len(n.Typed[b]) }
+		delete(n.Typed, slices.MaxFunc(slices.Collect(maps.Keys(n.Typed)), byLength))
+		n.Lost = true
+	}
+}
 
 // typed returns the values of a form in these fields.
 func typed(r *http.Request, fields ...string) map[string]string {

@@ -120,6 +120,7 @@ func TestAFormThatDidNotWorkNeverWidensWhatIsStored(t *testing.T) {
 	form["number_type"] = []string{"pager", "voicemail"}
 	page := b.said(root+"/settings", form)
 	require.Contains(t, page, "a cap is messages:segments")
+	require.Contains(t, page, "Not all that you typed could be kept")
 	require.Regexp(t, `name="phone_hour"[^>]*value="20"`, page)
 	require.Regexp(t, `name="own_numbers" value="yes" checked`, page)
 	require.Equal(t, 3, strings.Count(page, " checked>"), "the other ticks are kept")
@@ -130,7 +131,11 @@ func TestAFormThatDidNotWorkNeverWidensWhatIsStored(t *testing.T) {
 
 	form.Set("phone_hour", "")
 	form.Set("countries", " ")
-	require.Contains(t, b.said(root+"/settings", form), "name the countries that your organisation texts")
+	form.Set("distress", strings.Repeat("help me\n", 200))
+	page = b.said(root+"/settings", form)
+	require.Contains(t, page, "name the countries that your organisation texts")
+	require.NotContains(t, page, "Not all that you typed")
+	require.Contains(t, page, ">"+strings.Repeat("help me\n", 200)+"</textarea>")
 	require.Empty(t, s.asked["UpdateSettings"])
 }
 

@@ -138,15 +138,13 @@ var errForm = status.Error(codes.InvalidArgument, "the form cannot be read; go b
 
 func said(key string) Notice { return Notice{Key: key} }
 
-// maxTyped bounds a field that is kept when its form did not work, in bytes: a cookie has four thousand.
-const maxTyped = 120
-
-// typed returns the values of a form in these fields, also empty ones. One that is too long is left out: the page shows what is stored.
+// typed returns the values of a form in these fields, also empty ones. Those that are too long for the notice are left out of it: the page
+// shows what is stored.
 func typed(r *http.Request, fields ...string) map[string]string {
 	kept := map[string]string{}
 	for _, field := range fields {
-		if value := r.Form.Get(field); r.Form.Has(field) && len(value) <= maxTyped {
-			kept[field] = value
+		if r.Form.Has(field) {
+			kept[field] = r.Form.Get(field)
 		}
 	}
 	return kept

@@ -14,9 +14,6 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
 
-// maxTypedWords bounds the words of distress that are kept when the form did not work, in bytes.
-const maxTypedWords = 1200
-
 // usualTicketLimit holds while an organisation has decided nothing, in minutes.
 const usualTicketLimit = 60
 
@@ -115,16 +112,11 @@ func (p *Pages) saveSettings(r *http.Request) (Notice, error) {
 	}
 	now := settingsPage{Settings: got.GetSettings()}
 	kept := Notice{Typed: typed(r, "open", "close", "time_zone", "limit", "timeline", "alarms", "engagement", "audit", "currency",
-		"brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow")}
+		"brand", "help_contact", "phone_hour", "phone_day", "org_hour", "countries", "flow", "distress", "prices")}
 	for _, box := range []string{"quiet", "require", "own_numbers"} {
 		kept.Typed[box] = map[bool]string{true: "yes", false: "no"}[r.Form.Get(box) != ""]
 	}
 	kept.Typed["number_type"] = strings.Join(r.Form["number_type"], ",")
-	for _, list := range []string{"distress", "prices"} {
-		if words := r.Form.Get(list); len(words) <= maxTypedWords {
-			kept.Typed[list] = words
-		}
-	}
 	if r.Form.Get("as_of") != now.AsOf() {
 		kept.Key, kept.Bad = "settings.stale", true
 		return kept, nil

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -54,11 +55,20 @@ func (c Cookies) Cookie(purpose, value string, life time.Duration) *http.Cookie 
 	return cookie
 }
 
-// Set gives the browser a sealed value until an instant.
+// maxSealed bounds a sealed value in bytes: a browser drops a cookie that has more than 4096 with its name, and says nothing.
+const maxSealed = 3800
+
+// ErrTooLong is of a value that a browser would not keep.
+var ErrTooLong = errors.New("it is too long for a cookie")
+
+// Set gives the browser a sealed value until an instant. ErrTooLong.
 func (c Cookies) Set(w http.ResponseWriter, purpose string, value any, until time.Time) error {
 	sealed, err := c.box.seal(purpose, value)
 	if err != nil {
 		return err
+	}
+	if len(sealed) > maxSealed {
+		return ErrTooLong
 	}
 	http.SetCookie(w, c.Cookie(purpose, sealed, until.Sub(c.Now())))
 	return nil

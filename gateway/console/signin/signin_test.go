@@ -3,6 +3,7 @@ package signin
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestCookies(t *testing.T) {
 			answer := httptest.NewRecorder()
 			require.NoError(t, c.enter(answer, rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.RoleOperator}, noon.Add(24*time.Hour)))
 			set := answer.Result().Cookies()[0]
+			require.ErrorIs(t, c.Set(answer, PurposeNotice, strings.Repeat("a", 3000), noon), ErrTooLong, "a browser takes 4096 bytes")
 			sealed := set.Value
 			set.Value = "X"
 			require.Equal(t, tc.want, set.String(), "eight hours at the most")
