@@ -3,12 +3,14 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
@@ -159,4 +161,29 @@ func TestNumbersCountOnlyWhereTheOrganisationDecides(t *testing.T) {
 	require.Contains(t, b.said(root+"/settings", form), "Saved.", "to untick it is enough")
 	asked := calls[*onboardingv1.UpdateSettingsRequest](s, "UpdateSettings")[0]
 	require.True(t, proto.Equal(&messagingv1.Sending{Brand: "Acme"}, asked.GetSettings().GetSending()), "%v", asked)
+}
+
+func TestEachChangeOfTheSettingsHasAName(t *testing.T) {
+	t.Parallel()
+	b, s, _ := asksSettings(t, &onboardingv1.Settings{})
+	all := &onboardingv1.Settings{}
+	fields := all.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		switch f := fields.Get(i); {
+		case f.Message() != nil:
+			all.ProtoReflect().Mutable(f)
+		case f.Kind() == protoreflect.StringKind && !f.IsList():
+			all.ProtoReflect().Set(f, protoreflect.ValueOfString("x"))
+		case f.Kind() == protoreflect.Int32Kind:
+			all.ProtoReflect().Set(f, protoreflect.ValueOfInt32(1))
+		case f.Kind() == protoreflect.BoolKind:
+			all.ProtoReflect().Set(f, protoreflect.ValueOfBool(true))
+		}
+	}
+	s.says("ListSettingsVersions", &onboardingv1.ListSettingsVersionsResponse{Versions: []*onboardingv1.Settings{all, {}}})
+	_, page := b.page(root + "/settings")
+	named := regexp.MustCompile(`<td class="text"[^>]*>([^<]*)</td>`).FindStringSubmatch(page)
+	require.NotNil(t, named)
+	require.Contains(t, named[1], "cost")
+	require.NotContains(t, named[1], "_", "a name of the API")
 }

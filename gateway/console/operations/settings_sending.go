@@ -162,6 +162,7 @@ type version struct {
 // unchanging are the fields of settings that no operator decides.
 var unchanging = map[protoreflect.Name]bool{
 	"updated_at": true, "updated_by": true, "version": true, "sending_pending": true, "quiet_hours_by_default": true,
+	"usual_distress_words": true,
 }
 
 // versionsShown bounds the changes that the page lists.
@@ -180,11 +181,12 @@ func history(versions []*onboardingv1.Settings) []version {
 	return all
 }
 
+// changed returns the names of the fields that differ. None, as of words of distress, is another decision than no decision.
 func changed(now, before *onboardingv1.Settings) (names []string) {
-	fields := now.ProtoReflect().Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
-		if !unchanging[f.Name()] && !now.ProtoReflect().Get(f).Equal(before.ProtoReflect().Get(f)) {
+	is, was := now.ProtoReflect(), before.ProtoReflect()
+	for i := range is.Descriptor().Fields().Len() {
+		f := is.Descriptor().Fields().Get(i)
+		if !unchanging[f.Name()] && (is.Has(f) != was.Has(f) || !is.Get(f).Equal(was.Get(f))) {
 			names = append(names, string(f.Name()))
 		}
 	}
