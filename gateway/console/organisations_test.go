@@ -186,4 +186,9 @@ func TestEachChangeOfTheSettingsHasAName(t *testing.T) {
 	require.NotNil(t, named)
 	require.Contains(t, named[1], "cost")
 	require.NotContains(t, named[1], "_", "a name of the API")
+
+	s.refuses("ListSettingsVersions", codes.Unavailable, "try again")
+	httpStatus, page := b.page(root + "/settings")
+	require.Equal(t, http.StatusOK, httpStatus, "the form works without")
+	require.Contains(t, page, "They cannot be shown now: <bdi>try again</bdi>")
 }

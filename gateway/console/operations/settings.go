@@ -24,6 +24,7 @@ type settingsPage struct {
 	Retention []keeps
 	Flows     []string // that are published
 	History   []version
+	Unread    error // why there is no history; the form works without
 }
 
 // keeps has the days for which one kind of data is kept; 0 for as long as the deployment does.
@@ -91,11 +92,11 @@ func (p *Pages) settings(r *http.Request) (Page, error) {
 		shown.Flows = append(shown.Flows, begins)
 	}
 	versions, err := p.Onboarding.ListSettingsVersions(r.Context(), &onboardingv1.ListSettingsVersionsRequest{})
-	if status.Code(err) == codes.Unimplemented { // an onboarding of the release before
-		err = nil
+	if status.Code(err) != codes.Unimplemented { // else it is an onboarding of the release before
+		shown.Unread = err
 	}
 	shown.History = history(versions.GetVersions())
-	return Page{"settings", "settings.title", shown}, err
+	return Page{"settings", "settings.title", shown}, nil
 }
 
 // errPrice refuses a line of the price list.
