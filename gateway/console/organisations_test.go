@@ -37,6 +37,9 @@ func TestAPlatformOperatorHasOrganisationsAlone(t *testing.T) {
 	form := url.Values{"back": {at}, "reason": {"left"}, "confirm": {"Other"}}
 	require.Contains(t, b.said(at+"/end", form), "Nothing was done")
 	require.Empty(t, s.asked["EndOrganisation"])
+	form.Set("reason", strings.Repeat("r", 500))
+	require.Equal(t, 2, strings.Count(b.said(at+"/end", form), `value="`+form.Get("reason")+`"`), "the reason is kept")
+	form.Set("reason", "left")
 	form.Set("confirm", "Acme")
 	require.Contains(t, b.said(at+"/end", form), "Ended.")
 	require.Equal(t, "left", calls[*onboardingv1.EndOrganisationRequest](s, "EndOrganisation")[0].GetReason())
@@ -65,6 +68,9 @@ func TestCredentialsOfASenderAreNeverShown(t *testing.T) {
 	require.Contains(t, b.said(at+"/token", url.Values{"back": {at}, "auth_token": {"n3w"}}), "The token is replaced.")
 	require.True(t, proto.Equal(&messagingv1.UpdateSenderRequest{SenderId: orgID, AuthToken: new("n3w"), NextAuthToken: new("")},
 		calls[*messagingv1.UpdateSenderRequest](s, "UpdateSender")[0]))
+	s.says("GetSender", &messagingv1.GetSenderResponse{Sender: &messagingv1.Sender{SenderId: orgID, Name: "Brand", Countries: []string{"US"}}})
+	page = b.said(at+"/change", url.Values{"back": {at}, "name": {"Brand"}, "rate": {"x"}, "countries": {""}})
+	require.Regexp(t, `name="countries"[^>]*value=""`, page, "what was emptied stays so")
 	s.refuses("DeleteSender", codes.FailedPrecondition, "messages name the sender")
 	require.Contains(t, b.said(at+"/delete", url.Values{"back": {at}}), "messages name the sender")
 }
