@@ -77,8 +77,8 @@ func (p *Pages) changeOrganisation(r *http.Request) (Notice, error) {
 			return kept, err
 		}
 	case "key":
-		in := &onboardingv1.CreateFirstKeyRequest{OrgId: id, Name: strings.TrimSpace(r.Form.Get("name"))}
-		made, err := p.Organisations.CreateFirstKey(ctx, in)
+		name := strings.TrimSpace(r.Form.Get("name"))
+		made, err := p.Organisations.CreateFirstKey(ctx, &onboardingv1.CreateFirstKeyRequest{OrgId: id, Name: name})
 		if err != nil {
 			return Notice{Typed: typed(r, "name")}, err
 		}

@@ -20,7 +20,8 @@ import (
 var numberTypes = []string{"premium", "shared_cost", "personal", "pager", "company", "voicemail", "international"}
 
 // errCap refuses a cap of another form.
-var errCap = status.Error(codes.InvalidArgument, "a cap is messages:segments, such as 30:90; 0 is no cap, and an empty one is this installation's")
+var errCap = status.Error(codes.InvalidArgument,
+	"a cap is messages:segments, such as 30:90; 0 is no cap, and an empty one is this installation's")
 
 // errNoCountries refuses to replace the countries of the deployment by all.
 var errNoCountries = status.Error(codes.InvalidArgument,
@@ -44,8 +45,8 @@ func (p settingsPage) Countries() string {
 	return strings.Join(p.GetSending().GetRecipients().GetCountries(), ", ")
 }
 
-// NumberTypes returns the costly kinds of numbers, and which of them are texted. A later release may have stored other ones, which a save is
-// to keep.
+// NumberTypes returns the costly kinds of numbers, and which of them are texted. A later release may have stored other ones, which a save
+// keeps.
 func (p settingsPage) NumberTypes() []box {
 	texted := p.GetSending().GetRecipients().GetNumberTypes()
 	var all []box
