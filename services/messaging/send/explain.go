@@ -77,7 +77,7 @@ func (s *Service) ExplainMessage(ctx context.Context, m Message) (Explanation, e
 		return Explanation{}, fmt.Errorf("read a recipient: %w", err)
 	}
 	r := Request{OrgID: m.OrgID, To: to, Key: m.Key, DespiteHold: strings.HasPrefix(m.Key, AnswerKeys)}
-	decided, err := s.Settings(ctx, r.OrgID)
+	decided, err := s.settingsFor(ctx, r)
 	if err != nil {
 		return Explanation{}, err
 	}

@@ -242,7 +242,7 @@ func (s *Service) attempt(ctx context.Context, r Request) (Attempt, error) {
 	case strings.HasPrefix(r.Key, AnswerKeys) != r.DespiteHold, r.Confirms != uuid.Nil && !r.DespiteHold:
 		return Attempt{}, fmt.Errorf("%w: idempotency_key must not begin with %s, which our own answers do", sms.ErrInvalid, AnswerKeys)
 	}
-	decided, err := s.Settings(ctx, r.OrgID)
+	decided, err := s.settingsFor(ctx, r)
 	if err != nil {
 		return Attempt{}, err
 	}

@@ -42,7 +42,8 @@ type knownSettings struct {
 	at time.Time
 }
 
-// Settings returns those of an organisation, as they were at most a few seconds ago.
+// Settings returns those of an organisation, as they were at most a few seconds ago. sms.ErrUnavailable, also of stored settings that this
+// release cannot read: a later one may have written them, and asking again is right.
 func (s *Service) Settings(ctx context.Context, orgID uuid.UUID) (Settings, error) {
 	now := s.Now()
 	s.decided.mu.Lock()
@@ -57,7 +58,7 @@ func (s *Service) Settings(ctx context.Context, orgID uuid.UUID) (Settings, erro
 	}
 	found = knownSettings{Settings{Caps: s.Caps, Numbers: s.Numbers}, now}
 	if err := found.overlay(decided); err != nil {
-		return Settings{}, fmt.Errorf("the stored settings of organisation %s: %w", orgID, err)
+		return Settings{}, fmt.Errorf("%w: the stored settings of organisation %s: %s", sms.ErrUnavailable, orgID, err.Error())
 	}
 	s.decided.mu.Lock()
 	defer s.decided.mu.Unlock()
@@ -66,6 +67,14 @@ func (s *Service) Settings(ctx context.Context, orgID uuid.UUID) (Settings, erro
 	}
 	s.decided.known[orgID] = found
 	return found.Settings, nil
+}
+
+// settingsFor returns those that bound a send. Our answers to STOP and HELP heed none, and go out also while they cannot be read.
+func (s *Service) settingsFor(ctx context.Context, r Request) (Settings, error) {
+	if r.DespiteHold {
+		return Settings{}, nil
+	}
+	return s.Settings(ctx, r.OrgID)
 }
 
 // forgetSettings has the next question read them anew.

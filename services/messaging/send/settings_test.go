@@ -82,3 +82,26 @@ func TestSettingsOfAnOrganisation(t *testing.T) {
 		require.ErrorIs(t, b.decide(rooms, org, 4, bad), sms.ErrInvalid)
 	}
 }
+
+func TestSettingsOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	for _, later := range []string{`{"recipients": {"numberTypes": ["fax"]}}`, `{"caps": "none"}`, `{"caps": {"phoneDay": {"messages": 1}}}`} {
+		t.Run(later, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			service := b.Service(nil)
+			_, err := b.Pool.Exec(t.Context(), `insert into organisation_settings (org_id, sending, version, updated_at) values ($1, $2, 1, $3)`,
+				b.Senders.Environment.OrgID, later, b.Clock.Now())
+			require.NoError(t, err)
+			_, err = service.Send(t.Context(), b.Request())
+			require.ErrorIs(t, err, sms.ErrUnavailable)
+			require.NotErrorIs(t, err, sms.ErrInvalid, "it is asked again, not given up")
+
+			answer := b.Request()
+			answer.Key, answer.DespiteHold = send.AnswerKeys+"help:SM1", true
+			result, err := service.Send(t.Context(), answer)
+			require.NoError(t, err)
+			require.Equal(t, send.Accepted, result.Outcome, "who writes HELP gets an answer all the same")
+		})
+	}
+}

@@ -3,6 +3,7 @@ package send
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/edge"
+	"paceline.internal/services/messaging/sms"
 )
 
 const sqlSending = `select sending from organisation_settings where org_id = @org`
@@ -28,7 +30,10 @@ func (s *Store) Sending(ctx context.Context, orgID uuid.UUID) (decided *messagin
 		return nil, err
 	}
 	decided = &messagingv1.Sending{}
-	return decided, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(stored, decided) // a later release may have written it
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(stored, decided); err != nil { // a later release may have written it
+		return nil, fmt.Errorf("%w: the stored settings: %w", sms.ErrUnavailable, err)
+	}
+	return decided, nil
 }
 
 // sqlSetSending takes no version that is older than the one there is.
