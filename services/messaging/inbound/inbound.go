@@ -258,6 +258,7 @@ func (s *Service) copyOf(ctx context.Context, orgID uuid.UUID) ReplyCopy {
 	decided, err := s.Send.Settings(ctx, orgID)
 	if err != nil {
 		s.Log.WarnContext(ctx, "messaging.settings_not_read", "org_id", orgID, "error", err)
+		return ReplyCopy{}
 	}
 	said := ReplyCopy{Brand: decided.Brand, Contact: decided.HelpContact}
 	if orgID == s.Send.Senders.Environment.OrgID {

@@ -489,6 +489,22 @@ func TestHelp(t *testing.T) {
 		require.Len(t, b.Ledger().Events, 1)
 	})
 
+	t.Run("HelpIsAnsweredInNobodysNameWhileTheSettingsCannotBeRead", func(t *testing.T) {
+		t.Parallel()
+		b := enrolled(t)
+		b.Copy = inbound.ReplyCopy{Brand: "Paceline", Contact: "help@example.com"}
+		_, err := b.Pool.Exec(t.Context(), `insert into organisation_settings (org_id, sending, version, updated_at) values ($1, $2, 1, $3)`,
+			b.Config.Senders.Environment.OrgID, `{"brand": "Acme", "recipients": {"numberTypes": ["of a later release"]}}`, b.Clock.Now())
+		require.NoError(t, err)
+		b.Pass(time.Minute)
+		b.says("SM1", "ajuda")
+		b.respond()
+		require.Equal(t, []string{
+			"Você recebe estas mensagens porque se inscreveu. Responda PARAR para não receber mais. " +
+				"A frequência varia. Tarifas da operadora podem ser cobradas.",
+		}, b.heard())
+	})
+
 	t.Run("HelpThatTwilioDoesNotKnowIsAnsweredInEnglish", func(t *testing.T) {
 		t.Parallel()
 		b := enrolled(t)
