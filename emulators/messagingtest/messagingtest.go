@@ -201,10 +201,10 @@ func (s *Service) SetOrganisationSettings(
 	if s.down {
 		return nil, unavailable()
 	}
-	if in.GetOrgId() == s.orgID && in.GetVersion() > s.settings.GetVersion() {
+	if in.GetOrgId() == s.orgID && in.GetVersion() >= s.settings.GetVersion() {
 		s.settings = in
 	}
-	return &messagingv1.SetOrganisationSettingsResponse{}, nil
+	return &messagingv1.SetOrganisationSettingsResponse{Version: s.settings.GetVersion()}, nil
 }
 
 // Settings returns what the organisation has decided about sending, and its version.

@@ -132,9 +132,10 @@ func (s *RPC) SetOrganisationSettings(
 	if err := new(Settings).overlay(r.GetSending()); err != nil {
 		return nil, err
 	}
-	if err := s.Store.SetSending(ctx, orgID, r.GetSending(), r.GetVersion(), s.Now()); err != nil {
+	kept, err := s.Store.SetSending(ctx, orgID, r.GetSending(), r.GetVersion(), s.Now())
+	if err != nil {
 		return nil, err
 	}
 	s.forgetSettings(orgID)
-	return &messagingv1.SetOrganisationSettingsResponse{}, nil
+	return &messagingv1.SetOrganisationSettingsResponse{Version: kept}, nil
 }

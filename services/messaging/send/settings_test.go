@@ -51,6 +51,9 @@ func TestSettingsOfAnOrganisation(t *testing.T) {
 
 	require.NoError(t, b.decide(rooms, org, 1, &messagingv1.Sending{Brand: "Old"}), "told late, which changes nothing")
 	require.Equal(t, want, settings(org))
+	kept, err := rooms.SetOrganisationSettings(t.Context(), &messagingv1.SetOrganisationSettingsRequest{OrgId: org.String(), Version: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, kept.GetVersion(), "the caller learns that its database went back")
 
 	send1 := func(key, to string) send.Result {
 		r := b.Request()
@@ -65,13 +68,17 @@ func TestSettingsOfAnOrganisation(t *testing.T) {
 	}
 
 	other := b.Service(nil)
-	_, err := other.Settings(t.Context(), org)
+	_, err = other.Settings(t.Context(), org)
 	require.NoError(t, err)
 	require.NoError(t, b.decide(rooms, org, 3, &messagingv1.Sending{}))
 	b.Clock.Advance(4 * time.Second)
 	again, err := other.Settings(t.Context(), org)
 	require.NoError(t, err)
 	require.Equal(t, send.Settings{Caps: b.Config.Caps, Numbers: b.Config.Numbers}, again, "another process knows within seconds")
+
+	require.NoError(t, b.Store.SetOrganisation(t.Context(), org, "ended", 1, b.Clock.Now()))
+	require.NoError(t, b.decide(rooms, org, 4, decided))
+	require.Equal(t, again, settings(org), "nothing more is kept of an organisation that has ended")
 
 	for _, bad := range []*messagingv1.Sending{
 		{Caps: &messagingv1.Caps{PhoneDay: &messagingv1.Cap{Messages: 1}}},

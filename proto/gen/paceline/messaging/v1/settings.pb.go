@@ -332,9 +332,12 @@ func (x *SetOrganisationSettingsRequest) GetSending() *Sending {
 	return nil
 }
 
-// SetOrganisationSettingsResponse is empty.
+// SetOrganisationSettingsResponse has what is kept.
 type SetOrganisationSettingsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that is kept. It is higher than that of the request where the caller's database went back; 0 of an organisation that has
+	// ended, of which nothing is kept, and from a release before.
+	Version       int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,6 +372,13 @@ func (*SetOrganisationSettingsResponse) Descriptor() ([]byte, []int) {
 	return file_paceline_messaging_v1_settings_proto_rawDescGZIP(), []int{5}
 }
 
+func (x *SetOrganisationSettingsResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 var File_paceline_messaging_v1_settings_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_settings_proto_rawDesc = "" +
@@ -396,8 +406,9 @@ const file_paceline_messaging_v1_settings_proto_rawDesc = "" +
 	"\x1eSetOrganisationSettingsRequest\x12\x15\n" +
 	"\x06org_id\x18\x01 \x01(\tR\x05orgId\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x128\n" +
-	"\asending\x18\x03 \x01(\v2\x1e.paceline.messaging.v1.SendingR\asending\"!\n" +
-	"\x1fSetOrganisationSettingsResponseB?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
+	"\asending\x18\x03 \x01(\v2\x1e.paceline.messaging.v1.SendingR\asending\";\n" +
+	"\x1fSetOrganisationSettingsResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversionB?Z=paceline.internal/proto/gen/paceline/messaging/v1;messagingv1b\x06proto3"
 
 var (
 	file_paceline_messaging_v1_settings_proto_rawDescOnce sync.Once
