@@ -366,8 +366,8 @@ func (p *Ports) Decided(ctx context.Context, org string) (people.Decided, error)
 	return read(p, "Decided", func() (people.Decided, error) { return p.Stores.Decided(ctx, org) })
 }
 
-func (p *Ports) SetSending(ctx context.Context, org string, version int64, decided *messagingv1.Sending) error {
-	return act(p, "SetSending", func() error { return p.carrier.SetSending(asItself(ctx), org, version, decided) })
+func (p *Ports) SetSending(ctx context.Context, org string, version int64, decided *messagingv1.Sending) (int64, error) {
+	return call(p, "SetSending", func() (int64, error) { return p.carrier.SetSending(asItself(ctx), org, version, decided) })
 }
 
 func (p *Ports) SetHold(ctx context.Context, org, id, reason string, at time.Time) (people.Profile, error) {

@@ -35,8 +35,9 @@ type carrier interface {
 	Unfinished(ctx context.Context, orgID, profileID, phone string) (Unfinished, error)
 	// ForwardHold is ErrKeepsNoHolds for a messaging service that does not know them, ErrUnavailable for one that cannot be reached.
 	ForwardHold(ctx context.Context, orgID, phone string, held bool, version int64) error
-	// SetSending has messaging know a version of what an organisation has decided about sending; ErrUnavailable.
-	SetSending(ctx context.Context, orgID string, version int64, decided *messagingv1.Sending) error
+	// SetSending has messaging know a version of what an organisation has decided about sending, and returns the one that it keeps, which may
+	// be higher; ErrUnavailable.
+	SetSending(ctx context.Context, orgID string, version int64, decided *messagingv1.Sending) (kept int64, err error)
 	// JudgeWords ends the hold by words of a person that may be an opt-out; ErrUnavailable.
 	JudgeWords(ctx context.Context, orgID, phone string) error
 }
@@ -69,7 +70,11 @@ type Config struct {
 }
 
 // Service enrols, changes and holds people.
-type Service struct{ Config }
+type Service struct {
+	Config
+
+	again round // the loop of the settings alone uses it
+}
 
 // New returns a Service.
 func New(cfg Config) *Service { return &Service{Config: cfg} }

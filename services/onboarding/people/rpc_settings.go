@@ -76,11 +76,13 @@ func (s *RPC) UpdateSettings(
 		return nil, err
 	}
 	if stored.Pending {
-		told := s.People.tell(ctx, Untold{OrgID: request.Org(ctx), Version: stored.Version, Sending: stored.Sending})
+		telling, cancel := context.WithTimeout(ctx, tellWithin)
+		known, told := s.People.tell(telling, Untold{OrgID: request.Org(ctx), Version: stored.Version, Sending: stored.Sending})
+		cancel()
 		if told != nil {
 			s.People.Log.WarnContext(ctx, "onboarding.settings_not_told", "org_id", request.Org(ctx), "error", told)
 		}
-		stored.Pending = told != nil
+		stored.Pending, stored.Version = told != nil, known
 	}
 	return &onboardingv1.UpdateSettingsResponse{Settings: settings(ctx, stored)}, nil
 }

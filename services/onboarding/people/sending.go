@@ -1,6 +1,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/phone"
@@ -21,29 +24,78 @@ const (
 	tellInterval = 5 * time.Second
 	tellBatch    = 20
 	tellAgain    = 15 * time.Second // after messaging could not be told
+	tellAllAgain = 24 * time.Hour
+	tellWithin   = 2 * time.Second // in the request that changes the settings: the loop does the rest
 )
 
-// TellSettings has messaging know what organisations have decided about sending. One that fails delays no other.
+// TellSettings has messaging know what organisations have decided about sending. One that fails delays no other. Once a day, and after a
+// start, it is told all of them again: its database or ours may have gone back.
 func (c *Service) TellSettings(ctx context.Context) (more bool, err error) {
 	untold, err := c.Settings.Untold(ctx, c.Now(), tellBatch)
 	if err != nil {
 		return false, err
 	}
+	more = len(untold) == tellBatch
+	if !more {
+		told, again, err := c.toldBefore(ctx)
+		if err != nil {
+			return false, err
+		}
+		untold, more = append(untold, told...), again
+	}
 	var failures []error
 	for _, u := range untold {
-		if err := c.tell(ctx, u); err != nil {
+		if _, err := c.tell(ctx, u); err != nil {
 			failures = append(failures, fmt.Errorf("organisation %s: %w", u.OrgID, err))
 		}
 		process.Progress(ctx)
 	}
-	return len(untold) == tellBatch && len(failures) == 0, errors.Join(failures...)
+	return more && len(failures) == 0, errors.Join(failures...)
 }
 
-func (c *Service) tell(ctx context.Context, u Untold) error {
-	if err := c.Carrier.SetSending(ctx, u.OrgID, u.Version, u.Sending); err != nil {
-		return errors.Join(err, c.Settings.TellNext(ctx, u, c.Now().Add(tellAgain)))
+// toldBefore returns the next settings that are told again, and reports whether there may be more today.
+func (c *Service) toldBefore(ctx context.Context) (told []Untold, more bool, err error) {
+	now := c.Now()
+	if now.Before(c.again.at) {
+		return nil, false, nil
 	}
-	return c.Settings.Told(ctx, u)
+	told, err = c.Settings.ToldBehind(ctx, cmp.Or(c.again.behind, uuid.Nil.String()), tellBatch)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(told) < tellBatch {
+		c.again = round{at: now.Add(tellAllAgain)}
+		return told, false, nil
+	}
+	c.again.behind = told[len(told)-1].OrgID
+	return told, true, nil
+}
+
+// round has where the loop is in telling all settings again.
+type round struct {
+	at     time.Time // when it begins
+	behind string    // the organisation that was the last; empty before the first
+}
+
+// tell has messaging know a version of the settings, and returns the version that it knows then: a higher one where our database went back,
+// for what is decided here counts.
+func (c *Service) tell(ctx context.Context, u Untold) (version int64, err error) {
+	kept, err := u.Version, u.Unreadable
+	if err == nil {
+		kept, err = c.Carrier.SetSending(ctx, u.OrgID, u.Version, u.Sending)
+	}
+	if err == nil && kept > u.Version {
+		raised, raising := c.Settings.Raise(ctx, u, kept, c.Now())
+		if raising != nil || !raised { // whoever has changed them tells it
+			return u.Version, raising
+		}
+		u.Version = kept + 1
+		_, err = c.Carrier.SetSending(ctx, u.OrgID, u.Version, u.Sending)
+	}
+	if err != nil {
+		return u.Version, errors.Join(err, c.Settings.TellNext(ctx, u, c.Now().Add(tellAgain)))
+	}
+	return u.Version, c.Settings.Told(ctx, u)
 }
 
 // SettingsLoop repeats TellSettings.

@@ -76,6 +76,49 @@ func TestSettings(t *testing.T) {
 		require.EqualValues(t, 2, version, "and is not told again")
 	})
 
+	onboardingtest.Subtest(t, "OfADatabaseThatWentBackAreToldAgain", setup, func(t *testing.T, b *bundle) {
+		ahead := func(version int64) {
+			_, err := b.Messaging.SetOrganisationSettings(t.Context(), &messagingv1.SetOrganisationSettingsRequest{
+				OrgId: onboardingtest.OrgID, Version: version, Sending: &messagingv1.Sending{Brand: "Lost"},
+			})
+			require.NoError(t, err)
+		}
+		ahead(9)
+		got, err := b.decide(sending(acme()))
+		require.NoError(t, err)
+		require.False(t, got.GetSendingPending())
+		require.EqualValues(t, 10, got.GetVersion())
+		require.EqualValues(t, 10, b.settings().GetVersion())
+		told, version := b.Messaging.Settings()
+		require.True(t, proto.Equal(acme(), told), told)
+		require.EqualValues(t, 10, version)
+
+		ahead(19)
+		b.Clock.Advance(25 * time.Hour)
+		b.Pass(time.Minute)
+		told, version = b.Messaging.Settings()
+		require.True(t, proto.Equal(acme(), told), told)
+		require.EqualValues(t, 20, version)
+		require.EqualValues(t, 20, b.settings().GetVersion())
+		require.False(t, b.settings().GetSendingPending())
+	})
+
+	onboardingtest.Subtest(t, "ThatCannotBeReadDelayNoOther", setup, func(t *testing.T, b *bundle) {
+		b.Messaging.SetDown(true)
+		_, err := b.decide(sending(acme()))
+		require.NoError(t, err)
+		b.Messaging.SetDown(false)
+		b.Exec(`insert into organisation_settings (org_id, sending, version, tell_at, updated_at) values ($1, '{"caps": "none"}', 1, $2, $2)`,
+			onboardingtest.NewID(), b.Clock.Now())
+		b.Clock.Advance(time.Minute)
+		_, err = b.Current().Persons.TellSettings(t.Context())
+		require.ErrorContains(t, err, "sending")
+		told, _ := b.Messaging.Settings()
+		require.True(t, proto.Equal(acme(), told), told)
+		_, err = b.Current().Persons.TellSettings(t.Context())
+		require.NoError(t, err, "it was just tried")
+	})
+
 	onboardingtest.Subtest(t, "ThatAreWrongAreRefused", setup, func(t *testing.T, b *bundle) {
 		for field, bad := range map[string]*messagingv1.Sending{
 			"brand": {Brand: "two\nlines"}, "caps.phone_hour": {Caps: &messagingv1.Caps{PhoneHour: &messagingv1.Cap{Messages: 1}}},

@@ -36,20 +36,36 @@ func (s *Store) Decided(ctx context.Context, orgID string) (Decided, error) {
 	return found, err
 }
 
-// Untold is a version of settings that messaging does not know.
+// Untold is a version of settings that messaging may not know.
 type Untold struct {
-	OrgID   string
-	Version int64
-	Sending *messagingv1.Sending
+	OrgID      string
+	Version    int64
+	Sending    *messagingv1.Sending
+	Unreadable error // of what is stored; nil where Sending is it
 }
 
-const sqlUntold = `
+const (
+	sqlUntold = `
 select org_id::text, version, sending from organisation_settings
 where tell_at <= @at order by tell_at limit @limit`
 
+	sqlToldBehind = `
+select org_id::text, version, sending from organisation_settings
+where sending is not null and tell_at is null and org_id > @org order by org_id limit @limit`
+)
+
 // Untold lists settings that messaging is to be told.
 func (s *Store) Untold(ctx context.Context, at time.Time, limit int) ([]Untold, error) {
-	rows, err := s.pool.Query(postgres.AcrossOrganisations(ctx), sqlUntold, postgres.Args{"at": at, "limit": limit})
+	return s.toTell(ctx, sqlUntold, postgres.Args{"at": at, "limit": limit})
+}
+
+// ToldBehind lists settings that messaging was told, of the organisations behind one of them.
+func (s *Store) ToldBehind(ctx context.Context, orgID string, limit int) ([]Untold, error) {
+	return s.toTell(ctx, sqlToldBehind, postgres.Args{"org": orgID, "limit": limit})
+}
+
+func (s *Store) toTell(ctx context.Context, sql string, args postgres.Args) ([]Untold, error) {
+	rows, err := s.pool.Query(postgres.AcrossOrganisations(ctx), sql, args)
 	if err != nil {
 		return nil, fmt.Errorf("settings to tell: %w", err)
 	}
@@ -58,8 +74,8 @@ func (s *Store) Untold(ctx context.Context, at time.Time, limit int) ([]Untold, 
 		if err := row.Scan(&u.OrgID, &u.Version, &stored); err != nil {
 			return u, err
 		}
-		u.Sending, err = readSending(stored)
-		return u, err
+		u.Sending, u.Unreadable = readSending(stored)
+		return u, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settings to tell: %w", err)
@@ -69,7 +85,9 @@ func (s *Store) Untold(ctx context.Context, at time.Time, limit int) ([]Untold, 
 
 const (
 	sqlTold     = `update organisation_settings set tell_at = null where org_id = @org and version = @version`
-	sqlTellNext = `update organisation_settings set tell_at = @at where org_id = @org and version = @version and tell_at is not null`
+	sqlTellNext = `update organisation_settings set tell_at = @at where org_id = @org and version = @version`
+	sqlTellNow  = `update organisation_settings set tell_at = @at where org_id = @org and sending is not null`
+	sqlRaise    = `update organisation_settings set version = @kept::bigint + 1, tell_at = @at where org_id = @org and version = @version`
 )
 
 // Told notes that messaging knows a version of the settings, unless there is a later one.
@@ -87,4 +105,22 @@ func (s *Store) TellNext(ctx context.Context, u Untold, at time.Time) error {
 		return fmt.Errorf("delay settings: %w", err)
 	}
 	return nil
+}
+
+// TellNow has the settings of an organisation told again.
+func (s *Store) TellNow(ctx context.Context, orgID string, at time.Time) error {
+	if _, err := s.pool.Exec(postgres.AcrossOrganisations(ctx), sqlTellNow, postgres.Args{"org": orgID, "at": at}); err != nil {
+		return fmt.Errorf("have settings told again: %w", err)
+	}
+	return nil
+}
+
+// Raise counts settings above the version that messaging keeps, unless they were changed meanwhile, and reports whether it did.
+func (s *Store) Raise(ctx context.Context, u Untold, kept int64, at time.Time) (raised bool, err error) {
+	args := postgres.Args{"org": u.OrgID, "version": u.Version, "kept": kept, "at": at}
+	changed, err := s.pool.Exec(postgres.AcrossOrganisations(ctx), sqlRaise, args)
+	if err != nil {
+		return false, fmt.Errorf("raise the version of settings: %w", err)
+	}
+	return changed.RowsAffected() > 0, nil
 }
