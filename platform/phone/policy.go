@@ -37,6 +37,14 @@ func (c *Countries) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Read reads a list of codes. A blank one is refused: a list of nothing else would allow every country.
+func (c *Countries) Read(codes []string) error {
+	if slices.ContainsFunc(codes, blank) {
+		return errBlank
+	}
+	return c.UnmarshalText([]byte(strings.Join(codes, ",")))
+}
+
 // Kind is a class of numbers, where a message to it may cost more than one to a phone.
 type Kind string
 
@@ -67,6 +75,18 @@ func (k *Kinds) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
+
+// Read reads a list of names.
+func (k *Kinds) Read(names []string) error {
+	if slices.ContainsFunc(names, blank) {
+		return errBlank
+	}
+	return k.UnmarshalText([]byte(strings.Join(names, ",")))
+}
+
+var errBlank = errors.New("it must have no blank entry; leave the list out for all countries, or for no costly kind")
+
+func blank(entry string) bool { return len(listed(entry)) == 0 }
 
 func listed(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })

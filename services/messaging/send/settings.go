@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -96,10 +95,10 @@ func (d *Settings) overlay(decided *messagingv1.Sending) error {
 		return err
 	}
 	var numbers phone.Policy
-	if err := numbers.Countries.UnmarshalText([]byte(strings.Join(to.GetCountries(), ","))); err != nil {
+	if err := numbers.Countries.Read(to.GetCountries()); err != nil {
 		return edge.Invalid("sending.recipients.countries", err.Error())
 	}
-	if err := numbers.Kinds.UnmarshalText([]byte(strings.Join(to.GetNumberTypes(), ","))); err != nil {
+	if err := numbers.Kinds.Read(to.GetNumberTypes()); err != nil {
 		return edge.Invalid("sending.recipients.number_types", err.Error())
 	}
 	d.Numbers = numbers

@@ -85,6 +85,7 @@ func TestSettingsOfAnOrganisation(t *testing.T) {
 		{Caps: &messagingv1.Caps{OrgHour: &messagingv1.Cap{Messages: -1, Segments: 1}}},
 		{Recipients: &messagingv1.Recipients{Countries: []string{"Brazil"}}},
 		{Recipients: &messagingv1.Recipients{NumberTypes: []string{"fax"}}},
+		{Recipients: &messagingv1.Recipients{Countries: []string{","}}},
 	} {
 		require.ErrorIs(t, b.decide(rooms, org, 4, bad), sms.ErrInvalid)
 	}

@@ -131,10 +131,10 @@ func (d Decided) Policy(otherwise phone.Policy) phone.Policy {
 }
 
 func policy(of *messagingv1.Recipients) (p phone.Policy, err error) {
-	if err := p.Countries.UnmarshalText([]byte(strings.Join(of.GetCountries(), ","))); err != nil {
+	if err := p.Countries.Read(of.GetCountries()); err != nil {
 		return p, request.Invalid("settings.sending.recipients.countries: %s", err)
 	}
-	if err := p.Kinds.UnmarshalText([]byte(strings.Join(of.GetNumberTypes(), ","))); err != nil {
+	if err := p.Kinds.Read(of.GetNumberTypes()); err != nil {
 		return p, request.Invalid("settings.sending.recipients.number_types: %s", err)
 	}
 	return p, nil

@@ -134,6 +134,16 @@ func TestSettings(t *testing.T) {
 		require.Zero(t, b.settings().GetVersion())
 	})
 
+	onboardingtest.Subtest(t, "WithABlankEntryAreNotAllCountries", setup, func(t *testing.T, b *bundle) {
+		for _, blank := range []string{"", " ", ","} {
+			_, err := b.decide(sending(&messagingv1.Sending{Recipients: &messagingv1.Recipients{Countries: []string{blank}}}))
+			require.ErrorContains(t, err, "settings.sending.recipients.countries", blank)
+		}
+		_, err := b.decide(sending(&messagingv1.Sending{Recipients: &messagingv1.Recipients{NumberTypes: []string{""}}}))
+		require.ErrorContains(t, err, "settings.sending.recipients.number_types")
+		require.Zero(t, b.settings().GetVersion())
+	})
+
 	onboardingtest.Subtest(t, "AreChangedByOneAtATimeAndKeepTheirVersions", setup, func(t *testing.T, b *bundle) {
 		at := func(version int64, brand string) func(*onboardingv1.UpdateSettingsRequest) {
 			return func(r *onboardingv1.UpdateSettingsRequest) {
