@@ -26,8 +26,8 @@ const grace = 30 * 24 * time.Hour
 func (b *bundle) platform() *organisations.RPC {
 	return &organisations.RPC{
 		Organisations: &organisations.Service{
-			Store: b.Store.Organisations(), Carrier: b.Carrier, Erasing: b.erasures(), Default: onboardingtest.OrgID, Grace: grace,
-			Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now,
+			Store: b.Store.Organisations(), Carrier: b.Carrier, Settings: b.Store.People(), Erasing: b.erasures(), Default: onboardingtest.OrgID,
+			Grace: grace, Log: slog.New(slog.DiscardHandler), Now: b.Clock.Now,
 		},
 		Keys: apikeys.NewStore(b.Pool),
 	}
@@ -165,9 +165,11 @@ func TestSuspension(t *testing.T) {
 		status, err := b.platform().GetOrganisationStatus(t.Context(), &onboardingv1.GetOrganisationStatusRequest{OrgId: org})
 		require.NoError(t, err)
 		require.Equal(t, "ended", status.GetStatus())
+		b.Exec(`insert into organisation_settings (org_id, sending, version, updated_at) values ($1, '{}', 1, $2)`, org, b.Clock.Now())
 		o, err := b.resumes(org)
 		require.NoError(t, err)
 		require.Equal(t, "active", o.GetStatus())
+		require.Equal(t, 1, b.Count(`select count(*) from organisation_settings where tell_at is not null`), "messaging is told again")
 		require.Nil(t, o.GetEraseAfter())
 
 		_, err = b.ends(org)

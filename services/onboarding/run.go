@@ -229,7 +229,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 	}
 	w.erasing = &erasure.Service{Store: erasure.NewStore(w.pool), Carrier: carrier, Log: w.deps.Log, Now: w.deps.Now}
 	w.organisations = &organisations.Service{
-		Store: w.store.Organisations(), Carrier: carrier, Erasing: w.erasing, Default: w.cfg.DefaultOrgID,
+		Store: w.store.Organisations(), Carrier: carrier, Settings: w.store.People(), Erasing: w.erasing, Default: w.cfg.DefaultOrgID,
 		Grace: w.cfg.OrganisationGrace, Log: w.deps.Log, Now: w.deps.Now,
 	}
 	w.courier = events.NewCourier(events.CourierConfig{

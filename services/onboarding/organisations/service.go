@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/platform/process"
 	"paceline.internal/services/onboarding/erasure"
+	"paceline.internal/services/onboarding/people"
 )
 
 // carrier is messaging; messaging.Client implements it.
@@ -26,6 +27,8 @@ type carrier interface {
 type Service struct {
 	Store   *Store
 	Carrier carrier
+	// Settings are those of the organisations: messaging keeps none of one that has ended.
+	Settings *people.Store
 	// Erasing erases the people of an organisation.
 	Erasing *erasure.Service
 	// Default is the organisation that was there before there were rows.
@@ -68,6 +71,11 @@ func (s *Service) Change(ctx context.Context, orgID string, to Status, reason st
 func (s *Service) tell(ctx context.Context, o Organisation) error {
 	if err := s.Carrier.SetOrganisation(ctx, o.OrgID, o.Wanted, o.Version); err != nil {
 		return err
+	}
+	if o.Wanted == Active {
+		if err := s.Settings.TellNow(ctx, o.OrgID, s.Now()); err != nil {
+			return err
+		}
 	}
 	return s.Store.Agreed(ctx, o.OrgID, o.Version)
 }
