@@ -103,7 +103,7 @@ func (s *Service) sendAnswer(ctx context.Context, j queue.Job) error {
 		return s.unsent(ctx, end)
 	case err != nil:
 		return err
-	case opens.After(now) && (to.WroteAt == nil || now.Sub(*to.WroteAt) > replyWindow) && a.untried():
+	case opens.After(now) && (to.WroteAt == nil || now.Sub(*to.WroteAt) > replyWindow) && a.mayWait():
 		end.Reason, end.RetryAt = WhyQuietHours, opens
 		end.Explanation = "it is night where the person is, and they wrote more than 24 hours ago; send it when the quiet hours have ended"
 		return s.unsent(ctx, end)
@@ -162,6 +162,7 @@ func (s *Service) unlessOptedOut(ctx context.Context, end Settlement) error {
 	}
 	would, err := s.Carrier.Explain(ctx, message(a, to))
 	switch {
+	case errors.Is(err, people.ErrUnavailable) && end.Reason == WhyQuietHours: // it is night, whether they have opted out or not
 	case errors.Is(err, people.ErrUnavailable):
 		return s.notHandedOver(ctx, end, err)
 	case err != nil:
@@ -181,10 +182,9 @@ func message(a Answer, to Recipient) conversation.Message {
 	}
 }
 
-// untried reports whether Twilio certainly does not have an answer yet.
-func (a Answer) untried() bool {
-	return a.Reason == "" || a.Reason == WhyCapped || a.Reason == WhyThrottled
-}
+// mayWait reports whether quiet hours may keep an answer back: not one that Twilio may have, which another try finds out. One that messaging
+// could not be asked about may wait; what becomes known of it when messaging is back decides.
+func (a Answer) mayWait() bool { return a.Reason != WhyInDoubt && a.Reason != WhyUndecided }
 
 // notHandedOver keeps an answer for another try, unless messaging refuses it for good.
 func (s *Service) notHandedOver(ctx context.Context, end Settlement, err error) error {

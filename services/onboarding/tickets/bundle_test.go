@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -147,4 +148,47 @@ func (b *bundle) claimed(event string) queue.Job {
 	require.Len(b.T, found.Jobs, 1)
 	require.Equal(b.T, event, found.Jobs[0].EventType)
 	return found.Jobs[0]
+}
+
+// port is messaging, as a service of tickets has it.
+type port interface {
+	Send(ctx context.Context, m conversation.Message) (conversation.Sent, error)
+	Fate(ctx context.Context, orgID, key string) (engagement.Fate, error)
+	Explain(ctx context.Context, m conversation.Message) (conversation.Explanation, error)
+}
+
+// unavailable fails each of the calls once, in their order.
+type unavailable struct {
+	port
+
+	calls []string
+}
+
+func (u *unavailable) fails(call string) error {
+	if len(u.calls) > 0 && u.calls[0] == call {
+		u.calls = u.calls[1:]
+		return people.ErrUnavailable
+	}
+	return nil
+}
+
+func (u *unavailable) Send(ctx context.Context, m conversation.Message) (conversation.Sent, error) {
+	if err := u.fails("Send"); err != nil {
+		return conversation.Sent{}, err
+	}
+	return u.port.Send(ctx, m)
+}
+
+func (u *unavailable) Fate(ctx context.Context, orgID, key string) (engagement.Fate, error) {
+	if err := u.fails("Fate"); err != nil {
+		return engagement.Fate{}, err
+	}
+	return u.port.Fate(ctx, orgID, key)
+}
+
+func (u *unavailable) Explain(ctx context.Context, m conversation.Message) (conversation.Explanation, error) {
+	if err := u.fails("Explain"); err != nil {
+		return conversation.Explanation{}, err
+	}
+	return u.port.Explain(ctx, m)
 }

@@ -440,6 +440,33 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, "sent", b.answers(p, "ada", "a-3", "Good morning.").GetAnswer().GetStatus())
 	})
 
+	t.Run("AtNightWhileMessagingIsAway", func(t *testing.T) {
+		t.Parallel()
+		for _, calls := range [][]string{{"Fate"}, {"Explain"}, {"Fate", "Explain"}, {"Send", "Fate"}} {
+			b := setup(t)
+			b.SleepsAtNight()
+			p, _ := b.Activated()
+			b.Reply(p, asking)
+			b.Clock.Advance(25 * time.Hour)
+			b.Turns(20, 59)
+			if calls[0] != "Send" { // which fails before the night begins
+				b.Turns(23, 0)
+			}
+			away := &unavailable{port: b.Current().Inbox.Tickets.Carrier, calls: calls}
+			b.Current().Inbox.Tickets.Carrier = away
+			b.answers(p, "ada", "a-1", "Good evening.")
+			b.Turns(23, 0)
+			for range 3 {
+				b.Clock.Advance(time.Minute)
+				b.Work()
+			}
+			require.Empty(t, away.calls)
+			require.Len(t, b.said(p), 1, "nothing goes out at night: %v", calls)
+			out := b.answers(p, "ada", "a-1", "Good evening.").GetAnswer()
+			require.Equal(t, []string{"not_sent", "quiet_hours"}, []string{out.GetStatus(), out.GetReason()}, calls)
+		}
+	})
+
 	t.Run("AStopIsTheReasonBeforeNightAndHold", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
