@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,8 +70,24 @@ func (s *Store) SaveDraft(ctx context.Context, orgID string, in DraftChange, at 
 	if err != nil {
 		return err
 	}
+	seen, err := s.Draft(ctx, orgID, in.Flow)
+	if err != nil {
+		return err
+	}
+	of := f // the version that the draft was made of
+	if seen.Revision > 0 && seen.Of != in.Version {
+		if of, err = s.Version(ctx, orgID, in.Flow, seen.Of); err != nil {
+			return err
+		}
+	}
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		had, err := s.readOf(ctx, tx, orgID, in.Flow, in.Version)
+		if err == nil && had.Of != seen.Of {
+			err = ErrDraftOutdated
+		}
+		if err == nil {
+			err = unlessRevised(&of, &f, had.Texts, in)
+		}
 		if err != nil {
 			return err
 		}
@@ -109,6 +126,29 @@ func (s *Store) readOf(ctx context.Context, tx pgx.Tx, orgID, name, version stri
 		err = ErrDraftOutdated
 	}
 	return d, err
+}
+
+// unlessRevised returns ErrDraftOutdated where a draft of another version would undo, in a text that its writer has not given now, what was
+// published since.
+func unlessRevised(of, now *flow.Flow, had map[string]map[string]string, in DraftChange) error {
+	type place struct{ language, key string }
+	under := map[place]string{}
+	for _, w := range of.Written() {
+		under[place{w.Language, w.Key}] = w.Text
+	}
+	var revised []string
+	for _, w := range now.Written() {
+		mine, changed := had[w.Language][w.Key]
+		_, given := in.Texts[w.Key]
+		if changed && mine != w.Text && w.Text != under[place{w.Language, w.Key}] && (!given || w.Language != in.Language) {
+			revised = append(revised, w.Language+" "+w.Key)
+		}
+	}
+	if len(revised) > 0 {
+		return fmt.Errorf("%w: these were published anew under the draft: %s; save them too, or drop the draft",
+			ErrDraftOutdated, strings.Join(revised, ", "))
+	}
+	return nil
 }
 
 // merged returns the texts of a draft after a change: only those that differ from the flow.

@@ -102,6 +102,40 @@ func TestDraft(t *testing.T) {
 		require.NoError(t, err)
 	})
 
+	t.Run("OfAnotherVersionUndoesNothingThatWasPublishedSince", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		published := func(german, bye string) map[string]string {
+			return map[string]string{
+				"flow.yaml": "flow: welcome\nlanguages: [en, de]\nstart: hello\n" +
+					"steps:\n  hello: {send: HELLO, then: bye}\n  bye: {send: BYE, then: done}\n  done: {end: completed}\n",
+				"en.yaml": "texts:\n  HELLO: Hi\n  BYE: " + bye + "\n",
+				"de.yaml": "texts:\n  HELLO: " + german + "\n  BYE: Ade\n",
+			}
+		}
+		version := b.publish(published("Hallo", "Bye"), noon).Version.Version
+		saves := func(language, key, text string) error {
+			had, err := b.Draft(t.Context(), b.org, "welcome")
+			require.NoError(t, err)
+			return b.SaveDraft(t.Context(), b.org, flows.DraftChange{
+				Flow: "welcome", Version: version, Revision: had.Revision, Language: language, Texts: map[string]string{key: text},
+			}, noon)
+		}
+		require.NoError(t, saves("de", "HELLO", "Moin"))
+		version = b.publish(published("Servus", "Bye"), noon).Version.Version
+		err := saves("en", "HELLO", "Hey")
+		require.ErrorIs(t, err, flows.ErrDraftOutdated)
+		require.ErrorContains(t, err, "de HELLO")
+		require.ErrorIs(t, saves("de", "BYE", "Tschau"), flows.ErrDraftOutdated)
+		require.NoError(t, saves("de", "HELLO", "Moin"), "who saves the text has seen what is under it")
+		version = b.publish(published("Servus", "Good bye"), noon).Version.Version
+		require.NoError(t, saves("en", "HELLO", "Hey"), "nothing was published under the text of the draft")
+		d, err := b.Draft(t.Context(), b.org, "welcome")
+		require.NoError(t, err)
+		require.Equal(t, version, d.Of)
+		require.Equal(t, map[string]map[string]string{"en": {"HELLO": "Hey"}, "de": {"HELLO": "Moin"}}, d.Texts)
+	})
+
 	t.Run("EndsWhenNothingIsChangedAnyMore", func(t *testing.T) {
 		t.Parallel()
 		b, service, none := drafted(t)
