@@ -3,6 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,7 @@ func TestTextsOfAFlowAreDraftedThenPublished(t *testing.T) {
 	s.says("SaveFlowDraft", &onboardingv1.SaveFlowDraftResponse{Draft: draft(7, english, changed)})
 	form := url.Values{
 		"version": {hidden(t, page, "version")}, "revision": {hidden(t, page, "revision")}, "language": {hidden(t, page, "language")},
-		"text.HELLO": {" Olá\r\ntudo bem? "},
+		"text.HELLO": {" Olá\r\ntudo bem? "}, "was.HELLO": {hidden(t, page, "was.HELLO")},
 	}
 	page = b.said(root+"/flows/nps/texts", form)
 	asked := calls[*onboardingv1.SaveFlowDraftRequest](s, "SaveFlowDraft")
@@ -70,6 +71,56 @@ func TestTextsOfAFlowAreDraftedThenPublished(t *testing.T) {
 	require.Contains(t, page, `action="/console/flows/nps/rollback"`)
 	require.Contains(t, b.said(root+"/flows/nps/rollback", url.Values{"version": {"older"}}), "This version is current again.")
 	require.Equal(t, files, calls[*onboardingv1.PublishFlowRequest](s, "PublishFlow")[0].GetFiles())
+}
+
+func TestSavingTextsKeepsThoseOfAnotherWriter(t *testing.T) {
+	t.Parallel()
+	b, s := meets(t, "operator")
+	text := func(key, text string) *onboardingv1.FlowText {
+		return &onboardingv1.FlowText{Language: "en", Key: key, Step: "hello", Text: text, Shown: text, Segments: 1}
+	}
+	holds := func(outdated bool, revision int64, texts ...*onboardingv1.FlowText) {
+		d := &onboardingv1.FlowDraft{
+			Version: &onboardingv1.FlowVersion{Flow: "nps", Version: "1", Current: true}, Revision: revision, Outdated: outdated, Texts: texts,
+		}
+		s.says("GetFlowDraft", &onboardingv1.GetFlowDraftResponse{Draft: d})
+		s.says("SaveFlowDraft", &onboardingv1.SaveFlowDraftResponse{Draft: d})
+	}
+	posts := func(page, hello, bye string) (again string) {
+		form := url.Values{"version": {"1"}, "language": {"en"}, "text.HELLO": {hello}, "text.BYE": {bye}}
+		for _, name := range []string{"revision", "was.HELLO", "was.BYE"} {
+			form.Set(name, hidden(t, page, name))
+		}
+		if strings.Contains(page, `name="kept"`) {
+			form.Set("kept", hidden(t, page, "kept"))
+		}
+		return b.said(root+"/flows/nps/texts", form)
+	}
+	sent := func() map[string]string {
+		asked := calls[*onboardingv1.SaveFlowDraftRequest](s, "SaveFlowDraft")
+		return asked[len(asked)-1].GetTexts()
+	}
+
+	holds(false, 1, text("HELLO", "Hi"), text("BYE", "Bye"))
+	_, page := b.page(root + "/flows/nps/texts")
+	posts(page, "Hi", "Bye")
+	require.Empty(t, calls[*onboardingv1.SaveFlowDraftRequest](s, "SaveFlowDraft"), "nothing was typed")
+
+	holds(false, 2, text("HELLO", "Hi"), text("BYE", "Farewell")) // by a colleague
+	s.refuses("SaveFlowDraft", codes.FailedPrecondition, "somebody else has saved the draft")
+	page = posts(page, "Hello", "Bye")
+	require.Equal(t, "2", hidden(t, page, "revision"))
+	require.Regexp(t, `(?s)>Hello</textarea>.*>Farewell</textarea>`, page)
+	holds(false, 3, text("HELLO", "Hello"), text("BYE", "Farewell"))
+	posts(page, "Hello", "Farewell")
+	require.Equal(t, map[string]string{"HELLO": "Hello"}, sent())
+
+	published, mine := "Hey", text("HELLO", "Hello")
+	mine.Published = &published
+	holds(true, 3, mine, text("BYE", "Farewell"))
+	_, page = b.page(root + "/flows/nps/texts")
+	posts(page, "Hello", "Farewell")
+	require.Equal(t, map[string]string{"HELLO": "Hello"}, sent(), "to save an outdated draft once more keeps its texts")
 }
 
 func TestTextsOfFlowsAreForOperators(t *testing.T) {

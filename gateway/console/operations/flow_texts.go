@@ -2,6 +2,7 @@ package operations
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,16 @@ type textLine struct {
 
 // textField is the name of the field of a text.
 func textField(key string) string { return "text." + key }
+
+// typedText returns what was typed into the field of a text; false for a field that is as the page was drawn.
+func typedText(form url.Values, key string) (string, bool) {
+	text, given := form[textField(key)]
+	was, drawn := form["was."+key]
+	if !given || drawn && asTyped(text[0]) == asTyped(was[0]) {
+		return "", false
+	}
+	return asTyped(text[0]), true
+}
 
 // flowTexts shows the texts of a flow in the language that was asked for, by default its first one.
 func (p *Pages) flowTexts(r *http.Request) (Page, error) {
@@ -72,8 +83,8 @@ func (p *Pages) drawTexts(r *http.Request, d *onboardingv1.FlowDraft, refused er
 		if shown.Language != shown.Langs[0] {
 			line.First = first[text.GetKey()]
 		}
-		if typed, given := r.Form[textField(text.GetKey())]; given && refused != nil {
-			line.Typed = asTyped(typed[0])
+		if text, is := typedText(r.Form, text.GetKey()); is && refused != nil {
+			line.Typed = text
 		}
 		shown.Lines = append(shown.Lines, line)
 	}
@@ -83,7 +94,8 @@ func (p *Pages) drawTexts(r *http.Request, d *onboardingv1.FlowDraft, refused er
 // asTyped returns the text of a field. Browsers end lines as HTTP does.
 func asTyped(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// saveTexts saves the texts of a language into the draft. What is refused stays in the form.
+// saveTexts saves what was typed into the draft, and no more: another text may have changed since the page was drawn. Of an outdated draft
+// the page has "kept" name its texts, which are saved for the version that is current now. What is refused stays in the form.
 func (p *Pages) saveTexts(r *http.Request) (Page, error) {
 	in := &onboardingv1.SaveFlowDraftRequest{
 		Flow: r.PathValue("flow"), Version: r.Form.Get("version"), Language: r.Form.Get("language"), Texts: map[string]string{},
@@ -93,9 +105,13 @@ func (p *Pages) saveTexts(r *http.Request) (Page, error) {
 		return Page{}, err
 	}
 	for field, values := range r.Form {
-		if key, is := strings.CutPrefix(field, textField("")); is {
+		key, is := strings.CutPrefix(field, textField(""))
+		if _, changed := typedText(r.Form, key); is && (changed || slices.Contains(r.Form["kept"], key)) {
 			in.Texts[key] = asTyped(values[0])
 		}
+	}
+	if len(in.GetTexts()) == 0 {
+		return p.flowTexts(r)
 	}
 	saved, err := p.Flows.SaveFlowDraft(r.Context(), in)
 	if refused := refusedInput(err); refused != nil {
