@@ -185,6 +185,14 @@ func TestIndexes(t *testing.T) {
 	}
 }
 
+// TestIndexesOfTheReleaseBefore keeps what a release lists by that runs next to this one.
+func TestIndexesOfTheReleaseBefore(t *testing.T) {
+	t.Parallel()
+	plan := explain(t, pgtest.New(t, schema.Migrations()), "select 1 from sms_messages where org_id = '0190a000-0000-7000-8000-000000000001' "+
+		"and status = 'sending' and status not in ('delivered', 'received') order by id desc limit 5")
+	require.Contains(t, plan, "sms_messages_by_status")
+}
+
 func explain(t *testing.T, pool *pgxpool.Pool, sql string) string {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
