@@ -155,7 +155,7 @@ func (c *Console) inbox(r *http.Request) (page, error) {
 }
 
 // mostLoud bounds the tickets that stand on top.
-const mostLoud = 20
+const mostLoud = 200
 
 // distressed lists tickets for words of distress that are not closed. An onboarding of the release before does not choose by reason.
 func (c *Console) distressed(ctx context.Context, view string) ([]*onboardingv1.Ticket, error) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -87,6 +88,37 @@ func TestWordsOfDistressStandOnTop(t *testing.T) {
 	require.Contains(t, page, `<a href="/console/inbox"><strong>1</strong> person wrote words of distress</a>`)
 	_, page = b.page(root + "/needs?kind=ticket")
 	require.Regexp(t, `(?s)`+ticketID+`.*`+messageID, page)
+}
+
+func TestWordsOfDistressAreANeedBehindNewerTickets(t *testing.T) {
+	t.Parallel()
+	b, s := waits(t)
+	s.answers["ListTickets"] = func(in proto.Message) (proto.Message, error) {
+		asked := in.(*onboardingv1.ListTicketsRequest)
+		out := &onboardingv1.ListTicketsResponse{Counts: &onboardingv1.TicketCounts{Open: 60, Assigned: 60}}
+		last := 59 // the oldest one is for words of distress
+		for i := range int(asked.GetPageSize()) {
+			ticket := &onboardingv1.Ticket{
+				TicketId: fmt.Sprintf("%s-%d", asked.GetStatus()[0], i), ProfileId: anasID, Status: asked.GetStatus()[0], Reason: "asked",
+				LastTextAt: at(-time.Duration(i) * time.Minute), WaitsSince: at(-24 * time.Hour),
+			}
+			if i == last {
+				ticket.Reason = "distress"
+			}
+			if i <= last && asked.GetReason() != "distress" {
+				out.Tickets = append(out.Tickets, ticket)
+			}
+		}
+		if asked.GetReason() == "distress" {
+			out.Tickets = []*onboardingv1.Ticket{{TicketId: "open-59", ProfileId: anasID, Status: "open", Reason: "distress", LastTextAt: at(-time.Hour)}}
+		}
+		return out, nil
+	}
+	for _, address := range []string{"/needs", "/needs?kind=ticket"} {
+		_, page := b.page(root + address)
+		require.Regexp(t, `(?s)/inbox/(open|assigned)-59".*/inbox/(open|assigned)-59".*/inbox/open-0"`, page)
+		require.NotContains(t, page, "/inbox/assigned-58")
+	}
 }
 
 func TestAnAnswerByHand(t *testing.T) {

@@ -13,7 +13,8 @@ const (
 	usualLimit   = 60 * time.Minute // of an organisation that has decided nothing
 )
 
-// waitingTickets lists tickets that need an answer: tickets without an assignee, and tickets that wait beyond the limit.
+// waitingTickets lists tickets that need an answer: tickets without an assignee, and tickets that wait beyond the limit. Those for words of
+// distress are on top, however many newer ones there are.
 func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need, next string, err error) {
 	out, err := c.tickets(ctx, &onboardingv1.ListTicketsRequest{Status: []string{"open"}, PageSize: most})
 	if err != nil {
@@ -23,10 +24,23 @@ func (c *Console) waitingTickets(ctx context.Context, most int32) (needs []need,
 	if err != nil {
 		return nil, "", err
 	}
-	if len(late) > int(most) {
-		late, more = late[:most], "more"
+	loud, err := c.distressed(ctx, "unassigned")
+	if err != nil {
+		return nil, "", err
 	}
-	for _, t := range append(out.GetTickets(), late...) {
+	for i, t := range late {
+		if i >= int(most) && t.GetReason() != "distress" {
+			more = "more"
+			continue
+		}
+		loud = append(loud, t)
+	}
+	listed := map[string]bool{}
+	for _, t := range append(loud, out.GetTickets()...) {
+		if listed[t.GetTicketId()] {
+			continue
+		}
+		listed[t.GetTicketId()] = true
 		needs = append(needs, need{
 			Kind: "ticket", ID: t.GetTicketId(), At: t.GetLastTextAt().AsTime(), Profile: t.GetProfileId(), Ticket: t,
 			Open: root + "/inbox/" + t.GetTicketId(),
