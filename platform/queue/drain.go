@@ -271,8 +271,12 @@ func (p *pass) start(j Job) {
 	r := p.r
 	timed, cancelTimed := bounded(p.ctx, r.cfg.Timeout)
 	work, cancel := context.WithCancelCause(timed)
+	own := &begun{job: j, cancel: cancel}
 	r.mu.Lock()
-	r.running[j.ID] = &begun{job: j, cancel: cancel}
+	if before, running := r.running[j.ID]; running { // its lease is over, and the heartbeat keeps only this run from now on
+		before.cancel(ErrFenced)
+	}
+	r.running[j.ID] = own
 	r.mu.Unlock()
 	if r.cfg.Log.Enabled(work, slog.LevelDebug) {
 		r.cfg.Log.DebugContext(work, "queue.processing", "queue", r.cfg.Name, "job_id", j.ID, "event_type", j.EventType)
@@ -280,7 +284,9 @@ func (p *pass) start(j Job) {
 	go func() {
 		end, v := r.run(p.ctx, work, j, r.handler(j.EventType))
 		r.mu.Lock()
-		delete(r.running, j.ID)
+		if r.running[j.ID] == own {
+			delete(r.running, j.ID)
+		}
 		r.mu.Unlock()
 		cancel(nil)
 		cancelTimed()
@@ -349,9 +355,9 @@ func (r *Runner) heartbeat(ctx context.Context) {
 
 func (r *Runner) beat(ctx context.Context) {
 	r.mu.Lock()
-	leased := make([]Job, 0, len(r.running))
-	for _, b := range r.running {
-		leased = append(leased, b.job)
+	leased, asked := make([]Job, 0, len(r.running)), make(map[string]string, len(r.running))
+	for id, b := range r.running {
+		leased, asked[id] = append(leased, b.job), b.job.LeaseToken
 	}
 	r.mu.Unlock()
 	if len(leased) == 0 {
@@ -369,7 +375,7 @@ func (r *Runner) beat(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range lost {
-		if b, running := r.running[id]; running {
+		if b, running := r.running[id]; running && asked[id] == b.job.LeaseToken { // else it was claimed again meanwhile
 			b.cancel(ErrFenced)
 		}
 	}
