@@ -45,6 +45,19 @@ func TestLeases(t *testing.T) {
 		require.Equal(t, []string{id}, b.given)
 	})
 
+	t.Run("S2_32_MaxLostSaysAfterHowManyDeathsAJobIsGivenUp", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		id := b.enqueue("")
+		b.change = func(c *queue.Config) { c.MaxLost = 6 }
+		for range 5 {
+			require.Len(t, b.claim(9).Jobs, 1)
+			b.clock.Advance(lease)
+		}
+		require.Equal(t, []string{id}, b.drain())
+		require.Equal(t, queue.StatusCompleted, b.row(id).Status)
+	})
+
 	t.Run("S2_32_JobThatEndedInOrderHasNoLostLeases", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

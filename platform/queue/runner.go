@@ -53,6 +53,9 @@ type Config struct {
 	// Backoff returns the wait after the n-th failed attempt; default 30 s, 2 min, then 8 min.
 	Backoff func(n int) time.Duration
 	Timeout time.Duration // how long a handler may take; default half the lease. Beyond the lease it is extended by heartbeats.
+	// MaxLost is after how many leases in a row that ran out a job is given up instead of begun; default 5. While the database stands
+	// still leases run out though no process died: MaxLost leases are to last for longer than that.
+	MaxLost int
 }
 
 // Runner claims due jobs and runs them. Several runners, in as many processes, share a queue.
@@ -103,6 +106,7 @@ func NewRunner(cfg Config) *Runner {
 	setDefault(&cfg.Poll, 5*time.Second)
 	setDefault(&cfg.Lease, 40*time.Second)
 	setDefault(&cfg.Timeout, cfg.Lease/2)
+	setDefault(&cfg.MaxLost, 5)
 	return &Runner{cfg: cfg, running: map[string]*begun{}}
 }
 
@@ -202,13 +206,10 @@ func (r *Runner) run(caller, work context.Context, j Job, handle Handler) (Finis
 	return Finish{Job: j, Status: v.status, Attempts: v.attempts, Message: v.message, DueAt: now.Add(v.after), At: now}, v
 }
 
-// maxLost is after how many leases in a row that ran out a job is given up instead of begun.
-const maxLost = 5
-
 // attempt runs the handler, unless the runners that did so before are likely to have died of it. A panic is a failed attempt: one
 // poisoned job must not take the process down for ever.
 func (r *Runner) attempt(work context.Context, j Job, handle Handler) error {
-	if j.Lost >= maxLost {
+	if j.Lost >= r.cfg.MaxLost {
 		return &Permanent{Cause: fmt.Errorf("worker: the lease of this job ran out too often: %d times in a row", j.Lost)}
 	}
 	return safely(func() error { return handle(work, j) }, j.EventType)

@@ -29,6 +29,9 @@ const (
 	alarmWorkers = 256
 	// alarmLease is the time after which the alarms of a process that died ring elsewhere.
 	alarmLease = 16 * time.Second
+	// alarmMaxLost is after how many leases that ran out an alarm is given up: more than four minutes, which a database that stands still may
+	// take.
+	alarmMaxLost = 16
 	// alarmTimeout bounds the work of one alarm, as the gateway bounds that of a callback of QStash.
 	alarmTimeout = 25 * time.Second
 	// alarmsKept is the time for which an ended alarm is kept: far longer than a repeat of its publish may take.
@@ -113,7 +116,7 @@ func (w *wiring) ringAlarms(ctx context.Context, counted *queue.Metrics) error {
 	w.ringing = queue.NewRunner(queue.Config{
 		Name: alarms.Table, Store: rows, Handlers: clock.Handlers(), GiveUp: clock.GiveUp, Backoff: alarms.Backoff, Transient: transient,
 		Wake: w.alarms.wake, Workers: alarmWorkers, Timeout: alarmTimeout, Lease: alarmLease, Poll: poll, Metrics: counted,
-		Log: w.deps.Log, Now: w.deps.Now,
+		MaxLost: alarmMaxLost, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	ended := &queue.Retention{Queue: rows, For: alarmsKept, Log: w.deps.Log, Now: w.deps.Now}
 	if !w.cfg.SchedulingDisabled { // else they ring once it is lifted
