@@ -71,3 +71,37 @@ func TestClaimedAgain(t *testing.T) {
 		require.Equal(t, map[string]error{"first": queue.ErrFenced}, causes)
 	})
 }
+
+// TestBeatLastsAsLongAsTheLease: what is left of the lease since it was extended last is the time of a heartbeat.
+func TestBeatLastsAsLongAsTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var bounds []time.Duration
+		done := make(chan struct{})
+		store := &beats{script: script{claims: []func() []queue.Job{
+			func() []queue.Job { return []queue.Job{{ID: "a", LeaseToken: "a", EventType: "work"}} },
+		}}}
+		store.extend = func(ctx context.Context, _ []queue.Job) ([]string, error) {
+			until, _ := ctx.Deadline()
+			bounds = append(bounds, time.Until(until))
+			switch len(bounds) {
+			case 5:
+				return nil, nil
+			case 6:
+				close(done)
+				return nil, nil
+			default:
+				return nil, errOutage
+			}
+		}
+		runner := queue.NewRunner(queue.Config{
+			Name: "jobs", Store: store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Lease: 16 * time.Second, Timeout: time.Minute,
+			Handlers: map[string]queue.Handler{"work": func(context.Context, queue.Job) error { <-done; return nil }},
+		})
+		_, err := runner.Drain(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{
+			12 * time.Second, 8 * time.Second, 4 * time.Second, time.Second, time.Second, 12 * time.Second,
+		}, bounds)
+	})
+}
