@@ -62,3 +62,56 @@ func TestPassLooksAgain(t *testing.T) {
 		require.Equal(t, []string{"first", "second"}, ran)
 	})
 }
+
+// TestPassRests counts the claims of a minute in which a handler is at work.
+func TestPassRests(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		poll    time.Duration
+		claim   func() (queue.Claimed, error)
+		atMost  int
+		atLeast int
+		err     error
+	}{
+		{
+			name: "BetweenClaimsThatTakeLongerThanThePoll", poll: 5 * time.Second, atLeast: 5, atMost: 7,
+			claim: func() (queue.Claimed, error) { time.Sleep(6 * time.Second); return queue.Claimed{}, nil }, // of the bubble's clock
+		},
+		{
+			name: "AfterAFailureForASecondWhateverThePoll", poll: 250 * time.Millisecond, atLeast: 59, atMost: 62, err: errOutage,
+			claim: func() (queue.Claimed, error) { return queue.Claimed{}, errOutage },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &answering{claim: tt.claim}
+				runner := queue.NewRunner(queue.Config{
+					Name: "jobs", Store: store, Log: slog.New(slog.DiscardHandler), Now: time.Now, Poll: tt.poll, Timeout: time.Minute,
+					Handlers: map[string]queue.Handler{"work": func(ctx context.Context, _ queue.Job) error { <-ctx.Done(); return nil }},
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // for a pass that never ends
+				defer cancel()
+				_, err := runner.Drain(ctx)
+				require.ErrorIs(t, err, tt.err)
+				require.LessOrEqual(t, store.claimed, tt.atMost)
+				require.GreaterOrEqual(t, store.claimed, tt.atLeast)
+			})
+		})
+	}
+}
+
+// answering claims one job, and then as it is told.
+type answering struct {
+	script
+
+	claim func() (queue.Claimed, error)
+}
+
+func (a *answering) Claim(context.Context, queue.Claim) (queue.Claimed, error) {
+	if a.claimed++; a.claimed == 1 {
+		return queue.Claimed{Jobs: []queue.Job{{ID: "a", EventType: "work"}}}, nil
+	}
+	return a.claim()
+}

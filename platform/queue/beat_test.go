@@ -19,7 +19,9 @@ type beats struct {
 	extend func(ctx context.Context, leased []queue.Job) ([]string, error)
 }
 
-func (b *beats) Extend(ctx context.Context, leased []queue.Job, _ time.Time) ([]string, error) { return b.extend(ctx, leased) }
+func (b *beats) Extend(ctx context.Context, leased []queue.Job, _ time.Time) ([]string, error) {
+	return b.extend(ctx, leased)
+}
 
 // TestClaimedAgain: the runner claims a job again after its lease was lost, while the first run is at it and a heartbeat for it is on its
 // way. The first run is stopped; neither its end nor the answer to that heartbeat touches the second.

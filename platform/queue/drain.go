@@ -108,12 +108,24 @@ func (p *pass) work() {
 			}
 		case <-p.r.cfg.Wake:
 			p.lookAgain()
-		case <-again.C: // a job became due while others were running, or few are left that do not hang
-			p.wait, p.full = 0, false
-			p.lookAgain()
+		case <-again.C:
+			p.timeIsUp()
 		case <-p.stopped():
 			p.look = false
 		}
+	}
+}
+
+// timeIsUp has the pass look: a job became due while others were running, or few are left that do not hang. A claim that is under way is
+// look enough, or claims that take longer than the poll would follow each other without a rest.
+func (p *pass) timeIsUp() {
+	p.full = false
+	if p.wait > 0 && time.Now().Before(p.until) { //nolint:forbidigo // with a timer of the machine
+		return
+	}
+	p.wait, p.look = 0, true
+	if p.claims == 0 {
+		p.reasons++
 	}
 }
 
