@@ -175,6 +175,19 @@ func TestReadback(t *testing.T) {
 		require.Len(t, b.twilio.Messages(), 2)
 	})
 
+	t.Run("TheSameWordsOfAnotherDayAreSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.Equal(t, send.Accepted, b.must("today", "remember"))
+		b.loses("today")
+		b.exec(`insert into readbacks (org_id, since, noticed_at) values ($1, now(), now())`, org)
+		b.readsBack()
+		require.Equal(t, 1, b.count(`select count(*) from sms_messages where unclaimed_until < now() + interval '16 minutes'`))
+		b.exec(`update sms_messages set unclaimed_until = now() where unclaimed_until is not null`)
+		require.Equal(t, send.Accepted, b.must("tomorrow", "remember"))
+		require.Len(t, b.twilio.Messages(), 2)
+	})
+
 	t.Run("AThrottledSendWhoseNextAttemptWasLostIsTheFoundOne", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

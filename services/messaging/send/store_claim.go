@@ -133,7 +133,7 @@ func (s *Store) Claim(ctx context.Context, a Attempt) (claim Claim, err error) {
 		found, state, err := s.lookUp(ctx, a, args)
 		claim, took, others := found.Claim, false, false
 		if unsent := claim.Message == nil || claim.Message.Status == sms.Throttled; err == nil && unsent && args["anew"] == false {
-			m, took, others, err = s.claimFound(ctx, a, args)
+			m, took, others, err = s.claimFound(ctx, a, claim.Message, args)
 			args["anew"] = others // what Twilio has, has other words
 		}
 		switch there := claim.Message != nil; {

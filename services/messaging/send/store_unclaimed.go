@@ -49,14 +49,14 @@ where org_id = @org and idempotency_key = @key and status = 'throttled' and twil
 var errTaken = errors.New("the message was claimed meanwhile")
 
 // claimFound takes the oldest unclaimed message with the words of an attempt for the message of that attempt. None says whether there are
-// others to that person.
-func (s *Store) claimFound(ctx context.Context, a Attempt, args postgres.Args) (m Message, found, others bool, err error) {
+// others to that person. What Twilio has from before the row of the key was made is of another key.
+func (s *Store) claimFound(ctx context.Context, a Attempt, row *Message, args postgres.Args) (m Message, found, others bool, err error) {
 	waiting, err := messages(ctx, s.pool, sqlUnclaimedOf, args)
 	if err != nil {
 		return Message{}, false, false, err
 	}
 	for _, w := range waiting {
-		if !isSendOf(w, string(a.Body)) {
+		if !isSendOf(w, a) || row != nil && w.CreatedAt.Before(row.CreatedAt.Add(-clockTolerance)) {
 			continue
 		}
 		args["unclaimed"] = w.ID

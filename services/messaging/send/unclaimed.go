@@ -12,8 +12,8 @@ import (
 )
 
 // unclaimedFor sets how long a message that was found at Twilio waits for the send that made it. Whoever asked for it asks again within
-// minutes, or with the next daily run.
-const unclaimedFor = 24 * time.Hour
+// minutes. A send does not say when it was due, and later the same words are another message, such as tomorrow's reminder.
+const unclaimedFor = 15 * time.Minute
 
 // unclaimedKeys begins the keys of messages that were found at Twilio, as long as the right one is not known.
 const unclaimedKeys = "readback:"
@@ -30,12 +30,19 @@ func Unclaimed(sent twilio.Sent, from senders.Sender, at time.Time) Message {
 	if m.From == "" {
 		m.From = from.From()
 	}
+	if m.Body == "" {
+		m.Segments = sent.Segments
+	}
 	return m.take(sent.Stored, at)
 }
 
-// isSendOf reports whether a message at Twilio may be what an attempt has sent: it has the words, or Twilio does not show them.
-func isSendOf(m Message, words string) bool {
-	return m.Body == "" || says(twilio.Stored{Body: m.Body}, words)
+// isSendOf reports whether a message at Twilio may be what an attempt has sent: it has the words, or as many segments where Twilio does not
+// show them.
+func isSendOf(m Message, a Attempt) bool {
+	if m.Body == "" {
+		return m.Segments == 0 || m.Segments == a.Segments // a messaging service counts them later
+	}
+	return says(twilio.Stored{Body: m.Body}, string(a.Body))
 }
 
 // Lost returns which of the messages at Twilio no row is about. A row without a SID keeps one of them that has its words: it is

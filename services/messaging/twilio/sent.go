@@ -27,6 +27,7 @@ type Sent struct {
 
 	From       string // empty as long as a messaging service has not chosen one
 	ServiceSID string // the messaging service that it was sent through; may be empty
+	Segments   int    // 0 where Twilio does not say
 }
 
 // ListSent reads what the account has sent since a time, by Twilio's clock, in no order, each page within the timeout. Whole says that it
@@ -78,7 +79,10 @@ func (c *Client) sentPage(ctx context.Context, page string, found func(Sent)) (n
 		if err != nil {
 			return "", err
 		}
-		found(Sent{Stored: m, From: value(listed.Messages[i].From), ServiceSID: value(listed.Messages[i].MessagingServiceSid)})
+		found(Sent{
+			Stored: m, From: value(listed.Messages[i].From), ServiceSID: value(listed.Messages[i].MessagingServiceSid),
+			Segments: count(listed.Messages[i].NumSegments),
+		})
 	}
 	return c.following(value(listed.NextPageUri))
 }
