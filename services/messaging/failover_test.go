@@ -190,6 +190,7 @@ func (b *trial) serve(database string, rest process.Rest) {
 	api := httptest.NewServer(twilio)
 	b.Cleanup(api.Close)
 	settings["TWILIO_API_URL"] = api.URL
+	settings["SEND_LEASE"], settings["TWILIO_TIMEOUT"] = "6s", "5s" // a readback waits so long
 	cfg, err := messaging.LoadConfig(settings)
 	require.NoError(b, err)
 	for range 2 {

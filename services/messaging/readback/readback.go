@@ -48,7 +48,13 @@ type Config struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
+	// UnderWay bounds the time from the claim of an attempt until Twilio lists what it sent: SEND_LEASE, TWILIO_TIMEOUT and Lag. An attempt
+	// whose claim was lost may go on so long, and a record that is read earlier lacks it.
+	UnderWay time.Duration
 }
+
+// Lag bounds the time after which Twilio lists what it has accepted.
+const Lag = 5 * time.Second
 
 // Service reads back. Any number of them share the work.
 type Service struct {
@@ -91,7 +97,7 @@ func (s *Service) Loop() process.Repetition {
 // Once reads back for a few organisations, and reports whether there may be more. One that fails is tried again, and holds up no other.
 func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	now := s.Now()
-	due, err := s.Store.claim(ctx, now, now.Add(lease), atOnce)
+	due, err := s.Store.claim(ctx, now.Add(-s.UnderWay), now, now.Add(lease), atOnce)
 	if err != nil {
 		return false, fmt.Errorf("claim readbacks: %w", err)
 	}

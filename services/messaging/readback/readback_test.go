@@ -188,6 +188,20 @@ func TestReadback(t *testing.T) {
 		require.Len(t, b.twilio.Messages(), 2)
 	})
 
+	t.Run("AnAttemptThatIsUnderWayIsWaitedFor", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.reader.UnderWay = time.Minute
+		b.exec(`insert into readbacks (org_id, since, noticed_at) values ($1, now(), now())`, org)
+		b.readsBack()
+		_, err := b.asks("1", "one")
+		require.ErrorIs(t, err, send.ErrStopped, "another process may be sending it")
+		require.Equal(t, 1, b.count(`select count(*) from readbacks where ended_at is null and failures = 0`))
+		b.exec(`update readbacks set noticed_at = now() - interval '61 seconds'`)
+		b.readsBack()
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+	})
+
 	t.Run("AThrottledSendWhoseNextAttemptWasLostIsTheFoundOne", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

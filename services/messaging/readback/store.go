@@ -30,12 +30,13 @@ type Readback struct {
 	Failures  int // so far
 }
 
-// sqlBegin joins a readback that is still open: whoever works on it loses it, for it has to begin anew.
+// sqlBegin joins a readback that is still open: whoever works on it loses it, for it has to begin anew, behind what is under way by now.
 const sqlBegin = `
 insert into readbacks (org_id, since, noticed_at)
 select org, @since, @now from unnest(@orgs::uuid[]) org
 on conflict (org_id) where ended_at is null
-	do update set since = least(readbacks.since, excluded.since), lease_token = null, lease_until = null`
+	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
+		lease_token = null, lease_until = null`
 
 func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, now time.Time) error {
 	return edge.Exec(ctx, tx, sqlBegin, postgres.Args{"orgs": orgs, "since": since, "now": now})
@@ -44,14 +45,16 @@ func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, n
 const sqlClaim = `
 update readbacks set lease_token = gen_random_uuid(), lease_until = @until
 where id in (
-	select id from readbacks where ended_at is null and (lease_until is null or lease_until <= @now)
+	select id from readbacks where ended_at is null and noticed_at <= @noticed and (lease_until is null or lease_until <= @now)
 	order by noticed_at, id limit @most for update skip locked
 )
 returning id, org_id, since, lease_token, failures`
 
-func (s *Store) claim(ctx context.Context, now, until time.Time, most int) (due []Readback, err error) {
+// claim takes what was noticed by a time, and is in nobody's hands.
+func (s *Store) claim(ctx context.Context, noticed, now, until time.Time, most int) (due []Readback, err error) {
 	defer edge.Mark(&err)
-	return edge.Collect(ctx, s.pool, sqlClaim, postgres.Args{"now": now, "until": until, "most": most}, pgx.RowToStructByPos[Readback])
+	args := postgres.Args{"noticed": noticed, "now": now, "until": until, "most": most}
+	return edge.Collect(ctx, s.pool, sqlClaim, args, pgx.RowToStructByPos[Readback])
 }
 
 const sqlExtend = `update readbacks set lease_until = @until where id = @id and lease_token = @token and ended_at is null`
