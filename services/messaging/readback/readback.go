@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,7 +28,7 @@ const (
 	// margin widens the time that is read, on both sides: a process wrote the time of the beat, Twilio dates its record, and either clock
 	// may be a minute off.
 	margin = 2*time.Minute + 10*time.Second
-	// lease bounds the work of a process on a readback without an extension; it is extended with every page.
+	// lease bounds the work of a process on a readback without an extension. Lists take longer than that: it is extended while they are read.
 	lease = time.Minute
 	// atOnce bounds the organisations that are read back at once: few, for sends share the account's concurrency with them.
 	atOnce = 8
@@ -105,7 +106,7 @@ func (s *Service) Once(ctx context.Context) (more bool, err error) {
 	var group errgroup.Group
 	for i, r := range due {
 		group.Go(func() error {
-			if err := s.read(ctx, r); err != nil && ctx.Err() == nil {
+			if err := s.hold(ctx, r); err != nil && ctx.Err() == nil {
 				kept := s.Store.failed(ctx, r, err, s.Now().Add(min(firstPause<<min(r.Failures, 10), lastPause)))
 				failures[i] = fmt.Errorf("organisation %s: %w", r.OrgID, errors.Join(err, kept))
 			}
@@ -117,6 +118,37 @@ func (s *Service) Once(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	return len(due) == atOnce, errors.Join(failures...)
+}
+
+// hold reads back under the lease, and breaks off when another process has taken it over. A list that stands still makes no progress, which
+// ends ctx.
+func (s *Service) hold(ctx context.Context, r Readback) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	var extensions sync.WaitGroup
+	defer extensions.Wait()
+	defer stop(nil)
+	extensions.Go(func() {
+		beat := time.NewTicker(lease / 3)
+		defer beat.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beat.C:
+			}
+			switch err := s.Store.extend(ctx, r, s.Now().Add(lease)); {
+			case errors.Is(err, errLost):
+				stop(err)
+			case err != nil && ctx.Err() == nil: // the lease outlives some
+				s.Log.WarnContext(ctx, "messaging.readback_not_extended", "org_id", r.OrgID, "error", err)
+			}
+		}
+	})
+	err := s.read(ctx, r)
+	if lost := context.Cause(ctx); err != nil && errors.Is(lost, errLost) {
+		return lost
+	}
+	return err
 }
 
 // read reads back for one organisation, and lets it send again.
@@ -150,9 +182,7 @@ func (s *Service) readReceived(ctx context.Context, r Readback) (found int, err 
 			return 0, err
 		}
 		listed, span.Page = append(listed, page.Messages...), page.Next
-		if err := s.extend(ctx, r); err != nil {
-			return 0, err
-		}
+		process.Progress(ctx)
 	}
 	lost := missing(listed, r.Since.Add(2*history.Every))
 	for _, m := range lost {
@@ -242,9 +272,6 @@ func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Send
 	if !whole {
 		s.Log.WarnContext(ctx, "messaging.readback_queue_unread", "org_id", r.OrgID)
 	}
-	if err := s.extend(ctx, r); err != nil {
-		return 0, err
-	}
 	owners := map[string]senders.Sender{}
 	var ours []twilio.Sent
 	for _, m := range listed {
@@ -262,10 +289,4 @@ func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Send
 	slices.SortFunc(ours, func(a, b twilio.Sent) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	now := s.Now()
 	return s.Sent.KeepLost(ctx, r.OrgID, ours, func(m twilio.Sent) send.Message { return send.Unclaimed(m, owners[m.SID], now) }, now)
-}
-
-// extend goes on with a readback, unless another process has taken it over.
-func (s *Service) extend(ctx context.Context, r Readback) error {
-	process.Progress(ctx)
-	return s.Store.extend(ctx, r, s.Now().Add(lease))
 }

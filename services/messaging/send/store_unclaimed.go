@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -127,6 +128,7 @@ func (s *Store) KeepLost(
 			return kept, err
 		}
 		kept += int(tag.RowsAffected())
+		process.Progress(ctx)
 	}
 	return kept, nil
 }
