@@ -30,6 +30,7 @@ type records interface {
 // Span asks for the messages of a span of time, in whole seconds.
 type Span struct {
 	OrgID        uuid.UUID
+	Sender       *uuid.UUID // of this one alone; nil for all
 	Since, Until time.Time
 	Page         string // of the page before; empty for the first
 }
@@ -126,7 +127,9 @@ func (s *Service) begin(ctx context.Context, span Span) (at place, err error) {
 	if err != nil {
 		return place{}, err
 	}
-	all = slices.DeleteFunc(all, func(from senders.Sender) bool { return !from.DeletedAt.IsZero() })
+	all = slices.DeleteFunc(all, func(from senders.Sender) bool {
+		return !from.DeletedAt.IsZero() || span.Sender != nil && from.ID != *span.Sender
+	})
 	if len(all) == 0 {
 		return place{}, senders.ErrNoSender
 	}

@@ -153,13 +153,24 @@ func (s *Service) hold(ctx context.Context, r Readback) error {
 
 // read reads back for one organisation, and lets it send again.
 func (s *Service) read(ctx context.Context, r Readback) error {
-	received, err := s.readReceived(ctx, r)
+	all, err := s.Senders.Of(ctx, r.OrgID)
+	if err != nil {
+		return err
+	}
+	if r.Senders != nil {
+		all = slices.DeleteFunc(all, func(from senders.Sender) bool { return !slices.Contains(r.Senders, from.ID) })
+	}
+	no := refusals{}
+	received, err := s.readReceived(ctx, r, all, no)
 	if err != nil {
 		return fmt.Errorf("what people wrote: %w", err)
 	}
-	sent, err := s.readSent(ctx, r)
+	sent, err := s.readSent(ctx, r, all, no)
 	if err != nil {
 		return fmt.Errorf("what was sent: %w", err)
+	}
+	if err := s.settle(ctx, r, all, no); err != nil {
+		return err
 	}
 	if err := s.Store.end(ctx, r, received, sent, s.Now()); err != nil {
 		return err
@@ -170,22 +181,29 @@ func (s *Service) read(ctx context.Context, r Readback) error {
 }
 
 // readReceived records what people wrote and the database has not, the oldest first. Onboarding finds it in its next sweep.
-func (s *Service) readReceived(ctx context.Context, r Readback) (found int, err error) {
-	span := inbound.Span{OrgID: r.OrgID, Since: r.Since.Add(-margin), Until: s.Now().Add(margin)}
+func (s *Service) readReceived(ctx context.Context, r Readback, all []senders.Sender, no refusals) (found int, err error) {
 	var listed []inbound.Listed
-	for more := true; more; more = span.Page != "" {
-		page, err := s.Inbound.ListInbound(ctx, span)
-		if errors.Is(err, senders.ErrNoSender) {
-			return 0, nil
+	seen := map[string]bool{} // a number may be of two senders
+	for _, from := range all {
+		span := inbound.Span{OrgID: r.OrgID, Sender: &from.ID, Since: r.Since.Add(-margin), Until: s.Now().Add(margin)}
+		for more := true; more; more = span.Page != "" {
+			page, err := s.Inbound.ListInbound(ctx, span)
+			if errors.Is(err, senders.ErrNoSender) || no.note(from, err) {
+				break
+			}
+			if err != nil {
+				return 0, err
+			}
+			for _, m := range page.Messages {
+				if !seen[m.SID] {
+					seen[m.SID], listed = true, append(listed, m)
+				}
+			}
+			span.Page = page.Next
+			process.Progress(ctx)
 		}
-		if err != nil {
-			return 0, err
-		}
-		listed, span.Page = append(listed, page.Messages...), page.Next
-		process.Progress(ctx)
 	}
-	lost := missing(listed, r.Since.Add(2*history.Every))
-	for _, m := range lost {
+	for _, m := range missing(listed, r.Since.Add(2*history.Every)) {
 		switch recorded, err := s.record(ctx, m); {
 		case err != nil:
 			return found, err
@@ -235,11 +253,7 @@ func (s *Service) record(ctx context.Context, m inbound.Listed) (bool, error) {
 }
 
 // readSent stores what was sent and the database has not.
-func (s *Service) readSent(ctx context.Context, r Readback) (found int, err error) {
-	all, err := s.Senders.Of(ctx, r.OrgID)
-	if err != nil {
-		return 0, err
-	}
+func (s *Service) readSent(ctx context.Context, r Readback, all []senders.Sender, no refusals) (found int, err error) {
 	asked := map[string]bool{}
 	for _, from := range all {
 		if asked[from.AccountSID] {
@@ -253,11 +267,14 @@ func (s *Service) readSent(ctx context.Context, r Readback) (found int, err erro
 				return found, err
 			}
 		}
-		asked[from.AccountSID] = true
 		kept, err := s.readAccount(ctx, r, from, through)
+		if no.note(from, err) {
+			continue // another sender of the account may have another key
+		}
 		if err != nil {
 			return found, err
 		}
+		asked[from.AccountSID] = true
 		found += kept
 	}
 	return found, nil

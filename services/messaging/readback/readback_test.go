@@ -202,6 +202,16 @@ func TestReadback(t *testing.T) {
 		require.Equal(t, send.Accepted, b.must("1", "one"))
 	})
 
+	t.Run("ASenderThatIsRefusedStopsNoOther", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.exec(`insert into readbacks (org_id, since, noticed_at, senders) values ($1, now(), now() + interval '1 day', $2)`, org, []uuid.UUID{uuid.New()})
+		require.Equal(t, send.Accepted, b.must("1", "one"))
+		b.exec(`update readbacks set senders = $1`, []uuid.UUID{uuid.Nil})
+		_, err := b.asks("2", "two")
+		require.ErrorIs(t, err, send.ErrStopped)
+	})
+
 	t.Run("AThrottledSendWhoseNextAttemptWasLostIsTheFoundOne", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -28,6 +28,8 @@ type Readback struct {
 	Since     time.Time // of the last beat that the database has
 	Token     uuid.UUID
 	Failures  int // so far
+	// Senders are those that are left, where the others send again; nil for all.
+	Senders []uuid.UUID
 }
 
 // sqlBegin joins a readback that is still open: whoever works on it loses it, for it has to begin anew, behind what is under way by now.
@@ -36,7 +38,7 @@ insert into readbacks (org_id, since, noticed_at)
 select org, @since, @now from unnest(@orgs::uuid[]) org
 on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
-		lease_token = null, lease_until = null`
+		senders = null, lease_token = null, lease_until = null`
 
 func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, now time.Time) error {
 	return edge.Exec(ctx, tx, sqlBegin, postgres.Args{"orgs": orgs, "since": since, "now": now})
@@ -48,7 +50,7 @@ where id in (
 	select id from readbacks where ended_at is null and noticed_at <= @noticed and (lease_until is null or lease_until <= @now)
 	order by noticed_at, id limit @most for update skip locked
 )
-returning id, org_id, since, lease_token, failures`
+returning id, org_id, since, lease_token, failures, senders`
 
 // claim takes what was noticed by a time, and is in nobody's hands.
 func (s *Store) claim(ctx context.Context, noticed, now, until time.Time, most int) (due []Readback, err error) {
@@ -70,6 +72,13 @@ where id = @id and lease_token = @token and ended_at is null`
 // failed has a readback tried again.
 func (s *Store) failed(ctx context.Context, r Readback, why error, until time.Time) error {
 	return s.change(ctx, sqlFailed, r, postgres.Args{"until": until, "why": send.Storable(why.Error())})
+}
+
+const sqlNarrow = `update readbacks set senders = @senders where id = @id and lease_token = @token and ended_at is null`
+
+// narrow lets the organisation send again, but for some senders.
+func (s *Store) narrow(ctx context.Context, r Readback, left []uuid.UUID) error {
+	return s.change(ctx, sqlNarrow, r, postgres.Args{"senders": left})
 }
 
 const sqlEnd = `

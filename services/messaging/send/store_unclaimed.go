@@ -20,9 +20,11 @@ import (
 // between a look and a send. A database that no process of this release has opened knows no history.
 const sqlStopped = `((select current_history()) not in (select name from histories) and exists (select from histories)
 	or u.process is not null and not exists (select from beats b where b.process = u.process and b.n >= u.beat)
-	or exists (select from readbacks r where r.org_id = u.org and r.ended_at is null))`
+	or exists (select from readbacks r where r.org_id = u.org and r.ended_at is null
+		and (r.senders is null or coalesce(u.sender_id, '00000000-0000-0000-0000-000000000000') = any(r.senders))))`
 
-const sqlIsStopped = `select ` + sqlStopped + ` from (select @org::uuid as org, @process::uuid as process, @beat::bigint as beat) u`
+const sqlIsStopped = `select ` + sqlStopped + ` from (
+	select @org::uuid as org, @process::uuid as process, @beat::bigint as beat, @sender_id::uuid as sender_id) u`
 
 // sqlUnclaimed is true of a claim u to a person to whom Twilio has messages that nobody has claimed yet: this may be one of them.
 const sqlUnclaimed = `(not u.anew and exists (select from sms_messages r

@@ -11,6 +11,8 @@ import (
 var (
 	// ErrCredentials means that Twilio does not take the credentials.
 	ErrCredentials = errors.New("twilio: the credentials are refused")
+	// ErrForbidden means that the credentials may not do that, or that the account is suspended.
+	ErrForbidden = errors.New("twilio: the credentials may not do that")
 	// ErrNoResource means that the account has nothing of that name.
 	ErrNoResource = errors.New("twilio: the account has no such thing")
 )
@@ -43,6 +45,8 @@ func meaning(r result, err error) error {
 	switch {
 	case r.status == http.StatusUnauthorized:
 		return ErrCredentials
+	case r.status == http.StatusForbidden:
+		return ErrForbidden
 	case r.status == http.StatusNotFound && refusedAsUnknown(err):
 		return ErrNoResource
 	}

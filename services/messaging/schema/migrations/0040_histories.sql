@@ -38,6 +38,7 @@ CREATE TABLE readbacks (
     org_id      uuid        NOT NULL,
     since       timestamptz NOT NULL,
     noticed_at  timestamptz NOT NULL,
+    senders     uuid[],     -- null stops all; else only these still wait, for Twilio refuses their accounts; zeros are the environment's
     lease_token uuid,
     lease_until timestamptz,
     failures    integer     NOT NULL DEFAULT 0 CHECK (failures >= 0),
