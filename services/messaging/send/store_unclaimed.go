@@ -87,7 +87,7 @@ const sqlKnownSIDs = `select twilio_sid from sms_messages where twilio_sid = any
 // sqlDoubtful reads what may be at Twilio without our knowing its SID.
 const sqlDoubtful = `
 select ` + Columns + ` from sms_messages
-where direction = 'outbound' and status in ('sending', 'unknown') and twilio_sid is null and org_id = @org and to_number = any(@to)`
+where direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up') and twilio_sid is null and org_id = @org and to_number = any(@to)`
 
 // sqlKeepUnclaimed stores messages that Twilio has, each once for its SID.
 const sqlKeepUnclaimed = `
@@ -106,7 +106,9 @@ func (s *Store) KeepLost(
 ) (kept int, err error) {
 	defer edge.Mark(&err)
 	sids, numbers := []string{}, []string{}
-	for _, m := range sent {
+	for i, m := range sent {
+		m.SID, m.To, m.From, m.Body = Storable(m.SID), Storable(m.To), Storable(m.From), Storable(m.Body)
+		sent[i] = m
 		sids, numbers = append(sids, m.SID), append(numbers, m.To)
 	}
 	args := postgres.Args{"org": orgID, "sids": sids, "to": numbers}
