@@ -21,9 +21,6 @@ import (
 // Every is the pause between two beats. A database that went back lost what came after the last beat that it still has.
 const Every = time.Second
 
-// kept bounds the age of the row of a process that is gone.
-const kept = 30 * 24 * time.Hour
-
 // Config configures a Keeper. The tables histories and beats, and the function current_history(), are part of the service's schema.
 type Config struct {
 	DB  postgres.DB
@@ -85,7 +82,7 @@ func (k *Keeper) Loop() process.Repetition {
 
 // sqlBeat counts, unless the database is another one than the last count was committed in.
 const sqlBeat = `
-update beats set n = n + 1, at = @now
+update beats set n = n + 1, at = @now, written = default
 where process = @process and n = @n and (select current_history()) = @name and exists (select from histories where name = @name)`
 
 // Beat counts, and notes a new history.
@@ -118,54 +115,71 @@ type found struct {
 	Known  bool      // that history was noted
 	Any    bool      // any history was
 	N      int64     // the count of this process; 0 without a row
-	Newest time.Time // beat of any process; zero without one
+	Last   time.Time // the last beat of any process
+	Own    time.Time // the last beat of this one; without one, since when the history had lost something
 }
 
 // wentBack decides whether the database is behind what a process saw committed last, or may be behind what others saw. A new name says that
-// a standby was promoted or a backup restored: what was lost only the others' record can tell. Under the same name only the count tells. A
-// count that is one ahead was committed, and its answer was lost.
-func (f found) wentBack(n int64, name string) bool {
-	return f.Any && !f.Known || f.Known && f.Name == name && f.N < n
+// a standby was promoted or a backup restored: what was lost only the others' record can tell. Else only the count tells, also where another
+// process has noted the name: this one may have gone on at the old server. A count that is one ahead was committed, and its answer was lost.
+func (f found) wentBack(n int64) bool { return f.Any && !f.Known || f.N < n }
+
+// since returns the time of the last commit that is known to be there. What a process alone has seen is lost since its own last beat.
+func (f found) since(n int64, now time.Time) time.Time {
+	since := f.Last
+	if f.N < n && f.Own.Before(since) {
+		since = f.Own
+	}
+	if since.After(now) {
+		since = now
+	}
+	return since
 }
 
 // sqlLock lets one process at a time look and note.
 const sqlLock = `select pg_advisory_xact_lock(7223372036854776)`
 
+// sqlLast is the earliest of the last beats of the processes that were alive: the clock of one may be ahead.
+const sqlLast = `select min(at) from beats where written > (select max(written) from beats) - interval '5 seconds'`
+
 const sqlFound = `
 select current_history(), exists (select from histories where name = current_history()), exists (select from histories),
 	coalesce((select n from beats where process = @process), 0),
-	coalesce((select max(at) from beats), (select max(noticed_at) from histories), @now)`
+	coalesce((` + sqlLast + `), (select max(noticed_at) from histories), @now),
+	coalesce((select at from beats where process = @process), (select since from histories where name = current_history()), @now)`
 
 const sqlNote = `insert into histories (name, since, noticed_at) values (@name, @since, @now) on conflict (name) do nothing`
 
 const sqlFirstBeat = `
 insert into beats (process, n, at) values (@process, @n, @now)
-on conflict (process) do update set n = excluded.n, at = excluded.at`
+on conflict (process) do update set n = excluded.n, at = excluded.at, written = default`
 
-const sqlForget = `delete from beats where at < @before`
+// sqlForget forgets processes that are gone.
+const sqlForget = `delete from beats where written < (select max(written) from beats) - interval '30 days'`
 
 // begin makes the first beat of a process, or of a history.
 func (k *Keeper) begin(ctx context.Context, n int64, name string) error {
 	var f found
 	var back bool
+	var since time.Time
 	now := k.Now()
 	err := postgres.InTx(ctx, k.DB, func(tx pgx.Tx) error {
-		args := postgres.Args{"process": k.process, "now": now, "before": now.Add(-kept)}
+		args := postgres.Args{"process": k.process, "now": now}
 		if _, err := tx.Exec(ctx, sqlLock); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, sqlFound, args).Scan(&f.Name, &f.Known, &f.Any, &f.N, &f.Newest); err != nil {
+		if err := tx.QueryRow(ctx, sqlFound, args).Scan(&f.Name, &f.Known, &f.Any, &f.N, &f.Last, &f.Own); err != nil {
 			return err
 		}
-		back = f.wentBack(n, name)
-		args["name"], args["since"], args["n"] = f.Name, f.Newest, max(n, f.N)+1
+		back, since = f.wentBack(n), f.since(n, now)
+		args["name"], args["since"], args["n"] = f.Name, since, max(n, f.N)+1
 		if !f.Known {
 			if _, err := tx.Exec(ctx, sqlNote, args); err != nil {
 				return err
 			}
 		}
 		if back {
-			if err := k.Back(ctx, tx, f.Newest); err != nil {
+			if err := k.Back(ctx, tx, since); err != nil {
 				return err
 			}
 		}
@@ -179,7 +193,7 @@ func (k *Keeper) begin(ctx context.Context, n int64, name string) error {
 	k.remember(max(n, f.N)+1, f.Name)
 	if back {
 		k.noticed.Add(ctx, 1)
-		k.Log.ErrorContext(ctx, "history.database_went_back", "history", f.Name, "before", name, "last_beat", f.Newest)
+		k.Log.ErrorContext(ctx, "history.database_went_back", "history", f.Name, "before", name, "last_beat", since)
 		k.Noted()
 	}
 	return nil

@@ -185,7 +185,7 @@ func (s *Service) readReceived(ctx context.Context, r Readback, all []senders.Se
 	var listed []inbound.Listed
 	seen := map[string]bool{} // a number may be of two senders
 	for _, from := range all {
-		span := inbound.Span{OrgID: r.OrgID, Sender: &from.ID, Since: r.Since.Add(-margin), Until: s.Now().Add(margin)}
+		span := inbound.Span{OrgID: r.OrgID, Sender: &from.ID, Since: r.Since.Add(-margin), Until: later(s.Now(), r.Since).Add(margin)}
 		for more := true; more; more = span.Page != "" {
 			page, err := s.Inbound.ListInbound(ctx, span)
 			if errors.Is(err, senders.ErrNoSender) || no.note(from, err) {
@@ -213,6 +213,14 @@ func (s *Service) readReceived(ctx context.Context, r Readback, all []senders.Se
 		process.Progress(ctx)
 	}
 	return found, nil
+}
+
+// later is the later one: since is by another process's clock.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // missing returns what is not recorded, the oldest first. Whatever the database still has came before what it lost, and Twilio's order is

@@ -153,6 +153,26 @@ func TestReadback(t *testing.T) {
 		require.Equal(t, 1, b.count(`select count(*) from readbacks`), "once")
 	})
 
+	t.Run("ALossThatAnotherProcessHasNoted", func(t *testing.T) { // this one went on at the old server meanwhile
+		t.Parallel()
+		b := setup(t)
+		b.exec(`update histories set name = 'another/00000001'`)
+		b.exec(`insert into histories (name, since, noticed_at) values (current_history(), now(), now())`)
+		b.exec(`update beats set n = 1, at = now() - interval '1 hour', written = now() - interval '1 hour'`)
+		b.exec(`insert into beats (process, n, at) values ($1, 7, now())`, uuid.New())
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		require.Equal(t, 1, b.count(`select count(*) from readbacks where since < now() - interval '59 minutes'`))
+	})
+
+	t.Run("TheClockOfOneProcessIsAhead", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.exec(`update histories set name = 'another/00000001'`)
+		b.exec(`insert into beats (process, n, at) values ($1, 7, now() + interval '10 minutes')`, uuid.New())
+		require.NoError(t, b.keeper.Beat(t.Context()))
+		require.Equal(t, 1, b.count(`select count(*) from readbacks where since <= now()`))
+	})
+
 	t.Run("ACountWhoseAnswerWasLostIsNoLoss", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -19,11 +19,12 @@ CREATE TABLE histories (
     noticed_at timestamptz NOT NULL
 );
 
--- What each process has counted, about once a second.
+-- What each process has counted, about once a second: at by its own clock, written by the database's, which tells whose beats are the last.
 CREATE TABLE beats (
     process uuid        PRIMARY KEY,
     n       bigint      NOT NULL CHECK (n > 0),
-    at      timestamptz NOT NULL
+    at      timestamptz NOT NULL,
+    written timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 ALTER TABLE histories ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
