@@ -252,8 +252,8 @@ func (s *Service) RecordInbound(ctx context.Context, in Inbound) (send.Message, 
 	return m, nil
 }
 
-// copyOf returns what our replies say of an organisation: what it has decided, and else what the environment says of the one that it is of. A
-// STOP is recorded also while the settings cannot be read: its confirmation names nobody then.
+// copyOf returns what our replies say of an organisation: what it has decided, and else what the environment says of the one that it is
+// of. A STOP is recorded also while the settings cannot be read: its confirmation names nobody then.
 func (s *Service) copyOf(ctx context.Context, orgID uuid.UUID) ReplyCopy {
 	decided, err := s.Send.Settings(ctx, orgID)
 	if err != nil {

@@ -174,8 +174,8 @@ func (f ExceededCaps) advice(l Limits) string {
 		"; to do: see whether abuse causes the texts to this number, or raise the cap"
 }
 
-// classCache keeps what the numbering plans say of the last numbers: the library takes 50 to 200 us to read one, and a burst is six messages
-// to one number.
+// classCache keeps what the numbering plans say of the last numbers: the library takes 50 to 200 us to read one, and a burst is six
+// messages to one number.
 type classCache struct {
 	mu    sync.Mutex
 	known map[sms.Phone]phone.Class

@@ -14,7 +14,7 @@ import (
 
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/telemetry"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1" //nolint:depguard // Sending is stored in the form of the RPC
 	"paceline.internal/services/messaging/senders"
 	"paceline.internal/services/messaging/sms"
 	"paceline.internal/services/messaging/twilio"
@@ -63,7 +63,7 @@ type Service struct {
 }
 
 // store keeps the rows of a send. Every method is one transaction; Store implements it.
-type store interface {
+type store interface { //nolint:interfacebloat // one send asks all of them
 	// Claim takes the row of an attempt, a new one or one that Twilio did not process, if consent, reminders and holds allow it;
 	// or reports the row that has the key. A row with an abandoned attempt becomes unknown. ErrKeyReused.
 	Claim(ctx context.Context, a Attempt) (Claim, error)

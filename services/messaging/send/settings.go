@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/phone"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1" //nolint:depguard // Sending is stored in the form of the RPC
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/sms"
 )
@@ -111,7 +111,8 @@ func overlayCap(name string, of *Cap, decided *messagingv1.Cap) error {
 	}
 	c := Cap{Messages: int(decided.GetMessages()), Segments: int(decided.GetSegments())}
 	if c != (Cap{}) && (c.Messages < 1 || c.Segments < 1 || c.Messages > mostOfACap || c.Segments > mostOfACap) {
-		return edge.Invalid("sending.caps."+name, fmt.Sprintf("must have messages and segments of 1 to %d each, or both 0 for no cap", mostOfACap))
+		return edge.Invalid("sending.caps."+name,
+			fmt.Sprintf("must have messages and segments of 1 to %d each, or both 0 for no cap", mostOfACap))
 	}
 	*of = c
 	return nil

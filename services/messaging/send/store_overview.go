@@ -56,14 +56,14 @@ select count(*)::int from (
 // passed: was delivered, or was taken and not reported as lost in time.
 const sqlRefusals = `
 with refused as (
-    select m.* from unnest(array['throttled', 'rejected', 'failed', 'undelivered']) u (status)
+    select m.id, m.to_number, m.error_code, m.created_at, m.updated_at from unnest(array['throttled', 'rejected', 'failed', 'undelivered']) u (status)
     cross join lateral (
         select s.id, s.to_number, s.error_code, s.created_at, s.updated_at from sms_messages s
         where s.org_id = @org and s.status = u.status and s.` + sqlInTrouble + ` order by s.id desc limit @most) m
     where m.error_code = any (@codes::int[]) and m.to_number like '+%'
 ), passed as (
     select left(n.to_number, 2) as zone, max(n.accepted_at) as at
-    from (select * from sms_messages where org_id = @org order by id desc limit @most) n
+    from (select to_number, status, accepted_at from sms_messages where org_id = @org order by id desc limit @most) n
     where n.status = 'delivered' or n.status in ('accepted', 'queued', 'sent') and n.accepted_at <= @until
     group by left(n.to_number, 2)
 )

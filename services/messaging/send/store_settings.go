@@ -30,7 +30,8 @@ func (s *Store) Sending(ctx context.Context, orgID uuid.UUID) (decided *messagin
 		return nil, err
 	}
 	decided = &messagingv1.Sending{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(stored, decided); err != nil { // a later release may have written it
+	later := protojson.UnmarshalOptions{DiscardUnknown: true} // a later release may have written it
+	if err := later.Unmarshal(stored, decided); err != nil {
 		return nil, fmt.Errorf("%w: the stored settings: %w", sms.ErrUnavailable, err)
 	}
 	return decided, nil

@@ -87,8 +87,8 @@ const (
 )
 
 // inOrder returns the senders that a person knows in the order in which they text them: the one that the person first heard from or wrote
-// to first. Once the person has stopped one and written START to another since, that other one comes first: Twilio keeps blocking the stopped
-// one, for it knows nothing of organisations.
+// to first. Once the person has stopped one and written START to another since, that other one comes first: Twilio keeps blocking the
+// stopped one, for it knows nothing of organisations.
 func inOrder(known []acquaintance) []uuid.UUID {
 	known = slices.Clone(known)
 	slices.SortFunc(known, func(a, b acquaintance) int { return a.since.Compare(b.since) })

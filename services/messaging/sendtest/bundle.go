@@ -79,10 +79,10 @@ type Bundle struct {
 }
 
 // Setup makes a bundle with a clock that shows noon.
-func Setup(t testing.TB) *Bundle {
-	t.Helper()
-	b := &Bundle{T: t, Pool: pgtest.New(t, schema.Migrations()), Logged: &Log{}}
-	subscriber.Watch(t, b.Pool, "event_outbox")
+func Setup(tb testing.TB) *Bundle {
+	tb.Helper()
+	b := &Bundle{T: tb, Pool: pgtest.New(tb, schema.Migrations()), Logged: &Log{}}
+	subscriber.Watch(tb, b.Pool, "event_outbox")
 	b.Store = NewStore(b.Pool)
 	b.Clock = clock.NewSettable(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	var err error
@@ -93,20 +93,20 @@ func Setup(t testing.TB) *Bundle {
 			Numbers: []string{Seconds, "+14155550111"},
 		}},
 	})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	api := httptest.NewServer(b.Emulator)
-	t.Cleanup(api.Close)
+	tb.Cleanup(api.Close)
 	gateway := httptest.NewServer(http.HandlerFunc(b.takeReceipt))
-	t.Cleanup(gateway.Close)
-	t.Cleanup(b.Emulator.Close)
+	tb.Cleanup(gateway.Close)
+	tb.Cleanup(b.Emulator.Close)
 	b.Carrier, err = twilio.New(twilio.Config{AccountSID: account, AuthToken: token, APIURL: api.URL, FromNumber: Ours})
-	require.NoError(t, err)
-	t.Cleanup(b.Carrier.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(b.Carrier.Close)
 	meter := noop.NewMeterProvider().Meter("test")
 	metrics, err := send.NewMetrics(meter)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	b.inboxMetrics, err = inbound.NewMetrics(meter)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	b.Senders = senders.New(senders.Config{
 		Store: senders.NewStore(b.Pool), Environment: senders.Sender{
 			OrgID: uuid.Must(uuid.NewV7()), AccountSID: account, Number: Ours, Rate: 100, Status: senders.Active,
@@ -277,10 +277,10 @@ func (b *Bundle) Send(key string) send.Result {
 }
 
 // Phone is a number in E.164.
-func Phone(t testing.TB, e164 string) sms.Phone {
-	t.Helper()
+func Phone(tb testing.TB, e164 string) sms.Phone {
+	tb.Helper()
 	p, err := sms.ParsePhone(e164)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return p
 }
 

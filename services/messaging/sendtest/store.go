@@ -36,8 +36,8 @@ func NewStore(pool postgres.DB) Store {
 }
 
 // Attempt is one of a message to a number, under a key.
-func Attempt(t testing.TB, org uuid.UUID, to sms.Phone, key string) send.Attempt {
-	t.Helper()
+func Attempt(tb testing.TB, org uuid.UUID, to sms.Phone, key string) send.Attempt {
+	tb.Helper()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return send.Attempt{
 		Request:   send.Request{OrgID: org, To: to, Body: "hello", Key: key, UnknownPolicy: send.ConfirmAbsentThenResend},
