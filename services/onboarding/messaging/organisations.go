@@ -23,6 +23,8 @@ func (c *Client) ForgetOrganisation(ctx context.Context, orgID string) (more boo
 // SetSending has messaging know a version of what an organisation has decided about sending, and returns the one that it keeps;
 // people.ErrUnavailable.
 func (c *Client) SetSending(ctx context.Context, orgID string, version int64, decided *messagingv1.Sending) (kept int64, err error) {
-	answer, err := c.rpc.SetOrganisationSettings(ctx, &messagingv1.SetOrganisationSettingsRequest{OrgId: orgID, Version: version, Sending: decided})
+	answer, err := c.rpc.SetOrganisationSettings(ctx, &messagingv1.SetOrganisationSettingsRequest{
+		OrgId: orgID, Version: version, Sending: decided,
+	})
 	return answer.GetVersion(), translate(err)
 }
