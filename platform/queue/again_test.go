@@ -82,6 +82,10 @@ func TestPassRests(t *testing.T) {
 			name: "AfterAFailureForASecondWhateverThePoll", poll: 250 * time.Millisecond, atLeast: 59, atMost: 62, err: errOutage,
 			claim: func() (queue.Claimed, error) { return queue.Claimed{}, errOutage },
 		},
+		{
+			name: "AWhileAfterAClaimThatFoundNothing", poll: 5 * time.Second, atLeast: 2990, atMost: 3010,
+			claim: func() (queue.Claimed, error) { return queue.Claimed{Drained: true, Next: time.Now()}, nil },
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ type pass struct {
 	look    bool            // something may be due
 	reasons int             // how often there was a reason to look; a claim that began before the last one has not seen it
 	next    time.Time       // when the next job is due; zero when that is not known
+	vain    time.Time       // when a claim found nothing, by the machine's clock
 	from    time.Time       // what became due earlier is known to be gone; zero when it is not
 	since   int             // claims since one looked at everything
 	full    bool            // the last claim found all that it was asked for: there is a backlog
@@ -73,12 +74,17 @@ func (r *Runner) drain(ctx context.Context) (ran int, wait time.Duration, err er
 // afterDue bounds the wait for a job that is due, without a wake-up: the process that stored it has woken its runner by then.
 const afterDue = 5 * time.Millisecond
 
+// afterVain is the rest after a claim that found nothing: several runners look for each job that becomes due, and one has it. A wake-up ends
+// it, so the process that stored a job is not late.
+const afterVain = 20 * time.Millisecond
+
 // untilNext returns how long the loop may rest at most, or zero.
 func (p *pass) untilNext() time.Duration {
 	if p.next.IsZero() {
 		return p.wait
 	}
-	next := max(p.next.Add(afterDue).Sub(p.r.cfg.Now()), time.Millisecond)
+	rest := time.Until(p.vain.Add(afterVain)) //nolint:forbidigo // with a timer of the machine
+	next := max(p.next.Add(afterDue).Sub(p.r.cfg.Now()), rest, time.Millisecond)
 	if p.wait > 0 {
 		return min(p.wait, next)
 	}
@@ -216,7 +222,9 @@ func (p *pass) begin(c claimedBatch) {
 	}
 	p.r.serves(c.Last)
 	p.next, p.full = c.Next, len(c.Jobs) == c.wanted
-	p.expect(c)
+	if p.expect(c); len(c.Jobs) == 0 {
+		p.vain = time.Now() //nolint:forbidigo // the same
+	}
 	p.ran += len(c.Jobs)
 	if p.ctx.Err() != nil {
 		p.release(c.Jobs)
