@@ -32,7 +32,8 @@ func (w *wiring) addLoops() {
 	w.components = append(w.components,
 		w.loops.Loop("holds", w.persons.HoldsLoop(rest).Run), w.loops.Loop("settings", w.persons.SettingsLoop(rest).Run),
 		w.loops.Loop("erasures", w.erasing.Loop(rest).Run),
-		w.loops.Loop("organisations", w.organisations.Loop(rest).Run))
+		w.loops.Loop("organisations", w.organisations.Loop(rest).Run),
+		w.loops.Loop("flow-counts", w.folding().Run))
 	if !w.cfg.InboundAuditInterval.Never() {
 		repeat("inbound-audit", w.inbound.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}
@@ -43,14 +44,23 @@ func (w *wiring) addLoops() {
 	}
 }
 
-// reviving has the sweeper find, too, what waits for a job that is there no more: runs, and sessions that wait for a closed ticket. It
-// folds the counts of flows, too.
+// folding keeps the changes of the counts of flows few.
+func (w *wiring) folding() process.Repetition {
+	return process.Repetition{
+		Once: w.store.FoldFlowCounts,
+		Failed: func(ctx context.Context, err error) {
+			w.deps.Log.WarnContext(ctx, "onboarding.flow_counts_not_folded", "error", err)
+		},
+		Rest: w.deps.Rest, Every: sweepInterval,
+	}
+}
+
+// reviving has the sweeper find, too, what waits for a job that is there no more: runs, and sessions that wait for a closed ticket.
 func (w *wiring) reviving(r process.Repetition) process.Repetition {
 	sweep := r.Once
 	r.Once = func(ctx context.Context) (bool, error) {
 		more, err := sweep(ctx)
-		unfolded, failed := w.store.FoldFlowCounts(ctx)
-		return more || unfolded, errors.Join(err, failed, w.runs.Revive(ctx), w.conversations.ReviveTickets(ctx))
+		return more, errors.Join(err, w.runs.Revive(ctx), w.conversations.ReviveTickets(ctx))
 	}
 	return r
 }

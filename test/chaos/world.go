@@ -50,9 +50,9 @@ var worldEnviron = map[string]string{
 }
 
 // loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of jobs and outreach, the relay, the
-// sweeper, the alarms of the database with their retention, the organisations, and what tells holds, of goals the relay, the sweeper, the
-// devices and the offers, and of events the sequencer, the readers, the deliveries and their retention; the reconciler, the counter, the
-// responder, the outbound queue and its retention.
+// sweeper, the alarms of the database with their retention, the organisations, the counts of flows, and what tells holds, of goals the relay,
+// the sweeper, the devices and the offers, and of events the sequencer, the readers, the deliveries and their retention; the reconciler, the
+// counter, the responder, the outbound queue and its retention.
 const (
 	onboardingLoops = 21
 	messagingLoops  = 5
