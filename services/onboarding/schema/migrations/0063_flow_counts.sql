@@ -102,6 +102,8 @@ CREATE TRIGGER session_counts_no_more AFTER DELETE ON conversation_sessions FOR 
     WHEN (OLD.flow IS NOT NULL) EXECUTE FUNCTION session_is_counted();
 CREATE TRIGGER reply_is_counted AFTER INSERT ON session_transitions FOR EACH ROW
     WHEN (NEW.trigger IN ('reply_advance', 'reply_pause', 'silence')) EXECUTE FUNCTION reply_is_counted();
+-- The planner does not know yet that there are none of flows; to read all sessions for them would keep the tables locked.
+SET LOCAL enable_seqscan = off;
 INSERT INTO flow_counts (org_id, flow, began_at, step, began, standing, reached, went_on, stopped)
 SELECT s.org_id, s.flow, date_trunc('day', s.created_at, 'UTC'), m.step, sum(m.began), sum(m.standing), sum(m.reached), sum(m.went_on), sum(m.stopped)
 FROM conversation_sessions s CROSS JOIN LATERAL flow_marks(s.flow_state, s.status) m
