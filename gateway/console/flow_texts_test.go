@@ -61,7 +61,9 @@ func TestTextsOfAFlowAreDraftedThenPublished(t *testing.T) {
 	})
 	require.Contains(t, b.said(root+"/flows/nps/texts/publish", url.Values{"revision": {"7"}}), "The texts are published.")
 	require.Equal(t, int64(7), calls[*onboardingv1.PublishFlowDraftRequest](s, "PublishFlowDraft")[0].GetRevision())
-	require.Contains(t, b.said(root+"/flows/nps/texts/drop", url.Values{}), "The draft is gone.")
+	require.Regexp(t, `texts/drop">.*name="revision" value="7"`, page)
+	require.Contains(t, b.said(root+"/flows/nps/texts/drop", url.Values{"revision": {"7"}}), "The draft is gone.")
+	require.Equal(t, int64(7), calls[*onboardingv1.DeleteFlowDraftRequest](s, "DeleteFlowDraft")[0].GetRevision())
 
 	files := example(t, "nps")
 	s.says("GetFlowVersion", &onboardingv1.GetFlowVersionResponse{

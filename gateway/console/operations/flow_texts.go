@@ -144,10 +144,14 @@ func (p *Pages) publishTexts(r *http.Request) (Notice, error) {
 	return Notice{Key: "texts.published", To: p.Root + "/flows/" + flow}, nil
 }
 
-// dropTexts ends the draft.
+// dropTexts ends the draft that was shown.
 func (p *Pages) dropTexts(r *http.Request) (Notice, error) {
 	flow := r.PathValue("flow")
-	_, err := p.Flows.DeleteFlowDraft(r.Context(), &onboardingv1.DeleteFlowDraftRequest{Flow: flow})
+	revision, err := revisionOf(r)
+	if err != nil {
+		return Notice{}, err
+	}
+	_, err = p.Flows.DeleteFlowDraft(r.Context(), &onboardingv1.DeleteFlowDraftRequest{Flow: flow, Revision: revision})
 	return Notice{Key: "texts.dropped", To: p.Root + "/flows/" + flow}, err
 }
 

@@ -226,10 +226,20 @@ func (s *Store) PublishDraft(ctx context.Context, orgID, name string, revision i
 	return done, nil
 }
 
-// DropDraft ends the draft of a flow without publishing it.
-func (s *Store) DropDraft(ctx context.Context, orgID, name string) error {
-	if _, err := s.pool.Exec(ctx, sqlDropDraft, postgres.Args{"org": orgID, "flow": name}); err != nil {
+// sqlDropRevision reports whether another revision was found, and kept.
+const sqlDropRevision = `
+with dropped as (delete from flow_drafts where org_id = @org and flow = @flow and @revision::bigint in (0, revision) returning 1)
+select exists (select from flow_drafts where org_id = @org and flow = @flow) and not exists (select from dropped)`
+
+// DropDraft ends a revision of the draft of a flow without publishing it; any revision for 0. ErrDraftOutdated.
+func (s *Store) DropDraft(ctx context.Context, orgID, name string, revision int64) error {
+	var kept bool
+	args := postgres.Args{"org": orgID, "flow": name, "revision": revision}
+	if err := s.pool.QueryRow(ctx, sqlDropRevision, args).Scan(&kept); err != nil {
 		return fmt.Errorf("drop the draft of a flow: %w", err)
+	}
+	if kept {
+		return ErrDraftOutdated
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (s *RPC) PublishFlowDraft(
 func (s *RPC) DeleteFlowDraft(
 	ctx context.Context, in *onboardingv1.DeleteFlowDraftRequest,
 ) (*onboardingv1.DeleteFlowDraftResponse, error) {
-	return &onboardingv1.DeleteFlowDraftResponse{}, s.Store.DropDraft(ctx, request.Org(ctx), in.GetFlow())
+	return &onboardingv1.DeleteFlowDraftResponse{}, s.Store.DropDraft(ctx, request.Org(ctx), in.GetFlow(), in.GetRevision())
 }
 
 func (s *RPC) draft(ctx context.Context, name string) (*onboardingv1.FlowDraft, error) {

@@ -471,6 +471,8 @@ func local_request_FlowService_PublishFlowDraft_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
+var filter_FlowService_DeleteFlowDraft_0 = &utilities.DoubleArray{Encoding: map[string]int{"flow": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
 func request_FlowService_DeleteFlowDraft_0(ctx context.Context, marshaler runtime.Marshaler, client extOnboardingv1.FlowServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOnboardingv1.DeleteFlowDraftRequest
@@ -484,6 +486,12 @@ func request_FlowService_DeleteFlowDraft_0(ctx context.Context, marshaler runtim
 	protoReq.Flow, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "flow", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_FlowService_DeleteFlowDraft_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -505,6 +513,12 @@ func local_request_FlowService_DeleteFlowDraft_0(ctx context.Context, marshaler 
 	protoReq.Flow, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "flow", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_FlowService_DeleteFlowDraft_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	msg, err := server.DeleteFlowDraft(ctx, &protoReq)
 	return msg, metadata, err

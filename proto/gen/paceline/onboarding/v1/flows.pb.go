@@ -1717,11 +1717,13 @@ func (x *PublishFlowDraftResponse) GetVersion() *FlowVersion {
 	return nil
 }
 
-// DeleteFlowDraftRequest names the flow.
+// DeleteFlowDraftRequest names the draft.
 type DeleteFlowDraftRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
-	Flow          string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	// The name of the flow.
+	Flow string `protobuf:"bytes,1,opt,name=flow,proto3" json:"flow,omitempty"`
+	// The revision of the draft, as it was read. A draft that was saved since is kept, and the call fails. Without it, any revision is dropped.
+	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1761,6 +1763,13 @@ func (x *DeleteFlowDraftRequest) GetFlow() string {
 		return x.Flow
 	}
 	return ""
+}
+
+func (x *DeleteFlowDraftRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 // DeleteFlowDraftResponse is empty.
@@ -1939,9 +1948,10 @@ const file_paceline_onboarding_v1_flows_proto_rawDesc = "" +
 	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\"Y\n" +
 	"\x18PublishFlowDraftResponse\x12=\n" +
-	"\aversion\x18\x01 \x01(\v2#.paceline.onboarding.v1.FlowVersionR\aversion\",\n" +
+	"\aversion\x18\x01 \x01(\v2#.paceline.onboarding.v1.FlowVersionR\aversion\"H\n" +
 	"\x16DeleteFlowDraftRequest\x12\x12\n" +
-	"\x04flow\x18\x01 \x01(\tR\x04flow\"\x19\n" +
+	"\x04flow\x18\x01 \x01(\tR\x04flow\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\"\x19\n" +
 	"\x17DeleteFlowDraftResponse2\xc9\v\n" +
 	"\vFlowService\x12n\n" +
 	"\tCheckFlow\x12(.paceline.onboarding.v1.CheckFlowRequest\x1a).paceline.onboarding.v1.CheckFlowResponse\"\f\xa2\xbb\x18\b\n" +
