@@ -70,6 +70,9 @@ type Inbound struct {
 	ReceivedAt time.Time
 	// DatedByCarrier says that ReceivedAt is the carrier's time, by the carrier's clock.
 	DatedByCarrier bool
+	// CarrierAt is the carrier's own time where ReceivedAt is a later one, as it follows from the order of texts; else zero. What others noted
+	// is in no such order.
+	CarrierAt time.Time
 	// Locale is the language of the person's profile, such as pt-BR; empty when the caller does not know it.
 	Locale string
 	// OrgID owns it when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
@@ -120,6 +123,9 @@ func (l LastWords) lifts(e Entry, r consent.Reading) bool {
 func (l LastWords) after(e Entry, effect consent.Effect) bool {
 	said := e.ReceivedAt
 	if effect != consent.OptOut {
+		if !e.CarrierAt.IsZero() {
+			return l.Person.After(said) || l.Others.After(e.CarrierAt)
+		}
 		return l.Person.After(said) || l.Others.After(said)
 	}
 	if e.DatedByCarrier {

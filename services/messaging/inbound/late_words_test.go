@@ -10,6 +10,7 @@ import (
 
 	"paceline.internal/services/messaging/consent"
 	"paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/inbound"
 	"paceline.internal/services/messaging/send"
 	"paceline.internal/services/messaging/sendtest"
 )
@@ -186,6 +187,15 @@ func wordsOfOthers(t *testing.T) {
 			require.Equal(t, tt.want, m.ConsentEffect)
 		})
 	}
+	t.Run("ACarriersOrderSaysNothingOfWhatOthersNoted", func(t *testing.T) {
+		t.Parallel()
+		said := time.Date(2024, 11, 20, 12, 0, 0, 0, time.UTC)
+		text := inbound.Entry{Inbound: inbound.Inbound{Body: "START", ReceivedAt: said.Add(time.Minute), CarrierAt: said}}
+		last := inbound.LastWords{Others: said.Add(30 * time.Second)}
+		require.Equal(t, consent.Overtaken, text.Decide(consent.OptedOut, last, consent.Asked{}).Effect)
+		last = inbound.LastWords{Person: said.Add(30 * time.Second)}
+		require.Equal(t, consent.OptIn, text.Decide(consent.OptedOut, last, consent.Asked{}).Effect)
+	})
 	t.Run("TimeInTheFutureIsNow", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

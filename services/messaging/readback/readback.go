@@ -223,10 +223,17 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// text is one that is not recorded, and when it was said.
+type text struct {
+	inbound.Listed
+
+	at time.Time
+}
+
 // missing returns what is not recorded, the oldest first. Whatever the database still has came before what it lost, and Twilio's order is
 // right: a message behind all that a person wrote and is recorded came after the last beat, whatever Twilio's clock says. Otherwise their
 // last word about consent would count as overtaken when the two clocks differ.
-func missing(listed []inbound.Listed, after time.Time) (all []inbound.Listed) {
+func missing(listed []inbound.Listed, after time.Time) (all []text) {
 	slices.SortStableFunc(listed, func(a, b inbound.Listed) int { return b.SentAt.Compare(a.SentAt) }) // of one second as Twilio has them
 	recorded := map[string]bool{}
 	for _, m := range listed {
@@ -234,10 +241,9 @@ func missing(listed []inbound.Listed, after time.Time) (all []inbound.Listed) {
 		case m.Recorded:
 			recorded[m.From] = true
 		case !recorded[m.From] && m.SentAt.Before(after):
-			m.SentAt = after
-			fallthrough
+			all = append(all, text{Listed: m, at: after})
 		default:
-			all = append(all, m)
+			all = append(all, text{Listed: m, at: m.SentAt})
 		}
 	}
 	slices.Reverse(all)
@@ -245,14 +251,14 @@ func missing(listed []inbound.Listed, after time.Time) (all []inbound.Listed) {
 }
 
 // record takes in one message, unless it is from no phone, such as a short code, or to a number that is nobody's by now.
-func (s *Service) record(ctx context.Context, m inbound.Listed) (bool, error) {
+func (s *Service) record(ctx context.Context, m text) (bool, error) {
 	from, err := sms.StoredPhone(m.From)
 	if err != nil {
 		return false, nil //nolint:nilerr // who is no phone cannot be texted
 	}
 	_, err = s.Inbound.RecordInbound(ctx, inbound.Inbound{
-		SID: m.SID, From: from, To: m.To, ServiceSID: m.ServiceSID, Body: m.Body, Segments: m.Segments, ReceivedAt: m.SentAt,
-		DatedByCarrier: true, Account: m.Account, Ahead: true,
+		SID: m.SID, From: from, To: m.To, ServiceSID: m.ServiceSID, Body: m.Body, Segments: m.Segments, ReceivedAt: m.at,
+		CarrierAt: m.SentAt, DatedByCarrier: true, Account: m.Account, Ahead: true,
 	})
 	if errors.Is(err, senders.ErrUnknownSender) {
 		return false, nil
@@ -300,7 +306,7 @@ func (s *Service) readAccount(ctx context.Context, r Readback, from senders.Send
 	owners := map[string]senders.Sender{}
 	var ours []twilio.Sent
 	for _, m := range listed {
-		owner, err := s.Senders.Owner(ctx, from.AccountSID, m.From, m.ServiceSID)
+		owner, err := s.Senders.Sent(ctx, from.AccountSID, m.From, m.ServiceSID)
 		if errors.Is(err, senders.ErrUnknownSender) {
 			continue // another program's
 		}

@@ -240,6 +240,26 @@ func (d *Directory) Owner(ctx context.Context, accountSID, number, serviceSID st
 	return Sender{}, ErrUnknownSender
 }
 
+// Sent returns the sender of an account that has sent a message, also one that is deleted; ErrUnknownSender.
+func (d *Directory) Sent(ctx context.Context, accountSID, number, serviceSID string) (Sender, error) {
+	from, err := d.Owner(ctx, accountSID, number, serviceSID)
+	if !errors.Is(err, ErrUnknownSender) {
+		return from, err
+	}
+	all, err := d.account(ctx, accountSID)
+	if err != nil {
+		return Sender{}, err
+	}
+	i := slices.IndexFunc(all, func(s Sender) bool {
+		s.DeletedAt = time.Time{}
+		return s.has(number, "") || s.has("", serviceSID)
+	})
+	if i < 0 {
+		return Sender{}, ErrUnknownSender
+	}
+	return all[i], nil
+}
+
 // Mates are the ids of all senders of the account of a sender: what Twilio lists of one, it lists of all. Only the environment's own where
 // no sender is stored.
 func (d *Directory) Mates(ctx context.Context, orgID, id uuid.UUID) ([]uuid.UUID, error) {
