@@ -18,7 +18,11 @@ func (w *wiring) watch() error {
 	keeper, err := history.New(history.Config{
 		DB: w.pool, Now: w.deps.Now, Log: w.deps.Log, Noted: func() {},
 		Back: func(ctx context.Context, tx pgx.Tx, since time.Time) error {
-			return w.store.SweepAgain(ctx, tx, since, w.deps.Now())
+			now := w.deps.Now()
+			if oldest := now.Add(-w.cfg.JobsRetention); since.Before(oldest) { // what was delivered before is forgotten, and would come again
+				since = oldest
+			}
+			return w.store.SweepAgain(ctx, tx, since, now)
 		},
 	}, w.meter)
 	if err != nil || !w.deps.Beats {
