@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/history"
 	"paceline.internal/platform/process"
 	"paceline.internal/services/messaging/readback"
 	"paceline.internal/services/messaging/senders"
@@ -118,6 +119,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", process.Mend("do what it says; docs/deploy.md, A database of your own", err)
 	}
 	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
+		return "", process.Warn("%s", err)
+	} else if err != nil {
+		return "", err
+	}
+	if err := history.Named(ctx, pool); errors.Is(err, history.ErrRestarts) {
 		return "", process.Warn("%s", err)
 	} else if err != nil {
 		return "", err

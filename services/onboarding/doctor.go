@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/hours"
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/history"
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/reading/languages"
 	"paceline.internal/services/onboarding/catalog"
@@ -245,6 +246,11 @@ func lookAtDatabase(ctx context.Context, cfg Config) (string, error) {
 		return "", process.Mend("do what it says; docs/deploy.md, A database of your own", err)
 	}
 	if err := pool.Apart(ctx); errors.Is(err, postgres.ErrOwner) {
+		return "", process.Warn("%s", err)
+	} else if err != nil {
+		return "", err
+	}
+	if err := history.Named(ctx, pool); errors.Is(err, history.ErrRestarts) {
 		return "", process.Warn("%s", err)
 	} else if err != nil {
 		return "", err

@@ -59,6 +59,22 @@ func New(cfg Config, meter metric.Meter) (*Keeper, error) {
 	return &Keeper{Config: cfg, process: id, noticed: noticed}, nil
 }
 
+// ErrRestarts is a database that does not say which server and timeline it is of.
+var ErrRestarts = errors.New("the service may not ask which server and timeline its database is of, so every restart counts as a failover " +
+	"and stops sending for a minute; grant its owner execute on pg_control_system() before it is migrated first")
+
+// Named returns ErrRestarts where a history is named by the server's start.
+func Named(ctx context.Context, db postgres.DB) error {
+	var restarts bool
+	if err := db.QueryRow(ctx, `select current_history() like 'started/%'`).Scan(&restarts); err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	if restarts {
+		return ErrRestarts
+	}
+	return nil
+}
+
 // Last returns the process and the furthest count that it has seen committed. A database without that count went back. The count is 0
 // before the first beat.
 func (k *Keeper) Last() (beater uuid.UUID, n int64) {
@@ -111,12 +127,12 @@ func (k *Keeper) remember(n int64, name string) {
 
 // found holds what the database says of itself.
 type found struct {
-	Name   string    // of its history
-	Known  bool      // that history was noted
-	Any    bool      // any history was
-	N      int64     // the count of this process; 0 without a row
-	Last   time.Time // the last beat of any process
-	Own    time.Time // the last beat of this one; without one, since when the history had lost something
+	Name  string    // of its history
+	Known bool      // that history was noted
+	Any   bool      // any history was
+	N     int64     // the count of this process; 0 without a row
+	Last  time.Time // the last beat of any process
+	Own   time.Time // the last beat of this one; without one, since when the history had lost something
 }
 
 // wentBack decides whether the database is behind what a process saw committed last, or may be behind what others saw. A new name says that

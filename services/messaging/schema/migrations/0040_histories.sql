@@ -1,14 +1,15 @@
 -- +goose Up
 
 -- Which server and timeline the database is of, as a name: it changes when a standby is promoted and when a backup is restored to a point in
--- time. A service that may not ask, as with some providers, has one name for ever: then only the beats tell.
+-- time. A service that may not ask, as with some providers, names the server by its start: each restart is another history.
 -- +goose StatementBegin
 DO $do$ BEGIN
     PERFORM pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system();
     EXECUTE $f$CREATE FUNCTION current_history() RETURNS text LANGUAGE sql VOLATILE AS $$
         SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM pg_control_system() $$$f$;
 EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
-    EXECUTE $f$CREATE FUNCTION current_history() RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'unknown' $$$f$;
+    EXECUTE $f$CREATE FUNCTION current_history() RETURNS text LANGUAGE sql STABLE AS $$
+        SELECT 'started/' || extract(epoch FROM pg_postmaster_start_time()) $$$f$;
 END $do$;
 -- +goose StatementEnd
 
