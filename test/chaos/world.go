@@ -54,7 +54,7 @@ var worldEnviron = map[string]string{
 // the sweeper, the devices and the offers, and of events the sequencer, the readers, the deliveries and their retention; the reconciler, the
 // counter, the responder, the outbound queue and its retention.
 const (
-	onboardingLoops = 21
+	onboardingLoops = 22
 	messagingLoops  = 5
 )
 

@@ -31,10 +31,17 @@ func TestSegmentPrices(t *testing.T) {
 		require.True(t, proto.Equal(list, got), got)
 	}
 	for _, bad := range []struct{ currency, country, price, want string }{
-		{"", "+1", "1", "currency must be three capital letters"}, {"usd", "+1", "1", "currency must be"}, {"ZZZ", "+1", "1", "currency must be"},
-		{"USD", "1", "1", "is no country code"}, {"USD", "+999", "1", "is no country code"}, {"USD", "+1415", "1", "is no country code"},
-		{"USD", "+1", "", "the price of +1"}, {"USD", "+1", "-1", "the price of +1"}, {"USD", "+1", "1000", "the price of +1"},
-		{"USD", "+1", "0.0000001", "the price of +1"}, {"USD", "+1", "1e3", "the price of +1"},
+		{"", "+1", "1", "currency must be three capital letters"},
+		{"usd", "+1", "1", "currency must be"},
+		{"ZZZ", "+1", "1", "currency must be"},
+		{"USD", "1", "1", "is no country code"},
+		{"USD", "+999", "1", "is no country code"},
+		{"USD", "+1415", "1", "is no country code"},
+		{"USD", "+1", "", "the price of +1"},
+		{"USD", "+1", "-1", "the price of +1"},
+		{"USD", "+1", "1000", "the price of +1"},
+		{"USD", "+1", "0.0000001", "the price of +1"},
+		{"USD", "+1", "1e3", "the price of +1"},
 	} {
 		_, err := decides(&onboardingv1.SegmentPrices{Currency: bad.currency, Prices: map[string]string{bad.country: bad.price}})
 		require.Equal(t, codes.InvalidArgument, status.Code(err))
