@@ -181,6 +181,16 @@ func TestPauseBeforeARecord(t *testing.T) {
 		b.Work()
 		require.Equal(t, 1, b.Count(`select count(*) from goal_alarms where goal_id = $1 and cause = 'paused'`, g.ID))
 	})
+	onboardingtest.Subtest(t, "OfAGoalWhoseAnswerWasLost", setup, func(t *testing.T, b *onboardingtest.Bundle) {
+		_, g := b.Reminded(onboardingtest.JohnAtNine)
+		b.Work()
+		b.Exec(`update goal_alarms set published_at = null, qstash_message_id = null, lease_token = null, last_error = 'timeout'
+			where goal_id = $1`, g.ID)
+		b.Pauses("")
+		b.Clock.Advance(48 * time.Hour)
+		b.Work()
+		require.Equal(t, 1, b.Count(`select count(*) from goal_alarms where goal_id = $1 and cause = 'paused'`, g.ID))
+	})
 }
 
 // TestCrashOfAlarms has the process meet every mishap at every call while the database rings a burst.

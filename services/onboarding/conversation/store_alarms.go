@@ -65,7 +65,8 @@ var inOutbox = stepAlarms(nil)
 func (s *Store) Alarms() *outbox.Store[session.Alarm] { return s.alarms }
 
 // dueAlarms describes the due step's alarms: its newest one, whether that may have rung, and how often it waited for a receipt, ever
-// and right before. An alarm may ring before its publisher has written down that it is published.
+// and right before. An alarm may ring before its publisher has written down that it is published, and after
+// a publish that failed here, of which only the answer may have been lost.
 type dueAlarms struct {
 	generation  int
 	due         time.Time
@@ -75,7 +76,7 @@ type dueAlarms struct {
 
 const sqlWaiting = `
 select max(generation), (array_agg(due_at order by generation desc))[1],
-       (array_agg(published_at is not null or lease_token is not null order by generation desc))[1],
+       (array_agg(published_at is not null or lease_token is not null or last_error <> '' order by generation desc))[1],
        count(*) filter (where cause = 'delivery'),
        count(*) filter (where cause = 'delivery' and generation > coalesce((select max(b.generation) from step_alarms b
            where b.session_id = $1 and b.step_id = $2 and b.cause <> 'delivery'), 0))

@@ -220,10 +220,11 @@ func lockAsRead(ctx context.Context, tx pgx.Tx, g Goal) error {
 	return err
 }
 
-// sqlMayRing reports whether the newest alarm of a goal may have rung: it is published, or a process publishes it and has not written that
-// down yet.
+// sqlMayRing reports whether the newest alarm of a goal may have rung: it is published, a process publishes it and has not written that
+// down yet, or a publish failed, of which only the answer may have been lost.
 const sqlMayRing = `
-select published_at is not null or lease_token is not null from goal_alarms where goal_id = $1 order by generation desc limit 1`
+select published_at is not null or lease_token is not null or last_error <> ''
+from goal_alarms where goal_id = $1 order by generation desc limit 1`
 
 // PutBack sets the next alarm of a goal that has not moved, unless the newest one is still to be published. ErrConflict.
 func (s *Store) PutBack(ctx context.Context, g Goal, a Alarm, at time.Time) error {
