@@ -42,7 +42,8 @@ const stopReconciler = 5 * time.Second
 //
 // An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops
 // port, 5 s for the reconciler, 5 s for the counter, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s
-// for its retention, 5 s for the anchors of the ledgers, 5 s for the last spans, and a second for each.
+// for its retention, 5 s for the anchors of the ledgers, 5 s for the history of the database, 5 s for reading back, 5 s for the last spans,
+// and a second for each.
 func Run(ctx context.Context, cfg Config, deps process.Deps) (err error) {
 	ctx = postgres.AcrossOrganisations(ctx) // what works without being called works for all; a call has its own scope
 	observed, err := telemetry.New(ctx, telemetry.Options{

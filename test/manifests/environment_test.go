@@ -39,12 +39,12 @@ func contracts() map[string]contract {
 		"onboarding": {
 			variables: config.Describe[onboarding.Config](), load: loading(onboarding.LoadConfig),
 			addr: "ONBOARDING_ADDR", ops: "ONBOARDING_OPS_ADDR",
-			stop: 10*time.Second + 20*time.Second + 10*time.Second + 8*30*time.Second + 17*10*time.Second + 5*time.Second + 29*time.Second,
+			stop: 10*time.Second + 20*time.Second + 10*time.Second + 9*30*time.Second + 18*10*time.Second + 5*time.Second + 31*time.Second,
 		},
 		"messaging": {
 			variables: config.Describe[messaging.Config](), load: loading(messaging.LoadConfig),
 			addr: "MESSAGING_ADDR", ops: "MESSAGING_OPS_ADDR",
-			stop: 20*time.Second + 10*time.Second + 2*5*time.Second + 20*time.Second + 25*time.Second + 5*time.Second + 5*time.Second + 5*time.Second + 9*time.Second,
+			stop: 20*time.Second + 10*time.Second + 20*time.Second + 25*time.Second + 7*5*time.Second + 11*time.Second,
 		},
 	}
 }
@@ -147,11 +147,11 @@ func TestStopBounds(t *testing.T) {
 	for path, want := range map[string]string{
 		"gateway/run.go": "An orchestrator has to wait before it kills, at most: this, 10 s for the ops port, 8 s for the devices and the readers of events, 5 s for the last spans, and a second for each.",
 		"services/onboarding/run.go": "An orchestrator has to wait before it kills, at most: 10 s for the streams of devices, 20 s for calls in flight, 10 s for the ops port, " +
-			"30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper, the alarms and the inbound audit, 10 s for each of the two listeners, " +
-			"the two notifiers, the holds, the erasures, the organisations, the runs, the retention of alarms, of outreach and of deliveries, the sequencer and the readers of events, and of goals the relay, the sweeper, the devices and the offers, " +
+			"30 s for each of the jobs, their retention, outreach, the deliveries of events, the relay, the sweeper, the alarms, the inbound audit and the history of the database, 10 s for each of the two listeners, " +
+			"the two notifiers, the holds, the settings, the erasures, the organisations, the runs, the retention of alarms, of outreach and of deliveries, the sequencer and the readers of events, and of goals the relay, the sweeper, the devices and the offers, " +
 			"5 s for the last spans, and a second for each.",
 		"services/messaging/run.go": "An orchestrator has to wait before it kills, at most: TWILIO_TIMEOUT and 10 s for sends in flight, 10 s for the ops port, " +
-			"5 s for the reconciler, 5 s for the counter, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the anchors of the ledgers, " +
+			"5 s for the reconciler, 5 s for the counter, as long as for sends for the responder, 5 s more than that for the outbound queue, 5 s for its retention, 5 s for the anchors of the ledgers, 5 s for the history of the database, 5 s for reading back, " +
 			"5 s for the last spans, and a second for each.",
 	} {
 		t.Run(path, func(t *testing.T) {

@@ -20,7 +20,7 @@ onboarding:
   entrance: grpc
   port: 9001
   ops: 9101
-  grace: 495
+  grace: 545
   env: { ONBOARDING_ADDR: ":9001", ONBOARDING_OPS_ADDR: ":9101", MESSAGING_ADDR: "messaging-replicas:9002" }
   secrets: [ONBOARDING_SIGNING_KEY, SERVICE_PUBLIC_KEYS, ONBOARDING_DATABASE_URL]
   qstash: [QSTASH_TOKEN]
@@ -30,7 +30,7 @@ messaging:
   entrance: grpc
   port: 9002
   ops: 9102
-  grace: 120
+  grace: 130
   env: { MESSAGING_ADDR: ":9002", MESSAGING_OPS_ADDR: ":9102" }
   secrets: [SERVICE_PUBLIC_KEYS, MESSAGING_DATABASE_URL, TWILIO_API_KEY_SECRET, PSEUDONYM_KEY]
   qstash: []
