@@ -146,8 +146,8 @@ func strictRequest(next http.Handler) http.Handler {
 		if r.Method == http.MethodHead { // the server leaves out the body of what a GET is answered
 			clean.Method = http.MethodGet
 		}
-		if clean.Method != http.MethodGet && r.URL.RawQuery != "" { // the generated code ignores it
-			route.WriteError(ctx, w, http.StatusBadRequest, route.Refuse(codes.InvalidArgument, route.ReasonInvalid, "only a GET takes a query"))
+		if clean.Method != http.MethodGet && clean.Method != http.MethodDelete && r.URL.RawQuery != "" { // the generated code ignores it
+			route.WriteError(ctx, w, http.StatusBadRequest, route.Refuse(codes.InvalidArgument, route.ReasonInvalid, "only a GET or a DELETE takes a query"))
 			return
 		}
 		clean.Header = http.Header{"Content-Type": {"application/json"}}

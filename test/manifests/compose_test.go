@@ -101,7 +101,7 @@ func TestCompose(t *testing.T) {
 		{name: "APortWhereNothingListens", file: "compose.yaml", old: "127.0.0.1:8080:8080", replacement: "127.0.0.1:8080:8088", want: "gateway publishes 8088"},
 		{name: "ACalleeAtAnotherPort", file: "compose.yaml", old: "onboarding:9001", replacement: "onboarding:9002", want: "gateway calls onboarding:9002"},
 		{name: "AVendorAtAnotherPort", file: "emulated.env", old: "http://emulators:8082", replacement: "http://emulators:8083", want: "TWILIO_API_URL leads to emulators:8083"},
-		{name: "AKillThatComesTooSoon", file: "compose.yaml", old: "stop_grace_period: 530s", replacement: "stop_grace_period: 30s", want: "onboarding is killed after 30s"},
+		{name: "AKillThatComesTooSoon", file: "compose.yaml", old: "stop_grace_period: 540s", replacement: "stop_grace_period: 30s", want: "onboarding is killed after 30s"},
 	} {
 		t.Run("Notices"+tt.name, func(t *testing.T) {
 			t.Parallel()

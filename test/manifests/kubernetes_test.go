@@ -230,7 +230,7 @@ func TestKubernetes(t *testing.T) {
 		{name: "AServiceThatHidesItsReplicas", file: services, old: "  clusterIP: None\n", want: "calls messaging-replicas:9002, whose Service is not headless"},
 		{name: "APortWhereNothingListens", file: helpers, old: "port: 9002", replacement: "port: 9001", want: "messaging: the port grpc is not 9002"},
 		{name: "AReadinessProbeOfThePublicPort", file: services, old: "path: {{ $path }}, port: ops", replacement: "path: {{ $path }}, port: http", want: "gateway: the readiness probe"},
-		{name: "AKillThatComesTooSoon", file: helpers, old: "grace: 535", replacement: "grace: 30", want: "onboarding is killed after 25s"},
+		{name: "AKillThatComesTooSoon", file: helpers, old: "grace: 545", replacement: "grace: 30", want: "onboarding is killed after 25s"},
 		{name: "AVariableThatNoProcessReads", file: helpers, old: "GATEWAY_ADDR:", replacement: "GATEWAY_ADRR:", want: "gateway reads no GATEWAY_ADRR"},
 		{name: "ASharedVariableThatNoProcessReads", file: "paceline/values.yaml", old: "LOG_LEVEL: info", replacement: "LOG_LEVELS: info", want: "no process reads the shared LOG_LEVELS"},
 		{name: "AnOriginThatNoIngressServes", file: "paceline/templates/ingress.yaml", old: "host: {{ .Values.host }}", replacement: "host: other.example.com", want: "no Ingress brings https://paceline.example.com"},
