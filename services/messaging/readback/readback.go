@@ -50,7 +50,7 @@ type Config struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	// UnderWay bounds the time from the claim of an attempt until Twilio lists what it sent: SEND_LEASE, TWILIO_TIMEOUT and Lag. An attempt
-	// whose claim was lost may go on so long, and a record that is read earlier lacks it.
+	// may go on so long after its claim was lost, and a record that is read earlier lacks it.
 	UnderWay time.Duration
 }
 

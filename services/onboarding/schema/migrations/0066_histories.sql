@@ -20,7 +20,7 @@ CREATE TABLE histories (
     noticed_at timestamptz NOT NULL
 );
 
--- What each process has counted, about once a second: at by its own clock, written by the database's, which tells whose beats are the last.
+-- What each process has counted, about once a second: at by its own clock, written by the database's, which tells which beats are the last.
 CREATE TABLE beats (
     process uuid        PRIMARY KEY,
     n       bigint      NOT NULL CHECK (n > 0),
