@@ -60,8 +60,8 @@ func New(cfg Config, meter metric.Meter) (*Keeper, error) {
 }
 
 // ErrRestarts is a database that does not say which server and timeline it is of.
-var ErrRestarts = errors.New("the service may not ask which server and timeline its database is of, so every restart counts as a failover " +
-	"and stops sending for a minute; grant its owner execute on pg_control_system() before it is migrated first")
+var ErrRestarts = errors.New("the service may not ask which server and timeline its database is of, so every restart counts as a " +
+	"failover and stops sending for a minute; grant its owner execute on pg_control_system() before it is migrated first")
 
 // Named returns ErrRestarts where a history is named by the server's start.
 func Named(ctx context.Context, db postgres.DB) error {
@@ -136,8 +136,9 @@ type found struct {
 }
 
 // wentBack decides whether the database is behind what a process saw committed last, or may be behind what others saw. A new name says that
-// a standby was promoted or a backup restored: what was lost only the others' record can tell. Else only the count tells, also where another
-// process has noted the name: this one may have gone on at the old server. A count that is one ahead was committed, and its answer was lost.
+// a standby was promoted or a backup restored: what was lost only the others' record can tell. Else only the count tells, also where
+// another process has noted the name: this one may have gone on at the old server. A count that is one ahead was committed, and its answer
+// was lost.
 func (f found) wentBack(n int64) bool { return f.Any && !f.Known || f.N < n }
 
 // since returns the time of the last commit that is known to be there. What a process alone has seen is lost since its own last beat.

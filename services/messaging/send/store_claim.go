@@ -105,7 +105,8 @@ select case when ` + ledger.SQLErased + ` then 'opted_out'
 	(select o.updated_at from organisations o where o.org_id = u.org and ` + sqlSuspended + `),
 	` + sqlFull + `, ` + sqlStopped + `
 from (select @org::uuid as org, @profile::uuid as profile, @to::text as recipient, @despite_hold::boolean as despite_hold,
-	@process::uuid as process, @beat::bigint as beat, @sender_id::uuid as sender_id, @hold_version::bigint as hold_version, @reminds::boolean as reminds, @key::text as key,
+	@process::uuid as process, @beat::bigint as beat, @sender_id::uuid as sender_id,
+	@hold_version::bigint as hold_version, @reminds::boolean as reminds, @key::text as key,
 	` + sqlLimits + `) u
 cross join lateral (select ` + ledger.SQLSuppressed + ` as since) f
 left join consents c on c.org_id = u.org and c.phone = u.recipient`

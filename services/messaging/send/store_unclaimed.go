@@ -87,7 +87,8 @@ const sqlKnownSIDs = `select twilio_sid from sms_messages where twilio_sid = any
 // sqlDoubtful reads what may be at Twilio without our knowing its SID.
 const sqlDoubtful = `
 select ` + Columns + ` from sms_messages
-where direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up') and twilio_sid is null and org_id = @org and to_number = any(@to)`
+where direction = 'outbound' and status in ('sending', 'unknown', 'parked', 'given_up') and twilio_sid is null
+	and org_id = @org and to_number = any(@to)`
 
 // sqlKeepUnclaimed stores messages that Twilio has, each once for its SID.
 const sqlKeepUnclaimed = `
