@@ -147,7 +147,8 @@ func strictRequest(next http.Handler) http.Handler {
 			clean.Method = http.MethodGet
 		}
 		if clean.Method != http.MethodGet && clean.Method != http.MethodDelete && r.URL.RawQuery != "" { // the generated code ignores it
-			route.WriteError(ctx, w, http.StatusBadRequest, route.Refuse(codes.InvalidArgument, route.ReasonInvalid, "only a GET or a DELETE takes a query"))
+			refusal := route.Refuse(codes.InvalidArgument, route.ReasonInvalid, "only a GET or a DELETE takes a query")
+			route.WriteError(ctx, w, http.StatusBadRequest, refusal)
 			return
 		}
 		clean.Header = http.Header{"Content-Type": {"application/json"}}

@@ -76,7 +76,7 @@ func TestPassRests(t *testing.T) {
 	}{
 		{
 			name: "BetweenClaimsThatTakeLongerThanThePoll", poll: 5 * time.Second, atLeast: 5, atMost: 7,
-			claim: func() (queue.Claimed, error) { time.Sleep(6 * time.Second); return queue.Claimed{}, nil }, // of the bubble's clock
+			claim: func() (queue.Claimed, error) { time.Sleep(6 * time.Second); return queue.Claimed{}, nil }, //nolint:forbidigo // of the bubble's clock
 		},
 		{
 			name: "AfterAFailureForASecondWhateverThePoll", poll: 250 * time.Millisecond, atLeast: 59, atMost: 62, err: errOutage,

@@ -74,8 +74,8 @@ func (r *Runner) drain(ctx context.Context) (ran int, wait time.Duration, err er
 // afterDue bounds the wait for a job that is due, without a wake-up: the process that stored it has woken its runner by then.
 const afterDue = 5 * time.Millisecond
 
-// afterVain is the rest after a claim that found nothing: several runners look for each job that becomes due, and one has it. A wake-up ends
-// it, so the process that stored a job is not late.
+// afterVain is the rest after a claim that found nothing: several runners look for each job that becomes due, and one has it. A wake-up
+// ends it, so the process that stored a job is not late.
 const afterVain = 20 * time.Millisecond
 
 // untilNext returns how long the loop may rest at most, or zero.

@@ -156,9 +156,9 @@ func (f ExceededCaps) words(l Limits) string {
 		cap   Cap
 		words string
 	}{
-		{f.PhoneHour, l.PhoneHour, "to this phone within an hour (SMS_CAP_PHONE_HOUR, or the organisation's settings)"},
-		{f.PhoneDay, l.PhoneDay, "to this phone within 24 hours (SMS_CAP_PHONE_DAY, or the organisation's settings)"},
-		{f.OrgHour, l.OrgHour, "by the organisation in this hour (SMS_CAP_ORG_HOUR, or the organisation's settings)"},
+		{f.PhoneHour, l.PhoneHour, "to this phone within an hour (SMS_CAP_PHONE_HOUR or the organisation's settings)"},
+		{f.PhoneDay, l.PhoneDay, "to this phone within 24 hours (SMS_CAP_PHONE_DAY or the organisation's settings)"},
+		{f.OrgHour, l.OrgHour, "by the organisation in this hour (SMS_CAP_ORG_HOUR or the organisation's settings)"},
 		{f.PrefixHour, l.PrefixHour.Cap, "to " + l.PrefixHour.Prefix + " in this hour (SMS_CAP_PREFIX_HOUR)"},
 	} {
 		if !c.until.IsZero() {

@@ -56,7 +56,8 @@ select count(*)::int from (
 // passed: was delivered, or was taken and not reported as lost in time.
 const sqlRefusals = `
 with refused as (
-    select m.id, m.to_number, m.error_code, m.created_at, m.updated_at from unnest(array['throttled', 'rejected', 'failed', 'undelivered']) u (status)
+    select m.id, m.to_number, m.error_code, m.created_at, m.updated_at
+    from unnest(array['throttled', 'rejected', 'failed', 'undelivered']) u (status)
     cross join lateral (
         select s.id, s.to_number, s.error_code, s.created_at, s.updated_at from sms_messages s
         where s.org_id = @org and s.status = u.status and s.` + sqlInTrouble + ` order by s.id desc limit @most) m
