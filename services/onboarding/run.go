@@ -216,7 +216,8 @@ func (w *wiring) conversation(ctx context.Context) error {
 	counted, countedErr := queue.NewMetrics(w.meter)
 	var deletedErr error
 	w.deleted, deletedErr = retention.NewMetrics(w.meter)
-	if err := errors.Join(err, countedErr, deletedErr, postgres.Observe(w.meter, w.pool), postgres.ObserveWrites(w.meter, w.pool)); err != nil {
+	observed := errors.Join(postgres.Observe(w.meter, w.pool), postgres.ObserveWrites(w.meter, w.pool))
+	if err := errors.Join(err, countedErr, deletedErr, observed); err != nil {
 		return err
 	}
 	carrier := messaging.New(w.messaging, w.deps.Now)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"paceline.internal/platform/phone"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1" //nolint:depguard // settings are stored in the form of the RPC
 	"paceline.internal/services/onboarding/catalog"
 	"paceline.internal/services/onboarding/flow"
 )

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/text/currency"
 
 	"paceline.internal/platform/phone"
-	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1" //nolint:depguard // settings are stored in the form of the RPC
 	"paceline.internal/services/onboarding/request"
 )
 

@@ -58,7 +58,7 @@ func (s *RPC) UpdateSettings(
 	if err != nil {
 		return nil, err
 	}
-	version, err := versionOf(in.Version)
+	version, err := versionOf(in.Version) //nolint:protogetter // nil is whichever there is
 	if err != nil {
 		return nil, err
 	}

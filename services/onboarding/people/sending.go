@@ -16,7 +16,7 @@ import (
 	"paceline.internal/platform/letters"
 	"paceline.internal/platform/phone"
 	"paceline.internal/platform/process"
-	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1" //nolint:depguard // settings are stored in the form of the RPC
 	"paceline.internal/services/onboarding/request"
 )
 

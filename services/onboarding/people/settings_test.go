@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 
 	"paceline.internal/platform/phone"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
@@ -129,7 +128,7 @@ func TestSettings(t *testing.T) {
 			_, err := b.decide(sending(bad))
 			require.ErrorContains(t, err, "settings.sending."+field)
 		}
-		_, err := b.decide(func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.ActivationFlow = proto.String("nobody") })
+		_, err := b.decide(func(r *onboardingv1.UpdateSettingsRequest) { r.Settings.ActivationFlow = new("nobody") })
 		require.ErrorContains(t, err, flow.ErrNotFound.Error())
 		require.Zero(t, b.settings().GetVersion())
 	})

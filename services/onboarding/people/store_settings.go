@@ -41,7 +41,8 @@ type Settings struct {
 }
 
 const settingsColumns = `quiet_hours, quiet_until, quiet_from, require_consent_record, retention, time_zone,
-    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending, tell_at is not null as pending, version,
+    ticket_limit_minutes as ticket_limit, distress_words as distress, segment_prices as prices, activation_flow, sending,
+    tell_at is not null as pending, version,
     updated_at, updated_by::text`
 
 const sqlSettings = `
@@ -95,7 +96,8 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 		"org_id": orgID, "quiet_hours": wanted.QuietHours, "quiet_until": wanted.Window.Opens().String(),
 		"quiet_from": wanted.Window.Closes().String(), "time_zone": wanted.TimeZone,
 		"require_consent_record": wanted.RequireConsentRecord, "retention": wanted.Retention, "at": at,
-		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress, "prices": wanted.Prices, "activation_flow": wanted.ActivationFlow, "sending": sending,
+		"ticket_limit": wanted.TicketLimit, "distress": wanted.Distress, "prices": wanted.Prices,
+		"activation_flow": wanted.ActivationFlow, "sending": sending,
 		"version": wanted.Version,
 	}
 	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -113,8 +115,10 @@ func (s *Store) SetSettings(ctx context.Context, orgID string, wanted Settings, 
 }
 
 const sqlVersions = `
-select r.quiet_hours, r.quiet_until, r.quiet_from, r.require_consent_record, r.retention, r.time_zone, r.ticket_limit_minutes as ticket_limit,
-    r.distress_words as distress, r.segment_prices as prices, r.activation_flow, r.sending, false as pending, v.version, v.at as updated_at, v.by::text as updated_by
+select r.quiet_hours, r.quiet_until, r.quiet_from, r.require_consent_record, r.retention, r.time_zone,
+    r.ticket_limit_minutes as ticket_limit,
+    r.distress_words as distress, r.segment_prices as prices, r.activation_flow, r.sending,
+    false as pending, v.version, v.at as updated_at, v.by::text as updated_by
 from settings_versions v, jsonb_populate_record(null::organisation_settings, v.settings) r
 where v.org_id = $1 order by v.version desc limit $2`
 
@@ -162,7 +166,8 @@ func (r settingsRow) settings() (Settings, error) {
 	return Settings{
 		QuietHours: r.QuietHours, Window: windowOf(r.QuietUntil, r.QuietFrom), TimeZone: r.TimeZone,
 		RequireConsentRecord: &r.RequireConsentRecord, Retention: r.Retention, TicketLimit: r.TicketLimit, Distress: r.Distress, Prices: r.Prices,
-		ActivationFlow: r.ActivationFlow, Sending: sending, Pending: r.Pending, Version: r.Version, UpdatedAt: r.UpdatedAt, UpdatedBy: r.UpdatedBy,
+		ActivationFlow: r.ActivationFlow, Sending: sending, Pending: r.Pending, Version: r.Version,
+		UpdatedAt: r.UpdatedAt, UpdatedBy: r.UpdatedBy,
 	}, err
 }
 

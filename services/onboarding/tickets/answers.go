@@ -182,8 +182,8 @@ func message(a Answer, to Recipient) conversation.Message {
 	}
 }
 
-// mayWait reports whether quiet hours may keep an answer back: not one that Twilio may have, which another try finds out. One that messaging
-// could not be asked about may wait; what becomes known of it when messaging is back decides.
+// mayWait reports whether quiet hours may keep an answer back: not one that Twilio may have, which another try finds out. One that
+// messaging could not be asked about may wait; what becomes known of it when messaging is back decides.
 func (a Answer) mayWait() bool { return a.Reason != WhyInDoubt && a.Reason != WhyUndecided }
 
 // notHandedOver keeps an answer for another try, unless messaging refuses it for good.
