@@ -46,7 +46,7 @@ func BenchmarkPacing(b *testing.B) {
 						p := s.pace(b, wiring{processes, engine}, n, *over, nil)
 						b.Logf("%-8s p50 %.1f p99 %.1f max %.1f ms, cpu %.2f ms (services %.2f), others %.0f %%", engine, quantile(p.late, 0.5),
 							quantile(p.late, 0.99), quantile(p.late, 1), p.cpu, p.services, 100*p.others)
-						if before, any := best[engine]; !any || quantile(p.late, 0.99) < quantile(before.late, 0.99) {
+						if before, found := best[engine]; !found || quantile(p.late, 0.99) < quantile(before.late, 0.99) {
 							best[engine] = p
 						}
 					}

@@ -49,10 +49,10 @@ var worldEnviron = map[string]string{
 	"TWILIO_TIMEOUT":         "3s", // long enough that nothing but a send that hangs ever reaches it
 }
 
-// loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of jobs and outreach, the relay, the
-// sweeper, the alarms of the database with their retention, the organisations, the counts of flows, and what tells holds, of goals the relay,
-// the sweeper, the devices and the offers, and of events the sequencer, the readers, the deliveries and their retention; the reconciler, the
-// counter, the responder, the outbound queue and its retention.
+// loops of each service that rest on the world's clock: the jobs, outreach, the runs, the retention of jobs and outreach, the relay,
+// the sweeper, the alarms of the database with their retention, the organisations, their settings, the counts of flows, and what tells
+// holds, of goals the relay, the sweeper, the devices and the offers, and of events the sequencer, the readers, the deliveries and
+// their retention; the reconciler, the counter, the responder, the outbound queue and its retention.
 const (
 	onboardingLoops = 22
 	messagingLoops  = 5

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/proto"
 
 	"paceline.internal/platform/phone"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
