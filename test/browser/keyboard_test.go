@@ -75,7 +75,7 @@ func TestTheConsoleIsUsedByTheKeyboardAloneInABrowser(t *testing.T) {
 
 	p.does(chromedp.Navigate(p.origin + "/console"))
 	pages := asks[[]string](p, `[...document.querySelectorAll("header nav a")].map(a => a.getAttribute("href"))`)
-	require.Len(t, pages, 16)
+	require.Len(t, pages, 18)
 	for _, path := range append(pages, "/console/people/"+id, "/console/needs?lang=pt-BR", "/console/goals?lang=pt-BR", "/console/goals?lang=en") {
 		p.does(chromedp.Navigate(p.origin + path))
 		p.walks(path)
