@@ -21,7 +21,8 @@ var alternatives = []string{ //nolint:gochecknoglobals // a constant list
 	"StartRunRequest.people", "StartRunRequest.filter",
 	"SendAnswerRequest.body", "SendAnswerRequest.saved_reply_id", "UpdateSavedReplyRequest.title", "UpdateSavedReplyRequest.body",
 	"SendAnswerRequest.idempotency_key", "AddNoteRequest.idempotency_key", "StartRunRequest.idempotency_key", // or the header
-	"RunEngagementRequest.dry_run", "SetConsentRequest.evidence",
+	"RunEngagementRequest.dry_run", "SetConsentRequest.evidence", "CapInput.messages", "CapInput.segments",
+	"SaveFlowDraftRequest.version", "SaveFlowDraftRequest.language", "SaveFlowDraftRequest.texts",
 	"EnqueueTextRequest.idempotency_key", "CreateGoalRequest.idempotency_key", "EnqueueWebhookJobRequest.idempotency_key", "ReportActionRequest.idempotency_key", // or the header
 }
 
