@@ -44,7 +44,7 @@ func (in *Service) readInbox(ctx context.Context, t text) (bool, error) {
 		return false, err
 	}
 	if who.TicketID != "" {
-		return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Unclaimed, "ticket", "")
+		return true, in.Inbox.Take(ctx, t.Heard, who.ProfileID, tickets.Unclaimed, tickets.OfTicket, "")
 	}
 	var more []string
 	if who.Flow != "" {

@@ -79,9 +79,12 @@ type Text struct {
 	Job       queue.Job // empty when another reader is to end it
 }
 
+// OfTicket is the detail of a text that belongs to a ticket which its reader has seen.
+const OfTicket = "ticket"
+
 // Take has the inbox take a text of a person: it opens a ticket for the reason, or belongs to the one that there is. It ends the text's
-// job in the same transaction. detail stands in the timeline of the session, ended is one that is over. queue.ErrFenced, and
-// conversation.ErrNothingToDo of a person who was erased.
+// job in the same transaction. detail stands in the timeline of the session, ended is one that is over. queue.ErrFenced,
+// conversation.ErrNothingToDo of a person who was erased, and people.ErrConflict of a text that is unclaimed no more.
 func (s *Service) Take(ctx context.Context, h conversation.Heard, profileID string, reason Reason, detail, ended string) error {
 	_, created, err := s.Store.Open(ctx, Opening{
 		ID: newID(), OrgID: h.OrgID, ProfileID: profileID, Reason: reason, At: s.Now(),

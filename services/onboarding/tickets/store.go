@@ -156,6 +156,9 @@ func (s *Store) openIn(ctx context.Context, tx pgx.Tx, o Opening) (t Ticket, cre
 	case errors.Is(err, pgx.ErrNoRows):
 		id, created = o.ID, true
 		sessionID, err = s.sessions.AwaitTicket(ctx, tx, o.ProfileID, id, o.entry(), o.At)
+		if err == nil && sessionID != "" && o.unawaited() {
+			return t, false, people.ErrConflict // a session was opened since: the text is about it
+		}
 		if err == nil && o.Text != nil && o.Text.Ended != "" {
 			err = s.sessions.NoteText(ctx, tx, o.Text.Ended, o.entry())
 		}
@@ -176,6 +179,11 @@ func (s *Store) openIn(ctx context.Context, tx pgx.Tx, o Opening) (t Ticket, cre
 	}
 	t, err = ticket(ctx, tx, sqlTicket, o.OrgID, id)
 	return t, created, err
+}
+
+// unawaited reports whether a text was taken because no session waits for it.
+func (o Opening) unawaited() bool {
+	return o.Reason == Unclaimed && o.Text != nil && o.Text.Detail != OfTicket
 }
 
 // entry is the line of the timeline about what opens a ticket.

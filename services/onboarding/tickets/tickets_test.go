@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
@@ -16,6 +17,7 @@ import (
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
+	"paceline.internal/services/onboarding/tickets"
 )
 
 // TestTakers is about who takes which text: a ticket opens for what nobody else answers, and for what asks for a person.
@@ -670,4 +672,19 @@ func TestList(t *testing.T) {
 	out, err = b.Current().Inbox.ListTickets(b.as("ada"), &onboardingv1.ListTicketsRequest{Status: []string{"closed"}})
 	require.NoError(t, err)
 	require.Len(t, out.GetTickets(), 1)
+}
+
+// TestUnclaimedNoMore: a text that nobody answered when it was read is about the session that was activated since, and does not park it.
+func TestUnclaimedNoMore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p, begun := b.surveyed()
+	late := conversation.Heard{OrgID: p.OrgID, MessageID: uuid.NewString(), Body: "Sounds good!", At: b.Clock.Now()}
+	inbox := b.Current().Inbox.Tickets
+	require.ErrorIs(t, inbox.Take(t.Context(), late, p.ID, tickets.Unclaimed, "session_inactive", ""), people.ErrConflict)
+	require.Empty(t, b.tickets(p))
+	require.Equal(t, session.Active, b.Session(begun.ID).Status)
+
+	require.NoError(t, inbox.Take(t.Context(), late, p.ID, tickets.Asked, "asks for a person", ""))
+	require.Len(t, b.tickets(p), 1)
 }
