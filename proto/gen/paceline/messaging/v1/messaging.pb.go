@@ -5328,7 +5328,7 @@ var File_paceline_messaging_v1_messaging_proto protoreflect.FileDescriptor
 
 const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\n" +
-	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\x1a$paceline/messaging/v1/settings.proto\"\xa6\x04\n" +
+	"%paceline/messaging/v1/messaging.proto\x12\x15paceline.messaging.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpaceline/audit/v1/audit.proto\x1a!paceline/explain/v1/explain.proto\x1a#paceline/messaging/v1/erasure.proto\x1a$paceline/messaging/v1/settings.proto\x1a\x1fpaceline/method/v1/method.proto\x1a#paceline/overview/v1/overview.proto\"\xa6\x04\n" +
 	"\aMessage\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x01 \x01(\tR\tmessageId\x12\x1d\n" +
