@@ -108,7 +108,7 @@ var table = []struct {
 	{flow.ErrFields, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{flow.ErrNotFound, codes.NotFound, onboardingv1.Reason_REASON_FLOW_NOT_FOUND},
 	{flow.ErrUnreadable, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
-	{conversation.ErrVersionMove, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{flows.ErrVersionMove, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{runs.ErrNoRun, codes.NotFound, onboardingv1.Reason_REASON_RUN_NOT_FOUND},
 	{runs.ErrFinished, codes.FailedPrecondition, onboardingv1.Reason_REASON_RUN_FINISHED},
 	{runs.ErrTooMany, codes.ResourceExhausted, onboardingv1.Reason_REASON_TOO_MANY_RUNS},

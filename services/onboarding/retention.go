@@ -5,9 +5,9 @@ import (
 
 	"paceline.internal/platform/retention"
 	"paceline.internal/services/onboarding/apikeys"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/engagement"
 	"paceline.internal/services/onboarding/events"
+	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
@@ -171,7 +171,7 @@ func rulesOfFlows(kept Kept) []retention.Rule {
 		{
 			Table: "flow_counts",
 			Holds: "how many sessions of a flow came to a step and what they did there, by the day on which they began: numbers",
-			Kept:  "60 days, and while somebody stands there", For: conversation.FlowCountsFor, Over: &retention.Over{
+			Kept:  "60 days, and while somebody stands there", For: flows.CountsFor, Over: &retention.Over{
 				At: "began_at", Of: "r.standing = 0",
 			},
 		},

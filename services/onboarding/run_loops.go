@@ -47,7 +47,7 @@ func (w *wiring) addLoops() {
 // folding keeps the changes of the counts of flows few.
 func (w *wiring) folding() process.Repetition {
 	return process.Repetition{
-		Once: w.store.FoldFlowCounts,
+		Once: w.store.Flows().FoldCounts,
 		Failed: func(ctx context.Context, err error) {
 			w.deps.Log.WarnContext(ctx, "onboarding.flow_counts_not_folded", "error", err)
 		},

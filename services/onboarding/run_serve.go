@@ -58,9 +58,7 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 	onboardingv1.RegisterEventServiceServer(w.grpc, &events.RPC{
 		Store: events.NewStore(w.pool), Hub: w.readers, Courier: w.courier, Wake: w.wakeDeliveries, Now: w.deps.Now,
 	})
-	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{
-		Store: w.store.Flows(), Sessions: w.conversations, Funnels: w.store, Now: w.deps.Now,
-	})
+	onboardingv1.RegisterFlowServiceServer(w.grpc, &flows.RPC{Store: w.store.Flows(), Now: w.deps.Now})
 	keys := apikeys.NewStore(w.pool)
 	onboardingv1.RegisterAPIKeyServiceServer(w.grpc, &apikeys.RPC{Store: keys, Now: w.deps.Now})
 	onboardingv1.RegisterOrganisationServiceServer(w.grpc, &organisations.RPC{Organisations: w.organisations, Keys: keys})

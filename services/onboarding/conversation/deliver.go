@@ -90,6 +90,9 @@ func (p *Pending) Error() string {
 	}
 }
 
+// movingPause is the wait of a text while its session is moved to another version of its flow.
+const movingPause = 2 * time.Second
+
 // order is one message and the move that follows when Twilio has it.
 type order struct {
 	View          View

@@ -53,12 +53,6 @@ type store interface {
 	PutBack(ctx context.Context, w session.Wait) error
 	CloseSession(ctx context.Context, orgID, sessionID string, at time.Time) (session.Record, error)
 
-	// MoveVersion moves sessions that wait for a reply to another version of their flow, some at a time, and CountVersion counts them.
-	// MarkVersion announces the move of a page behind an id: what is read after it was committed sends nothing for as long.
-	MarkVersion(ctx context.Context, orgID string, m VersionMove, steps []stepMove, after string, at, until time.Time) (Marked, error)
-	MoveVersion(ctx context.Context, orgID string, m VersionMove, steps []stepMove, page Marked, at time.Time) (int, error)
-	CountVersion(ctx context.Context, orgID string, m VersionMove, steps []stepMove) (VersionMoved, error)
-
 	// Circumstances returns what an explanation needs apart from the session; people.ErrNoProfile.
 	Circumstances(ctx context.Context, orgID, profileID string) (Circumstances, error)
 

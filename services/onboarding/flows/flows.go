@@ -1,5 +1,5 @@
-// Package flows keeps the flows that organisations publish. A version is never changed, so every replica reads the same flow for a session
-// from its first text to its last.
+// Package flows keeps the flows that organisations publish, counts how far people come in them, and moves sessions from one version to
+// another. A version is never changed, so every replica reads the same flow for a session until it is moved.
 package flows
 
 import (

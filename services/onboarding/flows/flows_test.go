@@ -19,10 +19,11 @@ import (
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/flows"
+	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/schema"
 )
 
-func TestMain(m *testing.M) { pgtest.Run(m) }
+func TestMain(m *testing.M) { onboardingtest.Main(m) }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 

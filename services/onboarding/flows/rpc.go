@@ -16,7 +16,6 @@ import (
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	overviewv1 "paceline.internal/proto/gen/paceline/overview/v1"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
 	"paceline.internal/services/onboarding/request"
 )
@@ -25,20 +24,8 @@ import (
 type RPC struct {
 	onboardingv1.UnimplementedFlowServiceServer
 
-	Store    *Store
-	Sessions sessions
-	Funnels  funnels
-	Now      func() time.Time
-}
-
-// sessions moves the sessions of a flow; conversation.Service implements it.
-type sessions interface {
-	MoveVersions(ctx context.Context, orgID string, m conversation.VersionMove) (conversation.VersionMoved, error)
-}
-
-// funnels counts the sessions of a flow; conversation.Store implements it.
-type funnels interface {
-	Funnel(ctx context.Context, orgID string, f *flow.Flow, now time.Time) (conversation.Funnel, error)
+	Store *Store
+	Now   func() time.Time
 }
 
 // GetFlowFunnel counts the sessions of a flow by its steps.
@@ -47,7 +34,7 @@ func (s *RPC) GetFlowFunnel(ctx context.Context, in *onboardingv1.GetFlowFunnelR
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Funnels.Funnel(ctx, request.Org(ctx), &f, s.Now())
+	found, err := s.Store.Funnel(ctx, request.Org(ctx), &f, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +50,7 @@ func (s *RPC) GetFlowFunnel(ctx context.Context, in *onboardingv1.GetFlowFunnelR
 		}
 	}
 	for _, id := range steps {
-		n := cmp.Or(found.Steps[id], &conversation.FunnelStep{})
+		n := cmp.Or(found.Steps[id], &FunnelStep{})
 		out.Steps = append(out.Steps, &onboardingv1.FunnelStep{
 			Step: id, Now: int32(n.Now), Reached: int32(n.Reached), WentOn: int32(n.WentOn), //nolint:gosec // parts of what is bounded
 			Answered: int32(n.Answered), Silent: int32(n.Silent), Stopped: int32(n.Stopped), //nolint:gosec // parts of what is bounded
@@ -74,7 +61,7 @@ func (s *RPC) GetFlowFunnel(ctx context.Context, in *onboardingv1.GetFlowFunnelR
 
 // MoveSessions moves sessions that wait for a reply to another version.
 func (s *RPC) MoveSessions(ctx context.Context, in *onboardingv1.MoveSessionsRequest) (*onboardingv1.MoveSessionsResponse, error) {
-	done, err := s.Sessions.MoveVersions(ctx, request.Org(ctx), conversation.VersionMove{
+	done, err := (&Mover{Store: s.Store, Now: s.Now}).Move(ctx, request.Org(ctx), VersionMove{
 		Flow: in.GetFlow(), From: in.GetFromVersion(), To: in.GetToVersion(), Steps: in.GetSteps(), DryRun: in.GetDryRun(),
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package conversation_test
+package flows_test
 
 import (
 	"fmt"
@@ -11,43 +11,47 @@ import (
 
 	"paceline.internal/emulators/messagingtest"
 	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/session"
 )
 
+func mover(b *onboardingtest.Bundle) *flows.Mover {
+	return &flows.Mover{Store: b.Store.Flows(), Now: b.Clock.Now}
+}
+
 // TestMoveVersions moves sessions to a version in which a step has another name and a shorter silence.
 func TestMoveVersions(t *testing.T) {
 	t.Parallel()
-	onboardingtest.Subtest(t, "MovesThoseThatWait", setup, func(t *testing.T, b *bundle) {
-		waits, first := visited(b)
+	onboardingtest.Subtest(t, "MovesThoseThatWait", onboardingtest.New, func(t *testing.T, b *onboardingtest.Bundle) {
+		waits, first := b.Visited()
 		b.Reply(waits, "sure")
-		greeted, other := visited(b)
-		newer := maps.Clone(visit)
-		newer["flow.yaml"] = strings.NewReplacer("  day:\n", "  which:\n", "then: day}", "then: which}", "after: 24h", "after: 1h").Replace(visit["flow.yaml"])
+		greeted, other := b.Visited()
+		newer := maps.Clone(onboardingtest.Visit)
+		newer["flow.yaml"] = strings.NewReplacer("  day:\n", "  which:\n", "then: day}", "then: which}", "after: 24h", "after: 1h").Replace(onboardingtest.Visit["flow.yaml"])
 		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
 		require.NoError(t, err)
-		m := conversation.VersionMove{
+		m := flows.VersionMove{
 			Flow: "visit", From: first.FlowVersion, To: done.Version.Version, Steps: map[string]string{"day": "which"}, DryRun: true,
 		}
-		move := func() conversation.VersionMoved {
-			moved, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, m)
+		move := func() flows.VersionMoved {
+			moved, err := mover(b).Move(t.Context(), onboardingtest.OrgID, m)
 			require.NoError(t, err)
 			return moved
 		}
-		require.Equal(t, conversation.VersionMoved{Moved: 1, Unmapped: 1}, move())
+		require.Equal(t, flows.VersionMoved{Moved: 1, Unmapped: 1}, move())
 		require.Equal(t, first.FlowVersion, b.Session(first.ID).FlowVersion, "a dry run moves nobody")
 		m.DryRun = false
-		require.Equal(t, conversation.VersionMoved{Moved: 1, Unmapped: 1}, move())
-		require.Equal(t, conversation.VersionMoved{Unmapped: 1}, move(), "a repeat changes nothing")
+		require.Equal(t, flows.VersionMoved{Moved: 1, Unmapped: 1}, move())
+		require.Equal(t, flows.VersionMoved{Unmapped: 1}, move(), "a repeat changes nothing")
 		is := b.Session(first.ID)
 		require.Equal(t, []any{m.To, session.Token("visit:which")}, []any{is.FlowVersion, is.Token})
 		require.Equal(t, first.FlowVersion, b.Session(other.ID).FlowVersion)
 
 		b.Clock.Advance(90 * time.Minute)
 		b.Pass(time.Minute)
-		require.Equal(t, "We still need a day.", said(b, waits)[2], "the silence of the new version")
-		b.Host.Answer = free(`{"field": 3}`)
+		require.Equal(t, "We still need a day.", b.Said(waits)[2], "the silence of the new version")
+		b.Host.Answer = onboardingtest.Answers(`{"field": 3}`)
 		b.Reply(waits, "Monday")
 		b.Pass(time.Minute)
 		require.Equal(t, "ended: booked", b.Session(first.ID).Reason)
@@ -55,49 +59,49 @@ func TestMoveVersions(t *testing.T) {
 		require.Equal(t, session.Token("visit:day"), b.Session(other.ID).Token)
 		b.Clock.Advance(25 * time.Hour)
 		b.Pass(time.Minute)
-		require.Len(t, said(b, waits), 5, "the silence of the old version does nothing")
+		require.Len(t, b.Said(waits), 5, "the silence of the old version does nothing")
 	})
 
-	onboardingtest.Subtest(t, "GivesTextsOfTheNewVersionNewKeys", setup, func(t *testing.T, b *bundle) {
-		p, r := visited(b)
+	onboardingtest.Subtest(t, "GivesTextsOfTheNewVersionNewKeys", onboardingtest.New, func(t *testing.T, b *onboardingtest.Bundle) {
+		p, r := b.Visited()
 		b.Reply(p, "sure")
 		b.Clock.Advance(25 * time.Hour)
 		b.Pass(time.Minute)
-		require.Equal(t, "We still need a day.", said(b, p)[2])
-		newer := maps.Clone(visit)
-		newer["en.yaml"] = strings.Replace(visit["en.yaml"], "We still need a day.", "Which day?", 1)
+		require.Equal(t, "We still need a day.", b.Said(p)[2])
+		newer := maps.Clone(onboardingtest.Visit)
+		newer["en.yaml"] = strings.Replace(onboardingtest.Visit["en.yaml"], "We still need a day.", "Which day?", 1)
 		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
 		require.NoError(t, err)
-		moved, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+		moved, err := mover(b).Move(t.Context(), onboardingtest.OrgID, flows.VersionMove{
 			Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"day": "day"},
 		})
 		require.NoError(t, err)
-		require.Equal(t, conversation.VersionMoved{Moved: 1}, moved)
+		require.Equal(t, flows.VersionMoved{Moved: 1}, moved)
 		b.Clock.Advance(25 * time.Hour)
 		b.Pass(time.Minute)
-		require.Equal(t, "Which day?", said(b, p)[3])
+		require.Equal(t, "Which day?", b.Said(p)[3])
 		require.Equal(t, session.Active, b.Session(r.ID).Status)
 	})
 
-	onboardingtest.Subtest(t, "LeavesAReplyThatIsWorkedOn", setup, func(t *testing.T, b *bundle) {
-		p, r := visited(b)
+	onboardingtest.Subtest(t, "LeavesAReplyThatIsWorkedOn", onboardingtest.New, func(t *testing.T, b *onboardingtest.Bundle) {
+		p, r := b.Visited()
 		b.Messaging.Script(func(int, *messagingv1.SendRequest) messagingtest.Outcome { return messagingtest.Unavailable })
 		b.Reply(p, "sure")
-		newer := maps.Clone(visit)
+		newer := maps.Clone(onboardingtest.Visit)
 		newer["en.yaml"] += "# changed\n"
 		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
 		require.NoError(t, err)
-		moved, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+		moved, err := mover(b).Move(t.Context(), onboardingtest.OrgID, flows.VersionMove{
 			Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"hello": "hello"},
 		})
 		require.NoError(t, err)
-		require.Equal(t, conversation.VersionMoved{Busy: 1}, moved)
+		require.Equal(t, flows.VersionMoved{Busy: 1}, moved)
 	})
 
-	onboardingtest.Subtest(t, "AReplyInTheSameInstantIsAnsweredOnce", setup, func(t *testing.T, b *bundle) {
-		p, r := visited(b)
+	onboardingtest.Subtest(t, "AReplyInTheSameInstantIsAnsweredOnce", onboardingtest.New, func(t *testing.T, b *onboardingtest.Bundle) {
+		p, r := b.Visited()
 		b.Reply(p, "sure")
-		newer := maps.Clone(visit)
+		newer := maps.Clone(onboardingtest.Visit)
 		newer["en.yaml"] += "# changed\n"
 		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
 		require.NoError(t, err)
@@ -111,7 +115,7 @@ func TestMoveVersions(t *testing.T) {
 		require.NoError(t, err) // the move has read who waits, and waits for this before it is committed
 		moved := make(chan error, 1)
 		go func() {
-			_, err := b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+			_, err := mover(b).Move(t.Context(), onboardingtest.OrgID, flows.VersionMove{
 				Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"day": "day"},
 			})
 			moved <- err
@@ -126,28 +130,28 @@ func TestMoveVersions(t *testing.T) {
 			case <-replied:
 				return true
 			default:
-				return len(said(b, p)) > 2
+				return len(b.Said(p)) > 2
 			}
 		}, 20*time.Second, time.Millisecond)
 		require.NoError(t, tx.Rollback(t.Context()))
 		require.NoError(t, <-moved)
 		<-replied
 		b.Pass(time.Minute)
-		require.Equal(t, "Please write Monday or Tuesday.", said(b, p)[2])
-		require.Len(t, said(b, p), 3)
+		require.Equal(t, "Please write Monday or Tuesday.", b.Said(p)[2])
+		require.Len(t, b.Said(p), 3)
 		require.Equal(t, done.Version.Version, b.Session(r.ID).FlowVersion)
 	})
 
-	onboardingtest.Subtest(t, "NamesWhatIsWrong", setup, func(t *testing.T, b *bundle) {
-		_, r := visited(b)
-		newer := maps.Clone(visit)
+	onboardingtest.Subtest(t, "NamesWhatIsWrong", onboardingtest.New, func(t *testing.T, b *onboardingtest.Bundle) {
+		_, r := b.Visited()
+		newer := maps.Clone(onboardingtest.Visit)
 		newer["en.yaml"] += "# changed\n"
 		done, err := b.Store.Flows().Publish(t.Context(), onboardingtest.OrgID, newer, b.Clock.Now())
 		require.NoError(t, err)
-		_, err = b.Current().Service.MoveVersions(t.Context(), onboardingtest.OrgID, conversation.VersionMove{
+		_, err = mover(b).Move(t.Context(), onboardingtest.OrgID, flows.VersionMove{
 			Flow: "visit", From: r.FlowVersion, To: done.Version.Version, Steps: map[string]string{"tip": "done"},
 		})
-		require.ErrorIs(t, err, conversation.ErrVersionMove)
+		require.ErrorIs(t, err, flows.ErrVersionMove)
 		for _, words := range []string{
 			`"tip" is no step of from_version that waits for a reply; these do: hello, day`,
 			`"done" is no step of to_version`,

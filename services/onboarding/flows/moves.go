@@ -1,4 +1,4 @@
-package conversation
+package flows
 
 import (
 	"context"
@@ -23,6 +23,12 @@ type VersionMove struct {
 	DryRun         bool
 }
 
+// Mover moves sessions to another version of their flow.
+type Mover struct {
+	Store *Store
+	Now   func() time.Time
+}
+
 // VersionMoved counts the open sessions of the version. Moved are those that were moved, or of a dry run would be.
 type VersionMoved struct {
 	Moved     int
@@ -45,21 +51,19 @@ const (
 	// movingFor bounds the announcement of a move, for a process that dies before it moves anything. The move itself has to begin early in
 	// it: clocks of processes differ.
 	movingFor, movesWithin = 30 * time.Second, 10 * time.Second
-	// movingPause is the wait of a text that is to be sent meanwhile.
-	movingPause = 2 * time.Second
 )
 
-// MoveVersions moves sessions to another version of their flow. A text that is on its way stays in its version: only sessions that wait for
+// Move moves sessions to another version of their flow. A text that is on its way stays in its version: only sessions that wait for
 // a reply are moved. Errors: flow.ErrNotFound, ErrVersionMove.
-func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove) (done VersionMoved, err error) {
+func (v *Mover) Move(ctx context.Context, orgID string, m VersionMove) (done VersionMoved, err error) {
 	if err := m.check(); err != nil {
 		return done, err
 	}
-	was, err := c.Flows.Version(ctx, orgID, m.Flow, m.From)
+	was, err := v.Store.Version(ctx, orgID, m.Flow, m.From)
 	if err != nil {
 		return done, err
 	}
-	is, err := c.Flows.Version(ctx, orgID, m.Flow, m.To)
+	is, err := v.Store.Version(ctx, orgID, m.Flow, m.To)
 	if err != nil {
 		return done, err
 	}
@@ -68,11 +72,11 @@ func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove)
 		return done, err
 	}
 	if !m.DryRun {
-		if done.Moved, done.More, err = c.movePages(ctx, orgID, m, steps); err != nil {
+		if done.Moved, done.More, err = v.movePages(ctx, orgID, m, steps); err != nil {
 			return done, err
 		}
 	}
-	left, err := c.Store.CountVersion(ctx, orgID, m, steps)
+	left, err := v.Store.CountVersion(ctx, orgID, m, steps)
 	if m.DryRun {
 		done.Moved = left.Moved
 	}
@@ -82,22 +86,22 @@ func (c *Service) MoveVersions(ctx context.Context, orgID string, m VersionMove)
 
 // movePages moves page after page. A move is announced before it is made: a reply that is read before that has an open job, and its session
 // stays; one that is read after it waits, and is answered by the new version. So no reply is answered by both.
-func (c *Service) movePages(ctx context.Context, orgID string, m VersionMove, steps []stepMove) (moved int, more bool, err error) {
+func (v *Mover) movePages(ctx context.Context, orgID string, m VersionMove, steps []stepMove) (moved int, more bool, err error) {
 	after := ""
-	for until := c.Now().Add(movesFor); ; {
-		now := c.Now()
-		page, err := c.Store.MarkVersion(ctx, orgID, m, steps, after, now, now.Add(movingFor))
+	for until := v.Now().Add(movesFor); ; {
+		now := v.Now()
+		page, err := v.Store.MarkVersion(ctx, orgID, m, steps, after, now, now.Add(movingFor))
 		if err != nil || len(page.IDs) == 0 {
 			return moved, false, err
 		}
 		after = slices.Max(page.IDs)
-		if c.Now().Before(now.Add(movesWithin)) {
-			n, err := c.Store.MoveVersion(ctx, orgID, m, steps, page, c.Now())
+		if v.Now().Before(now.Add(movesWithin)) {
+			n, err := v.Store.MoveVersion(ctx, orgID, m, steps, page, v.Now())
 			if moved += n; err != nil {
 				return moved, false, err
 			}
 		}
-		if !c.Now().Before(until) {
+		if !v.Now().Before(until) {
 			return moved, true, nil
 		}
 	}

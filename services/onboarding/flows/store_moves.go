@@ -1,4 +1,4 @@
-package conversation
+package flows
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
 )
 
 const (
@@ -64,7 +65,7 @@ with picked as materialized (
 ), queued as (
     insert into webhook_jobs
         (id, org_id, idempotency_key, source, event_type, subject, payload, status, next_retry_at, created_at, updated_at)
-    select gen_random_uuid(), org_id, 'flow:' || id || ':' || place, '` + SourceInternal + `', '` + EventFlow + `',
+    select gen_random_uuid(), org_id, 'flow:' || id || ':' || place, '` + conversation.SourceInternal + `', '` + conversation.EventFlow + `',
         'flow:' || id || ':' || place, jsonb_build_object('session_id', id, 'place', place), 'pending', @at::timestamptz + silence, @at, @at
     from moved where silence > interval '0'
 )
@@ -101,7 +102,7 @@ type Marked struct {
 	Until time.Time
 }
 
-// MarkVersion implements store.
+// MarkVersion announces the move of a page of sessions behind an id: what is read after it was committed sends nothing until then.
 func (s *Store) MarkVersion(
 	ctx context.Context, orgID string, m VersionMove, steps []stepMove, after string, at, until time.Time,
 ) (page Marked, err error) {

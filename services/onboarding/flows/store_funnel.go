@@ -1,4 +1,4 @@
-package conversation
+package flows
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // funnelFor is the time since when sessions are followed through the steps.
 const funnelFor = 30 * 24 * time.Hour
 
-// FlowCountsFor is the time for which the counts of a day are kept.
-const FlowCountsFor = 2 * funnelFor
+// CountsFor is the time for which the counts of a day are kept.
+const CountsFor = 2 * funnelFor
 
 // sqlFunnel adds up the counts of a flow and their changes that are not folded yet. Triggers write both, see migration 0063.
 const sqlFunnel = `
@@ -110,8 +110,8 @@ with taken as (
 )
 select count(*) from taken`
 
-// FoldFlowCounts folds what has changed of the counts of flows, for all organisations, and reports whether there may be more.
-func (s *Store) FoldFlowCounts(ctx context.Context) (more bool, err error) {
+// FoldCounts folds what has changed of the counts of flows, for all organisations, and reports whether there may be more.
+func (s *Store) FoldCounts(ctx context.Context) (more bool, err error) {
 	var n int
 	if err := s.pool.QueryRow(ctx, sqlFoldCounts, postgres.Args{"most": foldedAtOnce}).Scan(&n); err != nil {
 		return false, fmt.Errorf("fold the counts of flows: %w", err)

@@ -1,4 +1,4 @@
-package conversation_test
+package flows_test
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/platform/postgres/pgtest"
-	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/flows"
 	"paceline.internal/services/onboarding/onboardingtest"
 	"paceline.internal/services/onboarding/schema"
 )
@@ -33,10 +33,10 @@ func BenchmarkFunnel(b *testing.B) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	_, err := pool.Exec(b.Context(), sqlVisitors, onboardingtest.OrgID, at, 200_000)
 	require.NoError(b, err)
-	store := onboarding.NewStores(pool)
+	store := flows.NewStore(pool)
 	folded := time.Now() //nolint:forbidigo // the machine's
 	for more := true; more; {
-		more, err = store.FoldFlowCounts(b.Context())
+		more, err = store.FoldCounts(b.Context())
 		require.NoError(b, err)
 	}
 	b.Logf("200,000 sessions folded in %v", time.Since(folded)) //nolint:forbidigo // the machine's
