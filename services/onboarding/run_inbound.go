@@ -36,7 +36,7 @@ func (w *wiring) receiving(
 		Erasures: w.erasing, Metrics: measured, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	w.runs = runs.New(runs.Config{
-		Store: w.store.Runs(), People: w.store.Conversations(), Flows: w.store.Flows(), Conversations: c, Carrier: carrier,
+		Store: w.store.Runs(), People: w.store.Runs(), Flows: w.store.Flows(), Conversations: c, Carrier: carrier,
 		Notify: func() { w.notifier.Notify() }, Rest: w.deps.Rest, Log: w.deps.Log, Now: w.deps.Now,
 	})
 	handlers, giveUp := w.runs.Handle(w.inbound.Handlers(), w.inbound.GiveUp)

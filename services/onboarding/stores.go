@@ -61,7 +61,7 @@ func (s *Stores) Flows() *flows.Store { return s.flows }
 func (s *Stores) Tickets() *tickets.Store { return s.tickets }
 
 // Runs returns the store of runs.
-func (s *Stores) Runs() *runs.Store { return runs.NewStore(s.pool) }
+func (s *Stores) Runs() *runs.Store { return runs.NewStore(s.pool, s.peopleStore) }
 
 // Goals returns the store of goals.
 func (s *Stores) Goals() *goals.Store { return goals.NewStore(s.pool) }

@@ -202,7 +202,7 @@ func (b *Bundle) Start(p *Ports) *Running {
 		OrgID: OrgID, Store: p, Carrier: p, Engagement: follows, Goals: texts, Conversations: service, Flows: b.Store.Flows(), Log: logger, Now: now,
 	})
 	many := runs.New(runs.Config{
-		Store: p.runs(), People: p.Stores.Conversations(), Flows: b.Store.Flows(), Conversations: service, Carrier: p.carrier, Notify: func() {},
+		Store: p.runs(), People: p.Stores.Runs(), Flows: b.Store.Flows(), Conversations: service, Carrier: p.carrier, Notify: func() {},
 		Rest: b.leap, Log: logger, Now: now,
 	})
 	handlers, giveUp := many.Handle(comes.Handlers(), comes.GiveUp)

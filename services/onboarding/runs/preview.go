@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
 )
 
@@ -36,7 +35,7 @@ func (s *Service) Preview(ctx context.Context, in Request) (Preview, Unknown, er
 		s.count(&p, &f, in, found)
 		return p, unknown, nil
 	}
-	p.Complete, err = s.ask(ctx, in.OrgID, filter, nobody, maxPreview, func(met []conversation.Candidate) error {
+	p.Complete, err = s.ask(ctx, in.OrgID, filter, nobody, maxPreview, func(met []Candidate) error {
 		s.count(&p, &f, in, met)
 		return nil
 	})
@@ -44,7 +43,7 @@ func (s *Service) Preview(ctx context.Context, in Request) (Preview, Unknown, er
 }
 
 // count adds people to a preview.
-func (s *Service) count(p *Preview, f *flow.Flow, in Request, all []conversation.Candidate) {
+func (s *Service) count(p *Preview, f *flow.Flow, in Request, all []Candidate) {
 	for _, c := range all {
 		reason := leaves(c, in.Consent != nil)
 		var first opening
@@ -77,7 +76,7 @@ const (
 
 // ask asks a filter of people behind a place, of so many at most, and hands over those who meet it. It reports whether nobody is left.
 func (s *Service) ask(
-	ctx context.Context, orgID string, filter flow.Filter, after string, most int, met func([]conversation.Candidate) error,
+	ctx context.Context, orgID string, filter flow.Filter, after string, most int, met func([]Candidate) error,
 ) (all bool, err error) {
 	for looked := 0; looked < most; looked += asked {
 		page, last, err := s.askPage(ctx, orgID, filter, after)
@@ -95,7 +94,7 @@ func (s *Service) ask(
 // askPage asks a filter of the next people. last is the last of them; empty when nobody is left.
 func (s *Service) askPage(
 	ctx context.Context, orgID string, filter flow.Filter, after string,
-) (met []conversation.Candidate, last string, err error) {
+) (met []Candidate, last string, err error) {
 	page, err := s.People.CandidatesBehind(ctx, orgID, after, asked)
 	if err != nil {
 		return nil, "", err
@@ -103,5 +102,5 @@ func (s *Service) askPage(
 	if len(page) == asked {
 		last = page[asked-1].ID
 	}
-	return slices.DeleteFunc(page, func(c conversation.Candidate) bool { return !filter.Holds(c.Person(filter.Fields())) }), last, nil
+	return slices.DeleteFunc(page, func(c Candidate) bool { return !filter.Holds(c.Person(filter.Fields())) }), last, nil
 }

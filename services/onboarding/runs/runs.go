@@ -110,7 +110,7 @@ type Counts struct {
 }
 
 // leaves returns why a person is left out, as far as onboarding knows, or an empty reason.
-func leaves(c conversation.Candidate, agreed bool) Reason {
+func leaves(c Candidate, agreed bool) Reason {
 	switch {
 	case c.Erasing:
 		return Erased
@@ -185,11 +185,11 @@ type published interface {
 	Declared(ctx context.Context, orgID string) (flow.Declared, error)
 }
 
-// audience finds people; conversation.Store implements it.
+// audience finds people; Store implements it.
 type audience interface {
-	Candidates(ctx context.Context, orgID string, ids []string) ([]conversation.Candidate, error)
-	CandidatesByPhone(ctx context.Context, orgID string, phones []string) ([]conversation.Candidate, error)
-	CandidatesBehind(ctx context.Context, orgID, after string, limit int) ([]conversation.Candidate, error)
+	Candidates(ctx context.Context, orgID string, ids []string) ([]Candidate, error)
+	CandidatesByPhone(ctx context.Context, orgID string, phones []string) ([]Candidate, error)
+	CandidatesBehind(ctx context.Context, orgID, after string, limit int) ([]Candidate, error)
 	// Openings returns which sessions need no opening any more, and which openings wait for a time or an operator.
 	Openings(ctx context.Context, sessionIDs []string) (sent, waiting []string, err error)
 }

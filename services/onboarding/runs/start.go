@@ -122,7 +122,7 @@ func (s *Service) filter(ctx context.Context, orgID, condition string) (flow.Fil
 }
 
 // find returns the people of a list, each once.
-func (s *Service) find(ctx context.Context, orgID string, list []string) (found []conversation.Candidate, unknown Unknown, err error) {
+func (s *Service) find(ctx context.Context, orgID string, list []string) (found []Candidate, unknown Unknown, err error) {
 	var profileIDs, phones []string
 	names := make([]string, len(list)) // as people are found by it; empty of an entry that names nobody
 	for i, entry := range list {
@@ -134,7 +134,7 @@ func (s *Service) find(ctx context.Context, orgID string, list []string) (found 
 		}
 	}
 	known := map[string]bool{}
-	add := func(all []conversation.Candidate) {
+	add := func(all []Candidate) {
 		for _, c := range all {
 			if !known[c.ID] {
 				found = append(found, c)
@@ -167,7 +167,7 @@ func (s *Service) find(ctx context.Context, orgID string, list []string) (found 
 	return found, unknown, nil
 }
 
-func ids(of []conversation.Candidate) []string {
+func ids(of []Candidate) []string {
 	all := make([]string, len(of))
 	for i, c := range of {
 		all[i] = c.ID

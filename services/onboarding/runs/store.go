@@ -11,19 +11,23 @@ import (
 	"paceline.internal/platform/postgres"
 	"paceline.internal/platform/queue"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 )
 
 // Store keeps runs in the database.
 type Store struct {
-	pool postgres.DB
-	jobs jobs
+	pool   postgres.DB
+	people *people.Store
+	jobs   jobs
 }
 
 // jobs stores the job of a run in a transaction; conversation has them all.
 type jobs func(ctx context.Context, tx pgx.Tx, n queue.New) (queue.Enqueued, error)
 
 // NewStore returns a store on an open pool.
-func NewStore(pool postgres.DB) *Store { return &Store{pool: pool, jobs: conversation.EnqueueIn} }
+func NewStore(pool postgres.DB, of *people.Store) *Store {
+	return &Store{pool: pool, people: of, jobs: conversation.EnqueueIn}
+}
 
 const runColumns = `r.id::text, r.org_id::text, r.flow, r.flow_version, r.status, r.reason, r.filter, r.filtering, r.filtered_to::text,
     r.consent, r.wakes, r.people, r.counts, r.created_at, r.updated_at, r.finished_at, r.created_by::text as created_by`
