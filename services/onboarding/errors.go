@@ -51,7 +51,7 @@ var table = []struct {
 	{people.ErrSettingsChanged, codes.Aborted, onboardingv1.Reason_REASON_SETTINGS_CHANGED},
 	{people.ErrNotTheirPhone, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{phone.ErrRefused, codes.InvalidArgument, onboardingv1.Reason_REASON_NUMBER_REFUSED},
-	{conversation.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
+	{people.ErrConsent, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{hours.ErrWindow, codes.InvalidArgument, onboardingv1.Reason_REASON_INVALID},
 	{people.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},
 	{engagement.ErrNoPerson, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},

@@ -62,7 +62,7 @@ type Opening struct {
 type Start struct {
 	ProfileID string
 	Flow      string
-	Consent   *ConsentRecord
+	Consent   *people.ConsentRecord
 	Fields    map[string]any // values for fields of the flow, as JSON has them; they are kept with a new session only
 	Version   string         // of the flow; empty for the current one
 	Reserved  bool           // messaging has given the opening a turn at the sender's rate
@@ -82,7 +82,7 @@ type Activated struct {
 
 // Begin opens a session and sends its opening, once, and in quiet hours not before they end; a session that is open already is
 // returned as it is, and fields that come then are not kept. The opening goes out even if this process dies right after the session was
-// stored. Errors: flow.ErrNotFound, ErrFlowSendsNothing, ErrOtherOpen where another flow was named, people.ErrNoProfile, ErrConsent,
+// stored. Errors: flow.ErrNotFound, ErrFlowSendsNothing, ErrOtherOpen where another flow was named, people.ErrNoProfile, people.ErrConsent,
 // phone.ErrRefused, people.ErrNoSender, people.ErrOptedOut, and those of OpenSession.
 func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activated, error) {
 	profile, err := c.Store.Profile(ctx, orgID, start.ProfileID)
@@ -90,7 +90,7 @@ func (c *Service) Begin(ctx context.Context, orgID string, start Start) (Activat
 		return Activated{}, err
 	}
 	if start.Consent != nil {
-		agreed, err := normaliseConsent(*start.Consent, c.Now())
+		agreed, err := start.Consent.Normalise(c.Now())
 		if err != nil {
 			return Activated{}, err
 		}
@@ -219,9 +219,9 @@ const openingBudget = 5 * time.Second
 func OpeningJob(sessionID string) string { return "opening:" + sessionID }
 
 type openingPayload struct {
-	SessionID string         `json:"session_id"`
-	Consent   *ConsentRecord `json:"consent,omitempty"`
-	Reserved  bool           `json:"reserved,omitempty"`
+	SessionID string                `json:"session_id"`
+	Consent   *people.ConsentRecord `json:"consent,omitempty"`
+	Reserved  bool                  `json:"reserved,omitempty"`
 }
 
 // openedBy returns the session that a job sends the opening of; empty for every other job.

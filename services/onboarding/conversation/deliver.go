@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -20,17 +21,10 @@ type Message struct {
 	CorrelationID string
 	Unknown       session.UnknownSends // what may be done while it is in doubt whether it was taken
 	HoldVersion   int64                // of the person's hold, which is lifted
-	Consent       ConsentRecord
+	Consent       people.ConsentRecord
 	Outreach      bool   // that the person did not ask for just now: it is paced, and yields to conversations
 	Reserved      bool   // messaging has given it a turn before
 	Purpose       string // of what may be switched off, such as goodbye; empty of an answer or a step
-}
-
-// ConsentRecord is the record of a person's agreement to get messages, for the ledger. The zero value means that the caller did not say.
-type ConsentRecord struct {
-	Source      string    `json:"source"`
-	WordsShown  string    `json:"words_shown"`
-	CollectedAt time.Time `json:"collected_at"`
 }
 
 // Outcome is the stage that messaging reached with a message.
@@ -103,8 +97,8 @@ type order struct {
 	CorrelationID string
 	Trigger       session.Trigger
 	Cause         *Cause
-	Consent       ConsentRecord // of an opening
-	Reserved      bool          // of one that a run begins
+	Consent       people.ConsentRecord // of an opening
+	Reserved      bool                 // of one that a run begins
 	// Before are the timeline entries before those of the message, whatever its outcome: the reply that it answers.
 	Before []session.Entry
 	// Then is the move after the message was taken, with the entries that follow those of the message.

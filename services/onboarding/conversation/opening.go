@@ -47,7 +47,7 @@ func (c *Service) SendOpening(ctx context.Context, j queue.Job) error {
 	if view.Hold {
 		return &queue.Snooze{After: holdPause, Cause: people.ErrOnHold}
 	}
-	var consent ConsentRecord
+	var consent people.ConsentRecord
 	if p.Consent != nil {
 		consent = *p.Consent
 	}

@@ -11,6 +11,7 @@ import (
 	"paceline.internal/platform/telemetry"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/catalog"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/request"
 	"paceline.internal/services/onboarding/session"
 )
@@ -73,7 +74,7 @@ func (s *RPC) ActivateProfile(
 	if err := request.ID("profile_id", in.GetProfileId()); err != nil {
 		return nil, err
 	}
-	consent, err := ReadConsent(in.GetConsent(), s.Now())
+	consent, err := people.ReadConsent(in.GetConsent(), s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -84,22 +85,6 @@ func (s *RPC) ActivateProfile(
 		return nil, err
 	}
 	return &onboardingv1.ActivateProfileResponse{Session: record(r.Record), ConsentRecorded: r.ConsentRecorded}, nil
-}
-
-// ReadConsent reads a consent record of a request; nil for none. ErrConsent.
-func ReadConsent(given *onboardingv1.ConsentRecord, now time.Time) (*ConsentRecord, error) {
-	if given == nil {
-		return nil, nil //nolint:nilnil // the caller does not say
-	}
-	record := ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
-	if at := given.GetCollectedAt(); at != nil {
-		if err := request.Time("consent.collected_at", at); err != nil {
-			return nil, err
-		}
-		record.CollectedAt = at.AsTime()
-	}
-	record, err := normaliseConsent(record, now)
-	return &record, err
 }
 
 // ResetSession closes a session.

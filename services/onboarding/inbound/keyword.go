@@ -46,7 +46,7 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	}
 	_, err = in.Conversations.Begin(ctx, t.OrgID, conversation.Start{
 		ProfileID: s.ProfileID, Flow: f.Name,
-		Consent: &conversation.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
+		Consent: &people.ConsentRecord{Source: EntrySource, WordsShown: t.Body, CollectedAt: t.At.Truncate(time.Second)},
 	})
 	_, limited := errors.AsType[*conversation.TooManyActivations](err)
 	switch {
@@ -57,7 +57,7 @@ func (in *Service) readKeyword(ctx context.Context, t text) (bool, error) {
 	case limited, errors.Is(err, people.ErrOptedOut), errors.Is(err, people.ErrOnHold), errors.Is(err, people.ErrNoSender),
 		errors.Is(err, people.ErrAwaitsOperator), errors.Is(err, phone.ErrRefused), errors.Is(err, conversation.ErrOtherOpen),
 		errors.Is(err, conversation.ErrTicketOpen),
-		errors.Is(err, conversation.ErrFlowSendsNothing), errors.Is(err, conversation.ErrConsent):
+		errors.Is(err, conversation.ErrFlowSendsNothing), errors.Is(err, people.ErrConsent):
 		in.Log.WarnContext(ctx, "onboarding.keyword_refused", "flow", f.Name, "error", err) // it stays a text
 		return false, nil
 	}

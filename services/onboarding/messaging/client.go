@@ -133,8 +133,8 @@ func (c *Client) SetReminders(ctx context.Context, orgID, phone string, r engage
 }
 
 // consentRecord is nil for a message that comes without one.
-func consentRecord(c conversation.ConsentRecord) *messagingv1.ConsentRecord {
-	if c == (conversation.ConsentRecord{}) {
+func consentRecord(c people.ConsentRecord) *messagingv1.ConsentRecord {
+	if c == (people.ConsentRecord{}) {
 		return nil
 	}
 	return &messagingv1.ConsentRecord{Source: c.Source, WordsShown: c.WordsShown, CollectedAt: timestamppb.New(c.CollectedAt)}

@@ -8,7 +8,7 @@ import (
 
 	"paceline.internal/platform/rpc"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
-	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/request"
 )
 
@@ -26,7 +26,7 @@ func (s *RPC) StartRun(ctx context.Context, in *onboardingv1.StartRunRequest) (*
 		Key: in.GetIdempotencyKey(),
 	}
 	var err error
-	if asked.Consent, err = conversation.ReadConsent(in.GetConsent(), s.Runs.Now()); err != nil {
+	if asked.Consent, err = people.ReadConsent(in.GetConsent(), s.Runs.Now()); err != nil {
 		return nil, err
 	}
 	if in.GetDryRun() {

@@ -78,7 +78,7 @@ type Run struct {
 	Filter               string
 	Filtering            bool   // people are still to be asked
 	FilteredTo           string // the last person who was
-	Consent              *conversation.ConsentRecord
+	Consent              *people.ConsentRecord
 	Wakes                int
 	People               int
 	Counts               *Counts // of one that is finished

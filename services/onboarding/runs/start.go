@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"paceline.internal/platform/phone"
-	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/flow"
+	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/request"
 )
 
@@ -23,7 +23,7 @@ type Request struct {
 	Filter      string
 	Paused      bool
 	Key         string // idempotency key; a dry run needs none
-	Consent     *conversation.ConsentRecord
+	Consent     *people.ConsentRecord
 }
 
 // Unknown has the entries of a list that name nobody.

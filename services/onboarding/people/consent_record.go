@@ -1,4 +1,4 @@
-package conversation
+package people
 
 import (
 	"errors"
@@ -10,10 +10,19 @@ import (
 	"unicode/utf8"
 
 	"paceline.internal/platform/letters"
+	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
+	"paceline.internal/services/onboarding/request"
 )
 
 // ErrConsent is wrapped by every refusal of a consent record's fields; the text says what to change.
 var ErrConsent = errors.New("invalid consent record")
+
+// ConsentRecord is the record of a person's agreement to get messages, for the ledger. The zero value means that the caller did not say.
+type ConsentRecord struct {
+	Source      string    `json:"source"`
+	WordsShown  string    `json:"words_shown"`
+	CollectedAt time.Time `json:"collected_at"`
+}
 
 const (
 	maxConsentSource = 100
@@ -25,8 +34,8 @@ const (
 // evidenceLine matches a line of evidence as the ledger writes it below the words: no words may read like it.
 var evidenceLine = regexp.MustCompile(`(?m)^\s*(?:method|reference|source|collected_at):`)
 
-// normaliseConsent validates how a person agreed; messaging takes what passes here. All problems are reported at once.
-func normaliseConsent(c ConsentRecord, now time.Time) (ConsentRecord, error) {
+// Normalise validates how a person agreed; messaging takes what passes here. All problems are reported at once, in an ErrConsent.
+func (c ConsentRecord) Normalise(now time.Time) (ConsentRecord, error) {
 	c.Source, c.WordsShown = strings.TrimSpace(letters.Compose(c.Source)), strings.TrimSpace(letters.Compose(c.WordsShown))
 	breaks := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) }
 	visible := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
@@ -49,4 +58,20 @@ func normaliseConsent(c ConsentRecord, now time.Time) (ConsentRecord, error) {
 		return c, fmt.Errorf("%w: %s", ErrConsent, strings.Join(problems, "; "))
 	}
 	return c, nil
+}
+
+// ReadConsent reads a consent record of a request; nil for none. ErrConsent.
+func ReadConsent(given *onboardingv1.ConsentRecord, now time.Time) (*ConsentRecord, error) {
+	if given == nil {
+		return nil, nil //nolint:nilnil // the caller does not say
+	}
+	record := ConsentRecord{Source: given.GetSource(), WordsShown: given.GetWordsShown()}
+	if at := given.GetCollectedAt(); at != nil {
+		if err := request.Time("consent.collected_at", at); err != nil {
+			return nil, err
+		}
+		record.CollectedAt = at.AsTime()
+	}
+	record, err := record.Normalise(now)
+	return &record, err
 }
