@@ -30,6 +30,7 @@ import (
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/organisations"
+	"paceline.internal/services/onboarding/overview"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/schema"
@@ -247,7 +248,7 @@ func (w *wiring) conversation(ctx context.Context) error {
 		Store: w.store, Carrier: carrier, Words: c, Flows: w.store.Flows(), Catalog: texts, Numbers: w.cfg.Numbers, Log: w.deps.Log,
 		Now: w.deps.Now, Settings: w.store.People(),
 	})
-	if err := c.Observe(ctx, w.meter); err != nil {
+	if err := overview.Observe(ctx, w.meter, w.store.Overviews(), w.deps.Now); err != nil {
 		return err
 	}
 	if err := w.receiving(ctx, c, carrier, goalTexts, counted); err != nil {

@@ -22,6 +22,7 @@ import (
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/messaging"
 	"paceline.internal/services/onboarding/organisations"
+	"paceline.internal/services/onboarding/overview"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
@@ -46,7 +47,9 @@ func (w *wiring) serve(tokens *rpc.Tokens, files rpc.TLS) (err error) {
 		},
 		&erasure.RPC{Erasures: w.erasing, Holds: w.store.Erasures()},
 		&Operations{
-			Store: w.store, Calls: w.calls, Messaging: messaging.New(w.messaging, now), SchedulingDisabled: w.cfg.SchedulingDisabled, Clock: now,
+			Calls: w.calls, Messaging: messaging.New(w.messaging, now), RPC: &overview.RPC{
+				Store: w.store.Overviews(), Pauses: w.store.People(), SchedulingDisabled: w.cfg.SchedulingDisabled, Now: now,
+			},
 		},
 	))
 	onboardingv1.RegisterWebhookJobServiceServer(w.grpc, &inbound.JobsRPC{

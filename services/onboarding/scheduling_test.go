@@ -34,7 +34,7 @@ func TestSchedulingPause(t *testing.T) {
 		require.Equal(t, "the words are wrong", out.GetSchedulingPause().GetReason())
 		require.Equal(t, since, out.GetSchedulingPause().GetSince().AsTime())
 		require.EqualValues(t, 2, out.GetUnpublishedAlarms().GetCount(), "an operator sees what waits")
-		gauges, err := b.Store.Gauges(t.Context(), b.Clock.Now())
+		gauges, err := b.Store.Overviews().Gauges(t.Context(), b.Clock.Now())
 		require.NoError(t, err)
 		require.Equal(t, []any{0, time.Duration(0), time.Duration(0), 1}, []any{gauges.Unpublished, gauges.OldestAlarm, gauges.Lag, gauges.Pauses}, "no alert tells of it")
 

@@ -1,13 +1,12 @@
 package onboarding
 
 import (
-	"time"
-
 	"paceline.internal/platform/audit"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/erasure"
 	"paceline.internal/services/onboarding/inbound"
+	"paceline.internal/services/onboarding/overview"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -35,9 +34,8 @@ func NewService(p *people.RPC, c *conversation.RPC, i *inbound.RPC, e *erasure.R
 
 // Operations serves what asks several rooms: the overview and the audit log.
 type Operations struct {
-	Store              *Stores
-	Calls              *audit.Log
-	Messaging          auditor
-	SchedulingDisabled bool
-	Clock              func() time.Time
+	*overview.RPC
+
+	Calls     *audit.Log
+	Messaging auditor
 }

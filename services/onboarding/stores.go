@@ -14,6 +14,7 @@ import (
 	"paceline.internal/services/onboarding/goals"
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/organisations"
+	"paceline.internal/services/onboarding/overview"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
@@ -77,6 +78,11 @@ func (s *Stores) Organisations() *organisations.Store {
 	of := organisations.NewStore(s.pool)
 	of.Paused = s.peopleStore.Paused
 	return of
+}
+
+// Overviews returns the store of how everything stands.
+func (s *Stores) Overviews() *overview.Store {
+	return overview.NewStore(s.pool, s.Jobs(), s.engagement.Queue(), s.events.Deliveries())
 }
 
 // People returns the store of people.

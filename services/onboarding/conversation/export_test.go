@@ -10,9 +10,8 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
-// SQLOverdue, SQLGauges and SQLPlannedNow show tests what the sweeper and a scrape ask the database, to count what it reads.
+// SQLOverdue and SQLPlannedNow show tests what the sweeper asks the database, to count what it reads.
 const (
-	SQLGauges     = sqlGauges
 	SQLOverdue    = sqlOverdue
 	SQLPlannedNow = postgres.PlanNow
 	OverdueReach  = overdueReach

@@ -73,10 +73,6 @@ type store interface {
 	MoveAfterTicket(ctx context.Context, m session.Move, p TicketClosed, cause Cause) error
 	ReplayDeadLetter(ctx context.Context, within Scope, id string, at time.Time) (Replayed, error)
 
-	// Gauges returns how the conversations stand, of all organisations that ctx may see; Parked counts the sessions that wait for an operator.
-	Gauges(ctx context.Context, now time.Time) (Gauges, error)
-	Parked(ctx context.Context) (map[session.Status]int, error)
-
 	// Jobs.
 
 	Enqueue(ctx context.Context, n queue.New) (queue.Enqueued, error)

@@ -30,9 +30,9 @@ type DeadLetter struct {
 	HandledAt       time.Time // when its step was over without a replay; zero when it was not
 }
 
-// letterOpen tells a dead letter, d, that still asks for an operator; as the index dead_letters_unhandled says it. The move of a session
+// LetterOpen is the condition of a dead letter, d, that still asks for an operator; as the index dead_letters_unhandled says it. The move of a session
 // that leaves the step behind, or ends, handles what is open of it. Who marks a dead letter has locked its session before.
-const letterOpen = `d.replayed_at is null and d.handled_at is null`
+const LetterOpen = `d.replayed_at is null and d.handled_at is null`
 
 // sqlDeadLetter locks the session, so that a move at the same moment either finds the dead letter or is found here.
 const sqlDeadLetter = `
@@ -96,7 +96,7 @@ const (
 	sqlListDeadLetters = sqlDeadLetters + `
   and (@session = '' or d.session_id = nullif(@session, '')::uuid)
   and (@before = '' or d.id < nullif(@before, '')::uuid)`
-	sqlOnlyOpen          = ` and ` + letterOpen
+	sqlOnlyOpen          = ` and ` + LetterOpen
 	sqlNewestDeadLetters = ` order by d.id desc limit @limit`
 )
 
@@ -146,7 +146,7 @@ const (
 // sqlDeadLetterHandled marks a dead letter that no replay can do anything for: it names no known session, or its step is over.
 const sqlDeadLetterHandled = `
 update dead_letters d set handled_at = @at
-where d.id = @id and ` + letterOpen + ` and not exists (
+where d.id = @id and ` + LetterOpen + ` and not exists (
     select from conversation_sessions s
     where s.id = d.session_id and s.next_step_id = d.step_id and s.status not in ('stopped', 'closed'))`
 

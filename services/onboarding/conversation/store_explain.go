@@ -19,7 +19,7 @@ select s.paused_at,
         and j.error_message like '` + NeedsOperator + `%'),
     coalesce(z.suspended, false), z.paused_at, coalesce(z.paused_by ->> 'subject', ''), coalesce(z.reason, ''),
     (select count(*) from held_replies h where h.session_id = s.id and h.turn = s.turn - s.detours),
-    coalesce((select d.id::text from dead_letters d where d.session_id = s.id and d.step_id = s.next_step_id and ` + letterOpen + `
+    coalesce((select d.id::text from dead_letters d where d.session_id = s.id and d.step_id = s.next_step_id and ` + LetterOpen + `
         order by d.id desc limit 1), ''),
     coalesce(t.id::text, ''), t.opened_at
 from profiles p left join tickets t on t.profile_id = p.id and t.status <> 'closed'

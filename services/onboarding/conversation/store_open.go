@@ -182,7 +182,7 @@ with closed as (
     where id = @id and org_id = @org_id and status <> 'closed'
     returning id
 ), handled as (
-    update dead_letters d set handled_at = @at from closed where d.session_id = closed.id and ` + letterOpen + `
+    update dead_letters d set handled_at = @at from closed where d.session_id = closed.id and ` + LetterOpen + `
 )
 select id from closed`
 

@@ -13,6 +13,7 @@ import (
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding"
 	"paceline.internal/services/onboarding/conversation"
+	"paceline.internal/services/onboarding/overview"
 	"paceline.internal/services/onboarding/schema"
 )
 
@@ -75,10 +76,10 @@ func TestOverdue(t *testing.T) {
 		require.Less(t, blocksOf(t, pool, conversation.SQLOverdue, pgx.NamedArgs{
 			"grace": time.Minute, "now": now, "limit": 256, "reach": conversation.OverdueReach, "doublings": 4,
 		}), 10_000)
-		require.Less(t, blocksOf(t, pool, conversation.SQLGauges, pgx.NamedArgs{
+		require.Less(t, blocksOf(t, pool, overview.SQLGauges, pgx.NamedArgs{
 			"now": now, "overdue": now.Add(-time.Minute), "most": 100_000, "kept": false,
 		}), 20_000)
-		gauges, err := onboarding.NewStores(pool).Gauges(t.Context(), now)
+		gauges, err := onboarding.NewStores(pool).Overviews().Gauges(t.Context(), now)
 		require.NoError(t, err)
 		require.Equal(t, []any{20_000, 2 * time.Minute}, []any{gauges.InBurst, gauges.Lag})
 		require.Positive(t, gauges.Overdue)

@@ -34,6 +34,7 @@ import (
 	"paceline.internal/services/onboarding/inbound"
 	"paceline.internal/services/onboarding/inbound/dedup"
 	"paceline.internal/services/onboarding/messaging"
+	"paceline.internal/services/onboarding/overview"
 	"paceline.internal/services/onboarding/people"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/schema"
@@ -223,7 +224,9 @@ func (b *Bundle) Start(p *Ports) *Running {
 			&people.RPC{People: persons, Store: b.Store.People(), Erasure: b.Store.Erasures(), Now: now},
 			&conversation.RPC{Conversations: service, Store: b.Store.Conversations(), Engagement: catalog.DefaultEngagement(), Now: now},
 			&inbound.RPC{Inbound: comes, Conversations: b.Store.Conversations(), Failures: failures, Notify: func() {}, Now: now},
-			nil, &onboarding.Operations{Store: b.Store, SchedulingDisabled: b.Disabled, Clock: now},
+			nil, &onboarding.Operations{RPC: &overview.RPC{
+				Store: b.Store.Overviews(), Pauses: b.Store.People(), SchedulingDisabled: b.Disabled, Now: now,
+			}},
 		),
 		Inbox:   &tickets.RPC{Tickets: inbox, Store: b.Store.Tickets(), People: b.Store, Now: now},
 		People:  &engagement.RPC{People: follows, Store: b.Store.Engagement(), Now: now},

@@ -1,4 +1,4 @@
-package conversation_test
+package overview_test
 
 import (
 	"testing"
@@ -12,9 +12,9 @@ import (
 
 func TestOnboardingTrend(t *testing.T) {
 	t.Parallel()
-	onboardingtest.Subtest(t, "CountsWhatWasCompleted", setup, func(t *testing.T, b *bundle) {
-		b.Host.Answer = free(`{"field": 3}`)
-		p, _ := visited(b)
+	onboardingtest.Subtest(t, "CountsWhatWasCompleted", onboardingtest.New, func(t *testing.T, b *onboardingtest.Bundle) {
+		b.Host.Answer = onboardingtest.Answers(`{"field": 3}`)
+		p, _ := b.Visited()
 		b.Reply(p, "sure")
 		b.Reply(p, "Monday")
 		b.Pass(time.Minute)
@@ -22,11 +22,11 @@ func TestOnboardingTrend(t *testing.T) {
 		b.Exec(`update conversation_sessions set mode = 'interviewing', updated_at = $1 where id = $2`, b.Clock.Now(), own.ID)
 		_, reset := b.Activated()
 		b.Resets(reset) // which completes nothing
-		stops, _ := visited(b)
+		stops, _ := b.Visited()
 		b.Reply(stops, "STOP")
 		b.Clock.Advance(2 * time.Hour)
 
-		out, err := onboardingtest.Ask(b.Bundle, b.Current().Server.GetOnboardingTrend, &onboardingv1.GetOnboardingTrendRequest{})
+		out, err := onboardingtest.Ask(b, b.Current().Server.GetOnboardingTrend, &onboardingv1.GetOnboardingTrendRequest{})
 		require.NoError(t, err)
 		require.Len(t, out.GetPeriods(), 24)
 		for i, p := range out.GetPeriods() {
@@ -34,7 +34,7 @@ func TestOnboardingTrend(t *testing.T) {
 			require.False(t, p.GetCompleted().GetMore())
 		}
 		require.Equal(t, b.Clock.Now().Truncate(time.Hour), out.GetPeriods()[23].GetBeginsAt().AsTime())
-		_, err = onboardingtest.Ask(b.Bundle, b.Current().Server.GetOnboardingTrend, &onboardingv1.GetOnboardingTrendRequest{TimeZone: "here"})
+		_, err = onboardingtest.Ask(b, b.Current().Server.GetOnboardingTrend, &onboardingv1.GetOnboardingTrendRequest{TimeZone: "here"})
 		require.ErrorContains(t, err, "time_zone must be an IANA name")
 	})
 }

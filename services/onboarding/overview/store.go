@@ -1,4 +1,4 @@
-package onboarding
+package overview
 
 import (
 	"context"
@@ -15,6 +15,24 @@ import (
 	"paceline.internal/services/onboarding/session"
 )
 
+// Store reads from an open pool.
+type Store struct {
+	pool   postgres.DB
+	queues []named
+}
+
+type named struct {
+	name string
+	jobs *queue.Queue
+}
+
+// NewStore returns a store that counts three queues, too.
+func NewStore(pool postgres.DB, jobs, outreach, deliveries *queue.Queue) *Store {
+	return &Store{pool: pool, queues: []named{
+		{conversation.JobsTable, jobs}, {engagement.OutreachTable, outreach}, {events.DeliveriesTable, deliveries},
+	}}
+}
+
 // Overview is the state of an organisation. Nothing is counted beyond a limit.
 type Overview struct {
 	People              map[session.Status]int // by the status of their newest session; of the empty one who were never activated
@@ -22,7 +40,7 @@ type Overview struct {
 	Parked              int // sessions
 	OverdueGoals        int
 	PausedSubscriptions int
-	Conversations       conversation.Gauges
+	Conversations       Gauges
 	Queues              []QueueOverview
 }
 
@@ -51,7 +69,7 @@ select
 
 // Overview counts what an operator of an organisation sees first, each up to a limit. The context has the organisation's scope: what is
 // counted for the metrics is counted here of its rows alone.
-func (s *Stores) Overview(ctx context.Context, orgID string, now time.Time, most int) (o Overview, err error) {
+func (s *Store) Overview(ctx context.Context, orgID string, now time.Time, most int) (o Overview, err error) {
 	o.People = map[session.Status]int{}
 	args := postgres.Args{
 		"org": orgID, "now": now, "most": most,
@@ -74,12 +92,7 @@ func (s *Stores) Overview(ctx context.Context, orgID string, now time.Time, most
 	if o.Conversations, err = s.GaugesUpTo(ctx, now, most, true); err != nil {
 		return Overview{}, err
 	}
-	for _, q := range []struct {
-		name string
-		jobs *queue.Queue
-	}{
-		{conversation.JobsTable, s.Jobs()}, {engagement.OutreachTable, s.Engagement().Queue()}, {events.DeliveriesTable, s.Events().Deliveries()},
-	} {
+	for _, q := range s.queues {
 		gauges, err := q.jobs.GaugesUpTo(ctx, now, most)
 		if err != nil {
 			return Overview{}, err

@@ -1,4 +1,6 @@
-package onboarding
+// Package overview counts how everything stands: for the first page of an operator, for the metrics of a scrape, and over time. It reads
+// the rows of all rooms, and changes nothing.
+package overview
 
 import (
 	"cmp"
@@ -19,9 +21,17 @@ import (
 // countedUpTo bounds what an overview counts: reading so many entries of an index takes a few milliseconds.
 const countedUpTo = 10_000
 
+// RPC serves how everything stands, of OnboardingService.
+type RPC struct {
+	Store              *Store
+	Pauses             *people.Store
+	SchedulingDisabled bool
+	Now                func() time.Time
+}
+
 // GetOverview reports how everything stands in the caller's organisation.
-func (s *Operations) GetOverview(ctx context.Context, _ *onboardingv1.GetOverviewRequest) (*onboardingv1.GetOverviewResponse, error) {
-	now := s.Clock()
+func (s *RPC) GetOverview(ctx context.Context, _ *onboardingv1.GetOverviewRequest) (*onboardingv1.GetOverviewResponse, error) {
+	now := s.Now()
 	o, err := s.Store.Overview(ctx, request.Org(ctx), now, countedUpTo+1) // one more shows whether there are more
 	if err != nil {
 		return nil, err
@@ -37,7 +47,7 @@ func (s *Operations) GetOverview(ctx context.Context, _ *onboardingv1.GetOvervie
 			PausedSubscriptions: counted(o.PausedSubscriptions),
 		},
 	}
-	paused, err := s.Store.SchedulingPause(ctx, request.Org(ctx))
+	paused, err := s.Pauses.SchedulingPause(ctx, request.Org(ctx))
 	if err != nil {
 		return nil, err
 	}

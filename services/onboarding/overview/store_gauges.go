@@ -1,4 +1,4 @@
-package conversation
+package overview
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/session"
 )
 
@@ -17,11 +18,11 @@ const mostInBurst = 100_000
 // overdueAfter is after how long a step that was not sent is overdue: the sweeper leaves a minute to QStash.
 const overdueAfter = time.Minute
 
-// sqlGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
+// SQLGauges counts a step as due by the newest alarm that was set on purpose: the sweeper's repeats are due anew each time,
 // and would hide how long a sequence has stood still. Of the sessions in their burst it looks at the alarms of those with a step due by
 // now, the thousand that are due for longest, so that a crowd that waits for its steps costs a scrape no more than that. What a pause keeps
 // counts only if it is asked for: it is late on purpose.
-const sqlGauges = `
+const SQLGauges = `
 with burst as materialized (
     select id, org_id, profile_id, next_step_id, step_due_at, paused_at from conversation_sessions
     where sweep_at is not null order by sweep_at limit @most
@@ -47,7 +48,7 @@ select
         limit @most) a) as unpublished,
     (select min(a.created_at) from step_alarms a
      where a.published_at is null and (@kept or a.org_id not in (select org_id from paused_organisations))) as written_at,
-    (select count(*) from (select from dead_letters d where ` + letterOpen + ` limit @most) d) as dead_letters,
+    (select count(*) from (select from dead_letters d where ` + conversation.LetterOpen + ` limit @most) d) as dead_letters,
     (select count(*) from scheduling_pauses) as pauses,
     (select min(e.requested_at) from erasures e where e.next_try_at is not null) as erasing_since`
 
@@ -65,7 +66,7 @@ func (s *Store) GaugesUpTo(ctx context.Context, now time.Time, most int, kept bo
 	var batch pgx.Batch
 	batch.Queue(postgres.PlanNow)
 	args := postgres.Args{"now": now, "overdue": now.Add(-overdueAfter), "most": most, "kept": kept}
-	batch.Queue(sqlGauges, args).QueryRow(func(row pgx.Row) error {
+	batch.Queue(SQLGauges, args).QueryRow(func(row pgx.Row) error {
 		return row.Scan(
 			&found.InBurst, &found.Overdue, &found.WaitingSince, &found.Unpublished, &found.WrittenAt, &found.DeadLetters, &found.Pauses,
 			&found.ErasingSince)
