@@ -182,19 +182,3 @@ func anchors(text string) []string {
 	}
 	return found
 }
-
-// TestWalks checks that every function that docs/development.md names after a link to a Go file is in that file.
-func TestWalks(t *testing.T) {
-	t.Parallel()
-	const page = "docs/development.md"
-	link := regexp.MustCompile(`\]\((\S+\.go)\)((?:[,\s]*(?:` + "`" + `\w+` + "`" + `))+)`)
-	function := regexp.MustCompile("`(\\w+)`")
-	walks := link.FindAllStringSubmatch(read(t, page), -1)
-	require.Greater(t, len(walks), 12)
-	for _, match := range walks {
-		file := path.Join(path.Dir(page), match[1])
-		for _, name := range function.FindAllStringSubmatch(match[2], -1) {
-			require.Regexp(t, `(?m)^func (?:\([^)]*\) )?`+name[1]+`\(`, read(t, file), "%s has no %s", file, name[1])
-		}
-	}
-}

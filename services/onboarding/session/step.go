@@ -1,6 +1,11 @@
 package session
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"paceline.internal/services/onboarding/flow"
+)
 
 // ErrUnknownStep means that the flow has no such step.
 var ErrUnknownStep = errors.New("unknown step")
@@ -72,4 +77,32 @@ func MayReplay(profileID string, view Snapshot, alarm StepPayload) (ok, resume b
 		reason = SkipSessionInactive
 	}
 	return ok, ok && resume, reason
+}
+
+// Position returns where a session is in its flow. That of the deployment's own conversation is read off its token and its due step, as
+// every release stores them.
+func Position(f *flow.Flow, r Record) (flow.State, error) {
+	if r.Flow != "" {
+		at := r.At
+		if s := f.Steps[at.Step]; r.Place() == 0 && at.Phase == flow.Due && s.Waits && s.Kind == flow.Send {
+			at.Phase = flow.Waiting // the opening waits for the morning, and a reply to it does not; a question is asked before it is answered
+		}
+		return at, nil
+	}
+	if r.Token == AwaitingBurst {
+		id := string(r.NextStep)
+		return flow.State{
+			Step: id, Phase: flow.Due, Key: id, Before: f.Before(id), Visits: map[string]int{id: 1}, Paused: r.Paused,
+		}, nil
+	}
+	for _, id := range f.Order {
+		switch s := f.Steps[id]; {
+		case s.State != string(r.Token):
+		case s.Waits:
+			return flow.State{Step: id, Phase: flow.Waiting, Asked: id, Visits: map[string]int{id: 1}, Paused: r.Paused}, nil
+		case s.Kind == flow.End, s.Kind == flow.Start:
+			return flow.State{Step: id, Phase: flow.Ended}, nil
+		}
+	}
+	return flow.State{}, fmt.Errorf("%w %.60q", ErrUnknownToken, string(r.Token))
 }
