@@ -85,7 +85,7 @@ func (t *trial) perform(action flow.Action) (flow.Event, error) {
 		t.say("(starts the flow " + do.Flow + ")")
 	case flow.Finished:
 		t.say("(the end: " + do.Outcome + ")")
-	case flow.Hold, flow.Ignore:
+	case flow.Defer, flow.Ignore:
 	}
 	return nil, nil //nolint:nilnil // no event is the end
 }

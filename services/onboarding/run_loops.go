@@ -35,7 +35,7 @@ func (w *wiring) addLoops() {
 		w.loops.Loop("organisations", w.organisations.Loop(rest).Run),
 		w.loops.Loop("flow-counts", w.folding().Run))
 	if !w.cfg.InboundAuditInterval.Never() {
-		repeat("inbound-audit", w.inbound.AuditLoop(rest, w.cfg.InboundAuditInterval.Every()))
+		repeat("inbound-audit", w.inbound.SweepLoop(rest, w.cfg.InboundAuditInterval.Every()))
 	}
 	if !w.cfg.SchedulingDisabled {
 		policy := outbox.Policy{Grace: w.cfg.AlarmOverdueGrace, MaxGenerations: w.cfg.AlarmMaxGenerations}

@@ -45,7 +45,7 @@ func (c *Service) parkOnce(ctx context.Context, cause Cause, why string) (parked
 		// It was sent, or the conversation has gone on without it.
 		return false, nil
 	case s.Status.Parked() && s.Mode == session.Onboarding && IsReply(j) && !cause.Cancelled: // considered when the session is resumed
-		return true, c.Store.HoldReply(ctx, s, cause, session.Entry{
+		return true, c.Store.DeferReply(ctx, s, cause, session.Entry{
 			At: now, Kind: session.KindHeld, Trigger: session.TriggerReply, Detail: fmt.Sprintf("parked; job %s failed for good", j.ID),
 		})
 	case s.Status != session.Active:

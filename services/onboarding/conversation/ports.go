@@ -43,8 +43,8 @@ type store interface {
 	// Note adds to the timeline of a session that has not moved since it was read, and ends the job that causes it; people.ErrConflict,
 	// queue.ErrFenced.
 	Note(ctx context.Context, at session.Record, entries []session.Entry, cause *Cause, now time.Time) error
-	// HoldReply keeps a reply that may not be answered now, and ends its job; people.ErrConflict, queue.ErrFenced.
-	HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
+	// DeferReply keeps a reply that may not be answered now, and ends its job; people.ErrConflict, queue.ErrFenced.
+	DeferReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error
 	// Generation returns that of the newest alarm of a step; 0 without one.
 	Generation(ctx context.Context, sessionID string, step session.StepID) (int, error)
 	// Wait sets the alarm of a due step again; nil when there is nothing to publish. people.ErrConflict.

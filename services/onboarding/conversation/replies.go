@@ -168,7 +168,7 @@ func (c *Service) decide(ctx context.Context, view View, m Reply) error {
 	}
 	hold := func(why string) error {
 		replied.Kind, replied.Detail = session.KindHeld, m.dated(why)
-		return c.Store.HoldReply(ctx, s, *m.cause(), replied)
+		return c.Store.DeferReply(ctx, s, *m.cause(), replied)
 	}
 	switch d := decision.(type) {
 	case session.Follow:
@@ -176,7 +176,7 @@ func (c *Service) decide(ctx context.Context, view View, m Reply) error {
 			return c.sendAnswer(ctx, view, m, d.Decision, text, replied, intent)
 		}
 		return c.goOn(ctx, view, m, d.Decision, replied)
-	case session.Hold:
+	case session.Defer:
 		if s.Status.Parked() {
 			return hold("parked")
 		}

@@ -47,9 +47,9 @@ func keeps(phase flow.Phase) bool {
 	return phase == flow.Due || phase == flow.Calling || phase == flow.Handed
 }
 
-// HoldReply keeps a reply that may not be answered now, and ends its job. people.ErrConflict when the session has moved on
+// DeferReply keeps a reply that may not be answered now, and ends its job. people.ErrConflict when the session has moved on
 // since the decision to hold, or an active one outside the burst is not held any more: nothing would take up the reply again.
-func (s *Store) HoldReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error {
+func (s *Store) DeferReply(ctx context.Context, at session.Record, cause Cause, entry session.Entry) error {
 	return postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if at.Status == session.Active && at.NextStep == "" && !keeps(at.At.Phase) {
 			tag, err := tx.Exec(ctx, sqlHeldProfile, at.ProfileID)

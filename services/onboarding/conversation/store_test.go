@@ -353,7 +353,7 @@ func TestMove(t *testing.T) {
 		store, r, job := setup(t)
 		require.NoError(t, store.Move(t.Context(), begins(r), nil))
 		r.Token, r.NextStep, r.Turn = session.AwaitingBurst, "onboarding_message_1", 1
-		require.NoError(t, store.HoldReply(t.Context(), r, conversation.Cause{Job: job}, session.Entry{At: now, Kind: session.KindHeld}))
+		require.NoError(t, store.DeferReply(t.Context(), r, conversation.Cause{Job: job}, session.Entry{At: now, Kind: session.KindHeld}))
 		ends := session.Stay(r, now)
 		ends.Token, ends.NextStep, ends.AnswerHeldSince = session.AwaitingInterviewStart, "", now.Add(-time.Hour)
 		pending := func() int {
@@ -375,7 +375,7 @@ func TestMove(t *testing.T) {
 		store, r, job := setup(t)
 		require.NoError(t, store.Move(t.Context(), begins(r), nil))
 		r.Token, r.NextStep, r.Turn = session.AwaitingBurst, "onboarding_message_1", 1
-		require.NoError(t, store.HoldReply(t.Context(), r, conversation.Cause{Job: job}, session.Entry{At: now, Kind: session.KindHeld}))
+		require.NoError(t, store.DeferReply(t.Context(), r, conversation.Cause{Job: job}, session.Entry{At: now, Kind: session.KindHeld}))
 		answered, err := store.AnsweredBehind(t.Context(), session.Park(r, now, session.Stuck, session.TriggerStep, "", "two executions at once"))
 		require.NoError(t, err)
 		require.Zero(t, answered, "the one that lost must not route the reply, which the resume does")

@@ -93,7 +93,7 @@ func (c *Service) goOnAfter(ctx context.Context, view View, j queue.Job, p Ticke
 	d := f.Next(at, view.person(f), flow.Closed{How: p.How})
 	text, asks := d.Do.(flow.SendText)
 	await, waits := d.Do.(flow.Await)
-	_, still := d.Do.(flow.Hold)
+	_, still := d.Do.(flow.Defer)
 	unopened := s.Place() == 0 && p.How != flow.Finish // its first text is to come
 	switch {
 	case still, unopened: // with its alarm, its call or its opening

@@ -70,7 +70,7 @@ const (
 	Finish  Resumption = "end"     // it ends
 )
 
-// Action is the work that a decision asks for: one of SendText, Await, CallHost, OpenTicket, StartFlow, Finished, Hold and Ignore.
+// Action is the work that a decision asks for: one of SendText, Await, CallHost, OpenTicket, StartFlow, Finished, Defer and Ignore.
 type Action interface{ action() }
 
 // The actions.
@@ -103,8 +103,8 @@ type (
 		Outcome string
 		Host    bool
 	}
-	// Hold keeps a text of the person that answers nothing: one is due to them, or another has them.
-	Hold struct{}
+	// Defer keeps a text of the person that answers nothing: one is due to them, or another has them.
+	Defer struct{}
 	// Ignore changes nothing: what happened is late, or is no concern of the step.
 	Ignore struct{}
 )
@@ -115,7 +115,7 @@ func (CallHost) action()   {}
 func (OpenTicket) action() {}
 func (StartFlow) action()  {}
 func (Finished) action()   {}
-func (Hold) action()       {}
+func (Defer) action()      {}
 func (Ignore) action()     {}
 
 // Decision follows from an event. State is stored before the action is performed, in one transaction with what it needs.

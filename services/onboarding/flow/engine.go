@@ -27,7 +27,7 @@ func (f *Flow) Next(state State, person Person, happened Event) Decision {
 	case Said:
 		switch {
 		case here && state.Phase != Waiting && state.Phase != Ended:
-			return Decision{State: state, Do: Hold{}}
+			return Decision{State: state, Do: Defer{}}
 		case here && state.Phase == Waiting:
 			t.state.Key = ""
 			return t.said(step, e)
@@ -263,7 +263,7 @@ func (t *turn) called(s Step, e Called) Decision {
 	return t.enter(s.branch(e.Branch), false)
 }
 
-// closed follows the end of a ticket. What was due, or is being called, still is: then it is Hold.
+// closed follows the end of a ticket. What was due, or is being called, still is: then it is Defer.
 func (t *turn) closed(s Step, how Resumption) Decision {
 	handed := t.state.Phase == Handed
 	switch {
@@ -271,7 +271,7 @@ func (t *turn) closed(s Step, how Resumption) Decision {
 		t.state.Phase = Ended
 		return t.decide(Finished{Outcome: "closed"})
 	case !handed && t.state.Phase != Waiting:
-		return t.decide(Hold{})
+		return t.decide(Defer{})
 	case !handed && how == Restart:
 		t.state.Key = ""
 		return t.enter(s.ID, true)

@@ -45,7 +45,7 @@ func TestNext(t *testing.T) {
 		want    flow.Action
 	}{
 		{flow.Began{}, flow.SendText{Step: "opening", Text: "OPENING", Key: "opening", Direct: true}},
-		{says("hello"), flow.Hold{}},
+		{says("hello"), flow.Defer{}},
 		{flow.Taken{}, flow.Await{}},
 		{says("later"), flow.SendText{Step: "opening", Text: "LATER", Key: "opening:negative:1", Direct: true}},
 		{flow.Taken{}, flow.Await{}},
@@ -253,7 +253,7 @@ func TestEveryFlowEnds(t *testing.T) {
 			case flow.SendText:
 				require.False(t, keys[a.Key], "%s is sent twice", a.Key)
 				keys[a.Key] = true
-				require.IsType(t, flow.Hold{}, p.happens(says("in between")))
+				require.IsType(t, flow.Defer{}, p.happens(says("in between")))
 				next = flow.Taken{}
 			case flow.Await:
 				if answers == 0 && a.Silence == 0 {

@@ -13,47 +13,47 @@ import (
 )
 
 // Metrics measures what is found in Twilio's record of texts; nil measures nothing. In Prometheus the names of the counters end in _total.
-type Metrics struct{ audits, late, missedStops metric.Int64Counter }
+type Metrics struct{ sweeps, late, missedStops metric.Int64Counter }
 
 // NewMetrics registers them. The counters that alerts watch begin at zero: to Prometheus a counter that appears has not increased, and the
 // first missed STOP would raise no alert.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	audits, auditsErr := meter.Int64Counter("paceline_inbound_audits_total",
+	sweeps, sweepsErr := meter.Int64Counter("paceline_inbound_audits_total",
 		metric.WithDescription("Sweeps of Twilio's record of inbound texts, by outcome."))
 	late, lateErr := meter.Int64Counter("paceline_inbound_late_total",
 		metric.WithDescription("Texts whose webhook never came, found at Twilio and recorded, by effect on consent."))
 	missed, missedErr := meter.Int64Counter("paceline_inbound_missed_stops_total",
 		metric.WithDescription("Opt-outs among the texts whose webhook never came."))
-	if err := errors.Join(auditsErr, lateErr, missedErr); err != nil {
+	if err := errors.Join(sweepsErr, lateErr, missedErr); err != nil {
 		return nil, err
 	}
 	ctx := context.Background()
 	missed.Add(ctx, 0)
-	for _, outcome := range []string{auditSwept, auditLost, auditFailed} {
-		audits.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
+	for _, outcome := range []string{sweepDone, sweepLost, sweepFailed} {
+		sweeps.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
 	}
-	return &Metrics{audits: audits, late: late, missedStops: missed}, nil
+	return &Metrics{sweeps: sweeps, late: late, missedStops: missed}, nil
 }
 
-// The outcomes of an audit.
+// The outcomes of a sweep.
 const (
-	auditSwept  = "swept"
-	auditLost   = "lost" // another process had taken it over
-	auditFailed = "failed"
+	sweepDone   = "swept"
+	sweepLost   = "lost" // another process had taken it over
+	sweepFailed = "failed"
 )
 
-func (m *Metrics) audited(ctx context.Context, err error) {
+func (m *Metrics) swept(ctx context.Context, err error) {
 	if m == nil {
 		return
 	}
-	outcome := auditSwept
+	outcome := sweepDone
 	switch {
-	case errors.Is(err, ErrAuditLost):
-		outcome = auditLost
+	case errors.Is(err, ErrSweepLost):
+		outcome = sweepLost
 	case err != nil:
-		outcome = auditFailed
+		outcome = sweepFailed
 	}
-	m.audits.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+	m.sweeps.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
 }
 
 // reportLate logs and counts one late message as it is recorded, and an opt-out in particular: until now the person may have been sent

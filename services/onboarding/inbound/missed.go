@@ -15,27 +15,27 @@ import (
 // Messages with webhooks that never reached us are found in Twilio's own record of them, and take the way of every other message,
 // marked late: Twilio tries a webhook for a quarter of a minute, and an outage is longer.
 const (
-	// auditSettled sets how old a message must be at Twilio: by then its webhook, which knows more of it, is not tried any more
+	// sweepSettled sets how old a message must be at Twilio: by then its webhook, which knows more of it, is not tried any more
 	// (OptOutType) and comes sooner. It also keeps the two from meeting.
-	auditSettled = time.Minute
-	// auditOverlap limits how much of what was swept is swept again: Twilio's list lags, and clocks differ.
-	auditOverlap = 10 * time.Minute
-	// auditReach sets how far back the first sweep of a sender goes. What is older was said to the service before ours.
-	auditReach = 24 * time.Hour
-	// auditWindow limits how much time one sweep goes through at most. After a longer outage the next one follows at once.
-	auditWindow = 24 * time.Hour
-	// auditLease sets how long a sweep is leased without an extension. It is extended with every page, a call that takes 15 s at most.
-	auditLease = 2 * time.Minute
-	// auditPoll sets how often to see at least whether a sweep is due: because the last one failed, or its process is gone.
-	auditPoll = 30 * time.Second
-	// auditPages bounds a sweep, against a list without an end.
-	auditPages = 20_000
-	// auditRelease bounds the release of a sweep that broke off.
-	auditRelease = 5 * time.Second
+	sweepSettled = time.Minute
+	// sweepOverlap limits how much of what was swept is swept again: Twilio's list lags, and clocks differ.
+	sweepOverlap = 10 * time.Minute
+	// sweepReach sets how far back the first sweep of a sender goes. What is older was said to the service before ours.
+	sweepReach = 24 * time.Hour
+	// sweepWindow limits how much time one sweep goes through at most. After a longer outage the next one follows at once.
+	sweepWindow = 24 * time.Hour
+	// sweepLease sets how long a sweep is leased without an extension. It is extended with every page, a call that takes 15 s at most.
+	sweepLease = 2 * time.Minute
+	// sweepPoll sets how often to see at least whether a sweep is due: because the last one failed, or its process is gone.
+	sweepPoll = 30 * time.Second
+	// sweepPages bounds a sweep, against a list without an end.
+	sweepPages = 20_000
+	// sweepRelease bounds the release of a sweep that broke off.
+	sweepRelease = 5 * time.Second
 )
 
-// ErrAuditLost is a sweep that another process has taken over.
-var ErrAuditLost = errors.New("inbound: the lease of the audit was lost")
+// ErrSweepLost is a sweep that another process has taken over.
+var ErrSweepLost = errors.New("inbound: the lease of the sweep was lost")
 
 // Sender is one of our senders, by the name that messaging has for it: a number or a messaging service.
 type Sender struct {
@@ -43,8 +43,8 @@ type Sender struct {
 	Name  string
 }
 
-// Audit is a claim on the list of a sender. Extending and ending it name its lease.
-type Audit struct {
+// Sweep is a claim on the list of a sender. Extending and ending it name its lease.
+type Sweep struct {
 	Sender     Sender
 	SweptUntil time.Time // by sweeps before
 	LeaseToken string
@@ -53,7 +53,7 @@ type Audit struct {
 }
 
 // again reports whether a sweep delivers what messaging has, too.
-func (a Audit) again() bool { return a.SweptUntil.Before(a.AgainUntil) }
+func (a Sweep) again() bool { return a.SweptUntil.Before(a.AgainUntil) }
 
 // Span asks for what was sent to an organisation's sender in a span of time, by Twilio's clock.
 type Span struct {
@@ -62,8 +62,8 @@ type Span struct {
 	RecordedToo  bool // with the words of what messaging has
 }
 
-// AuditEnd is the result of an audit.
-type AuditEnd struct {
+// SweepEnd is the result of a sweep.
+type SweepEnd struct {
 	SweptUntil    time.Time
 	At, DueAt     time.Time // when it ended, and when the next one may begin
 	Listed, Found int
@@ -82,25 +82,25 @@ type Page struct {
 	Next     string   // empty on the last page
 }
 
-// AuditLoop compares what came by webhook with Twilio's list, every interval. Several processes may: one of them does at a time, and
+// SweepLoop compares what came by webhook with Twilio's list, every interval. Several processes may: one of them does at a time, and
 // were it two, every message would still be stored once, by its SID.
-func (in *Service) AuditLoop(rest process.Rest, interval time.Duration) process.Repetition {
+func (in *Service) SweepLoop(rest process.Rest, interval time.Duration) process.Repetition {
 	return process.Repetition{
-		Once: func(ctx context.Context) (bool, error) { return in.AuditInbound(ctx, interval) },
+		Once: func(ctx context.Context) (bool, error) { return in.SweepInbound(ctx, interval) },
 		Failed: func(ctx context.Context, err error) {
 			in.Log.WarnContext(ctx, "onboarding.inbound_audit", "error", err)
 		},
-		Rest: rest, Every: min(interval, auditPoll),
-		Bound: auditLease / 2,
+		Rest: rest, Every: min(interval, sweepPoll),
+		Bound: sweepLease / 2,
 	}
 }
 
 // ErrUnnamedSenders is a release of messaging that has the environment's sender alone.
 var ErrUnnamedSenders = errors.New("inbound: messaging does not say which organisations have a sender")
 
-// AuditInbound audits what each organisation was sent, if it is due and no other process does, and reports whether it has some way to go
+// SweepInbound sweeps what each organisation was sent, if it is due and no other process does, and reports whether it has some way to go
 // yet. An account that cannot be asked keeps no other one from being searched.
-func (in *Service) AuditInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
+func (in *Service) SweepInbound(ctx context.Context, interval time.Duration) (more bool, err error) {
 	orgs, err := in.Carrier.SenderOrganisations(ctx)
 	if errors.Is(err, ErrUnnamedSenders) {
 		orgs, err = []string{in.OrgID}, nil
@@ -113,7 +113,7 @@ func (in *Service) AuditInbound(ctx context.Context, interval time.Duration) (mo
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		further, err := in.auditOf(ctx, orgID, interval)
+		further, err := in.sweepOf(ctx, orgID, interval)
 		more = more || further
 		if err != nil && len(orgs) > 1 {
 			err = fmt.Errorf("organisation %s: %w", orgID, err)
@@ -124,8 +124,8 @@ func (in *Service) AuditInbound(ctx context.Context, interval time.Duration) (mo
 	return more, errors.Join(failures...)
 }
 
-// auditOf audits one organisation.
-func (in *Service) auditOf(ctx context.Context, orgID string, interval time.Duration) (more bool, err error) {
+// sweepOf sweeps one organisation.
+func (in *Service) sweepOf(ctx context.Context, orgID string, interval time.Duration) (more bool, err error) {
 	name, err := in.Carrier.Sender(ctx, orgID)
 	if errors.Is(err, people.ErrNoSender) {
 		return false, nil // no message can reach us
@@ -134,17 +134,17 @@ func (in *Service) auditOf(ctx context.Context, orgID string, interval time.Dura
 		return false, err
 	}
 	now := in.Now()
-	sweep, ours, err := in.Store.ClaimAudit(ctx, Sender{OrgID: orgID, Name: name}, now.Add(-auditReach), now, now.Add(auditLease))
+	sweep, ours, err := in.Store.ClaimSweep(ctx, Sender{OrgID: orgID, Name: name}, now.Add(-sweepReach), now, now.Add(sweepLease))
 	if err != nil || !ours {
 		return false, err
 	}
-	kept, end, err := in.audit(ctx, sweep, now, interval)
+	kept, end, err := in.sweep(ctx, sweep, now, interval)
 	if err == nil {
-		err = in.Store.FinishAudit(ctx, sweep, end)
+		err = in.Store.FinishSweep(ctx, sweep, end)
 	} else {
 		err = in.breakOff(ctx, sweep, err)
 	}
-	in.Metrics.audited(ctx, err)
+	in.Metrics.swept(ctx, err)
 	if err != nil {
 		return false, err
 	}
@@ -156,13 +156,13 @@ func (in *Service) auditOf(ctx context.Context, orgID string, interval time.Dura
 }
 
 // breakOff releases a sweep that failed, so that any process can begin it again.
-func (in *Service) breakOff(ctx context.Context, sweep Audit, cause error) error {
-	if errors.Is(cause, ErrAuditLost) {
+func (in *Service) breakOff(ctx context.Context, sweep Sweep, cause error) error {
+	if errors.Is(cause, ErrSweepLost) {
 		return cause
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditRelease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepRelease)
 	defer cancel()
-	return errors.Join(cause, in.Store.ReleaseAudit(ctx, sweep))
+	return errors.Join(cause, in.Store.ReleaseSweep(ctx, sweep))
 }
 
 // stored is a message that is kept as a job.
@@ -171,14 +171,14 @@ type stored struct {
 	job     queue.Enqueued
 }
 
-// audit stores what never came. Nothing is lost if it breaks off anywhere: the mark has not moved.
-func (in *Service) audit(ctx context.Context, sweep Audit, now time.Time, interval time.Duration) ([]stored, AuditEnd, error) {
-	until := now.Add(-auditSettled)
-	behind := until.After(sweep.SweptUntil.Add(auditWindow))
+// sweep stores what never came. Nothing is lost if it breaks off anywhere: the mark has not moved.
+func (in *Service) sweep(ctx context.Context, sweep Sweep, now time.Time, interval time.Duration) ([]stored, SweepEnd, error) {
+	until := now.Add(-sweepSettled)
+	behind := until.After(sweep.SweptUntil.Add(sweepWindow))
 	if behind {
-		until = sweep.SweptUntil.Add(auditWindow)
+		until = sweep.SweptUntil.Add(sweepWindow)
 	}
-	end := AuditEnd{SweptUntil: until}
+	end := SweepEnd{SweptUntil: until}
 	missing, err := in.list(ctx, sweep, until, &end)
 	if err != nil {
 		return nil, end, err
@@ -204,7 +204,7 @@ func (in *Service) audit(ctx context.Context, sweep Audit, now time.Time, interv
 	end.At = in.Now()
 	switch end.DueAt = end.At; {
 	case until.Before(sweep.AgainUntil): // what came last is not settled yet
-		end.DueAt = end.At.Add(auditSettled)
+		end.DueAt = end.At.Add(sweepSettled)
 	case !behind:
 		end.DueAt = end.At.Add(interval)
 	}
@@ -212,14 +212,14 @@ func (in *Service) audit(ctx context.Context, sweep Audit, now time.Time, interv
 }
 
 // list reads every page, and returns the messages that are not recorded, the oldest first.
-func (in *Service) list(ctx context.Context, sweep Audit, until time.Time, end *AuditEnd) ([]Message, error) {
-	since, next := sweep.SweptUntil.Add(-auditOverlap), ""
+func (in *Service) list(ctx context.Context, sweep Sweep, until time.Time, end *SweepEnd) ([]Message, error) {
+	since, next := sweep.SweptUntil.Add(-sweepOverlap), ""
 	if until.Before(since) {
-		return nil, fmt.Errorf("audit: the clock stands before %s, until when it was swept", sweep.SweptUntil.Format(time.RFC3339))
+		return nil, fmt.Errorf("sweep: the clock stands before %s, until when it was swept", sweep.SweptUntil.Format(time.RFC3339))
 	}
 	span := Span{OrgID: sweep.Sender.OrgID, Since: since, Until: until, RecordedToo: sweep.again()}
 	var missing []Message
-	for range auditPages {
+	for range sweepPages {
 		page, err := in.Carrier.ListInbound(ctx, span, next)
 		if err != nil {
 			return nil, err
@@ -236,11 +236,11 @@ func (in *Service) list(ctx context.Context, sweep Audit, until time.Time, end *
 			slices.SortStableFunc(missing, func(a, b Message) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
 			return missing, nil
 		}
-		if err := in.Store.ExtendAudit(ctx, sweep, in.Now().Add(auditLease)); err != nil {
+		if err := in.Store.ExtendSweep(ctx, sweep, in.Now().Add(sweepLease)); err != nil {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("audit: the list of texts has more than %d pages", auditPages)
+	return nil, fmt.Errorf("sweep: the list of texts has more than %d pages", sweepPages)
 }
 
 // answerAll has each message applied and answered at once. Those for which there is no time are left to the jobs' loop.

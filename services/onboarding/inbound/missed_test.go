@@ -111,7 +111,7 @@ func TestAuditFindsLateMessages(t *testing.T) {
 		}
 		b.Clock.Advance(10 * time.Second)
 		back := b.Clock.Now()
-		b.Clock.Advance(2 * onboardingtest.AuditEvery)
+		b.Clock.Advance(2 * onboardingtest.SweepEvery)
 		b.Sweep()
 		b.At(r.ID, session.AwaitingOpeningResponse, "")
 
@@ -209,7 +209,7 @@ func TestAuditLeavesMessagesToTheirWebhook(t *testing.T) {
 		b.Clock.Advance(59 * time.Second)
 		b.Sweep()
 		require.Equal(t, session.Active, b.Session(r.ID).Status)
-		b.Clock.Advance(onboardingtest.AuditEvery)
+		b.Clock.Advance(onboardingtest.SweepEvery)
 		b.Sweep()
 		require.Equal(t, session.Stopped, b.Session(r.ID).Status)
 	})
@@ -226,12 +226,12 @@ func TestAuditMark(t *testing.T) {
 		}
 		require.Equal(t, 1, mark(b.Clock.Now().Add(-time.Minute)))
 		swept := b.Clock.Now().Add(-time.Minute)
-		b.Clock.Advance(onboardingtest.AuditEvery)
+		b.Clock.Advance(onboardingtest.SweepEvery)
 		// Twilio's list had not had it when its time was swept.
 		lagged := b.Messaging.Hear(&messagingv1.InboundText{TwilioSid: "SMlagged", From: p.Phone, To: onboardingtest.Ours, Body: "hi"}, swept.Add(-9*time.Minute))
 		auditor := b.Current().Inbound
 		b.Messaging.SetDown(true)
-		_, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
+		_, err := auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 		require.Error(t, err)
 		require.Equal(t, 0, b.Messaging.Recorded())
 		require.Equal(t, 1, mark(swept))
@@ -262,7 +262,7 @@ func TestAuditMark(t *testing.T) {
 		var found []int
 		for more := true; more; {
 			var err error
-			more, err = auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
+			more, err = auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 			require.NoError(t, err)
 			found = append(found, b.Count(`select count(*) from webhook_jobs`))
 		}
@@ -279,7 +279,7 @@ func TestAuditMark(t *testing.T) {
 		for range 8 {
 			auditor := b.Start(b.Healthy()).Inbound
 			sweeps.Go(func() {
-				_, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
+				_, err := auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 				require.NoError(t, err)
 			})
 		}
@@ -292,29 +292,29 @@ func TestAuditMark(t *testing.T) {
 	onboardingtest.Subtest(t, "SweepThatWasTakenOverDoesNotMoveTheMark", setup, func(t *testing.T, b *bundle) {
 		of := inbound.Sender{OrgID: onboardingtest.OrgID, Name: onboardingtest.Ours}
 		now := b.Clock.Now()
-		slow, ok, err := b.Store.ClaimAudit(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
+		slow, ok, err := b.Store.ClaimSweep(t.Context(), of, now.Add(-time.Hour), now, now.Add(time.Minute))
 		require.NoError(t, err)
 		require.True(t, ok)
-		_, ok, err = b.Store.ClaimAudit(t.Context(), of, now, now, now.Add(time.Minute))
+		_, ok, err = b.Store.ClaimSweep(t.Context(), of, now, now, now.Add(time.Minute))
 		require.NoError(t, err)
 		require.False(t, ok)
 		b.Clock.Advance(time.Minute)
 		later := b.Clock.Now()
-		quick, ok, err := b.Store.ClaimAudit(t.Context(), of, later, later, later.Add(time.Minute))
+		quick, ok, err := b.Store.ClaimSweep(t.Context(), of, later, later, later.Add(time.Minute))
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, now.Add(-time.Hour), quick.SweptUntil.UTC())
-		require.ErrorIs(t, b.Store.ExtendAudit(t.Context(), slow, later.Add(time.Hour)), inbound.ErrAuditLost)
-		require.ErrorIs(t, b.Store.ReleaseAudit(t.Context(), slow), inbound.ErrAuditLost)
-		require.ErrorIs(t, b.Store.FinishAudit(t.Context(), slow, inbound.AuditEnd{SweptUntil: later, At: later, DueAt: later}), inbound.ErrAuditLost)
-		require.NoError(t, b.Store.FinishAudit(t.Context(), quick, inbound.AuditEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
+		require.ErrorIs(t, b.Store.ExtendSweep(t.Context(), slow, later.Add(time.Hour)), inbound.ErrSweepLost)
+		require.ErrorIs(t, b.Store.ReleaseSweep(t.Context(), slow), inbound.ErrSweepLost)
+		require.ErrorIs(t, b.Store.FinishSweep(t.Context(), slow, inbound.SweepEnd{SweptUntil: later, At: later, DueAt: later}), inbound.ErrSweepLost)
+		require.NoError(t, b.Store.FinishSweep(t.Context(), quick, inbound.SweepEnd{SweptUntil: now.Add(-2 * time.Hour), At: later, DueAt: later}))
 		require.Equal(t, 1, b.Count(`select count(*) from inbound_audits where swept_until = $1`, now.Add(-time.Hour)), "never back")
 	})
 
 	onboardingtest.Subtest(t, "OrganisationWithoutASenderHasNothingToSweep", setup, func(t *testing.T, b *bundle) {
 		auditor := b.Current().Inbound
 		auditor.OrgID = "00000000-0000-7000-8000-000000000002"
-		more, err := auditor.AuditInbound(t.Context(), onboardingtest.AuditEvery)
+		more, err := auditor.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 		require.NoError(t, err)
 		require.False(t, more)
 		require.Zero(t, b.Count(`select count(*) from inbound_audits`))
@@ -337,11 +337,11 @@ func TestAuditSurvivesAnyMishap(t *testing.T) {
 		b.Unheard(ana, "STOP")
 		b.Unheard(bea, "yes")
 		b.Unheard(bea, "a second message")
-		b.Clock.Advance(onboardingtest.AuditEvery)
+		b.Clock.Advance(onboardingtest.SweepEvery)
 		b.Measured(b.Current()) // its loop may come to report it
-		_, err := b.Start(struck).Inbound.AuditInbound(t.Context(), onboardingtest.AuditEvery)
+		_, err := b.Start(struck).Inbound.SweepInbound(t.Context(), onboardingtest.SweepEvery)
 		require.True(t, struck.Happened() || err == nil, "%v", err)
-		b.Clock.Advance(onboardingtest.AuditEvery) // leases end
+		b.Clock.Advance(onboardingtest.SweepEvery) // leases end
 		b.Sweep()
 		b.Quiet()
 		require.Equal(t, session.Stopped, b.Session(first.ID).Status)

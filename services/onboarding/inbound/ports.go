@@ -29,12 +29,12 @@ type store interface {
 	// CancelJob ends a pending or a failed job; queue.ErrNoJob, a *queue.StatusError.
 	CancelJob(ctx context.Context, orgID, id string, now time.Time) (queue.Row, error)
 
-	// Audits of Twilio's list. Each is one guarded statement, and ErrAuditLost when the lease was lost.
+	// Sweeps of Twilio's list. Each is one guarded statement, and ErrSweepLost when the lease was lost.
 
-	ClaimAudit(ctx context.Context, of Sender, first, now, leaseUntil time.Time) (Audit, bool, error)
-	ExtendAudit(ctx context.Context, a Audit, leaseUntil time.Time) error
-	FinishAudit(ctx context.Context, a Audit, end AuditEnd) error
-	ReleaseAudit(ctx context.Context, a Audit) error
+	ClaimSweep(ctx context.Context, of Sender, first, now, leaseUntil time.Time) (Sweep, bool, error)
+	ExtendSweep(ctx context.Context, a Sweep, leaseUntil time.Time) error
+	FinishSweep(ctx context.Context, a Sweep, end SweepEnd) error
+	ReleaseSweep(ctx context.Context, a Sweep) error
 }
 
 // carrier is messaging, and Twilio behind it; messaging.Client implements it.

@@ -75,8 +75,8 @@ func (b *Bundle) Cancels(id string) error {
 	return err
 }
 
-// AuditEvery is the interval of the inbound sweep in tests.
-const AuditEvery = 5 * time.Minute
+// SweepEvery is the interval of the inbound sweep in tests.
+const SweepEvery = 5 * time.Minute
 
 // Measured gives a process new metrics, and returns their reader.
 func (b *Bundle) Measured(p *Running) *sdkmetric.ManualReader {
@@ -97,7 +97,7 @@ func (b *Bundle) Sweep() *sdkmetric.ManualReader {
 	metrics := b.Measured(b.Current())
 	for more := true; more; {
 		var err error
-		more, err = service.AuditInbound(b.T.Context(), AuditEvery)
+		more, err = service.SweepInbound(b.T.Context(), SweepEvery)
 		require.NoError(b.T, err)
 	}
 	return metrics

@@ -174,8 +174,8 @@ func (p *Ports) Note(ctx context.Context, at session.Record, entries []session.E
 	return act(p, "Note", func() error { return p.Stores.Note(ctx, at, entries, cause, now) })
 }
 
-func (p *Ports) HoldReply(ctx context.Context, at session.Record, cause conversation.Cause, entry session.Entry) error {
-	return act(p, "HoldReply", func() error { return p.Stores.HoldReply(ctx, at, cause, entry) })
+func (p *Ports) DeferReply(ctx context.Context, at session.Record, cause conversation.Cause, entry session.Entry) error {
+	return act(p, "DeferReply", func() error { return p.Stores.DeferReply(ctx, at, cause, entry) })
 }
 
 func (p *Ports) LastStepAt(ctx context.Context, sessionID string) (time.Time, error) {
@@ -198,24 +198,24 @@ func (p *Ports) ListInbound(ctx context.Context, span inbound.Span, page string)
 	return read(p, "ListInbound", func() (inbound.Page, error) { return p.carrier.ListInbound(ctx, span, page) })
 }
 
-func (p *Ports) ClaimAudit(ctx context.Context, of inbound.Sender, first, now, leaseUntil time.Time) (s inbound.Audit, ours bool, err error) {
-	err = act(p, "ClaimAudit", func() (err error) {
-		s, ours, err = p.Stores.ClaimAudit(ctx, of, first, now, leaseUntil)
+func (p *Ports) ClaimSweep(ctx context.Context, of inbound.Sender, first, now, leaseUntil time.Time) (s inbound.Sweep, ours bool, err error) {
+	err = act(p, "ClaimSweep", func() (err error) {
+		s, ours, err = p.Stores.ClaimSweep(ctx, of, first, now, leaseUntil)
 		return err
 	})
 	return s, ours, err
 }
 
-func (p *Ports) ExtendAudit(ctx context.Context, s inbound.Audit, leaseUntil time.Time) error {
-	return act(p, "ExtendAudit", func() error { return p.Stores.ExtendAudit(ctx, s, leaseUntil) })
+func (p *Ports) ExtendSweep(ctx context.Context, s inbound.Sweep, leaseUntil time.Time) error {
+	return act(p, "ExtendSweep", func() error { return p.Stores.ExtendSweep(ctx, s, leaseUntil) })
 }
 
-func (p *Ports) FinishAudit(ctx context.Context, s inbound.Audit, end inbound.AuditEnd) error {
-	return act(p, "FinishAudit", func() error { return p.Stores.FinishAudit(ctx, s, end) })
+func (p *Ports) FinishSweep(ctx context.Context, s inbound.Sweep, end inbound.SweepEnd) error {
+	return act(p, "FinishSweep", func() error { return p.Stores.FinishSweep(ctx, s, end) })
 }
 
-func (p *Ports) ReleaseAudit(ctx context.Context, s inbound.Audit) error {
-	return act(p, "ReleaseAudit", func() error { return p.Stores.ReleaseAudit(ctx, s) })
+func (p *Ports) ReleaseSweep(ctx context.Context, s inbound.Sweep) error {
+	return act(p, "ReleaseSweep", func() error { return p.Stores.ReleaseSweep(ctx, s) })
 }
 
 func (p *Ports) Enqueue(ctx context.Context, n queue.New) (stored queue.Enqueued, err error) {

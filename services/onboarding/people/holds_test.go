@@ -121,7 +121,7 @@ func TestHold(t *testing.T) {
 		require.NoError(t, err)
 		claimed, err := b.Store.Jobs().Claim(t.Context(), queue.Claim{Limit: 1, Now: b.Clock.Now(), Until: b.Clock.Now().Add(time.Minute)})
 		require.NoError(t, err)
-		err = b.Store.HoldReply(t.Context(), decided, conversation.Cause{Job: claimed.Jobs[0]}, session.Entry{At: b.Clock.Now(), Kind: session.KindHeld})
+		err = b.Store.DeferReply(t.Context(), decided, conversation.Cause{Job: claimed.Jobs[0]}, session.Entry{At: b.Clock.Now(), Kind: session.KindHeld})
 		require.ErrorIs(t, err, people.ErrConflict)
 		require.Zero(t, b.Count(`select count(*) from held_replies`))
 	})

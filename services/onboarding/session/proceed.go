@@ -42,7 +42,7 @@ func Proceed(f *flow.Flow, r Record, d flow.Decision, from, now time.Time) Move 
 		} else {
 			m.Status, m.Reason = Closed, "ended: "+do.Outcome
 		}
-	case flow.Hold, flow.Ignore:
+	case flow.Defer, flow.Ignore:
 	}
 	return m
 }

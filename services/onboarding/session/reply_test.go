@@ -68,8 +68,8 @@ func TestOnReply(t *testing.T) {
 			name: "ExplanationNegativeSendsLaterAndGoesBack", s: at(session.AwaitingExplanationResponse), intent: session.Pause,
 			want: later(session.AwaitingOpeningResponse),
 		},
-		{name: "BurstHoldsAnAdvance", s: at(session.AwaitingBurst), intent: session.Advance, want: session.Hold{}},
-		{name: "BurstHoldsANegative", s: at(session.AwaitingBurst), intent: session.Pause, want: session.Hold{}},
+		{name: "BurstHoldsAnAdvance", s: at(session.AwaitingBurst), intent: session.Advance, want: session.Defer{}},
+		{name: "BurstHoldsANegative", s: at(session.AwaitingBurst), intent: session.Pause, want: session.Defer{}},
 		{
 			name: "InterviewStartAdvanceBeginsTheInterview", s: at(session.AwaitingInterviewStart), intent: session.Advance,
 			want: "moves to interview:activity_01, interviewing, due ",
@@ -103,8 +103,8 @@ func TestOnReply(t *testing.T) {
 		want   any // a decision, or what follows it
 	}{
 		{status: session.Closed, want: session.Ignore{Reason: session.SkipSessionInactive}},
-		{status: session.Stuck, want: session.Hold{}}, // considered when it is resumed
-		{status: session.Undeliverable, want: session.Hold{}},
+		{status: session.Stuck, want: session.Defer{}}, // considered when it is resumed
+		{status: session.Undeliverable, want: session.Defer{}},
 	} {
 		tests = append(tests, struct {
 			name   string

@@ -62,7 +62,7 @@ func (p *person) detour(t require.TestingT, status session.Status) {
 	decision, err := p.decision(session.Advance)
 	require.NoError(t, err)
 	if p.s.Mode == session.Onboarding {
-		require.Equal(t, session.Hold{}, decision, "a reply to a parked session is kept")
+		require.Equal(t, session.Defer{}, decision, "a reply to a parked session is kept")
 	}
 	p.r.Turn, p.r.Detours = p.r.Turn+1, p.r.Detours+1
 	m := session.Resume(session.Record{Status: status, Token: p.s.Token, NextStep: p.s.NextStep, Mode: p.s.Mode}, session.TriggerOperator, time.Time{})
@@ -90,7 +90,7 @@ func (p *person) reply(t require.TestingT, intent session.Intent) {
 		if move.NextStep != "" {
 			p.sent = nil
 		}
-	case session.Hold:
+	case session.Defer:
 		p.held++
 	case session.Ignore:
 		require.Equal(t, session.SkipInterviewing, d.Reason)
