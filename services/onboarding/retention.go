@@ -118,6 +118,7 @@ func Rules(kept Kept) []retention.Rule {
 			Table: "histories", Holds: "which servers and timelines the database was of", Kept: "never: it is one row for each failover or restore",
 		},
 		retention.Rule{Table: "beats", Holds: "what each process has counted, and when", Kept: "30 days after the process"},
+		retention.Rule{Table: "restores", Holds: "to which instants the databases were restored", Kept: "never: it is one row for each restore"},
 		retention.Rule{Table: "goose_db_version", Holds: "which migrations were run", Kept: "never"},
 	)
 }

@@ -16,6 +16,7 @@ import (
 	"paceline.internal/services/onboarding/organisations"
 	"paceline.internal/services/onboarding/overview"
 	"paceline.internal/services/onboarding/people"
+	"paceline.internal/services/onboarding/restores"
 	"paceline.internal/services/onboarding/runs"
 	"paceline.internal/services/onboarding/tickets"
 )
@@ -63,6 +64,9 @@ func (s *Stores) Tickets() *tickets.Store { return s.tickets }
 
 // Runs returns the store of runs.
 func (s *Stores) Runs() *runs.Store { return runs.NewStore(s.pool, s.peopleStore) }
+
+// Restores returns the store of restores.
+func (s *Stores) Restores() *restores.Store { return restores.NewStore(s.pool) }
 
 // Goals returns the store of goals.
 func (s *Stores) Goals() *goals.Store { return goals.NewStore(s.pool) }

@@ -168,7 +168,7 @@ func TestTenants(t *testing.T) {
 	const ofSession, ofPerson = "session_id in (select id from conversation_sessions where org_id = $1)", "profile_id = $1"
 	const ofTheirSession = "session_id in (select id from conversation_sessions where profile_id = $1)"
 	pgtest.CheckTenants(t, "S2_19_S2_20", pgtest.Tenants{
-		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations", "device_nodes", "event_types", "event_feed", "histories", "beats"},
+		URL: url, Service: "onboarding", Orgs: orgs, Shared: []string{"delivery_reservations", "device_nodes", "event_types", "event_feed", "histories", "beats", "restores"},
 		Rows:   map[string]string{"session_transitions": ofSession, "held_replies": ofSession},
 		People: people,
 		Person: map[string]string{

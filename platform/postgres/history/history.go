@@ -75,6 +75,31 @@ func Named(ctx context.Context, db postgres.DB) error {
 	return nil
 }
 
+// Point is the place of a database in its history.
+type Point struct {
+	// Last is the time of the last beat that the database has, as the process that made it had it. What was lost came after it.
+	Last time.Time
+	// Noted says that a process has noted the name of this history: it is no new one.
+	Noted bool
+	// Beating says that a process has counted within the last seconds.
+	Beating bool
+}
+
+const sqlPoint = `
+select coalesce((` + sqlLast + `), (select max(noticed_at) from histories), @now), exists (select from histories where name = current_history()),
+	coalesce((select max(written) from beats) > clock_timestamp() - interval '5 seconds', false)`
+
+// At returns the place of a database in its history.
+func At(ctx context.Context, db postgres.DB, now time.Time) (p Point, err error) {
+	if err := db.QueryRow(ctx, sqlPoint, postgres.Args{"now": now}).Scan(&p.Last, &p.Noted, &p.Beating); err != nil {
+		return Point{}, fmt.Errorf("history: %w", err)
+	}
+	if p.Last.After(now) {
+		p.Last = now
+	}
+	return p, nil
+}
+
 // Last returns the process and the furthest count that it has seen committed. A database without that count went back. The count is 0
 // before the first beat.
 func (k *Keeper) Last() (beater uuid.UUID, n int64) {

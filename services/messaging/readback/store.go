@@ -38,7 +38,7 @@ insert into readbacks (org_id, since, noticed_at)
 select org, @since, @now from unnest(@orgs::uuid[]) org
 on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), noticed_at = greatest(readbacks.noticed_at, excluded.noticed_at),
-		senders = null, lease_token = null, lease_until = null`
+		senders = null, read_at = null, lease_token = null, lease_until = null`
 
 func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, now time.Time) error {
 	return edge.Exec(ctx, tx, sqlBegin, postgres.Args{"orgs": orgs, "since": since, "now": now})
@@ -47,7 +47,7 @@ func (s *Store) begin(ctx context.Context, tx pgx.Tx, orgs []uuid.UUID, since, n
 const sqlClaim = `
 update readbacks set lease_token = gen_random_uuid(), lease_until = @until
 where id in (
-	select id from readbacks where ended_at is null and noticed_at <= @noticed and (lease_until is null or lease_until <= @now)
+	select id from readbacks where ended_at is null and read_at is null and noticed_at <= @noticed and (lease_until is null or lease_until <= @now)
 	order by noticed_at, id limit @most for update skip locked
 )
 returning id, org_id, since, lease_token, failures, senders`
@@ -82,10 +82,11 @@ func (s *Store) narrow(ctx context.Context, r Readback, left []uuid.UUID) error 
 }
 
 const sqlEnd = `
-update readbacks set ended_at = @now, received = @received::integer, sent = @sent::integer, lease_token = null, lease_until = null
+update readbacks set read_at = @now, ended_at = case when not settling then @now::timestamptz end, received = received + @received::integer,
+	sent = sent + @sent::integer, lease_token = null, lease_until = null
 where id = @id and lease_token = @token and ended_at is null`
 
-// end lets the organisation send again.
+// end lets the organisation send again, unless an operator settles a restore: then Release does.
 func (s *Store) end(ctx context.Context, r Readback, received, sent int, now time.Time) error {
 	return s.change(ctx, sqlEnd, r, postgres.Args{"received": received, "sent": sent, "now": now})
 }

@@ -21,7 +21,7 @@ import (
 const sqlStopped = `((select current_history()) not in (select name from histories) and exists (select from histories)
 	or u.process is not null and not exists (select from beats b where b.process = u.process and b.n >= u.beat)
 	or exists (select from readbacks r where r.org_id = u.org and r.ended_at is null
-		and (r.senders is null or coalesce(u.sender_id, '00000000-0000-0000-0000-000000000000') = any(r.senders))))`
+		and (r.settling or r.senders is null or coalesce(u.sender_id, '00000000-0000-0000-0000-000000000000') = any(r.senders))))`
 
 const sqlIsStopped = `select ` + sqlStopped + ` from (
 	select @org::uuid as org, @process::uuid as process, @beat::bigint as beat, @sender_id::uuid as sender_id) u`

@@ -390,6 +390,6 @@ func TestExport(t *testing.T) {
 		"scheduling_pauses": organisations, "engagement_runs": organisations, "event_subscriptions": organisations, "event_log_starts": organisations,
 		"flow_versions": organisations, "flow_runs": organisations, "flow_publications": organisations, "flow_drafts": organisations, "saved_replies": organisations,
 		"api_keys": organisations, "organisations": organisations, "alarm_jobs": "ids of a session or a goal, until a day after the alarm has rung",
-		"device_nodes": noPerson, "event_feed": noPerson, "event_types": noPerson, "goose_db_version": noPerson, "histories": noPerson, "beats": noPerson,
+		"device_nodes": noPerson, "event_feed": noPerson, "event_types": noPerson, "goose_db_version": noPerson, "histories": noPerson, "beats": noPerson, "restores": noPerson,
 	})
 }

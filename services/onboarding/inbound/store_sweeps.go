@@ -60,6 +60,14 @@ func (s *Store) SweepAgain(ctx context.Context, tx pgx.Tx, since, now time.Time)
 	return err
 }
 
+// SweptAgain counts the senders for which the record is still to be delivered again.
+func (s *Store) SweptAgain(ctx context.Context) (left int, err error) {
+	if err := s.pool.QueryRow(ctx, `select count(*) from inbound_audits where again_until is not null`).Scan(&left); err != nil {
+		return 0, fmt.Errorf("count the audits: %w", err)
+	}
+	return left, nil
+}
+
 const sqlExtendSweep = `
 update inbound_audits set lease_until = @lease_until where org_id = @org and sender = @sender and lease_token = @token`
 

@@ -62,6 +62,36 @@ func (s *Store) PauseScheduling(ctx context.Context, orgID, reason string, at ti
 	return p, nil
 }
 
+// sqlPauseAll leaves pauses that hold as they are.
+const sqlPauseAll = `
+insert into scheduling_pauses (org_id, reason, paused_at) select distinct org_id, @reason, @at::timestamptz from profiles on conflict do nothing`
+
+// PauseAll pauses every organisation that is not paused.
+func (s *Store) PauseAll(ctx context.Context, reason string, at time.Time) error {
+	if _, err := s.pool.Exec(ctx, sqlPauseAll, postgres.Args{"reason": reason, "at": at}); err != nil {
+		return fmt.Errorf("pause scheduling: %w", err)
+	}
+	return nil
+}
+
+// ResumeAll lifts the pauses that have a reason.
+func (s *Store) ResumeAll(ctx context.Context, reason string) error {
+	rows, err := s.pool.Query(ctx, `select org_id::text from scheduling_pauses where reason = $1`, reason)
+	if err != nil {
+		return fmt.Errorf("resume scheduling: %w", err)
+	}
+	paused, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("resume scheduling: %w", err)
+	}
+	for _, orgID := range paused {
+		if _, err := s.ResumeScheduling(ctx, orgID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sqlResumeScheduling notifies the relays, which take what was kept, with the end of the pause.
 const sqlResumeScheduling = `
 with lifted as (delete from scheduling_pauses where org_id = $1 returning org_id)

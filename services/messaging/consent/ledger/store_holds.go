@@ -31,6 +31,22 @@ func (s *Store) SetHold(ctx context.Context, h Hold) (err error) {
 	})
 }
 
+const sqlHolds = `select org_id, phone, held, version from holds where version > 0 order by org_id, phone`
+
+// KnownHold is what an operator has last said of a hold, as this database has it.
+type KnownHold struct {
+	OrgID   uuid.UUID
+	Phone   string
+	Held    bool
+	Version int64
+}
+
+// Holds lists all that operators have said of holds.
+func (s *Store) Holds(ctx context.Context) (all []KnownHold, err error) {
+	defer edge.Mark(&err)
+	return edge.Collect(ctx, s.pool, sqlHolds, postgres.Args{}, pgx.RowToStructByPos[KnownHold])
+}
+
 // sqlHoldByWords holds a person by their message, and leaves a hold of an operator, and its version, as they are. A hold that goes
 // on keeps its question.
 const sqlHoldByWords = `

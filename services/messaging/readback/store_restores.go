@@ -1,0 +1,59 @@
+package readback
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/services/messaging/edge"
+)
+
+// Settling counts the organisations for which nothing is sent until a restore is settled.
+type Settling struct {
+	Organisations  int
+	Unread         int    // of these, those for which Twilio's record is not read yet
+	Received, Sent int    // messages that the record had and the database had not
+	Failure        string // why one of the unread could not be read, at its last try
+}
+
+// sqlStop also stops organisations that have no messages: an invitation of one may be on its way.
+const sqlStop = `
+insert into readbacks (org_id, since, noticed_at, settling)
+select org_id, @since, @now, true from (
+	select org_id from sms_messages union select org_id from senders union select org_id from organisations union select org_id from consents) o
+on conflict (org_id) where ended_at is null
+	do update set since = least(readbacks.since, excluded.since), settling = true,
+		read_at = case when readbacks.settling and readbacks.since <= excluded.since then readbacks.read_at end`
+
+// Stop has nothing sent for any organisation until Release, and has Twilio's record since an instant read back. A repeat changes nothing.
+func (s *Store) Stop(ctx context.Context, since, now time.Time) (err error) {
+	defer edge.Mark(&err)
+	_, err = s.pool.Exec(ctx, sqlStop, postgres.Args{"since": since, "now": now})
+	return err
+}
+
+const sqlSettling = `
+select count(*), count(*) filter (where read_at is null), coalesce(sum(received), 0), coalesce(sum(sent), 0),
+	coalesce(max(failure) filter (where read_at is null), '')
+from readbacks where settling and ended_at is null`
+
+// Settling reports how far Twilio's record is read.
+func (s *Store) Settling(ctx context.Context) (now Settling, err error) {
+	defer edge.Mark(&err)
+	found, err := edge.Collect(ctx, s.pool, sqlSettling, postgres.Args{}, pgx.RowToStructByPos[Settling])
+	if err != nil {
+		return Settling{}, err
+	}
+	return found[0], nil
+}
+
+const sqlRelease = `update readbacks set ended_at = @now where settling and read_at is not null and ended_at is null`
+
+// Release lets all organisations send again.
+func (s *Store) Release(ctx context.Context, now time.Time) (err error) {
+	defer edge.Mark(&err)
+	_, err = s.pool.Exec(ctx, sqlRelease, postgres.Args{"now": now})
+	return err
+}
