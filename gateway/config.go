@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"paceline.internal/gateway/console/signin"
-	"paceline.internal/gateway/kapso"
 	"paceline.internal/gateway/route"
 	"paceline.internal/platform/config"
 	"paceline.internal/platform/qstash"
@@ -34,6 +33,7 @@ type Config struct {
 	KapsoSecret        config.Secret `env:"KAPSO_WEBHOOK_SECRET" help:"verifies Kapso's webhooks (WhatsApp); several with commas; none turns the route off"`
 	KapsoPhoneNumberID string        `env:"KAPSO_PHONE_NUMBER_ID" help:"the WhatsApp numbers that are served, with commas: ID for DEFAULT_ORG_ID, ID=ORG_ID for another organisation; empty for all, of DEFAULT_ORG_ID"`
 	ShopifySecret      config.Secret `env:"SHOPIFY_WEBHOOK_SECRET" help:"verifies Shopify's webhooks; several with commas; none turns the route off"`
+	ShopifyShops       string        `env:"SHOPIFY_SHOPS" help:"the shops that are served, with commas, by their myshopify.com names: SHOP for DEFAULT_ORG_ID, SHOP=ORG_ID for another organisation; empty for all, of DEFAULT_ORG_ID"`
 
 	// These decide which tokens may use /v1. With both, HS256 is verified with the secret and every other method with the keys.
 	JWTSecret config.Secret `env:"API_JWT_SECRET" help:"verifies HS256 tokens of /v1, at least 32 bytes; several with commas; this or API_JWKS_URL"`
@@ -64,6 +64,8 @@ type Config struct {
 
 	// The page does not exist without it, and it is refused at a public origin (docs/adr/0043).
 	HandsetsURL config.Origin `env:"CONSOLE_HANDSETS_URL" help:"origin of the emulated Twilio, for /console/handsets"`
+	// DefaultOrgID has the number that the emulated phones text, so its operators alone have them.
+	DefaultOrgID string `env:"DEFAULT_ORG_ID" envDefault:"00000000-0000-7000-8000-000000000001" help:"the organisation that owns the configured sender"`
 
 	TLS       rpc.TLSFiles
 	Telemetry telemetry.Config
@@ -105,9 +107,14 @@ func (c *Config) Validate() error {
 			})
 		}
 	}
-	if _, err := kapso.ReadNumbers(c.KapsoPhoneNumberID); err != nil {
+	if _, err := route.ReadOwners(c.KapsoPhoneNumberID); err != nil {
 		problems = append(problems, &config.Problem{
 			Variable: "KAPSO_PHONE_NUMBER_ID", Reason: err.Error(), Help: "the WhatsApp numbers that are served, such as 123=ORG_ID,456=ORG_ID",
+		})
+	}
+	if _, err := route.ReadOwners(c.ShopifyShops); err != nil {
+		problems = append(problems, &config.Problem{
+			Variable: "SHOPIFY_SHOPS", Reason: err.Error(), Help: "the shops that are served, such as a.myshopify.com=ORG_ID,b.myshopify.com=ORG_ID",
 		})
 	}
 	if u, err := url.Parse(c.JWKSURL); c.JWKSURL != "" && (err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "") {

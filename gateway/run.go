@@ -188,11 +188,15 @@ func openSources(cfg Config) ([]route.Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SHOPIFY_WEBHOOK_SECRET %w", err)
 	}
-	served, err := kapso.ReadNumbers(cfg.KapsoPhoneNumberID)
+	served, err := route.ReadOwners(cfg.KapsoPhoneNumberID)
 	if err != nil {
 		return nil, fmt.Errorf("KAPSO_PHONE_NUMBER_ID %w", err)
 	}
-	return []route.Source{kapso.New(kapsoKeys, served), shopify.New(shopifyKeys)}, nil
+	shops, err := route.ReadOwners(cfg.ShopifyShops)
+	if err != nil {
+		return nil, fmt.Errorf("SHOPIFY_SHOPS %w", err)
+	}
+	return []route.Source{kapso.New(kapsoKeys, served), shopify.New(shopifyKeys, shops)}, nil
 }
 
 func (g *gateway) openAuth(

@@ -73,8 +73,10 @@ type Config struct {
 	OIDC   signin.OIDC
 	Origin config.Origin // PUBLIC_BASE_URL: where the provider sends people back to
 	Links  *signin.Links // nil but in `paceline up`
-	// Handsets is the origin of an emulated Twilio, which gives its phones a page; zero where Twilio is real.
+	// Handsets is the origin of an emulated Twilio, which gives its phones a page; zero where Twilio is real. PhonesOf has the number that
+	// they text.
 	Handsets config.Origin
+	PhonesOf string
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -107,7 +109,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	c.operations, c.flows = c.operate(), &flows.Pages{Onboarding: cfg.Services.Onboarding, Flows: cfg.Services.Flows}
 	if !cfg.Handsets.IsZero() {
-		c.handsets = handsets.New(cfg.Handsets.String(), cfg.Services.Onboarding)
+		c.handsets = handsets.New(cfg.Handsets.String(), cfg.PhonesOf, cfg.Services.Onboarding)
 	}
 	c.door, err = signin.New(signin.Config{
 		Authenticate: cfg.Authenticate, Still: cfg.Still, Fail: c.fail, Wait: cfg.Wait, Client: cfg.Client, Show: c.showSignIn,

@@ -44,7 +44,7 @@ type frame struct {
 	Now    time.Time
 	looks  *looks
 
-	handsets bool // there is a page of them
+	handsets bool // the reader has a page of them
 }
 
 // T says a key in the reader's language.
@@ -185,7 +185,7 @@ func (c *Console) draw(w http.ResponseWriter, r *http.Request, httpStatus int, p
 	f := frame{
 		page: p, reader: readerOf(c.door.Cookies, w, r), Who: signin.SessionFrom(r.Context()),
 		URL: r.URL.RequestURI(), Path: r.URL.Path, Now: c.now(),
-		Kept: kept(r), looks: c.looks, handsets: c.handsets != nil,
+		Kept: kept(r), looks: c.looks, handsets: c.handsets.Of(signin.SessionFrom(r.Context()).OrgID),
 	}
 	if p.Place != nil {
 		f.place = p.Place

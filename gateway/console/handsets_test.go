@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
@@ -60,6 +61,7 @@ func TestHandsetsPage(t *testing.T) {
 		cfg.Services.Tickets = onboardingv1.NewTicketServiceClient(s)
 		cfg.Handsets, err = config.ParseOrigin(emulators.URL)
 		require.NoError(t, err)
+		cfg.PhonesOf = org
 	})
 	require.Equal(t, http.StatusOK, b.post(signin.PathSignIn, url.Values{"token": {"good operator"}}).StatusCode)
 
@@ -85,4 +87,15 @@ func TestHandsetsPage(t *testing.T) {
 		require.Contains(t, b.said(root+"/handsets/faults", url.Values{"code": {code}}), "a number such as 21211", code)
 	}
 	require.Contains(t, b.said(root+"/handsets/faults", url.Values{"code": {"21211"}, "sends": {"refused"}}), "Switched.")
+
+	b.org = uuid.NewString() // another organisation signs in
+	require.Equal(t, http.StatusOK, b.post(signin.PathSignIn, url.Values{"token": {"good operator"}}).StatusCode)
+	before = len(carrier.Messages())
+	code, body := b.page(address(ana))
+	require.Equal(t, http.StatusForbidden, code)
+	require.NotContains(t, body, "Good morning")
+	require.NotContains(t, body, `href="`+root+`/handsets"`, "nor is it in the menu")
+	require.Contains(t, writes("+1 202 555 0143"), "another organisation")
+	require.Len(t, carrier.Messages(), before, "nobody speaks for another organisation's person")
+	require.Contains(t, b.said(root+"/handsets/faults", url.Values{"sends": {"down"}}), "another organisation")
 }

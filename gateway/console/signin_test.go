@@ -42,6 +42,7 @@ type site struct {
 	*httptest.Server
 
 	t       *testing.T
+	org     string // of who signs in
 	now     time.Time
 	tries   int
 	refused error // of who has signed in
@@ -51,7 +52,7 @@ type site struct {
 // opens starts a console; change is called with its configuration.
 func opens(t *testing.T, change func(*Config)) *site {
 	t.Helper()
-	s := &site{t: t, now: noon}
+	s := &site{t: t, org: org, now: noon}
 	mux := http.NewServeMux()
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -64,7 +65,7 @@ func opens(t *testing.T, change func(*Config)) *site {
 			if !ok {
 				return rpc.Principal{}, time.Time{}, errors.New("the token is malformed")
 			}
-			return rpc.Principal{Subject: "ada", OrgID: org, Role: rpc.Role(role)}, s.now.Add(time.Hour), nil
+			return rpc.Principal{Subject: "ada", OrgID: s.org, Role: rpc.Role(role)}, s.now.Add(time.Hour), nil
 		},
 		Still: func(context.Context, rpc.Principal) error { return s.refused },
 		Wait: func(context.Context) time.Duration {

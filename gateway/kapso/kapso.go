@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"paceline.internal/gateway/route"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -40,38 +38,15 @@ const (
 )
 
 // New makes the source.
-func New(keys route.Keys, served Numbers) route.Source {
+func New(keys route.Keys, served route.Owners) route.Source {
 	return route.Source{
 		Name: "kapso", Keys: keys, Limit: route.MaxBody, Limiter: route.NewLimiter(route.MaxCallbacks, 0),
-		Signature: headerSignature, MAC: hex.DecodeString, Read: served.read,
+		Signature: headerSignature, MAC: hex.DecodeString, Read: ours{served}.read,
 	}
 }
 
-// Numbers are the organisations of the WhatsApp numbers that are served, by the id of the number; an empty organisation is that of
-// DEFAULT_ORG_ID. None serves every number that signs with our secret, for DEFAULT_ORG_ID.
-type Numbers map[string]string
-
-// ReadNumbers reads ids of numbers, separated by commas, each of them alone or as ID=ORG_ID.
-func ReadNumbers(text string) (Numbers, error) {
-	served := Numbers{}
-	for one := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(text) == "" {
-			break
-		}
-		id, orgID, named := strings.Cut(strings.TrimSpace(one), "=")
-		_, twice := served[id]
-		switch {
-		case id == "" || route.CheckEventID("phone_number_id", id) != nil:
-			return nil, errors.New("has an id of a number that is none")
-		case named && uuid.Validate(orgID) != nil:
-			return nil, errors.New("has an organisation that is no UUID: write ID or ID=ORG_ID")
-		case twice:
-			return nil, errors.New("has a number twice, and one organisation alone hears it")
-		}
-		served[id] = orgID
-	}
-	return served, nil
-}
+// ours are the organisations of the WhatsApp numbers that are served, by the id of the number.
+type ours struct{ route.Owners }
 
 // envelope is a body: one event, or a batch of them.
 type envelope struct {
@@ -91,7 +66,7 @@ const (
 var statuses = []string{"sent", "delivered", "read", "failed"}
 
 // read decodes a body.
-func (n Numbers) read(header http.Header, body []byte) ([]route.Webhook, error) {
+func (n ours) read(header http.Header, body []byte) ([]route.Webhook, error) {
 	if version := header.Get(headerVersion); version != "" && version != "v2" {
 		return nil, errors.New("only payload version v2 is read; set the webhook to it")
 	}
@@ -149,14 +124,14 @@ func eventName(header string, body envelope) (string, error) {
 }
 
 // one reads one event.
-func (n Numbers) one(name, id string, body json.RawMessage) (route.Webhook, error) {
+func (n ours) one(name, id string, body json.RawMessage) (route.Webhook, error) {
 	var e event
 	if err := json.Unmarshal(body, &e); err != nil {
 		return route.Webhook{}, errors.New("the body is no event of Kapso")
 	}
 	hook := route.Webhook{EventType: name}
-	orgID, served := n[e.phoneNumberID()]
-	if !strings.HasPrefix(name, numberEvents) && len(n) > 0 && !served {
+	orgID, served := n.Of(e.phoneNumberID())
+	if !strings.HasPrefix(name, numberEvents) && !served {
 		hook.Result = route.ResultUnknownPhone
 		return hook, nil
 	}

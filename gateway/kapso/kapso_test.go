@@ -20,12 +20,12 @@ import (
 )
 
 // number serves one number; an empty id every one.
-func number(id string) Numbers {
-	served, err := ReadNumbers(id)
+func number(id string) ours {
+	served, err := route.ReadOwners(id)
 	if err != nil {
 		panic(err)
 	}
-	return served
+	return ours{served}
 }
 
 // TestNumberOfAnOrganisation: what comes to a number belongs to its organisation, and what comes to a number of nobody is not taken.
@@ -46,7 +46,7 @@ func TestNumberOfAnOrganisation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, route.ResultUnknownPhone, hooks[0].Result)
 	for _, wrong := range []string{"1,1", "1=acme", "=" + theirs, "1,,2", "1=" + theirs + ",1"} {
-		_, err := ReadNumbers(wrong)
+		_, err := route.ReadOwners(wrong)
 		require.Error(t, err, wrong)
 	}
 }

@@ -35,6 +35,7 @@ const (
 	ResultDuplicate    = "duplicate"     // had been stored before; nothing is done twice
 	ResultIgnored      = "ignored"       // nothing to do: an echo of a message from our side, or an old message of an import
 	ResultUnknownPhone = "unknown_phone" // for a number that is not ours, or from a person without a number
+	ResultUnknownShop  = "unknown_shop"  // of a shop that is not ours
 )
 
 // Webhook is one event of a vendor as a service takes it, or the reason for not passing it on.
@@ -59,8 +60,8 @@ type Source struct {
 	Read func(http.Header, []byte) ([]Webhook, error)
 }
 
-// Webhooks answers the vendors that send messages, receipts and jobs. Onboarding decides to which organisation they belong: that
-// of the one configured channel.
+// Webhooks answers the vendors that send messages, receipts and jobs. An event that names no organisation is of DEFAULT_ORG_ID, which
+// onboarding knows.
 type Webhooks struct {
 	Onboarding onboardingv1.OnboardingServiceClient
 	Messaging  messagingv1.MessagingServiceClient
@@ -198,7 +199,7 @@ func (a accepted) describe(ctx context.Context) {
 	}
 	event := EventFrom(ctx)
 	event.Add(slog.String("result", a.Status), slog.Int("events", len(a.Results)))
-	for _, result := range []string{ResultDuplicate, ResultIgnored, ResultUnknownPhone} {
+	for _, result := range []string{ResultDuplicate, ResultIgnored, ResultUnknownPhone, ResultUnknownShop} {
 		if counts[result] > 0 {
 			event.Add(slog.Int(result, counts[result]))
 		}
@@ -206,7 +207,7 @@ func (a accepted) describe(ctx context.Context) {
 	if len(a.Results) > 0 {
 		event.Add(slog.String("event_type", a.Results[0].Event), slog.String("job_id", a.Results[0].JobID))
 	}
-	if counts[ResultUnknownPhone] > 0 { // this line is the only record of it
+	if counts[ResultUnknownPhone]+counts[ResultUnknownShop] > 0 { // this line is the only record of it
 		event.Level = max(event.Level, slog.LevelWarn)
 	}
 }

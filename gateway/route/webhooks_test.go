@@ -146,9 +146,9 @@ func vendors(t *testing.T) (ofKapso, ofShopify vendor) {
 	require.NoError(t, err)
 	shopifyKeys, err := route.NewKeys(config.NewSecret(shopifySecret))
 	require.NoError(t, err)
-	ofKapso = vendor{Source: kapso.New(kapsoKeys, kapso.Numbers{"123456789012345": ""}), secret: kapsoSecret, body: kapsoHello}
+	ofKapso = vendor{Source: kapso.New(kapsoKeys, route.Owners{"123456789012345": ""}), secret: kapsoSecret, body: kapsoHello}
 	ofKapso.header = func() http.Header { return kapsoHeaders("whatsapp.message.received", "k1") }
-	ofShopify = vendor{Source: shopify.New(shopifyKeys), secret: shopifySecret}
+	ofShopify = vendor{Source: shopify.New(shopifyKeys, nil), secret: shopifySecret}
 	ofShopify.header = func() http.Header { return shopifyHeaders("app/uninstalled", "id1") }
 	ofShopify.body = `{"id":1,"phone":"+5511999998888"}`
 	return ofKapso, ofShopify

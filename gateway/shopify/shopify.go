@@ -36,11 +36,11 @@ const (
 	slots   = 64
 )
 
-// New makes the source.
-func New(keys route.Keys) route.Source {
+// New makes the source. An event is of the organisation of its shop.
+func New(keys route.Keys, owners route.Owners) route.Source {
 	return route.Source{
 		Name: "shopify", Keys: keys, Limit: MaxBody, Limiter: route.NewLimiter(slots, 0),
-		Signature: headerSignature, MAC: base64.StdEncoding.DecodeString, Read: read,
+		Signature: headerSignature, MAC: base64.StdEncoding.DecodeString, Read: shops{owners}.read,
 	}
 }
 
@@ -55,9 +55,16 @@ type event struct {
 	Body        json.RawMessage `json:"body"`
 }
 
+// shops are the organisations of the shops that are served, by their myshopify.com names.
+type shops struct{ route.Owners }
+
+// errTwoShops refuses a delivery that was signed for another shop: the signature covers the body alone, and the laws' requests, which erase
+// people, name their shop in it.
+var errTwoShops = errors.New(headerShop + " and the body name two shops")
+
 // read reads a delivery of one event. Every topic is taken, known or not: the gateway does not decide which of them
 // matter.
-func read(header http.Header, body []byte) ([]route.Webhook, error) {
+func (s shops) read(header http.Header, body []byte) ([]route.Webhook, error) {
 	e := event{
 		Topic: header.Get(headerTopic), Shop: header.Get(headerShop), WebhookID: header.Get(headerID),
 		EventID: route.Storable(header.Get(headerEventID)), APIVersion: route.Storable(header.Get(headerVersion)),
@@ -76,12 +83,22 @@ func read(header http.Header, body []byte) ([]route.Webhook, error) {
 	if e.Body, err = route.StorableObject(body); err != nil {
 		return nil, err
 	}
+	var signed struct {
+		Shop string `json:"shop_domain"`
+	}
+	if json.Unmarshal(e.Body, &signed) == nil && signed.Shop != "" && signed.Shop != e.Shop {
+		return nil, errTwoShops
+	}
+	name := "shopify." + e.Topic
+	orgID, served := s.Of(e.Shop)
+	if !served {
+		return []route.Webhook{{EventType: name, Result: route.ResultUnknownShop}}, nil
+	}
 	payload, err := route.Encode(e)
 	if err != nil {
 		return nil, err
 	}
-	name := "shopify." + e.Topic
-	return []route.Webhook{{
-		EventType: name, Request: route.Enqueue("shopify", name, "shopify:"+e.WebhookID, "shopify:"+e.Shop, payload),
-	}}, nil
+	request := route.Enqueue("shopify", name, "shopify:"+e.WebhookID, "shopify:"+e.Shop, payload)
+	request.OrgId = orgID
+	return []route.Webhook{{EventType: name, Request: request}}, nil
 }

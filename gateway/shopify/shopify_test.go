@@ -26,7 +26,7 @@ func TestShopifyEvents(t *testing.T) {
 
 	t.Run("S2_17_ADeliveryIsKeptWhole", func(t *testing.T) {
 		t.Parallel()
-		hooks, err := read(shopifyHeaders("customers/redact", "b54557e4"), []byte(`{"shop_id":954889,"customer":{"phone":"555","note":"a\u0000"}}`))
+		hooks, err := shops{}.read(shopifyHeaders("customers/redact", "b54557e4"), []byte(`{"shop_id":954889,"customer":{"phone":"555","note":"a\u0000"}}`))
 		require.NoError(t, err)
 		require.Len(t, hooks, 1)
 		require.Equal(t, "shopify.customers/redact", hooks[0].EventType)
@@ -42,16 +42,37 @@ func TestShopifyEvents(t *testing.T) {
 	t.Run("S2_17_AngleBracketsStayOneByteEach", func(t *testing.T) {
 		t.Parallel()
 		body := `{"body_html":"` + strings.Repeat("<", 180<<10) + `"}`
-		got, err := read(shopifyHeaders("products/update", "2"), []byte(body))
+		got, err := shops{}.read(shopifyHeaders("products/update", "2"), []byte(body))
 		require.NoError(t, err)
 		require.Less(t, len(job(t, got[0]).GetPayloadJson()), len(body)+1<<10, "onboarding takes a little more than what is taken here")
 	})
 
 	t.Run("S2_17_LongNumbersAreKeptToTheDigit", func(t *testing.T) {
 		t.Parallel()
-		hooks, err := read(shopifyHeaders("orders/create", "1"), []byte(`{"id":9007199254740993}`))
+		hooks, err := shops{}.read(shopifyHeaders("orders/create", "1"), []byte(`{"id":9007199254740993}`))
 		require.NoError(t, err)
 		require.Contains(t, string(job(t, hooks[0]).GetPayloadJson()), `"id":9007199254740993`)
+	})
+
+	t.Run("AShopBelongsToItsOrganisation", func(t *testing.T) {
+		t.Parallel()
+		const theirs = "00000000-0000-7000-8000-0000000000a2"
+		owners, err := route.ReadOwners("quilts.myshopify.com=" + theirs + ",hats.myshopify.com")
+		require.NoError(t, err)
+		for shop, want := range map[string]string{"quilts.myshopify.com": theirs, "hats.myshopify.com": ""} {
+			header := shopifyHeaders("customers/redact", "1")
+			header.Set(headerShop, shop)
+			hooks, err := shops{owners}.read(header, []byte(`{"shop_domain":"`+shop+`"}`))
+			require.NoError(t, err)
+			require.Equal(t, want, job(t, hooks[0]).GetOrgId())
+		}
+		header := shopifyHeaders("customers/redact", "1")
+		_, err = shops{owners}.read(header, []byte(`{"shop_domain":"hats.myshopify.com"}`))
+		require.ErrorIs(t, err, errTwoShops, "the header is not signed")
+		header.Set(headerShop, "boots.myshopify.com")
+		hooks, err := shops{owners}.read(header, []byte(`{}`))
+		require.NoError(t, err)
+		require.Equal(t, []route.Webhook{{EventType: "shopify.customers/redact", Result: route.ResultUnknownShop}}, hooks)
 	})
 
 	for _, tc := range []struct{ name, header, value, body, want string }{
@@ -71,7 +92,7 @@ func TestShopifyEvents(t *testing.T) {
 			if tc.header != "" {
 				header.Set(tc.header, tc.value)
 			}
-			_, err := read(header, []byte(tc.body))
+			_, err := shops{}.read(header, []byte(tc.body))
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
@@ -83,7 +104,7 @@ func FuzzShopify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, topic, id, shop string) {
 		header := shopifyHeaders(topic, id)
 		header.Set(headerShop, shop)
-		hooks, err := read(header, body)
+		hooks, err := shops{}.read(header, body)
 		if err != nil {
 			require.Empty(t, hooks)
 			return

@@ -18,6 +18,7 @@ import (
 // Phones calls the emulators' phones (docs/adr/0043).
 type Phones struct {
 	origin string // of the emulated Twilio
+	orgID  string // the organisation that has the number that they text
 	client *http.Client
 	people onboardingv1.OnboardingServiceClient
 }
@@ -27,11 +28,11 @@ const (
 	maxHandsets     = 2 << 20
 )
 
-// New returns the phones of the emulated Twilio at an origin, for the people that onboarding has.
-func New(origin string, people onboardingv1.OnboardingServiceClient) *Phones {
+// New returns the phones of the emulated Twilio at an origin, which text the number of an organisation.
+func New(origin, orgID string, people onboardingv1.OnboardingServiceClient) *Phones {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents it
 	transport.Proxy = nil                                        // it is on this machine, or next to it
-	return &Phones{origin: origin, client: &http.Client{Transport: transport, Timeout: handsetsTimeout}, people: people}
+	return &Phones{origin: origin, orgID: orgID, client: &http.Client{Transport: transport, Timeout: handsetsTimeout}, people: people}
 }
 
 // phonesShown is the answer of the emulators.

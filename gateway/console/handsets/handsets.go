@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"paceline.internal/gateway/console/signin"
 	onboardingv1 "paceline.internal/proto/gen/paceline/onboarding/v1"
 )
@@ -53,8 +56,25 @@ const peopleOffered = 50
 // usualPhones are shown when none was chosen and no person is enrolled. They are of the range that is reserved for fiction.
 func usualPhones() []string { return []string{"+12025550143", "+12025550144"} }
 
+// errOthers refuses an operator who would read and write messages of people of another organisation.
+var errOthers = status.Error(codes.PermissionDenied, "the emulated phones text another organisation's number, that of DEFAULT_ORG_ID")
+
+// Of reports whether an organisation has the phones; none has nil ones.
+func (h *Phones) Of(orgID string) bool { return h != nil && h.orgID == orgID }
+
+// refuse returns the error for a reader of another organisation.
+func (h *Phones) refuse(r *http.Request) error {
+	if !h.Of(signin.SessionFrom(r.Context()).OrgID) {
+		return errOthers
+	}
+	return nil
+}
+
 // Show shows two handsets, side by side. Its messages ask for themselves once a second, and that request looks up no people.
 func (h *Phones) Show(r *http.Request) (Page, error) {
+	if err := h.refuse(r); err != nil {
+		return Page{}, err
+	}
 	shown := Page{}
 	if r.Header.Get("HX-Request") == "" {
 		out, err := h.people.ListProfiles(r.Context(), &onboardingv1.ListProfilesRequest{PageSize: peopleOffered})
@@ -130,6 +150,9 @@ func Choices(now Faults) []Choice {
 // Write is a person writing on a handset: what they typed, or one of the usual answers. It returns the key of what it says, and whether
 // it was done.
 func (h *Phones) Write(r *http.Request) (said string, done bool, err error) {
+	if err := h.refuse(r); err != nil {
+		return "", false, err
+	}
 	body := r.Form.Get("answer")
 	if body == "" {
 		body = r.Form.Get("body")
@@ -150,6 +173,9 @@ var twilioCode = regexp.MustCompile(`^[1-9][0-9]{4}$`)
 
 // Break switches the faults, as Write.
 func (h *Phones) Break(r *http.Request) (said string, done bool, err error) {
+	if err := h.refuse(r); err != nil {
+		return "", false, err
+	}
 	code := 0 // the usual one
 	if text := strings.TrimSpace(r.Form.Get("code")); text != "" {
 		if !twilioCode.MatchString(text) {

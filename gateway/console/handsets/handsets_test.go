@@ -25,7 +25,7 @@ func TestPhones(t *testing.T) {
 	t.Cleanup(alarms.Close)
 	server := httptest.NewServer(emulated.New(emulated.Config{Twilio: carrier, QStash: alarms, Clock: now, Number: number}).Handler())
 	t.Cleanup(server.Close)
-	phones := New(server.URL, nil)
+	phones := New(server.URL, "", nil)
 	t.Cleanup(phones.client.CloseIdleConnections)
 	_, err = carrier.Receive(t.Context(), ana, number, "STOP")
 	require.NoError(t, err)
