@@ -28,6 +28,7 @@ type pass struct {
 	idle    int             // organisations' pages that were looked at in vain
 	ran     int
 	wait    time.Duration // as Admit says, or after an error
+	failing bool          // it is after an error
 	until   time.Time     // when it is over, by the machine's clock
 	err     error
 	claimed chan claimedBatch
@@ -113,6 +114,7 @@ func (p *pass) work() {
 				p.lookAgain()
 			}
 		case <-p.r.cfg.Wake:
+			p.admitAgain()
 			p.lookAgain()
 		case <-again.C:
 			p.timeIsUp()
@@ -129,9 +131,16 @@ func (p *pass) timeIsUp() {
 	if p.wait > 0 && time.Now().Before(p.until) { //nolint:forbidigo // with a timer of the machine
 		return
 	}
-	p.wait, p.look = 0, true
+	p.wait, p.failing, p.look = 0, false, true
 	if p.claims == 0 {
 		p.reasons++
+	}
+}
+
+// admitAgain ends a wait that Admit asked for: what was stored meanwhile may be of somebody who need not wait.
+func (p *pass) admitAgain() {
+	if !p.failing {
+		p.wait = 0
 	}
 }
 
@@ -241,6 +250,7 @@ func (p *pass) failed(err error) {
 		p.err = cmp.Or(p.err, err)
 	}
 	p.pause(againSoon)
+	p.failing = true
 }
 
 // maxIdle bounds the pages of organisations without a due job that are looked at in a row.

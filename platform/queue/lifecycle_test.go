@@ -194,6 +194,35 @@ func TestFlow(t *testing.T) {
 		require.NoError(t, <-ended)
 	})
 
+	t.Run("WakeUpEndsTheWaitForAdmission", func(t *testing.T) { // it may be of somebody who need not wait
+		t.Parallel()
+		b := setup(t)
+		first, release := b.enqueue(""), make(chan struct{})
+		var asked atomic.Int64
+		b.change = func(c *queue.Config) {
+			c.Workers, c.Poll = 4, time.Hour
+			c.Admit = func(context.Context, int) (int, time.Duration, error) {
+				if asked.Add(1) == 2 { // as a sender whose rate is used up
+					b.enqueue("")
+					queue.Wake(b.wake)
+					return 0, time.Hour, nil
+				}
+				return 1, 0, nil
+			}
+		}
+		b.handle = func(_ context.Context, j queue.Job) error {
+			if j.ID == first {
+				<-release
+			} else {
+				close(release)
+			}
+			return nil
+		}
+		n, err := b.runner().Drain(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+	})
+
 	t.Run("AdmissionBoundsHowManyBegin", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -16,6 +16,8 @@ const (
 	// otherPause is for how long an organisation has no turn when a message of one of several senders was put back: what is due of the others
 	// is claimed then, and not all of the first one's before it.
 	otherPause = 50 * time.Millisecond
+	// workerPause is when an organisation that has all of its workers is asked for again.
+	workerPause = 20 * time.Millisecond
 )
 
 // admit is asked before every claim: it charges what was sent outside the queue, and keeps messages from being claimed that are too many.
@@ -68,7 +70,11 @@ func (r *Runner) share(rooms []room, now time.Time) (n int, wait time.Duration) 
 	}
 	least, turns := 0, 0
 	wait = longestWait
+	running := countsOf(r.running)
 	for _, o := range rooms {
+		if free := r.mostOfOne() - running[o.orgID]; free < o.n {
+			o.n, o.wait = max(free, 0), workerPause
+		}
 		if until, paused := r.paused[o.orgID]; paused && now.Before(until) {
 			o.n, o.wait = 0, until.Sub(now)
 		} else if paused {
@@ -141,8 +147,13 @@ func roomOf(d Due, active []senders.Sender, ahead map[string]time.Duration, begu
 func (r *Runner) begunOf() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return countsOf(r.begun)
+}
+
+// countsOf counts ids by their organisation.
+func countsOf(ids map[string]string) map[string]int {
 	counts := map[string]int{}
-	for _, orgID := range r.begun {
+	for _, orgID := range ids {
 		counts[orgID]++
 	}
 	return counts

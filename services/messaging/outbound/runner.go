@@ -72,6 +72,7 @@ type Runner struct {
 	asked   time.Time            // when was last looked for what is due
 	refused time.Time            // when the first of those may be sent that have been put back since; zero for none
 	begun   map[string]string    // by id: the organisation of what is claimed, and nothing reserved yet
+	running map[string]string    // by id: the organisation of what is claimed and has not ended
 	after   uuid.UUID            // the organisation that was looked at last
 	seen    []uuid.UUID          // the organisations with pending messages, at the last look
 	except  []string             // those that have no turn
@@ -80,7 +81,7 @@ type Runner struct {
 
 // NewRunner makes the runner.
 func NewRunner(cfg Config) *Runner {
-	r := &Runner{Config: cfg, begun: map[string]string{}, paused: map[string]time.Time{}}
+	r := &Runner{Config: cfg, begun: map[string]string{}, running: map[string]string{}, paused: map[string]time.Time{}}
 	handlers := map[string]queue.Handler{}
 	for _, p := range Purposes() {
 		handlers[string(p)] = r.Handle
@@ -100,6 +101,15 @@ func (c Config) workers() int {
 		return mostWorkers
 	}
 	return min(max(paceOf(c.Senders.Environment).burst, fewestWorkers), mostWorkers)
+}
+
+// mostOfOne returns how many workers one organisation may have at a time. A quarter is left to the others: however slow its messages are,
+// theirs find a worker.
+func (c Config) mostOfOne() int {
+	if c.Senders.Keyset != nil {
+		return c.workers() - c.workers()/4
+	}
+	return c.workers() // there is no other
 }
 
 // Bound returns how long one message takes at most; the end of the loop waits for it.
@@ -155,7 +165,7 @@ func (c counted) Claim(ctx context.Context, which queue.Claim) (queue.Claimed, e
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
 	for _, j := range claimed.Jobs {
-		c.r.begun[j.ID] = j.OrgID
+		c.r.begun[j.ID], c.r.running[j.ID] = j.OrgID, j.OrgID
 	}
 	return claimed, err
 }
@@ -164,8 +174,15 @@ func (c counted) Claim(ctx context.Context, which queue.Claim) (queue.Claimed, e
 func (c counted) Finish(ctx context.Context, ends []queue.Finish) ([]string, error) {
 	for _, e := range ends {
 		c.r.forget(e.Job.ID)
+		c.r.ended(e.Job.ID)
 	}
 	return c.Queue.Finish(ctx, ends)
+}
+
+func (r *Runner) ended(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, id)
 }
 
 func (r *Runner) forget(id string) {
