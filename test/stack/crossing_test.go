@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,9 @@ func (b *bundle) token(t *testing.T, role, orgID, subject string) string {
 	require.NoError(t, err)
 	return signed
 }
+
+// crossesElsewhere are the routes that are no calls: attackDevices has the one of devices, and TestCrossingEdges that of events.
+var crossesElsewhere = []string{connectDevice, "/v1/events:stream"} //nolint:gochecknoglobals // a constant list
 
 // TestCrossing calls every route of /v1 with the ids and idempotency keys of another organisation, as its operator, its app and one of its
 // users, and with a key. No answer has anything of the other organisation, and nothing there changes. That rows are hidden from whatever
@@ -46,7 +50,7 @@ func TestCrossing(t *testing.T) {
 	look := func() (all []string) {
 		for _, path := range []string{
 			"/v1/profiles/" + p.id, "/v1/sessions/" + ids["{session_id}"], "/v1/messages?profile_id=" + p.id, "/v1/consents/" + p.phone,
-			"/v1/outbound/" + text.TextID, "/v1/settings", "/v1/flows", "/v1/tickets", "/v1/devices?profile_id=" + p.id, "/v1/event-subscriptions",
+			"/v1/outbound/" + text.TextID, "/v1/settings", "/v1/flows", "/v1/tickets", "/v1/devices?profile_id=" + p.id, "/v1/goals?profile_id=" + p.id, "/v1/event-subscriptions",
 		} {
 			status, answer := b.try(t, b.operator, http.MethodGet, path, nil)
 			require.Equal(t, http.StatusOK, status, "%s: %s", path, answer)
@@ -54,6 +58,8 @@ func TestCrossing(t *testing.T) {
 		}
 		return all
 	}
+	deviceID, runID := b.runs(t, p)
+	ids["{device_id}"] = deviceID
 	before := look()
 	ours := uuid.NewString()
 	operator := b.token(t, "operator", ours, "mallory")
@@ -62,13 +68,14 @@ func TestCrossing(t *testing.T) {
 	var key struct{ Key string }
 	require.NoError(t, json.Unmarshal(answer, &key))
 
-	calls, crossed := 0, []string{}
+	callers := []string{operator, b.token(t, "app", ours, "shop"), b.token(t, "user", ours, p.id), key.Key}
+	calls, crossed := b.attackDevices(t, deviceID, runID, callers), []string{}
 	parameter := regexp.MustCompile(`\{\w+\}`)
 	d := b.requests(t)
-	for _, caller := range []string{operator, b.token(t, "app", ours, "shop"), b.token(t, "user", ours, p.id), key.Key} {
+	for _, caller := range callers {
 		for path, methods := range d.Paths {
-			if !strings.HasPrefix(path, "/v1/") || strings.HasSuffix(path, ":stream") || strings.HasSuffix(path, "/connect") {
-				continue // streams are held by their own tests
+			if !strings.HasPrefix(path, "/v1/") || slices.Contains(crossesElsewhere, path) {
+				continue
 			}
 			address := parameter.ReplaceAllStringFunc(path, func(name string) string {
 				if id := ids[name]; id != "" {

@@ -97,6 +97,12 @@ func TestAlertsFire(t *testing.T) {
 			name: "NoReceiptsCome", alert: "ReceiptsMissing", fires: 21, clears: 61,
 			series: []string{`paceline_sms_receipts_missing 0+2x60 0x60`, `paceline_sms_sends_total{outcome="accepted"} 0+1x120`},
 		},
+		{
+			name: "AKeyThatWasDeletedAtTwilio", alert: "AccountRefused", fires: 8, clears: 50,
+			series: []string{`paceline_sms_account_refusals_total 0x5 0+2x30 60x60`},
+		},
+		{name: "RefusalsOfYesterday", alert: "AccountRefused", series: []string{`paceline_sms_account_refusals_total 7x100`}, fires: never},
+		{name: "AnOrganisationThatIsSuspendedWithWork", alert: "SuspendedWithWork", series: []string{`paceline_organisations_suspended_waiting 0x5 1x70 0x30`}, fires: 66, clears: 77},
 		{name: "TheFirstMissedStop", alert: "StopMissed", series: []string{`paceline_inbound_missed_stops_total 0x5 1x90`}, fires: 7, clears: 65},
 		{name: "AMissedStopOfYesterday", alert: "StopMissed", series: []string{`paceline_inbound_missed_stops_total 1x100`}, fires: never},
 		{
