@@ -91,12 +91,12 @@ func (b *bundle) runs(t *testing.T, p *person) (deviceID, runID string) {
 		"idempotency_key": "theirs-1",
 	}, nil)
 	b.until(t, "the goal is offered", func() bool {
-		return count(t, b.onboarding, `select count(*) from goals where offered_at is not null`) == 1
+		return count(t, b.onboarding, `select count(*) from goals where device_id = $1 and offered_at is not null`, deviceID) == 1
 	})
 	runID = hears(t, theirs, "offer", "run_id")
 	says(t, theirs, `{"acknowledge":{"run_id":"`+runID+`"}}`)
 	b.until(t, "the run has begun", func() bool {
-		return count(t, b.onboarding, `select count(*) from goals where status = 'running'`) == 1
+		return count(t, b.onboarding, `select count(*) from goals where device_id = $1 and status = 'running'`, deviceID) == 1
 	})
 	return deviceID, runID
 }

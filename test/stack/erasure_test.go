@@ -133,12 +133,7 @@ func TestErasure(t *testing.T) {
 		p := b.begin(t)
 		p.hears(t, 3)
 		body := `{"customer":{"email":"zuleika@example.com","phone":"` + p.phone[:5] + " " + p.phone[5:] + `"}}`
-		sum := hmac.New(sha256.New, []byte(shopifySecret))
-		sum.Write([]byte(body))
-		status, _, answer := b.post(t, b.services.URL()+"/api/webhooks/shopify", http.Header{
-			"Content-Type": {"application/json"}, "X-Shopify-Topic": {"customers/redact"}, "X-Shopify-Webhook-Id": {"w1"},
-			"X-Shopify-Shop-Domain": {"a.myshopify.com"}, "X-Shopify-Hmac-Sha256": {base64.StdEncoding.EncodeToString(sum.Sum(nil))},
-		}, body)
+		status, answer := b.shopify(t, "a.myshopify.com", "w1", body)
 		require.Equal(t, http.StatusAccepted, status, answer)
 		b.until(t, "it is asked for", func() bool {
 			return count(t, b.onboarding, `select count(*) from erasures where source = 'shopify'`) == 1
@@ -153,4 +148,16 @@ func TestErasure(t *testing.T) {
 			require.NotContains(t, all, word)
 		}
 	})
+}
+
+// shopify posts a request to erase a customer, as Shopify would for a shop.
+func (b *bundle) shopify(t *testing.T, shop, id, body string) (status int, answer string) {
+	t.Helper()
+	sum := hmac.New(sha256.New, []byte(shopifySecret))
+	sum.Write([]byte(body))
+	status, _, answer = b.post(t, b.services.URL()+"/api/webhooks/shopify", http.Header{
+		"Content-Type": {"application/json"}, "X-Shopify-Topic": {"customers/redact"}, "X-Shopify-Webhook-Id": {id},
+		"X-Shopify-Shop-Domain": {shop}, "X-Shopify-Hmac-Sha256": {base64.StdEncoding.EncodeToString(sum.Sum(nil))},
+	}, body)
+	return status, answer
 }
