@@ -38,7 +38,7 @@ func TestRunbooks(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
-	for _, page := range []string{"consent", "engagement", "events", "api", "inbox", "quickstart"} {
+	for _, page := range []string{"consent", "engagement", "events", "api", "inbox", "organisations", "quickstart"} {
 		pages = append(pages, "../../docs/"+page+".md")
 	}
 	for _, page := range pages {
@@ -105,7 +105,7 @@ func follow(t *testing.T, page string) {
 	}
 }
 
-// shellLines are the commands in the sh blocks of a page. A line that ends in a backslash goes on in the next one.
+// shellLines are the commands in the sh blocks of a page. A line that ends in a backslash, or within quotes, goes on in the next one.
 func shellLines(page string) []string {
 	var lines []string
 	inside, open := false, ""
@@ -117,6 +117,8 @@ func shellLines(page string) []string {
 		case !inside, line == "", strings.HasPrefix(line, "#"):
 		case strings.HasSuffix(line, `\`):
 			open += strings.TrimSuffix(line, `\`)
+		case strings.Count(open+line, "'")%2 == 1:
+			open += line + " "
 		default:
 			lines, open = append(lines, open+line), ""
 		}
@@ -161,6 +163,11 @@ func (r *reader) do(t *testing.T, line string) {
 		args := append(shellWords(t, strings.TrimPrefix(line, "go run ./deploy/paceline ")), "--data", r.data)
 		require.NoError(t, run(t.Context(), args, terminal{out: &token}))
 		r.vars[name] = strings.TrimSpace(token.String())
+		return
+	case line == "go run ./deploy/paceline serve messaging keyset":
+		var keyset bytes.Buffer
+		require.NoError(t, run(t.Context(), shellWords(t, line)[3:], terminal{out: &keyset, environ: r.vars}))
+		require.NotEmpty(t, strings.TrimSpace(keyset.String()))
 		return
 	case line == "date -u -d '+1 hour' +%FT%TZ":
 		r.vars[name] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339)

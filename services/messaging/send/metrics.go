@@ -14,7 +14,7 @@ import (
 
 // Metrics counts what a Service does.
 type Metrics struct {
-	sends, receipts, settlements, fetches, unread, refusals, segments metric.Int64Counter
+	sends, receipts, settlements, fetches, unread, refusals, segments, accounts metric.Int64Counter
 }
 
 // NewMetrics registers the counters.
@@ -31,12 +31,16 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		metric.WithDescription("Sends that were refused before Twilio was asked, by why: a cap, or a number that may not be texted."))
 	segments, segmentsErr := meter.Int64Counter("paceline_sms_segments_accepted_total",
 		metric.WithDescription("Segments that Twilio took, by the country of the recipient."))
+	accounts, accountsErr := meter.Int64Counter("paceline_sms_account_refusals_total",
+		metric.WithDescription("Sends that Twilio refused because of the sender's account or its credentials."))
 	m := &Metrics{
 		sends: sends, receipts: receipts, settlements: settlements, fetches: fetches, unread: unread, refusals: refusals, segments: segments,
+		accounts: accounts,
 	}
-	if err := errors.Join(sendsErr, receiptsErr, settlementsErr, fetchesErr, unreadErr, refusalsErr, segmentsErr); err != nil {
+	if err := errors.Join(sendsErr, receiptsErr, settlementsErr, fetchesErr, unreadErr, refusalsErr, segmentsErr, accountsErr); err != nil {
 		return nil, err
 	}
+	m.accounts.Add(context.Background(), 0) // none is a number, too
 	for _, why := range []string{refusedByCap, refusedNumber} { // none is a number, too: what grows from it is seen
 		m.refusals.Add(context.Background(), 0, metric.WithAttributes(attribute.String("why", why)))
 	}
@@ -97,6 +101,7 @@ type Gauges struct {
 	InDoubt       map[sms.Status]int           // messages that Twilio may or may not have, by status
 	OldestInDoubt map[sms.Status]time.Duration // how long ago the oldest of them was attempted
 	Missing       int                          // messages that Twilio took a while ago, without a final status
+	Suspended     int                          // organisations that may not send and have messages in the queue
 }
 
 const (
@@ -119,7 +124,9 @@ func Observe(
 		metric.WithDescription("How long ago the oldest text in doubt was attempted."))
 	missing, missingErr := meter.Int64ObservableGauge("paceline_sms_receipts_missing",
 		metric.WithDescription("Texts that Twilio took over 15 minutes ago and whose final status has not come, while it is still asked for."))
-	if err := errors.Join(inDoubtErr, oldestErr, missingErr); err != nil {
+	suspended, suspendedErr := meter.Int64ObservableGauge("paceline_organisations_suspended_waiting",
+		metric.WithDescription("Suspended organisations with messages in the queue, which wait or expire."))
+	if err := errors.Join(inDoubtErr, oldestErr, missingErr, suspendedErr); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -135,7 +142,8 @@ func Observe(
 			o.ObserveFloat64(oldest, gauges.OldestInDoubt[status].Seconds(), which)
 		}
 		o.ObserveInt64(missing, int64(gauges.Missing))
+		o.ObserveInt64(suspended, int64(gauges.Suspended))
 		return nil
-	}, inDoubt, oldest, missing)
+	}, inDoubt, oldest, missing, suspended)
 	return err
 }

@@ -2,15 +2,20 @@ package send_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/messaging/sendtest"
+	"paceline.internal/services/messaging/sms"
+	"paceline.internal/services/messaging/twilio"
 )
 
 // gauge is the value of a gauge, of this status unless that is empty.
@@ -33,6 +38,8 @@ func gauge(t *testing.T, reader *sdkmetric.ManualReader, name, status string) fl
 					return float64(p.Value)
 				}
 			}
+		case metricdata.Sum[int64]:
+			return float64(points.DataPoints[0].Value)
 		case metricdata.Gauge[float64]:
 			for _, p := range points.DataPoints {
 				if p.Attributes.Equals(&want) {
@@ -102,5 +109,45 @@ func TestGauges(t *testing.T) {
 		require.InDelta(t, 1, gauge(t, reader, "paceline_sms_receipts_missing", ""), 0)
 		exec(t, b, `update sms_messages set status = 'delivered', next_look_at = null`)
 		require.Zero(t, gauge(t, reader, "paceline_sms_receipts_missing", ""))
+	})
+
+	t.Run("SuspendedOrganisationsWithWorkAreCounted", func(t *testing.T) {
+		t.Parallel()
+		b, reader := setup(t)
+		suspended, idle, ended := uuid.New(), uuid.New(), uuid.New()
+		for org, status := range map[uuid.UUID]string{suspended: "suspended", idle: "suspended", ended: "ended"} {
+			require.NoError(t, b.Store.SetOrganisation(t.Context(), org, status, 1, b.Clock.Now()))
+		}
+		for _, org := range []uuid.UUID{suspended, ended, uuid.New()} {
+			exec(t, b, `insert into sms_outbound_jobs (id, org_id, idempotency_key, event_type, subject, payload, priority, status, next_retry_at, created_at, updated_at)
+				values (gen_random_uuid(), $1, 'k', 'reminder', '', '{"to": "+14155550150", "body": "Hello"}', 1, 'pending', $2, $2, $2)`, org, b.Clock.Now())
+		}
+		require.InDelta(t, 1, gauge(t, reader, "paceline_organisations_suspended_waiting", ""), 0)
+		exec(t, b, `delete from sms_outbound_jobs`)
+		require.Zero(t, gauge(t, reader, "paceline_organisations_suspended_waiting", ""))
+	})
+
+	t.Run("RefusedAccountsAreCounted", func(t *testing.T) {
+		t.Parallel()
+		b, _ := setup(t)
+		reader := sdkmetric.NewManualReader()
+		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+		t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.WithoutCancel(t.Context()))) })
+		metrics, err := send.NewMetrics(provider.Meter("test"))
+		require.NoError(t, err)
+		code := 0
+		service := b.Service(func(c *send.Config) {
+			c.Metrics = metrics
+			c.Carrier = sendtest.CarrierFunc(func(context.Context, twilio.Outgoing) twilio.Outcome {
+				return twilio.Outcome{Status: sms.Rejected, Code: code}
+			})
+		})
+		for _, code = range []int{21614, 20003} {
+			r := b.Request()
+			r.Key = fmt.Sprint("refused", code)
+			_, err := service.Send(t.Context(), r)
+			require.NoError(t, err)
+		}
+		require.InDelta(t, 1, gauge(t, reader, "paceline_sms_account_refusals_total", ""), 0)
 	})
 }

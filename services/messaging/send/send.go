@@ -319,6 +319,10 @@ func (s *Service) transmit(ctx context.Context, m Message) (Result, error) {
 		return Result{}, fmt.Errorf("write down Twilio's answer (%s, SID %q) about message %s: %w", outcome.Status, outcome.SID, m.ID, err)
 	}
 	s.settled.notify()
+	if twilio.OfAccount(outcome.Code) {
+		s.Log.WarnContext(ctx, "messaging.account_refused", "org_id", m.OrgID, "sender_id", m.SenderID, "code", outcome.Code)
+		s.Metrics.accounts.Add(ctx, 1)
+	}
 	switch {
 	case outcome.Status == sms.Accepted && settled.SID == outcome.SID:
 		return Result{Outcome: Accepted, Message: &settled}, nil
