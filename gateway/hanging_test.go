@@ -89,7 +89,7 @@ func TestStoreThatHangs(t *testing.T) {
 	var left time.Duration
 	carrier, err := twilio.New(twilio.Config{
 		AuthTokens: cfg.TwilioAuthToken, Origin: cfg.PublicBaseURL, Onboarding: hangingOnboarding{}, Messaging: hangingMessaging{left: &left},
-		Senders: hangingSenders{}, Admit: func(context.Context) error { return nil }, Now: fixed,
+		Senders: hangingSenders{}, Moved: func(context.Context, string) bool { return false }, Admit: func(context.Context) error { return nil }, Now: fixed,
 	})
 	require.NoError(t, err)
 	sources, err := openSources(cfg)

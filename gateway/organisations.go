@@ -18,6 +18,12 @@ const reasonEnded = "REASON_ORGANISATION_ENDED"
 // statusEnded is the status of an organisation, all callers of which are refused.
 const statusEnded = "ended"
 
+// Statuses of an organisation that moves: a moving one still takes what Twilio posts, a moved one is in another deployment, or not yet here.
+const (
+	statusMoving = "moving"
+	statusMoved  = "moved"
+)
+
 // tenants know which organisations have ended.
 type tenants struct {
 	client onboardingv1.OrganisationServiceClient
@@ -33,26 +39,42 @@ func newTenants(client onboardingv1.OrganisationServiceClient, machine func() ti
 // alone goes on through a restart.
 const outageTrust = 10 * time.Minute
 
-// check refuses the callers of an organisation that has ended. An onboarding of the release before does not know the question, and ends
-// none.
-func (t *tenants) check(ctx context.Context, p rpc.Principal) error {
-	if p.Role == rpc.RolePlatform {
-		return nil
-	}
-	found, err := t.known.find(ctx, p.OrgID, func(ctx context.Context) (string, error) {
-		out, err := t.client.GetOrganisationStatus(ctx, &onboardingv1.GetOrganisationStatusRequest{OrgId: p.OrgID})
+// status of an organisation. An onboarding of the release before does not know the question, and ends none.
+func (t *tenants) status(ctx context.Context, orgID string) (string, error) {
+	found, err := t.known.find(ctx, orgID, func(ctx context.Context) (string, error) {
+		out, err := t.client.GetOrganisationStatus(ctx, &onboardingv1.GetOrganisationStatusRequest{OrgId: orgID})
 		if status.Code(err) == codes.Unimplemented {
 			return "", nil
 		}
 		return out.GetStatus(), err
 	}, func(error) bool { return false })
-	if last, ok := t.known.last(p.OrgID, outageTrust); err != nil && ok {
+	if last, ok := t.known.last(orgID, outageTrust); err != nil && ok {
 		found, err = last, nil
 	}
+	return found, err
+}
+
+// moved reports whether an organisation is known to live elsewhere, or not yet here.
+func (t *tenants) moved(ctx context.Context, orgID string) bool {
+	found, err := t.status(ctx, orgID)
+	return err == nil && found == statusMoved
+}
+
+// check refuses the callers of an organisation that has ended, and has those of one that moves come again.
+func (t *tenants) check(ctx context.Context, p rpc.Principal) error {
+	if p.Role == rpc.RolePlatform {
+		return nil
+	}
+	found, err := t.status(ctx, p.OrgID)
 	switch {
 	case err != nil:
 		route.EventFrom(ctx).Cause(err)
 		return unchecked()
+	case found == statusMoving, found == statusMoved:
+		e := route.Refuse(codes.Unavailable, route.ReasonUnavailable,
+			"the organisation moves to another deployment, or lives there: try again, and look up its name anew")
+		e.RetryAfter = time.Second
+		return e
 	case found == statusEnded:
 		return route.Refuse(codes.PermissionDenied, reasonEnded, "the organisation has ended; those who run this deployment can resume it")
 	}

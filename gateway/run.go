@@ -127,7 +127,7 @@ func (g *gateway) wire(ctx context.Context, cfg Config, deps process.Deps, tel *
 	accounts, accountsErr := g.networkLimits("account", lookupRate)
 	carrier, carrierErr := twilio.New(twilio.Config{
 		AuthTokens: cfg.TwilioAuthToken, Origin: cfg.PublicBaseURL, Onboarding: conversations, Messaging: messages,
-		Senders: messagingv1.NewSenderServiceClient(messaging), Now: deps.Now,
+		Senders: messagingv1.NewSenderServiceClient(messaging), Moved: g.tenants.moved, Now: deps.Now,
 		Admit: func(ctx context.Context) error {
 			if tooMany := accounts.take(ctx, http.Header{}, rpc.Principal{Client: route.ClientFrom(ctx)}); tooMany != nil {
 				return tooMany

@@ -104,7 +104,8 @@ type bundle struct {
 	onboarding *onboarding
 	messaging  *messaging
 	clock      *clock.Settable
-	full       error // of a network that has asked too often
+	full       error  // of a network that has asked too often
+	moved      string // the organisation that is in another deployment
 }
 
 func setup(t *testing.T) *bundle {
@@ -118,6 +119,7 @@ func setup(t *testing.T) *bundle {
 	b.Callbacks, err = New(Config{
 		AuthTokens: config.NewSecret(authToken), Origin: public, Onboarding: b.onboarding, Messaging: b.messaging, Senders: b.senders,
 		Admit: func(context.Context) error { return b.full }, Now: b.clock.Now,
+		Moved: func(_ context.Context, orgID string) bool { return orgID == b.moved },
 	})
 	require.NoError(t, err)
 	return b
@@ -228,6 +230,19 @@ func TestReceiptNamesItsAccount(t *testing.T) {
 	require.Equal(t, 200, b.post(t, sharedToken, PathStatus, receipt(shared)))
 	require.Equal(t, []string{"third"}, b.messaging.got[2].GetSignedByOrgIds())
 	require.Equal(t, []string{"fourth", "third"}, b.messaging.got[3].GetSignedByOrgIds())
+}
+
+// TestOrganisationElsewhere: Twilio comes again with what an organisation gets that lives in another deployment. One that shares its account
+// is answered.
+func TestOrganisationElsewhere(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.moved = "third"
+	require.Equal(t, 503, b.post(t, sharedToken, PathInbound, text(shared, "+3", "")))
+	require.Empty(t, b.onboarding.got)
+	require.Equal(t, 200, b.post(t, sharedToken, PathInbound, text(shared, "+4", "MG4")))
+	receipt := url.Values{"AccountSid": {shared}, "MessageSid": {"SM1"}, "MessageStatus": {"delivered"}}
+	require.Equal(t, 503, b.post(t, sharedToken, PathStatus, receipt), "it is about no message here")
 }
 
 func TestJSONNamesItsAccount(t *testing.T) {

@@ -45,6 +45,7 @@ type Callbacks struct {
 	accounts   *accounts
 	onboarding onboardingv1.OnboardingServiceClient
 	messaging  messagingv1.MessagingServiceClient
+	moved      func(ctx context.Context, orgID string) bool
 	limiter    *route.Limiter
 	now        func() time.Time
 	origin     config.Origin // that Twilio calls; the Host header is the caller's and is not used
@@ -58,7 +59,9 @@ type Config struct {
 	Messaging  messagingv1.MessagingServiceClient
 	Senders    messagingv1.SenderServiceClient // knows the other accounts
 	Admit      func(context.Context) error     // refuses a question about an unknown account that is one too many of its network
-	Now        func() time.Time
+	// Moved reports whether an organisation lives in another deployment, or is on its way: Twilio repeats its callbacks until they reach that.
+	Moved func(ctx context.Context, orgID string) bool
+	Now   func() time.Time
 }
 
 // New returns the callbacks. Half of those that are held are worked on and half wait, so that a person's message passes the receipts that
@@ -67,9 +70,9 @@ func New(cfg Config) (*Callbacks, error) {
 	s, err := newSignatures(cfg.AuthTokens)
 	return &Callbacks{
 		signatures: s, accounts: newAccounts(cfg.Senders, cfg.Admit, cfg.Now), origin: cfg.Origin, onboarding: cfg.Onboarding,
-		messaging: cfg.Messaging,
-		now:       cfg.Now,
-		limiter:   route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
+		messaging: cfg.Messaging, moved: cfg.Moved,
+		now:     cfg.Now,
+		limiter: route.NewLimiter(route.MaxCallbacks/2, route.MaxCallbacks/2),
 	}, err
 }
 
@@ -153,6 +156,8 @@ func (c *Callbacks) book(ctx context.Context, p parameters, m *onboardingv1.Rece
 		orgID, owned, signed = find()
 	}
 	switch {
+	case owned && c.moved(ctx, orgID):
+		return elsewhere(ctx)
 	case signed:
 		m.OrgId = orgID
 		return nil
@@ -213,6 +218,10 @@ func (c *Callbacks) receipt() route.Callback[parameters] {
 		}
 		if err == nil {
 			event.Add(slog.Bool("matched", response.GetMatched()))
+			gone := func(orgID string) bool { return c.moved(ctx, orgID) }
+			if !response.GetMatched() && slices.ContainsFunc(request.GetSignedByOrgIds(), gone) {
+				return *elsewhere(ctx)
+			}
 		}
 		return answer(ctx, err)
 	})
@@ -241,6 +250,13 @@ func answer(ctx context.Context, err error) route.Answer {
 		return route.Failed(err)
 	}
 	return route.Answer{Status: http.StatusOK, ContentType: "text/xml", Body: []byte(emptyTwiML)}
+}
+
+// elsewhere has Twilio repeat a callback of an organisation that is not here.
+func elsewhere(ctx context.Context) *route.Answer {
+	route.EventFrom(ctx).Add(slog.String("cause", "the organisation moves to another deployment, or lives there"))
+	return &route.Answer{Status: http.StatusServiceUnavailable, Err: route.Refuse(codes.Unavailable, route.ReasonUnavailable,
+		"the organisation moves to another deployment, or lives there")}
 }
 
 // final reports whether a call that failed would fail again.

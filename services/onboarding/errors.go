@@ -136,6 +136,7 @@ var table = []struct {
 	{organisations.ErrEnded, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_ENDED},
 	{organisations.ErrDefault, codes.FailedPrecondition, onboardingv1.Reason_REASON_INVALID},
 	{organisations.ErrErased, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_ENDED},
+	{organisations.ErrMoved, codes.FailedPrecondition, onboardingv1.Reason_REASON_CONFLICT},
 	{organisations.ErrHasKey, codes.FailedPrecondition, onboardingv1.Reason_REASON_ORGANISATION_HAS_KEY},
 	{organisations.ErrNotTold, codes.Unavailable, onboardingv1.Reason_REASON_UNAVAILABLE},
 	{erasure.ErrNoProfile, codes.NotFound, onboardingv1.Reason_REASON_PROFILE_NOT_FOUND},

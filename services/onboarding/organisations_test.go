@@ -284,3 +284,32 @@ func TestOrganisations(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "active", status.GetStatus(), "tokens of an organisation without a row go on working")
 }
+
+// TestMovedOrganisation: paceline org move decides about it, and what gateways are told depends on how far that is.
+func TestMovedOrganisation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	root := rpc.WithPrincipal(t.Context(), rpc.Principal{Subject: "root", Role: rpc.RolePlatform})
+	made, err := b.platform().CreateOrganisation(root, &onboardingv1.CreateOrganisationRequest{Name: "Acme"})
+	require.NoError(t, err)
+	id := made.GetOrganisation().GetOrgId()
+	for _, c := range []struct{ state, wanted, want string }{
+		{"leaving", "active", "moving"}, {"leaving", "suspended", "moved"}, {"left", "suspended", "moved"}, {"arriving", "suspended", "moved"},
+		{"released", "suspended", "moved"},
+	} {
+		b.Exec(`update organisations set status = $2, wanted = $2, move = jsonb_build_object('state', $3::text) where org_id = $1`, id, c.wanted, c.state)
+		status, err := b.platform().GetOrganisationStatus(t.Context(), &onboardingv1.GetOrganisationStatusRequest{OrgId: id})
+		require.NoError(t, err)
+		require.Equal(t, c.want, status.GetStatus())
+		if c.wanted == "suspended" {
+			_, err = b.resumes(id)
+			require.ErrorIs(t, err, organisations.ErrMoved, c.state)
+		}
+		_, err = b.ends(id)
+		if c.state == "released" {
+			require.NoError(t, err, "its rows may be erased")
+			continue
+		}
+		require.ErrorIs(t, err, organisations.ErrMoved, c.state)
+	}
+}

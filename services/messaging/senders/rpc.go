@@ -3,6 +3,7 @@ package senders
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -166,6 +167,14 @@ func (s *RPC) GetCallbackAccount(
 	if closed != nil && !opened { // nothing of the account can be verified here: another replica may
 		return nil, errors.Join(sms.ErrUnavailable, closed)
 	}
+	moved, err := s.Directory.Store.moved(ctx, r.GetAccountSid())
+	switch {
+	case err != nil:
+		return nil, err
+	case len(moved) > 0 && !answer.GetKnown():
+		return nil, fmt.Errorf("%w: the organisation that has the account moves to another deployment, or lives there", sms.ErrUnavailable)
+	}
+	answer.Senders = append(answer.Senders, moved...) // so that their messages are nobody else's
 	return answer, nil
 }
 

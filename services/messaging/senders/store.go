@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"paceline.internal/platform/postgres"
+	messagingv1 "paceline.internal/proto/gen/paceline/messaging/v1"
 	"paceline.internal/services/messaging/edge"
 	"paceline.internal/services/messaging/twilio"
 )
@@ -64,6 +65,21 @@ func (s *Store) ofAccount(ctx context.Context, accountSID string) (found []store
 	defer edge.Mark(&err)
 	return edge.Collect(postgres.AcrossOrganisations(ctx), s.pool, sqlOfAccount,
 		postgres.Args{"account": accountSID, "limit": mostOfAccount}, read)
+}
+
+// sqlMoved reads the senders of organisations that move to another deployment, or have moved: their rows are not visible.
+const sqlMoved = `
+select o.org_id::text, coalesce(s ->> 'number', ''), coalesce(s ->> 'service', '')
+from organisations o cross join jsonb_array_elements(o.move -> 'senders') s
+where o.move is not null and s ->> 'account' = @account`
+
+func (s *Store) moved(ctx context.Context, accountSID string) (found []*messagingv1.CallbackSender, err error) {
+	defer edge.Mark(&err)
+	return edge.Collect(postgres.AcrossOrganisations(ctx), s.pool, sqlMoved, postgres.Args{"account": accountSID},
+		func(row pgx.CollectableRow) (*messagingv1.CallbackSender, error) {
+			of := &messagingv1.CallbackSender{}
+			return of, row.Scan(&of.OrgId, &of.Number, &of.MessagingServiceSid)
+		})
 }
 
 // sqlSealed reads what has credentials, in pages: all are looked at when a process starts.

@@ -31,6 +31,8 @@ var (
 		"give DEFAULT_ORG_ID and the Twilio variables to another one first")
 	// ErrErased means that the data of an organisation is erased, or being erased.
 	ErrErased = errors.New("the grace period of the organisation is over: it is being erased, which is not taken back")
+	// ErrMoved means that an organisation is on its way to another deployment, or lives there.
+	ErrMoved = errors.New("the organisation moves to another deployment, or has moved: see paceline org move")
 	// ErrHasKey means that an organisation has an operator's key.
 	ErrHasKey = errors.New("the organisation has an operator's key, which makes others: revoke it first if it is lost")
 	// ErrNotTold means that a change is kept, and that messaging does not know it yet.
@@ -52,4 +54,12 @@ type Organisation struct {
 	ErasedAt   *time.Time
 	WaitsFor   string
 	Tries      int
+	// Move is the state of a move to or from another deployment: leaving, left, released or arriving; empty without one.
+	Move string
 }
+
+// What gateways see of an organisation that moves; none is stored with it.
+const (
+	Moving Status = "moving" // its callers come again; texts and receipts are taken until it is suspended
+	Moved  Status = "moved"  // it is not here, or not yet
+)

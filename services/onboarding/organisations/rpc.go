@@ -194,6 +194,12 @@ func (s *RPC) GetOrganisationStatus(
 	if errors.Is(err, ErrNotFound) {
 		o.Wanted, err = Active, nil
 	}
+	switch {
+	case o.Move == "leaving" && o.Wanted == Active:
+		o.Wanted = Moving
+	case o.Move != "":
+		o.Wanted = Moved
+	}
 	return &onboardingv1.GetOrganisationStatusResponse{Status: string(o.Wanted)}, err
 }
 

@@ -49,7 +49,8 @@ const (
 	defaultName = "Default organisation"
 )
 
-// Change gives an organisation another status. ErrDefault, ErrNotFound, ErrEnded, ErrErased, ErrNotTold.
+// Change gives an organisation another status. ErrDefault, ErrNotFound, ErrEnded, ErrErased, ErrMoved,
+// ErrNotTold.
 func (s *Service) Change(ctx context.Context, orgID string, to Status, reason string) (Organisation, error) {
 	if to == Ended && strings.EqualFold(orgID, s.Default) {
 		return Organisation{}, ErrDefault

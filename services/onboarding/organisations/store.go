@@ -24,7 +24,7 @@ type Store struct {
 func NewStore(pool postgres.DB) *Store { return &Store{pool: pool} }
 
 const columns = `org_id::text, name, status, wanted, version, reason, changed_at, changed_by::text, created_at, erase_after, erased_at,
-    waits_for, tries`
+    waits_for, tries, coalesce(move ->> 'state', '')`
 
 // sqlCreate counts under a lock, so that two calls at once do not pass the bound.
 const sqlCreate = `
@@ -71,12 +71,12 @@ func (s *Store) List(ctx context.Context, after string, limit int) ([]Organisati
 }
 
 // sqlChange changes the wish. Each row of the condition is a change that may be made: the last one takes an end back within its grace
-// period.
+// period. One that moves to another deployment, or has moved, ends here once its rows are released, and sends here no more.
 const sqlChange = `
 update organisations
 set wanted = @to, version = version + 1, reason = @reason, changed_at = @at, changed_by = nullif(@by, '')::jsonb, waits_for = '', tries = 0,
     next_try_at = @at, erase_after = case when @to = 'ended' then @erase_after::timestamptz end
-where org_id = @org and wanted <> @to and (
+where org_id = @org and wanted <> @to and (move is null or move ->> 'state' = 'released' and @to = 'ended') and (
     @to = 'suspended' and wanted = 'active'
     or @to = 'ended' and wanted <> 'ended'
     or @to = 'active' and (wanted = 'suspended' or erase_after > @at)
@@ -84,7 +84,7 @@ where org_id = @org and wanted <> @to and (
 returning ` + columns
 
 // Change keeps that an organisation is to have another status, and returns it; one that is to have it already stays as it is. ErrNotFound,
-// ErrEnded, ErrErased.
+// ErrEnded, ErrErased, ErrMoved.
 func (s *Store) Change(ctx context.Context, orgID string, to Status, reason string, at, eraseAfter time.Time) (Organisation, error) {
 	by := postgres.Actor(ctx)
 	ctx = postgres.AcrossOrganisations(ctx)
@@ -98,6 +98,8 @@ func (s *Store) Change(ctx context.Context, orgID string, to Status, reason stri
 	switch {
 	case err != nil || o.Wanted == to:
 		return o, err
+	case o.Move != "":
+		return o, ErrMoved
 	case to == Active:
 		return o, ErrErased
 	}
