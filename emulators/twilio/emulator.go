@@ -70,7 +70,8 @@ type Emulator struct {
 	mu         sync.Mutex
 	accounts   map[string]*Account // by SID; a changed one is another one
 	inboundURL string
-	messages   []*Message // oldest first
+	accountURL map[string]string // of the accounts that have another one
+	messages   []*Message        // oldest first
 	bySID      map[string]*Message
 	optedOut   map[subscription]bool
 	callbacks  []Delivery
@@ -149,6 +150,16 @@ func (e *Emulator) SetInboundURL(url string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.inboundURL = url
+}
+
+// SetAccountURL is SetInboundURL for the numbers of one account.
+func (e *Emulator) SetAccountURL(sid, url string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.accountURL == nil {
+		e.accountURL = map[string]string{}
+	}
+	e.accountURL[sid] = url
 }
 
 // SetScript replaces the fault script from the next event on. The count of create requests goes on.

@@ -1,6 +1,7 @@
 package twilio
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -49,7 +50,7 @@ func (e *Emulator) ReceiveText(ctx context.Context, in Incoming) (Delivery, erro
 	m.become(StatusReceived, m.CreatedAt)
 	e.mu.Lock()
 	m = e.keepLocked(m)
-	target := e.inboundURL
+	target := cmp.Or(e.accountURL[m.AccountSID], e.inboundURL)
 	e.mu.Unlock()
 	e.report(Event{Kind: EventInbound, Message: m})
 	e.obey(m)
