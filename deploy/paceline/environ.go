@@ -38,12 +38,20 @@ func readEnviron(dir string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseEnviron(string(content)), nil
+}
+
+// parseEnviron reads lines that set variables, as writeEnviron and paceline init write them.
+func parseEnviron(content string) map[string]string {
 	environ := map[string]string{}
-	for line := range strings.Lines(string(content)) {
-		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+	for line := range strings.Lines(content) {
+		name, value, set := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		if !set || strings.HasPrefix(name, "#") {
+			continue
+		}
 		environ[name] = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(value, "'"), "'"), `'\''`, "'")
 	}
-	return environ, nil
+	return environ
 }
 
 func removeEnviron(path string) error {

@@ -32,7 +32,7 @@ type commands struct {
 	Why      whyCommand      `cmd:"" group:"operate" help:"Say what would happen to a person now, and why."`
 	Events   eventsCommand   `cmd:"" group:"operate" help:"Print the events so far; with --follow also those to come."`
 	Key      keyCommand      `cmd:"" group:"operate" help:"Make, list and revoke the API keys of an organisation."`
-	Org      orgCommand      `cmd:"" group:"operate" help:"Make, list, suspend, resume and end the organisations of a deployment."`
+	Org      orgCommand      `cmd:"" group:"operate" help:"Make, list, suspend, resume, move and end the organisations of a deployment."`
 	Profiles profilesCommand `cmd:"" group:"operate" help:"Import people from a CSV file."`
 
 	Token     tokenCommand     `cmd:"" group:"develop" help:"Print a bearer token for gRPC, or with --api for /v1."`

@@ -18,6 +18,7 @@ type orgCommand struct {
 	Key     orgKeyCommand     `cmd:"" help:"Make the first operator's key of an organisation, and print it."`
 	Suspend orgSuspendCommand `cmd:"" help:"Have nothing sent for an organisation; STOP and HELP are answered."`
 	Resume  orgResumeCommand  `cmd:"" help:"Have an organisation go on that is suspended, or has ended and is not erased."`
+	Move    orgMoveCommand    `cmd:"" help:"Move an organisation to another deployment, while both serve."`
 	End     orgEndCommand     `cmd:"" help:"Refuse an organisation's callers, and erase it after the grace period."`
 }
 

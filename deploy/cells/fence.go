@@ -1,0 +1,125 @@
+package cells
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A fence hides the rows of the organisation from all services of a cell, and refuses new ones: a restrictive policy of row security on
+// every table with an org_id. It counts for every replica, of whatever release, from one commit on, and no cache can outlive it: that is
+// why it, and not a status that somebody has to read, keeps two cells from acting for one organisation. The session that moves the rows
+// sets app.moving and passes.
+
+const (
+	fenceLock  = "500ms" // under deadlock_timeout, so that a fence that has to wait gives way to the services
+	fenceTries = 240
+	fencePause = 250 * time.Millisecond
+)
+
+// behind runs do in a transaction that has all fenced tables to itself, for milliseconds. It gives way and tries again while they are busy.
+func (d *database) behind(ctx context.Context, do func(pgx.Tx) error) error {
+	var names []string
+	for _, t := range d.fenced() {
+		names = append(names, t.Name)
+	}
+	lock := "lock table " + strings.Join(names, ", ") + " in access exclusive mode"
+	for try := 1; ; try++ {
+		err := pgx.BeginFunc(ctx, d.Conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "set local lock_timeout = '"+fenceLock+"'"); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, lock); err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || try == fenceTries || refused.Code != "55P03" && refused.Code != "40P01" {
+			return d.wrap("change the fence", err)
+		}
+		if err := pause(ctx, fencePause); err != nil {
+			return err
+		}
+	}
+}
+
+// fenced are the tables that have a fence: those with an org_id, but for the row of the organisation, which tells gateways that it moves, and
+// for the audit: what the platform tries to do with the organisation meanwhile is kept where it was tried.
+func (d *database) fenced() []Table {
+	var all []Table
+	known := map[string]Table{}
+	for _, t := range d.tables {
+		known[t.Name] = t
+	}
+	for name, columns := range d.columns {
+		if name != "organisations" && name != "audit" && slices.ContainsFunc(columns, func(c column) bool { return c.Name == "org_id" }) {
+			t := known[name]
+			t.Name = name
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b Table) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// raise makes the fence. At the target nothing is shown but the keys: their callers are told to come again.
+func (d *database) raise(ctx context.Context, tx pgx.Tx, source bool) error {
+	if err := d.drop(ctx, tx); err != nil {
+		return err
+	}
+	condition := fmt.Sprintf("(org_id is distinct from '%s' or current_setting('app.moving', true) = '%s')", d.org, d.org)
+	for _, t := range d.fenced() {
+		commands := []string{"all"}
+		switch {
+		case t.Shown == nothing, !source && t.Name != "api_keys":
+		case t.Shown == correcting:
+			commands = []string{"insert", "delete"}
+		default:
+			commands = []string{"insert", "update", "delete"}
+		}
+		for _, command := range commands {
+			sql := fmt.Sprintf("create policy %s on %s as restrictive for %s", d.policy(command), t.Name, command)
+			if command != "insert" {
+				sql += " using " + condition
+			}
+			if command != "delete" {
+				sql += " with check " + condition
+			}
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return fmt.Errorf("table %s: %w", t.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// drop takes the fence away.
+func (d *database) drop(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `select tablename::text, policyname::text from pg_policies where schemaname = 'public' and policyname like $1`,
+		strings.ReplaceAll(d.policy(""), "_", `\_`)+"%")
+	if err != nil {
+		return err
+	}
+	type policy struct{ Table, Name string }
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[policy])
+	if err != nil {
+		return err
+	}
+	for _, p := range found {
+		if _, err := tx.Exec(ctx, "drop policy "+p.Name+" on "+p.Table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// policy is the name of a policy of the organisation.
+func (d *database) policy(command string) string {
+	return "moving_" + strings.ReplaceAll(d.org.String(), "-", "") + "_" + command
+}

@@ -1,0 +1,174 @@
+package cells
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// finish makes the move irrevocable, and then opens the target. From the first statement on nothing is copied any more: the target may have
+// written by the time of a repeat.
+func (m *Mover) finish(ctx context.Context, there organisation) error {
+	if there.state() == leaving {
+		there.Move.State = left
+		if err := m.from.onboarding.keep(ctx, there, "it lives in another cell", m.Now()); err != nil {
+			return err
+		}
+	}
+	opened := false
+	// Messaging opens first: onboarding acts by it.
+	for _, d := range []*database{m.to.messaging, m.to.onboarding} {
+		here, err := d.organisation(ctx)
+		if err != nil {
+			return err
+		}
+		if here.state() != arriving {
+			continue
+		}
+		opened = true
+		if err := m.admit(ctx, d, here, there); err != nil {
+			return err
+		}
+	}
+	if !opened {
+		m.Say("it has moved already")
+		return nil
+	}
+	m.Say("it is open at the target: " + there.Move.Was)
+	return nil
+}
+
+// admit opens one database of the target.
+func (m *Mover) admit(ctx context.Context, d *database, here, there organisation) error {
+	told, err := m.eventsTold(ctx, d)
+	if err != nil {
+		return err
+	}
+	return d.behind(ctx, func(tx pgx.Tx) error {
+		now := m.Now()
+		for _, s := range rebuild(d.service) {
+			if _, err := tx.Exec(ctx, s, pgx.NamedArgs{"org": m.Org, "now": now, "since": there.Move.At, "told": told}); err != nil {
+				return err
+			}
+		}
+		here.Name, here.Status, here.CreatedAt = there.Name, there.Move.Was, there.CreatedAt
+		here.Version, here.Move = max(here.Version, there.Version)+1, nil
+		if err := d.write(ctx, tx, here, "", now); err != nil {
+			return err
+		}
+		return d.drop(ctx, tx)
+	})
+}
+
+// eventsTold has the events that messaging's outbox still has, and onboarding's log already.
+func (m *Mover) eventsTold(ctx context.Context, d *database) (told []uuid.UUID, err error) {
+	if d.service != "messaging" {
+		return nil, nil
+	}
+	rows, err := d.Query(ctx, `select event_id from event_outbox where org_id = $1`, m.Org)
+	if err != nil {
+		return nil, d.wrap("list events", err)
+	}
+	waiting, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, d.wrap("list events", err)
+	}
+	rows, err = m.to.onboarding.Query(ctx, `select event_id from events where org_id = $1 and event_id = any ($2)`, m.Org, waiting)
+	if err != nil {
+		return nil, m.to.onboarding.wrap("list events", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// rebuild has the statements by which a database of the target takes over.
+func rebuild(service string) []string {
+	if service == "messaging" {
+		return []string{
+			`delete from event_outbox where org_id = @org and event_id = any (@told::uuid[])`,
+			// What people wrote while neither cell heard them is read from Twilio's list before anything is sent: a STOP may be in it.
+			`insert into readbacks (org_id, since, noticed_at) values (@org, @since, @now)
+			on conflict (org_id) where ended_at is null
+				do update set since = least(readbacks.since, excluded.since), senders = null, lease_token = null, lease_until = null`,
+		}
+	}
+	// The newest alarm of what still waits is published anew: the target's engine has none. A repeat of an alarm changes nothing.
+	return []string{
+		`update step_alarms a set published_at = null, qstash_message_id = null, lease_token = null, lease_until = @now, attempts = 0, last_error = ''
+		from conversation_sessions s
+		where a.org_id = @org and s.id = a.session_id and s.status = 'active' and s.state_token = a.expected_state_token
+			and not exists (select from step_alarms n where n.session_id = a.session_id and n.step_id = a.step_id and n.generation > a.generation)`,
+		`update goal_alarms a set published_at = null, qstash_message_id = null, lease_token = null, lease_until = @now, attempts = 0, last_error = ''
+		from goals g
+		where a.org_id = @org and g.id = a.goal_id and g.status in (` + openGoals + `)
+			and not exists (select from goal_alarms n where n.goal_id = a.goal_id and n.generation > a.generation)`,
+	}
+}
+
+// Cancel gives a move up, as long as the target has not opened: the source goes on.
+func (m *Mover) Cancel(ctx context.Context) error {
+	return m.atSource(ctx, leaving, "there is no move to give up: the organisation is not on its way, or has arrived", func(d *database, tx pgx.Tx, o organisation) error {
+		o.Status, o.Version, o.Move = o.Move.Was, o.Version+1, nil
+		if err := d.write(ctx, tx, o, "", m.Now()); err != nil {
+			return err
+		}
+		return d.drop(ctx, tx)
+	})
+}
+
+// sqlIdle takes away what would still act for the organisation at the source.
+const sqlIdle = `
+with deliveries as (delete from event_deliveries where org_id = @org), subscriptions as (delete from event_subscriptions where org_id = @org),
+    outbox as (delete from event_outbox where org_id = @org), steps as (delete from step_alarms where org_id = @org),
+    goals as (delete from goal_alarms where org_id = @org)
+delete from alarm_jobs where org_id = @org`
+
+// Release lets the source erase what it still has of an organisation that has left: paceline org end does that.
+func (m *Mover) Release(ctx context.Context) error {
+	return m.atSource(ctx, left, "the organisation has not left this cell, or was released", func(d *database, tx pgx.Tx, o organisation) error {
+		o.Move.State = released
+		if d.service == "onboarding" {
+			if _, err := tx.Exec(ctx, sqlIdle, pgx.NamedArgs{"org": m.Org}); err != nil {
+				return err
+			}
+		}
+		if err := d.write(ctx, tx, o, "it lives in another cell; its rows may be erased here", m.Now()); err != nil {
+			return err
+		}
+		return d.drop(ctx, tx)
+	})
+}
+
+// atSource changes an organisation at the source that is in a state. Onboarding's row decides, so it comes last.
+func (m *Mover) atSource(ctx context.Context, state, otherwise string, change func(*database, pgx.Tx, organisation) error) error {
+	done, err := m.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	there, err := m.from.onboarding.organisation(ctx)
+	if err != nil {
+		return err
+	}
+	if there.state() != state {
+		return errors.New(otherwise)
+	}
+	for _, d := range []*database{m.from.messaging, m.from.onboarding} {
+		o, err := d.organisation(ctx)
+		if err != nil {
+			return err
+		}
+		if o.Move == nil { // this was done before
+			continue
+		}
+		o.Move.Was = there.Move.Was
+		if err := d.behind(ctx, func(tx pgx.Tx) error { return change(d, tx, o) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openGoals are the statuses of a goal that waits for an alarm.
+const openGoals = `'scheduled', 'running'`

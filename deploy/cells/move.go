@@ -1,0 +1,424 @@
+// Package cells moves an organisation from one deployment of Paceline, a cell, to another one, while both serve.
+//
+// The rows are copied while the source goes on, and compared and corrected by their primary keys; then the organisation is suspended, a fence
+// closes the source, one more pass copies what changed, and both sides are counted. Logical replication with row filters would do the same
+// with less reading, but it needs wal_level=logical and a restart of the source, a superuser's subscription, a replica identity on every
+// table for filters on other columns than the key, cannot filter tables that have no org_id, and cannot give rows other numbers: the
+// identity columns of two cells collide. What is compared here is the content, so a pass may be broken off and repeated at any point.
+//
+// At no instant do both cells act: the source is fenced before its row says that the organisation has left, and the target's fence falls only
+// after that. A send that was under way is copied as it stands, and settled at the target by evidence, as after a crash.
+package cells
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/services/messaging/senders"
+)
+
+// Mover moves one organisation.
+type Mover struct {
+	Org uuid.UUID
+	// Source and Target are the environments of the two cells.
+	Source, Target map[string]string
+	// Settle is the time after which all gateways turn the organisation's callers away. Default 5 s.
+	Settle time.Duration
+	Now    func() time.Time
+	// Say is told each step in words.
+	Say func(string)
+
+	from, to pair
+	place    string // the target's database of onboarding
+}
+
+// pair has the databases of a cell.
+type pair struct{ onboarding, messaging *database }
+
+func (p pair) each(do func(*database) error) error {
+	for _, d := range []*database{p.onboarding, p.messaging} {
+		if err := do(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	settle    = 5 * time.Second
+	underWay  = 30 * time.Second // bounds the wait for sends
+	poll      = 200 * time.Millisecond
+	passes    = 5   // at most, before the pause
+	fewChange = 500 // rows that the last pass may leave to the pause
+)
+
+// Move moves the organisation, or goes on where a move was broken off.
+func (m *Mover) Move(ctx context.Context) (counted []Counted, err error) {
+	done, err := m.open(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	there, err := m.from.onboarding.organisation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.sameTarget(ctx, there); err != nil {
+		return nil, err
+	}
+	if there.state() == left || there.state() == released {
+		return nil, m.finish(ctx, there)
+	}
+	if err := m.check(ctx, there); err != nil {
+		return nil, err
+	}
+	moved, err := m.arrive(ctx, there)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.follow(ctx, moved); err != nil {
+		return nil, err
+	}
+	if there, err = m.leave(ctx, there); err != nil {
+		return nil, err
+	}
+	if there, counted, err = m.close(ctx, moved, there); err != nil {
+		return nil, fmt.Errorf("%w\nthe organisation is suspended at the source: repeat the command to go on, or give it up with --cancel", err)
+	}
+	return counted, m.finish(ctx, there)
+}
+
+// open connects to the cells, and keeps a second run away.
+func (m *Mover) open(ctx context.Context, both bool) (done func(), err error) {
+	if m.Settle == 0 {
+		m.Settle = settle
+	}
+	var all []*database
+	done = func() {
+		for _, d := range all {
+			_ = d.Close(context.WithoutCancel(ctx))
+		}
+	}
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	cell := func(name string, environ map[string]string, p *pair) error {
+		for service, d := range map[string]**database{"onboarding": &p.onboarding, "messaging": &p.messaging} {
+			if *d, err = connect(ctx, name, service, environ, m.Org); err != nil {
+				return err
+			}
+			all = append(all, *d)
+			if err := (*d).check(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := cell("source", m.Source, &m.from); err != nil {
+		return nil, err
+	}
+	if both {
+		if err := cell("target", m.Target, &m.to); err != nil {
+			return nil, err
+		}
+	}
+	var locked bool
+	err = m.from.onboarding.one(ctx, "lock the move", `select pg_try_advisory_lock(hashtext('paceline org move'))`, nil, &locked)
+	if err == nil && !locked {
+		err = errors.New("another move of this source runs")
+	}
+	return done, err
+}
+
+const (
+	sqlPlace   = `(select system_identifier || '/' || current_database() from pg_control_system())`
+	sqlVersion = `select max(version_id), ` + sqlPlace + ` from goose_db_version where is_applied`
+)
+
+// sameTarget refuses to go on with a move to another target.
+func (m *Mover) sameTarget(ctx context.Context, there organisation) error {
+	if err := m.to.onboarding.one(ctx, "identify the database", `select `+sqlPlace, nil, &m.place); err != nil {
+		return err
+	}
+	if there.Move != nil && there.Move.To != "" && there.Move.To != m.place {
+		return errors.New("the organisation moves to another target, or has moved there: name that one with --to")
+	}
+	return nil
+}
+
+func (m *Mover) check(ctx context.Context, there organisation) error {
+	switch {
+	case there.Name == "":
+		return errors.New("the source has no such organisation: paceline org list")
+	case there.Status == "ended":
+		return errors.New("the organisation has ended at the source; resume it first")
+	case there.state() == arriving:
+		return errors.New("the organisation is on its way to this source: finish that move first")
+	case m.Org.String() == m.Source["DEFAULT_ORG_ID"], m.Org.String() == m.Target["DEFAULT_ORG_ID"]:
+		return errors.New("this is the organisation of DEFAULT_ORG_ID, which has the sender of the environment: it does not move. Store its sender " +
+			"by POST /v1/senders and give DEFAULT_ORG_ID to another organisation first")
+	case m.Source["PSEUDONYM_KEY"] != m.Target["PSEUDONYM_KEY"]:
+		return errors.New("the cells have different values of PSEUDONYM_KEY: the opt-outs of people who were erased would not be recognised")
+	}
+	for _, pair := range [][2]*database{{m.from.onboarding, m.to.onboarding}, {m.from.messaging, m.to.messaging}} {
+		var versions [2]int64
+		var places [2]string
+		for i, d := range pair {
+			if err := d.one(ctx, "read the version of the schema", sqlVersion, nil, &versions[i], &places[i]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case places[0] == places[1]:
+			return errors.New("the source and the target are one database")
+		case versions[0] != versions[1]:
+			return fmt.Errorf("the schema of %s is at %d at the source and at %d at the target: run the same release in both cells",
+				pair[0].service, versions[0], versions[1])
+		}
+	}
+	here, err := m.to.onboarding.organisation(ctx)
+	if err == nil && here.Name != "" && here.Move == nil {
+		err = errors.New("the target has this organisation already")
+	}
+	if err != nil {
+		return err
+	}
+	return m.to.each(func(d *database) error { return d.asReplica(ctx) })
+}
+
+// moving is a move under way.
+type moving struct{ onboarding, messaging map[string]shift }
+
+// arrive raises the fence at the target before anything is written behind it.
+func (m *Mover) arrive(ctx context.Context, there organisation) (moved moving, err error) {
+	of, err := m.senders(ctx)
+	if err != nil {
+		return moved, err
+	}
+	for _, side := range []struct {
+		from, to *database
+		shifts   *map[string]shift
+	}{{m.from.onboarding, m.to.onboarding, &moved.onboarding}, {m.from.messaging, m.to.messaging, &moved.messaging}} {
+		here, err := side.to.organisation(ctx)
+		if err != nil {
+			return moved, err
+		}
+		if here.state() == arriving {
+			*side.shifts = here.Move.Shifts
+			continue
+		}
+		err = side.to.behind(ctx, func(tx pgx.Tx) error {
+			if err := side.to.raise(ctx, tx, false); err != nil {
+				return err
+			}
+			taken, err := shifts(ctx, tx, side.from, side.to)
+			if err != nil {
+				return err
+			}
+			*side.shifts = taken
+			o := organisation{
+				Name: there.Name, Status: "suspended", Version: max(there.Version, here.Version), CreatedAt: there.CreatedAt,
+				Move: &move{State: arriving, At: m.Now(), Shifts: taken},
+			}
+			if side.to.service == "messaging" {
+				o.Move.Senders = of
+			}
+			return side.to.write(ctx, tx, o, "it arrives from another cell", m.Now())
+		})
+		if err != nil {
+			return moved, err
+		}
+		if err := side.to.checkFenced(ctx); err != nil {
+			return moved, err
+		}
+	}
+	m.Say("the target keeps it behind a fence: no service there sees its rows")
+	return moved, nil
+}
+
+// senders lists how messaging recognises callbacks of the organisation.
+func (m *Mover) senders(ctx context.Context) ([]sender, error) {
+	rows, err := m.from.messaging.Query(ctx,
+		`select account_sid, coalesce(number, ''), coalesce(service_sid, '') from senders where org_id = $1 and deleted_at is null`, m.Org)
+	if err != nil {
+		return nil, m.from.messaging.wrap("list senders", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[sender])
+}
+
+// follow copies while the source goes on, until few rows change during a pass.
+func (m *Mover) follow(ctx context.Context, moved moving) error {
+	for n := 1; n <= passes; n++ {
+		changed, err := m.pass(ctx, moved)
+		if err != nil {
+			return err
+		}
+		m.Say(fmt.Sprintf("pass %d while the source goes on: %d rows", n, changed))
+		if changed < fewChange {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (m *Mover) pass(ctx context.Context, moved moving) (int64, error) {
+	// Messaging comes first: what onboarding has seen of it is there then.
+	told, err := pass(ctx, m.from.messaging, m.to.messaging, moved.messaging)
+	if err != nil {
+		return 0, err
+	}
+	changed, err := pass(ctx, m.from.onboarding, m.to.onboarding, moved.onboarding)
+	return told + changed, err
+}
+
+// leave has the source turn callers away. It goes on sending, and takes what Twilio posts, so that a STOP waits for nothing.
+func (m *Mover) leave(ctx context.Context, there organisation) (organisation, error) {
+	if there.state() == leaving {
+		return there, nil
+	}
+	there.Move = &move{State: leaving, Was: there.Status, At: m.Now(), To: m.place}
+	err := m.from.onboarding.keep(ctx, there, "it moves to another cell", m.Now())
+	m.Say("the source turns its callers away")
+	return there, err
+}
+
+// suspend has nothing more be claimed at the source. Messaging is told first.
+func (m *Mover) suspend(ctx context.Context, there organisation) (organisation, error) {
+	if there.Status != "suspended" {
+		there.Status, there.Version = "suspended", there.Version+1
+	}
+	of, err := m.senders(ctx)
+	if err != nil {
+		return there, err
+	}
+	told, knows := there, *there.Move
+	knows.Senders, told.Move = of, &knows
+	err = m.from.messaging.keep(ctx, told, "", m.Now())
+	if err == nil {
+		err = m.from.onboarding.keep(ctx, there, "it moves to another cell", m.Now())
+	}
+	m.Say("it is suspended at the source: the pause begins")
+	return there, err
+}
+
+// close ends all work of the source, and makes the target the same.
+func (m *Mover) close(ctx context.Context, moved moving, there organisation) (organisation, []Counted, error) {
+	turned := time.Now()
+	if _, err := m.pass(ctx, moved); err != nil { // meanwhile gateways learn of it
+		return there, nil, err
+	}
+	if err := pause(ctx, m.Settle-time.Since(turned)); err != nil {
+		return there, nil, err
+	}
+	there, err := m.suspend(ctx, there)
+	if err != nil {
+		return there, nil, err
+	}
+	began := time.Now()
+	if err := m.awaitSends(ctx); err != nil {
+		return there, nil, err
+	}
+	err = m.from.each(func(d *database) error {
+		if err := d.behind(ctx, func(tx pgx.Tx) error { return d.raise(ctx, tx, true) }); err != nil {
+			return err
+		}
+		return d.checkFenced(ctx)
+	})
+	if err != nil {
+		return there, nil, err
+	}
+	changed, err := m.pass(ctx, moved)
+	if err != nil {
+		return there, nil, err
+	}
+	m.Say(fmt.Sprintf("the source is fenced; the last pass wrote %d rows", changed))
+	counted, err := m.seal(ctx, moved)
+	if err == nil {
+		m.Say(fmt.Sprintf("both sides are the same, %s into the pause", time.Since(began).Round(100*time.Millisecond)))
+	}
+	return there, counted, err
+}
+
+// seal makes what the source has usable at the target, and counts both.
+func (m *Mover) seal(ctx context.Context, moved moving) ([]Counted, error) {
+	if err := m.reseal(ctx); err != nil {
+		return nil, err
+	}
+	counted, err := same(ctx, m.from.messaging, m.to.messaging, moved.messaging)
+	if err != nil {
+		return nil, err
+	}
+	more, err := same(ctx, m.from.onboarding, m.to.onboarding, moved.onboarding)
+	if err != nil {
+		return nil, err
+	}
+	return append(counted, more...), errors.Join(withinReserved(ctx, m.to.messaging, moved.messaging),
+		withinReserved(ctx, m.to.onboarding, moved.onboarding))
+}
+
+const sqlUnderWay = `select count(*) from sms_messages where org_id = $1 and status = 'sending' and lease_until > $2`
+
+// awaitSends waits until no send is under way. What is under way after that is copied as it is, and settled by evidence.
+func (m *Mover) awaitSends(ctx context.Context) error {
+	for since := time.Now(); ; {
+		var n int
+		if err := m.from.messaging.one(ctx, "count sends under way", sqlUnderWay, []any{m.Org, m.Now()}, &n); err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		if time.Since(since) >= underWay {
+			m.Say(fmt.Sprintf("%d sends are still under way: they are settled at the target", n))
+			return nil
+		}
+		if err := pause(ctx, poll); err != nil {
+			return err
+		}
+	}
+}
+
+// reseal seals the credentials of the senders with the keyset of the target.
+func (m *Mover) reseal(ctx context.Context) error {
+	rows, err := m.from.messaging.Query(ctx, `select id, api_key_secret, auth_token, next_auth_token from senders where org_id = $1`, m.Org)
+	if err != nil {
+		return m.from.messaging.wrap("read senders", err)
+	}
+	type stored struct {
+		ID                       uuid.UUID
+		APIKeySecret, Token, New []byte
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
+	if err != nil || len(all) == 0 {
+		return m.from.messaging.wrap("read senders", err)
+	}
+	from, err := senders.ParseKeyset(m.Source["SENDER_KEYSET"])
+	if err != nil {
+		return fmt.Errorf("SENDER_KEYSET of the source %w", err)
+	}
+	to, err := senders.ParseKeyset(m.Target["SENDER_KEYSET"])
+	if err != nil {
+		return fmt.Errorf("SENDER_KEYSET of the target %w", err)
+	}
+	for _, s := range all {
+		sealed, err := senders.Reseal(from, to, m.Org, s.ID,
+			map[string][]byte{"api_key_secret": s.APIKeySecret, "auth_token": s.Token, "next_auth_token": s.New})
+		if err != nil {
+			return err
+		}
+		_, err = m.to.messaging.Exec(ctx, `update senders set api_key_secret = $3, auth_token = $4, next_auth_token = $5 where org_id = $1 and id = $2`,
+			m.Org, s.ID, sealed["api_key_secret"], sealed["auth_token"], sealed["next_auth_token"])
+		if err != nil {
+			return m.to.messaging.wrap("seal credentials", err)
+		}
+	}
+	m.Say(fmt.Sprintf("the credentials of %d senders are sealed with the target's keyset", len(all)))
+	return nil
+}

@@ -1,0 +1,198 @@
+package cells
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// States of an organisation that moves, as its row in either database of either cell has them. No row means that it is nowhere but where it
+// is active.
+const (
+	leaving  = "leaving"  // at the source: its callers are turned away, later it is suspended, until the target has all
+	left     = "left"     // at the source: the target may act; nothing is copied any more
+	released = "released" // at the source: its rows may be erased
+	arriving = "arriving" // at the target: behind the fence, until it opens
+)
+
+// move is the column of that name in the table organisations.
+type move struct {
+	State string `json:"state"`
+	// Was is the status that the organisation has again once it is open: active or suspended.
+	Was string    `json:"was,omitempty"`
+	At  time.Time `json:"at"`
+	// To is the target's database of onboarding, so that no second target is opened.
+	To string `json:"to,omitempty"`
+	// Shifts are the target's: see shift.
+	Shifts map[string]shift `json:"shifts,omitempty"`
+	// Senders are messaging's, with which it recognises the callbacks of an organisation that it does not see.
+	Senders []sender `json:"senders,omitempty"`
+}
+
+type sender struct {
+	Account string `json:"account"`
+	Number  string `json:"number"`
+	Service string `json:"service"`
+}
+
+// organisation is its row in one database. The zero value means that there is none.
+type organisation struct {
+	Name, Status string
+	Version      int64
+	CreatedAt    time.Time
+	Move         *move
+}
+
+func (d *database) organisation(ctx context.Context) (o organisation, err error) {
+	sql := `select '', status, version, updated_at, move from organisations where org_id = $1`
+	if d.service == "onboarding" {
+		sql = `select name, wanted, version, created_at, move from organisations where org_id = $1`
+	}
+	var kept []byte
+	err = d.QueryRow(ctx, sql, d.org).Scan(&o.Name, &o.Status, &o.Version, &o.CreatedAt, &kept)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return organisation{}, nil
+	}
+	if err == nil && kept != nil {
+		o.Move = new(move)
+		err = json.Unmarshal(kept, o.Move)
+	}
+	return o, d.wrap("read the organisation", err)
+}
+
+func (o organisation) state() string {
+	if o.Move == nil {
+		return ""
+	}
+	return o.Move.State
+}
+
+const (
+	sqlWriteOnboarding = `
+insert into organisations as o (org_id, name, status, wanted, version, reason, changed_at, created_at, move)
+values ($1, $2, $3, $3, $4, $5, $6, $7, $8)
+on conflict (org_id) do update set name = $2, status = $3, wanted = $3, version = $4, reason = $5, changed_at = $6, move = $8,
+    erase_after = null, erased_at = null, next_try_at = null, waits_for = '', tries = 0`
+	sqlWriteMessaging = `
+insert into organisations as o (org_id, status, version, updated_at, move) values ($1, $2, $3, $4, $5)
+on conflict (org_id) do update set status = $2, version = $3, updated_at = $4, move = $5`
+)
+
+// write keeps the row of an organisation.
+func (d *database) write(ctx context.Context, tx pgx.Tx, o organisation, reason string, now time.Time) error {
+	var kept any
+	if o.Move != nil {
+		text, err := json.Marshal(o.Move)
+		if err != nil {
+			return err
+		}
+		kept = string(text)
+	}
+	var err error
+	if d.service == "onboarding" {
+		_, err = tx.Exec(ctx, sqlWriteOnboarding, d.org, o.Name, o.Status, o.Version, reason, now, o.CreatedAt, kept)
+	} else {
+		_, err = tx.Exec(ctx, sqlWriteMessaging, d.org, o.Status, max(o.Version, 1), now, kept)
+	}
+	return d.wrap("write the organisation", err)
+}
+
+// keep writes the row in a transaction of its own.
+func (d *database) keep(ctx context.Context, o organisation, reason string, now time.Time) error {
+	return pgx.BeginFunc(ctx, d.Conn, func(tx pgx.Tx) error { return d.write(ctx, tx, o, reason, now) })
+}
+
+// shift moves the numbers of a counter that the target counts by itself: a moved row gets its number and By. Until bounds what it may become;
+// the counter of the target goes on behind it, so that what comes later also has the higher number.
+type shift struct {
+	By    int64 `json:"by"`
+	Until int64 `json:"until"`
+}
+
+// reserved are the numbers that a move takes from a counter. The source counts on meanwhile, for all its organisations.
+const reserved = 1 << 32
+
+// slack is more than others take from a sequence between two statements.
+const slack = 1 << 20
+
+// shifts reserves numbers at the target.
+func shifts(ctx context.Context, tx pgx.Tx, from, to *database) (map[string]shift, error) {
+	all := map[string]shift{}
+	for _, t := range from.tables {
+		for column, counter := range t.Shift {
+			if counter == feed {
+				continue
+			}
+			of := from.shape(t, nil).of
+			lowest, err := from.lowest(ctx, t.Name, column, of)
+			if err != nil {
+				return nil, err
+			}
+			var next int64
+			sequence := fmt.Sprintf("pg_get_serial_sequence('public.%s', '%s')", t.Name, column)
+			if err := tx.QueryRow(ctx, "select nextval("+sequence+") + $1", slack).Scan(&next); err != nil {
+				return nil, to.wrap("reserve numbers", err)
+			}
+			all[counter] = reserve(lowest, next)
+			if _, err := tx.Exec(ctx, "select setval("+sequence+", $1)", all[counter].Until); err != nil {
+				return nil, to.wrap("reserve numbers", err)
+			}
+		}
+	}
+	if from.service != "onboarding" {
+		return all, nil
+	}
+	var lowest, next int64
+	err := from.one(ctx, "read the counter of events",
+		`select coalesce((select min(seq) from events where org_id = $1), last_seq + 1) from event_feed`, []any{from.org}, &lowest)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.QueryRow(ctx, `select last_seq + 1 from event_feed for update`).Scan(&next); err != nil {
+		return nil, to.wrap("reserve numbers of events", err)
+	}
+	all[feed] = reserve(lowest, next)
+	_, err = tx.Exec(ctx, `update event_feed set last_seq = $1`, all[feed].Until)
+	return all, to.wrap("reserve numbers of events", err)
+}
+
+// lowest is the lowest number of the organisation's rows, or the one that its first row gets at least.
+func (d *database) lowest(ctx context.Context, table, column, of string) (lowest int64, err error) {
+	var sequence string
+	err = d.one(ctx, "find the counter of "+table, "select pg_get_serial_sequence('public."+table+"', $1)", []any{column}, &sequence)
+	if err != nil {
+		return 0, err
+	}
+	err = d.one(ctx, "find the lowest number of "+table, "select coalesce((select min("+column+") "+of+"), last_value) from "+sequence, nil, &lowest)
+	return lowest, err
+}
+
+func reserve(lowest, next int64) shift {
+	by := max(0, next-lowest)
+	return shift{By: by, Until: lowest + by + reserved}
+}
+
+// withinReserved fails if the source has counted further than was reserved.
+func withinReserved(ctx context.Context, to *database, shifts map[string]shift) error {
+	for _, t := range to.tables {
+		for column, counter := range t.Shift {
+			if strings.HasPrefix(t.Name, "event_") && counter == feed {
+				continue // they name events
+			}
+			var highest int64
+			of := to.shape(t, nil).of
+			if err := to.one(ctx, "find the highest number of "+t.Name, "select coalesce(max("+column+"), 0)"+of, nil, &highest); err != nil {
+				return err
+			}
+			if highest > shifts[counter].Until {
+				return fmt.Errorf("table %s: the source has counted beyond the %d numbers that were reserved", t.Name, int64(reserved))
+			}
+		}
+	}
+	return nil
+}
