@@ -294,7 +294,10 @@ func TestMovedOrganisation(t *testing.T) {
 	require.NoError(t, err)
 	id := made.GetOrganisation().GetOrgId()
 	for _, c := range []struct{ state, wanted, want string }{
-		{"leaving", "active", "moving"}, {"leaving", "suspended", "moved"}, {"left", "suspended", "moved"}, {"arriving", "suspended", "moved"},
+		{"leaving", "active", "moving"},
+		{"leaving", "suspended", "moved"},
+		{"left", "suspended", "moved"},
+		{"arriving", "suspended", "moved"},
 		{"released", "suspended", "moved"},
 	} {
 		b.Exec(`update organisations set status = $2, wanted = $2, move = jsonb_build_object('state', $3::text) where org_id = $1`, id, c.wanted, c.state)
