@@ -33,6 +33,9 @@ type commands struct {
 	Events   eventsCommand   `cmd:"" group:"operate" help:"Print the events so far; with --follow also those to come."`
 	Key      keyCommand      `cmd:"" group:"operate" help:"Make, list and revoke the API keys of an organisation."`
 	Org      orgCommand      `cmd:"" group:"operate" help:"Make, list, suspend, resume, move and end the organisations of a deployment."`
+	Backup   backupCommand   `cmd:"" group:"operate" help:"Back up the servers of both databases while they are in use."`
+	Restore  restoreCommand  `cmd:"" group:"operate" help:"Prepare a Postgres server from a backup, for an instant."`
+	Settle   settleCommand   `cmd:"" group:"operate" help:"After a restore: read back what was lost, compare, hold whom nobody can know, go on."`
 	Profiles profilesCommand `cmd:"" group:"operate" help:"Import people from a CSV file."`
 
 	Token     tokenCommand     `cmd:"" group:"develop" help:"Print a bearer token for gRPC, or with --api for /v1."`

@@ -124,6 +124,29 @@ func (f finder) installed() ([]string, error) {
 	return bins, nil
 }
 
+// Program finds one of PostgreSQL's programs, such as pg_basebackup: in PGBIN, on the PATH, where packages put them. Its error wraps
+// exec.ErrNotFound.
+func Program(name string) (string, error) {
+	folders := append([]string{os.Getenv("PGBIN")}, filepath.SplitList(os.Getenv("PATH"))...)
+	for _, pattern := range places() {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", pattern, err)
+		}
+		slices.SortFunc(found, func(a, b string) int { return cmp.Compare(pathVersion(b), pathVersion(a)) })
+		folders = append(folders, found...)
+	}
+	for _, folder := range folders {
+		if folder == "" {
+			continue
+		}
+		if program, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
+			return program, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s: install PostgreSQL's package, or set PGBIN to the folder of its programs", exec.ErrNotFound, name)
+}
+
 // serverFolder resolves a folder in which postgres may be a link into the real one, with the other files.
 func serverFolder(dir string) (string, bool) {
 	if dir == "" {

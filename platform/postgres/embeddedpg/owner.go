@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -54,4 +55,18 @@ func (o owner) own(dir string) error {
 		return fmt.Errorf("embedded postgres: %w", err)
 	}
 	return nil
+}
+
+// Give hands a data folder that root has made, and all in it, to the user that a server runs as: postgres, or nobody.
+func Give(data string) error {
+	to, err := serverOwner(data)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return to.own(path)
+	})
 }

@@ -41,6 +41,9 @@ func (c *Server) Spare(ctx context.Context) (_ *Server, err error) {
 	return s, nil
 }
 
+// Data is the folder of a server's data. A spare one has none yet.
+func (c *Server) Data() string { return c.folder.path("data") }
+
 // Begin starts a spare server on its backup. The caller stops it.
 func (c *Server) Begin(ctx context.Context) error {
 	if err := c.makeSocketFolder(); err != nil {

@@ -18,11 +18,12 @@ type Settling struct {
 	Failure        string // why one of the unread could not be read, at its last try
 }
 
-// sqlStop also stops organisations that have no messages: an invitation of one may be on its way.
+// sqlStop also stops organisations that have no messages yet, and none that was let go by hand since.
 const sqlStop = `
 insert into readbacks (org_id, since, noticed_at, settling)
 select org_id, @since, @now, true from (
 	select org_id from sms_messages union select org_id from senders union select org_id from organisations union select org_id from consents) o
+where not exists (select from readbacks b where b.org_id = o.org_id and b.settling and b.noticed_at >= @now and b.ended_at is not null)
 on conflict (org_id) where ended_at is null
 	do update set since = least(readbacks.since, excluded.since), settling = true,
 		read_at = case when readbacks.settling and readbacks.since <= excluded.since then readbacks.read_at end`

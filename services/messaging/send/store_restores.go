@@ -53,8 +53,8 @@ func (s *Store) Know(ctx context.Context, ids []uuid.UUID, now time.Time) (err e
 
 const sqlWithoutRow = `select u.id from unnest(@ids::uuid[]) u (id) where not exists (select from sms_messages m where m.id = u.id)`
 
-// Missing returns those of the ids that are of no message.
-func (s *Store) Missing(ctx context.Context, ids []uuid.UUID) (missing []uuid.UUID, err error) {
+// WithoutRow returns those of the ids that are of no message.
+func (s *Store) WithoutRow(ctx context.Context, ids []uuid.UUID) (without []uuid.UUID, err error) {
 	defer edge.Mark(&err)
 	return edge.Collect(ctx, s.pool, sqlWithoutRow, postgres.Args{"ids": ids}, pgx.RowTo[uuid.UUID])
 }

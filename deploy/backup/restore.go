@@ -1,0 +1,166 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"paceline.internal/platform/postgres/embeddedpg"
+)
+
+// Restore prepares a data folder of a server from a backup.
+type Restore struct {
+	From     string    // the folder of the backup
+	Database string    // one on the server, where the backup has two servers
+	To       string    // the data folder: new, or empty
+	WAL      string    // the folder of archived WAL; empty for the end of the backup
+	At       time.Time // zero for the end of the WAL
+	Out      io.Writer
+}
+
+// Run copies the base backup, and has the server recover when it starts. It then begins a timeline, by which the services notice.
+func (r Restore) Run(ctx context.Context) error {
+	m, err := ReadManifest(r.From)
+	if err != nil {
+		return err
+	}
+	server, err := m.server(r.Database)
+	if err != nil {
+		return err
+	}
+	settings, err := r.settings(server)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(r.From, server.Folder)
+	switch sum, err := sumOf(filepath.Join(folder, "backup_manifest")); {
+	case err != nil:
+		return err
+	case sum != server.ManifestSHA256:
+		return fmt.Errorf("%s is not the one that %s names: the backup was changed", filepath.Join(folder, "backup_manifest"), manifestFile)
+	}
+	if err := emptyFolder(r.To); err != nil {
+		return err
+	}
+	if err := verify(ctx, folder, r.Out); err != nil {
+		return err
+	}
+	if err := copyFolder(ctx, folder, r.To); err != nil {
+		return err
+	}
+	if err := addLines(filepath.Join(r.To, "postgresql.auto.conf"), settings); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(r.To, "recovery.signal"), nil, 0o600); err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		if err := embeddedpg.Give(r.To); err != nil {
+			return err
+		}
+	}
+	until := "the end of the backup, " + server.EndedAt.Format(time.RFC3339)
+	if r.WAL != "" {
+		until = cmp.Or(timeOf(r.At), "the end of the WAL in "+r.WAL)
+	}
+	_, err = fmt.Fprintf(r.Out, `Written: %[1]s, a server of PostgreSQL %[2]s that recovers to %[3]s. Keep the services stopped. Next:
+  start it, as by: pg_ctl -D %[1]s -w start
+  lead the *_DATABASE_URL to it, and run the migrations of your release
+  paceline settle
+`, r.To, server.PostgresVersion, until)
+	return err
+}
+
+// timeOf is an instant as Postgres and people read it; empty for none.
+func timeOf(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.999999Z07:00")
+}
+
+// settings are those of the recovery.
+func (r Restore) settings(server Server) ([]string, error) {
+	lines := []string{"", "# by paceline restore", "recovery_target_action = 'promote'", "recovery_target_timeline = 'latest'"}
+	switch {
+	case r.WAL == "" && !r.At.IsZero():
+		return nil, errors.New("--at needs the WAL from the backup on: --wal DIR")
+	case !r.At.IsZero() && r.At.Before(server.EndedAt):
+		return nil, fmt.Errorf("the backup ended at %s, and cannot give an earlier instant: take an earlier backup", timeOf(server.EndedAt))
+	case r.WAL == "":
+		return append(lines, "restore_command = 'false'"), nil // the backup has what it needs
+	}
+	wal, err := filepath.Abs(r.WAL)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsAny(wal, "'\"\\%$`\n") {
+		return nil, fmt.Errorf("%s has a quote or another character that a shell reads: give the WAL a plain path", wal)
+	}
+	if _, err := os.ReadDir(wal); err != nil {
+		return nil, err
+	}
+	lines = append(lines, // pg_receivewal has written a part of the last file
+		`restore_command = 'cp "`+wal+`/%f" "%p" 2>/dev/null || cp "`+wal+`/%f.partial" "%p" 2>/dev/null'`)
+	if !r.At.IsZero() {
+		lines = append(lines, "recovery_target_time = '"+timeOf(r.At)+"'")
+	}
+	return lines, nil
+}
+
+// copyFolder copies the folders and files of a base backup.
+func copyFolder(ctx context.Context, from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		switch {
+		case entry.IsDir():
+			err = os.MkdirAll(target, 0o700)
+		case entry.Type().IsRegular():
+			err = copyFile(path, target)
+		default:
+			err = fmt.Errorf("%s is a link: the server has tablespaces; restore the folder with pg_basebackup's own means", path)
+		}
+		if err == nil && relative == "." {
+			err = os.Chmod(target, 0o700) //nolint:gosec // Postgres refuses a data folder that others can read
+		}
+		return err
+	})
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // nothing was written
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// addLines adds lines to a file.
+func addLines(path string, lines []string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(strings.Join(lines, "\n") + "\n")
+	return errors.Join(err, file.Close())
+}

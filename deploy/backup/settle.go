@@ -1,0 +1,295 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/history"
+	"paceline.internal/services/messaging"
+	"paceline.internal/services/messaging/consent"
+	"paceline.internal/services/messaging/consent/ledger"
+	"paceline.internal/services/messaging/readback"
+	"paceline.internal/services/messaging/send"
+	"paceline.internal/services/onboarding"
+	"paceline.internal/services/onboarding/engagement/rules"
+	"paceline.internal/services/onboarding/restores"
+)
+
+// Reason begins the reason of every hold and every pause that settling makes.
+const Reason = "restored from a backup"
+
+// margin widens the time in which the databases are compared: their clocks, and Twilio's, may be this far apart.
+const margin = 2 * time.Minute
+
+// Settling brings two databases that were restored, maybe to different instants, to what Twilio knows and to each other.
+type Settling struct {
+	Onboarding, Messaging postgres.DB
+	Calendar              rules.Calendar // of engagement's runs
+	// Since is the last instant that both databases have; zero for the last beat of each.
+	Since time.Time
+	Grace time.Duration // for steps to ask again for what was sent, before people are held
+	Poll  time.Duration // between two looks at what the services do
+	Now   func() time.Time
+	Out   io.Writer
+}
+
+// ErrRunning is a deployment that runs, and nothing says that its databases went back.
+var ErrRunning = errors.New("the services run, and noticed no restore: the databases are of the history that they know. " +
+	"If they were restored all the same, as a copy of the data folder is, say to which instant: --since 2026-11-29T12:00:00Z")
+
+// work is a settling at work.
+type work struct {
+	Settling
+
+	onboarding *onboarding.Stores
+	sent       *send.Store
+	holds      *ledger.Store
+	readbacks  *readback.Store
+	restore    restores.Restore
+}
+
+// Run settles, and prints each stage with its counts. It goes on where another Run was killed.
+func (s Settling) Run(ctx context.Context) error {
+	ctx = postgres.AcrossOrganisations(ctx)
+	if err := errors.Join(onboarding.Migrations().Ready(ctx, s.Onboarding), messaging.Migrations().Ready(ctx, s.Messaging)); err != nil {
+		return err
+	}
+	holds := ledger.NewStore(s.Messaging, consent.NewPseudonyms(""))
+	w := &work{
+		Settling: s, onboarding: onboarding.NewStores(s.Onboarding), holds: holds, sent: send.NewStore(s.Messaging, holds),
+		readbacks: readback.NewStore(s.Messaging),
+	}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	stages := []func(context.Context) error{w.stop, w.readBack, w.compare, w.release}
+	if !w.restore.ReleasedAt.IsZero() {
+		stages = nil
+	}
+	for _, stage := range append(stages, w.park) {
+		if err := stage(ctx); err != nil {
+			return err
+		}
+	}
+	return w.onboarding.Restores().End(ctx, w.restore.ID, w.Now())
+}
+
+// open goes on with a restore, or begins one.
+func (w *work) open(ctx context.Context) error {
+	store := w.onboarding.Restores()
+	open, there, err := store.Open(ctx)
+	if err != nil {
+		return err
+	}
+	if there {
+		w.printf("goes on with the restore of %s\n", open.BeganAt.UTC().Format(time.RFC3339))
+		w.restore = open
+		return nil
+	}
+	now := w.Now()
+	r := restores.Restore{ID: uuid.New(), BeganAt: now, OnboardingSince: w.Since, MessagingSince: w.Since}
+	if w.Since.IsZero() {
+		if r.OnboardingSince, err = last(ctx, w.Onboarding, now); err == nil {
+			r.MessagingSince, err = last(ctx, w.Messaging, now)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := store.Begin(ctx, r); err != nil {
+		return err
+	}
+	w.restore, there, err = store.Open(ctx)
+	if err == nil && !there {
+		err = errors.New("another settle has just ended; see what it printed")
+	}
+	return err
+}
+
+// last returns the last instant that a database has. A service that runs on it has counted on.
+func last(ctx context.Context, db postgres.DB, now time.Time) (time.Time, error) {
+	point, err := history.At(ctx, db, now)
+	if err == nil && point.Beating {
+		err = ErrRunning
+	}
+	return point.Last, err
+}
+
+// stop has nothing sent, and what Twilio has read again. Every statement may be repeated. What keeps messages from being sent comes first.
+func (w *work) stop(ctx context.Context) error {
+	r := w.restore
+	if err := w.readbacks.Stop(ctx, r.MessagingSince, r.BeganAt); err != nil {
+		return err
+	}
+	people := w.onboarding.People()
+	if err := people.PauseAll(ctx, Reason, r.BeganAt); err != nil {
+		return err
+	}
+	given, err := w.onboarding.Engagement().GiveUpRuns(ctx, w.Calendar, r.OnboardingSince, r.BeganAt)
+	if err != nil {
+		return err
+	}
+	if err := people.ForgetForwarded(ctx); err != nil {
+		return err
+	}
+	err = postgres.InTx(ctx, w.Onboarding, func(tx pgx.Tx) error {
+		return w.onboarding.Inbound().SweepAgain(ctx, tx, r.OnboardingSince, r.BeganAt)
+	})
+	if err != nil {
+		return err
+	}
+	settling, err := w.readbacks.Settling(ctx)
+	if err != nil {
+		return err
+	}
+	w.printf("1  stopped      %s; messaging lost what came after %s, onboarding after %s\n", many(settling.Organisations, "organisation"),
+		r.MessagingSince.UTC().Format(time.RFC3339), r.OnboardingSince.UTC().Format(time.RFC3339))
+	if given > 0 {
+		w.printf("                %s of engagement not repeated\n", many(given, "run"))
+	}
+	return nil
+}
+
+// holdsAfter bounds, in polls, the wait for holds once all else is done: one that messaging refuses must not keep everybody stopped.
+const holdsAfter = 60
+
+// readBack waits until the services have read Twilio's record of what was lost.
+func (w *work) readBack(ctx context.Context) error {
+	inbound, people := w.onboarding.Inbound(), w.onboarding.People()
+	var now readback.Settling
+	said, polls := "", 0
+	for {
+		var err error
+		if now, err = w.readbacks.Settling(ctx); err != nil {
+			return err
+		}
+		left, sweptErr := inbound.SweptAgain(ctx)
+		forwarded, heldErr := people.HoldsForwarded(ctx)
+		if err := errors.Join(sweptErr, heldErr); err != nil {
+			return err
+		}
+		waits := fmt.Sprintf("%s to read back, %s to deliver again", many(now.Unread, "organisation"), many(left, "sender"))
+		if now.Unread == 0 && left == 0 {
+			polls++
+			waits = "holds to reach messaging"
+			if forwarded || polls > holdsAfter {
+				break
+			}
+		}
+		if now.Failure != "" {
+			waits += ": " + now.Failure
+		}
+		if waits != said {
+			w.printf("                waits for the services: %s\n", waits)
+			said = waits
+		}
+		if err := w.rest(ctx); err != nil {
+			return fmt.Errorf("%s: are the services running, with an audit (INBOUND_AUDIT_INTERVAL)? Then settle again: %w", waits, err)
+		}
+	}
+	heard, err := w.onboarding.Conversations().HeardSince(ctx, w.restore.BeganAt)
+	if err != nil {
+		return err
+	}
+	w.printf("2  read back    of what Twilio has, messaging had lost %d received and %d sent; %s of people went to onboarding\n",
+		now.Received, now.Sent, many(heard, "message"))
+	return nil
+}
+
+// release lets everything be sent again.
+func (w *work) release(ctx context.Context) error {
+	now := w.Now()
+	if err := errors.Join(
+		w.sent.KeepWaiting(ctx, w.lostSince(), now), w.readbacks.Release(ctx, now), w.onboarding.People().ResumeAll(ctx, Reason),
+	); err != nil {
+		return err
+	}
+	if err := w.onboarding.Restores().Released(ctx, w.restore.ID, now); err != nil {
+		return err
+	}
+	w.restore.ReleasedAt = now
+	w.printf("4  released     messages are sent again\n")
+	return nil
+}
+
+// lostSince is the instant from which on messaging may have lost what was sent.
+func (w *work) lostSince() time.Time { return w.restore.MessagingSince.Add(-margin) }
+
+// park waits until steps have asked for what Twilio had sent, and holds whom nothing has asked for: whether their next message was sent is
+// not known.
+func (w *work) park(ctx context.Context) error {
+	var orphans []send.Orphan
+	for said := false; ; said = true {
+		var err error
+		if orphans, err = w.sent.Orphans(ctx, w.lostSince()); err != nil {
+			return err
+		}
+		until := w.restore.ReleasedAt.Add(w.Grace)
+		if len(orphans) == 0 || !w.Now().Before(until) {
+			break
+		}
+		if !said {
+			w.printf("                waits until %s for steps to ask for %s that Twilio had sent\n", until.UTC().Format(time.TimeOnly),
+				many(len(orphans), "message"))
+		}
+		if err := w.rest(ctx); err != nil {
+			return err
+		}
+	}
+	sent, unknown := map[person]int{}, 0
+	for _, o := range orphans {
+		sent[person{o.OrgID.String(), o.Phone}]++
+	}
+	for of, n := range sent {
+		held, err := w.hold(ctx, of, fmt.Sprintf("Twilio has %s to them, sent after %s, that no step knows of", many(n, "message"),
+			w.restore.MessagingSince.UTC().Format(time.RFC3339)))
+		if err != nil {
+			return err
+		}
+		if !held {
+			unknown++
+		}
+	}
+	parked, err := w.onboarding.People().HeldFor(ctx, Reason)
+	if err != nil {
+		return err
+	}
+	w.printf("5  parked       %s held with the reason, %s that onboarding does not know\n", many(parked, "person"), many(unknown, "phone"))
+	return nil
+}
+
+// person is somebody as both databases know them.
+type person struct{ orgID, phone string }
+
+// rest waits for a poll.
+func (w *work) rest(ctx context.Context) error {
+	timer := time.NewTimer(w.Poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (w *work) printf(format string, args ...any) { _, _ = fmt.Fprintf(w.Out, format, args...) } // a closed terminal is no error
+
+// many counts things.
+func many(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case what == "person":
+		return fmt.Sprintf("%d people", n)
+	default:
+		return fmt.Sprintf("%d %ss", n, what)
+	}
+}
