@@ -88,8 +88,8 @@ func (b Backup) Run(ctx context.Context) error {
 	if err := manifest.write(b.To); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(b.Out, "Written: %s. Copy the folder to another machine. To restore an instant after %s, keep the WAL too.\n",
-		filepath.Join(b.To, manifestFile), manifest.Servers[0].EndedAt.UTC().Format(time.RFC3339))
+	_, err = fmt.Fprintf(b.Out, "Written: %s. Copy the folder to another machine. To restore a later instant, keep the WAL from now on.\n",
+		filepath.Join(b.To, manifestFile))
 	return err
 }
 

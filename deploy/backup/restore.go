@@ -78,7 +78,7 @@ func (r Restore) Run(ctx context.Context) error {
 	return err
 }
 
-// timeOf is an instant as Postgres and people read it; empty for none.
+// timeOf is an instant as people read it; empty for none.
 func timeOf(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -110,7 +110,7 @@ func (r Restore) settings(server Server) ([]string, error) {
 	lines = append(lines, // pg_receivewal has written a part of the last file
 		`restore_command = 'cp "`+wal+`/%f" "%p" 2>/dev/null || cp "`+wal+`/%f.partial" "%p" 2>/dev/null'`)
 	if !r.At.IsZero() {
-		lines = append(lines, "recovery_target_time = '"+timeOf(r.At)+"'")
+		lines = append(lines, "recovery_target_time = '"+r.At.UTC().Format("2006-01-02 15:04:05.999999+00")+"'")
 	}
 	return lines, nil
 }

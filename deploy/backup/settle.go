@@ -40,9 +40,9 @@ type Settling struct {
 	Out   io.Writer
 }
 
-// ErrRunning is a deployment that runs, and nothing says that its databases went back.
-var ErrRunning = errors.New("the services run, and noticed no restore: the databases are of the history that they know. " +
-	"If they were restored all the same, as a copy of the data folder is, say to which instant: --since 2026-11-29T12:00:00Z")
+// ErrRunning is a deployment that runs, where nothing says to which instant its databases went back.
+var ErrRunning = errors.New("the services run on these databases, so their last beats do not tell what was lost. " +
+	"If the databases were restored, say to which instant: --since 2026-11-29T12:00:00Z")
 
 // work is a settling at work.
 type work struct {
@@ -58,6 +58,9 @@ type work struct {
 // Run settles, and prints each stage with its counts. It goes on where another Run was killed.
 func (s Settling) Run(ctx context.Context) error {
 	ctx = postgres.AcrossOrganisations(ctx)
+	if err := s.recovered(ctx); err != nil {
+		return err
+	}
 	if err := errors.Join(onboarding.Migrations().Ready(ctx, s.Onboarding), messaging.Migrations().Ready(ctx, s.Messaging)); err != nil {
 		return err
 	}
@@ -79,6 +82,22 @@ func (s Settling) Run(ctx context.Context) error {
 		}
 	}
 	return w.onboarding.Restores().End(ctx, w.restore.ID, w.Now())
+}
+
+// recovered waits until both servers have recovered to their instant: they take connections before.
+func (s Settling) recovered(ctx context.Context) error {
+	for said := false; ; said = true {
+		err := errors.Join(postgres.Writable(ctx, s.Onboarding), postgres.Writable(ctx, s.Messaging))
+		if !errors.Is(err, postgres.ErrReadOnly) {
+			return err
+		}
+		if !said {
+			_, _ = fmt.Fprintln(s.Out, "waits for the servers to recover")
+		}
+		if paused := rest(ctx, s.Poll); paused != nil {
+			return errors.Join(paused, err)
+		}
+	}
 }
 
 // open goes on with a restore, or begins one.
@@ -113,10 +132,10 @@ func (w *work) open(ctx context.Context) error {
 	return err
 }
 
-// last returns the last instant that a database has. A service that runs on it has counted on.
+// last returns the last instant that a database has. A service that runs on it has counted on; beats of another history are of before.
 func last(ctx context.Context, db postgres.DB, now time.Time) (time.Time, error) {
 	point, err := history.At(ctx, db, now)
-	if err == nil && point.Beating {
+	if err == nil && point.Noted && point.Beating {
 		err = ErrRunning
 	}
 	return point.Last, err
@@ -190,7 +209,7 @@ func (w *work) readBack(ctx context.Context) error {
 			w.printf("                waits for the services: %s\n", waits)
 			said = waits
 		}
-		if err := w.rest(ctx); err != nil {
+		if err := rest(ctx, w.Poll); err != nil {
 			return fmt.Errorf("%s: are the services running, with an audit (INBOUND_AUDIT_INTERVAL)? Then settle again: %w", waits, err)
 		}
 	}
@@ -239,7 +258,7 @@ func (w *work) park(ctx context.Context) error {
 			w.printf("                waits until %s for steps to ask for %s that Twilio had sent\n", until.UTC().Format(time.TimeOnly),
 				many(len(orphans), "message"))
 		}
-		if err := w.rest(ctx); err != nil {
+		if err := rest(ctx, w.Poll); err != nil {
 			return err
 		}
 	}
@@ -268,9 +287,9 @@ func (w *work) park(ctx context.Context) error {
 // person is somebody as both databases know them.
 type person struct{ orgID, phone string }
 
-// rest waits for a poll.
-func (w *work) rest(ctx context.Context) error {
-	timer := time.NewTimer(w.Poll)
+// rest waits a while.
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

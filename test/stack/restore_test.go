@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"paceline.internal/deploy/backup"
+	"paceline.internal/emulators/twilio"
 	"paceline.internal/platform/postgres/embeddedpg"
 	"paceline.internal/platform/postgres/pgtest"
 	"paceline.internal/services/onboarding/engagement/rules"
@@ -26,7 +26,9 @@ func TestRestore(t *testing.T) {
 		t.Skip("long: make proof")
 	}
 	t.Parallel()
-	for name, instants := range map[string][2]int{"MessagingIsOlder": {1, 2}, "OnboardingIsOlder": {2, 1}, "BothAreOld": {1, 1}} {
+	for name, instants := range map[string][2]int{
+		"MessagingIsOlder": {1, 2}, "OnboardingIsOlder": {2, 1}, "BothAreOld": {1, 1}, "CopiesAreStarted": {0, 0}, // of the same history
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRehearsal(t)
@@ -42,18 +44,23 @@ type rehearsal struct {
 
 	messagingServer, onboardingServer *embeddedpg.Server
 	spares                            map[string]*embeddedpg.Server
-	backup, wal                       string
+	backup                            string
+	wal                               map[string]string
+	received                          []*exec.Cmd
 
-	burst, replies, stops, lasts, late *person
+	burst, replies, stops, lasts *person
+	middle, late                 *person // who begin between the instants, and after them
 }
 
 func newRehearsal(t *testing.T) *rehearsal {
 	t.Helper()
-	r := &rehearsal{bundle: prepare(t), backup: filepath.Join(t.TempDir(), "backup"), spares: map[string]*embeddedpg.Server{}}
+	r := &rehearsal{bundle: prepare(t), backup: filepath.Join(t.TempDir(), "backup"), spares: map[string]*embeddedpg.Server{}, wal: map[string]string{}}
 	r.messagingServer, r.spares[backup.Messaging] = pgtest.Spare(t)
 	r.onboardingServer, r.spares[backup.Onboarding] = pgtest.Spare(t)
 	require.NoError(t, r.messagingServer.EnsureService(t.Context(), backup.Messaging))
 	require.NoError(t, r.onboardingServer.EnsureService(t.Context(), backup.Onboarding))
+	r.keepWAL(t, backup.Messaging, r.messagingServer)
+	r.keepWAL(t, backup.Onboarding, r.onboardingServer)
 	r.lead(t, r.onboardingServer, r.messagingServer)
 	r.start(t, "INBOUND_AUDIT_INTERVAL", "1s", "ALARM_OVERDUE_GRACE", "10s")
 	r.open(t)
@@ -79,6 +86,7 @@ func (r *rehearsal) open(t *testing.T) {
 func (r *rehearsal) backUp(t *testing.T) {
 	t.Helper()
 	r.burst, r.replies, r.stops, r.lasts = r.begin(t), r.enrol(t, "en"), r.enrol(t, "en"), r.enrol(t, "en")
+	r.middle, r.late = r.enrol(t, "en"), r.enrol(t, "en")
 	for _, p := range []*person{r.replies, r.stops, r.lasts} {
 		p.activate(t)
 		p.reaches(t, atOpening)
@@ -98,35 +106,21 @@ func (r *rehearsal) backUp(t *testing.T) {
 	m, err := backup.ReadManifest(r.backup)
 	require.NoError(t, err)
 	require.Len(t, m.Servers, 2)
-	r.wal = t.TempDir()
-	for name, server := range map[string]*embeddedpg.Server{backup.Onboarding: r.onboardingServer, backup.Messaging: r.messagingServer} {
-		keepWAL(t, server, r.walOf(t, name))
-	}
 }
 
-func (r *rehearsal) walOf(t *testing.T, name string) string {
-	t.Helper()
-	dir := filepath.Join(r.wal, name)
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	require.NoError(t, os.Chmod(r.wal, 0o755))
-	for up := r.wal; up != "/" && strings.HasPrefix(up, os.TempDir()+"/"); up = filepath.Dir(up) { // the server's user reads it
-		require.NoError(t, os.Chmod(up, 0o755))
-	}
-	return dir
-}
-
-// keepWAL keeps a server's WAL, as docs/deploy.md says, until the test ends.
-func keepWAL(t *testing.T, server *embeddedpg.Server, dir string) {
+// keepWAL keeps a server's WAL, as docs/deploy.md says, until the server stops.
+func (r *rehearsal) keepWAL(t *testing.T, name string, server *embeddedpg.Server) {
 	t.Helper()
 	program, err := embeddedpg.Program("pg_receivewal")
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, program, "--dbname="+server.URL("postgres", "postgres"), "--directory="+dir, "--no-loop", "--synchronous")
+	dir := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) { // the server's user reads it
+		require.NoError(t, os.Chmod(up, 0o755))
+	}
+	cmd := exec.CommandContext(t.Context(), program, "--dbname="+server.URL("postgres", "postgres"), "--directory="+dir, "--no-loop", "--synchronous")
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		stop()
-		_ = cmd.Wait() // it was killed
-	})
+	r.wal[name], r.received = dir, append(r.received, cmd)
 }
 
 // goOn has the conversations go on past two instants, and comes back at these.
@@ -136,13 +130,14 @@ func (r *rehearsal) goOn(t *testing.T, to [2]int) {
 	instants := [3]time.Time{1: r.now(t)}
 	r.replies.says(t, r.replies.greets)
 	r.replies.reaches(t, atExplanation)
+	r.middle.activate(t)
+	r.middle.hears(t, 1)
 	r.idle(t)
 	instants[2] = r.now(t)
 	r.burst.hears(t, 4)
 	r.lasts.says(t, "START")
 	r.stops.says(t, "please stop texting me")
 	r.stops.hears(t, 2)
-	r.late = r.enrol(t, "en")
 	r.late.activate(t)
 	r.late.hears(t, 1)
 	r.idle(t)
@@ -152,21 +147,34 @@ func (r *rehearsal) goOn(t *testing.T, to [2]int) {
 	r.messaging.Close()
 	require.NoError(t, r.onboardingServer.Stop(ctx)) // its receiver has all of its WAL then
 	require.NoError(t, r.messagingServer.Stop(ctx))
+	for _, cmd := range r.received {
+		_ = cmd.Wait() // it fails when its server stops
+	}
 
 	for i, name := range []string{backup.Messaging, backup.Onboarding} {
-		var said bytes.Buffer
-		restore := backup.Restore{
-			From: r.backup, Database: name, To: r.spares[name].Data(), WAL: r.walOf(t, name), At: instants[to[i]], Out: &said,
+		if to[i] == 0 {
+			require.NoError(t, os.CopyFS(r.spares[name].Data(), os.DirFS(filepath.Join(r.backup, name))))
+			require.NoError(t, os.Chmod(r.spares[name].Data(), 0o700))
+			require.NoError(t, embeddedpg.Give(r.spares[name].Data()))
+		} else {
+			r.restore(t, name, instants[to[i]])
 		}
-		require.NoError(t, restore.Run(ctx))
-		require.ErrorContains(t, restore.Run(ctx), "is not empty")
 		require.NoError(t, r.spares[name].Begin(ctx))
-		t.Log(said.String())
 	}
 	r.lead(t, r.spares[backup.Onboarding], r.spares[backup.Messaging])
 	r.open(t)
 	r.settle(t)
-	r.check(t)
+	r.check(t, to)
+}
+
+func (r *rehearsal) restore(t *testing.T, name string, at time.Time) {
+	t.Helper()
+	require.NoError(t, embeddedpg.Give(r.wal[name]))
+	var said bytes.Buffer
+	restore := backup.Restore{From: r.backup, Database: name, To: r.spares[name].Data(), WAL: r.wal[name], At: at, Out: &said}
+	require.NoError(t, restore.Run(t.Context()))
+	require.ErrorContains(t, restore.Run(t.Context()), "is not empty")
+	t.Log(said.String())
 }
 
 // now is the servers' time; nothing that is committed before falls behind it.
@@ -210,8 +218,15 @@ func (r *rehearsal) settle(t *testing.T) {
 }
 
 // check brings the conversations to their end.
-func (r *rehearsal) check(t *testing.T) {
+func (r *rehearsal) check(t *testing.T, to [2]int) {
 	t.Helper()
+	held := []string{r.late.id, r.middle.id}
+	if to[1] == 2 { // onboarding knows that it began
+		held = held[:1]
+	}
+	require.Equal(t, len(held), count(t, r.onboarding, `select count(*) from profiles where hold and hold_reason like $1 and id = any($2)`,
+		backup.Reason+": %", held))
+	require.Equal(t, len(held), count(t, r.onboarding, `select count(*) from profiles where hold`))
 	require.Equal(t, 1, count(t, r.messaging, `select count(*) from consents where phone = $1 and state = 'opted_out'`, r.stops.phone))
 	require.Equal(t, 1, count(t, r.messaging, `select count(*) from consents where phone = $1 and state = 'opted_in'`, r.lasts.phone))
 	r.stops.requireHeard(t, opening, confirmed)
@@ -221,6 +236,9 @@ func (r *rehearsal) check(t *testing.T) {
 	r.replies.requireWhole(t)
 	times := map[string]int{}
 	for _, m := range r.vendors.Twilio.Messages() {
+		if m.Direction != twilio.DirectionAPI {
+			continue
+		}
 		times[m.To+" "+m.Body]++
 		require.Equal(t, 1, times[m.To+" "+m.Body], "sent twice: %s", m.Body)
 		require.Equal(t, 1, count(t, r.messaging, `select count(*) from sms_messages where twilio_sid = $1`, m.SID), "each text is known")
