@@ -118,9 +118,15 @@ func (r *rehearsal) keepWAL(t *testing.T, name string, server *embeddedpg.Server
 	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) { // the server's user reads it
 		require.NoError(t, os.Chmod(up, 0o755))
 	}
-	cmd := exec.CommandContext(t.Context(), program, "--dbname="+server.URL("postgres", "postgres"), "--directory="+dir, "--no-loop", "--synchronous")
+	cmd := exec.CommandContext(t.Context(), program, "--dbname="+server.URL("postgres", "postgres"), "--directory="+dir, "--synchronous")
+	cmd.Stderr = new(bytes.Buffer)
 	require.NoError(t, cmd.Start())
 	r.wal[name], r.received = dir, append(r.received, cmd)
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, unless the test failed
+	require.Eventually(t, func() bool {
+		files, err := os.ReadDir(dir)
+		return err == nil && len(files) > 0
+	}, patience, 10*time.Millisecond, "no WAL is kept")
 }
 
 // goOn has the conversations go on past two instants, and comes back at these.
@@ -148,7 +154,8 @@ func (r *rehearsal) goOn(t *testing.T, to [2]int) {
 	require.NoError(t, r.onboardingServer.Stop(ctx)) // its receiver has all of its WAL then
 	require.NoError(t, r.messagingServer.Stop(ctx))
 	for _, cmd := range r.received {
-		_ = cmd.Wait() // it fails when its server stops
+		require.NoError(t, cmd.Process.Kill()) // the server has sent all before it ended
+		t.Log(cmd.Wait(), cmd.Stderr)
 	}
 
 	for i, name := range []string{backup.Messaging, backup.Onboarding} {

@@ -73,6 +73,9 @@ type Inbound struct {
 	// CarrierAt is the carrier's own time where ReceivedAt is a later one, as it follows from the order of texts; else zero. What others noted
 	// is in no such order.
 	CarrierAt time.Time
+	// Before and After are SIDs of what the carrier lists of the same person before this message and after it. Of two that it lists, its order
+	// says which came first: the other one may be dated by our clock, and this one by the carrier's.
+	Before, After []string
 	// Locale is the language of the person's profile, such as pt-BR; empty when the caller does not know it.
 	Locale string
 	// OrgID owns it when it came by another channel than SMS, so that Twilio has done nothing about it; else uuid.Nil: then the
@@ -103,7 +106,8 @@ const carrierSlack = 20 * time.Second
 
 // LastWords tell when the last words about a person's consent were said, as far as they are recorded; zero when none were.
 type LastWords struct {
-	Person time.Time // by the person
+	Person time.Time // by the person, but for what the carrier lists before the message
+	Listed bool      // the person said some that the carrier lists after the message
 	Others time.Time // by an operator, or by Twilio's refusal
 	Doubt  time.Time // by the person, when they may be an opt-out and hold the person
 	Asked  time.Time // by us, whether these texts are to stop; zero as long as the question of the hold in force was not sent
@@ -122,6 +126,9 @@ func (l LastWords) lifts(e Entry, r consent.Reading) bool {
 // word whenever that is possible.
 func (l LastWords) after(e Entry, effect consent.Effect) bool {
 	said := e.ReceivedAt
+	if l.Listed {
+		return true
+	}
 	if effect != consent.OptOut {
 		if !e.CarrierAt.IsZero() {
 			return l.Person.After(said) || l.Others.After(e.CarrierAt)

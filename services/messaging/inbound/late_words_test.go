@@ -204,3 +204,36 @@ func wordsOfOthers(t *testing.T) {
 		require.Equal(t, consent.OptIn, say(t, b, "SM2", "START", b.Clock.Now()))
 	})
 }
+
+// TestOrderOfTheCarrier records a word that was found in Twilio's list, next to another one that reached us: Twilio's order says which one
+// was the last, whatever the clocks say and whichever is recorded first.
+func TestOrderOfTheCarrier(t *testing.T) {
+	t.Parallel()
+	for name, words := range map[string]struct {
+		first, last string
+		want        consent.State
+	}{"STOPThenSTART": {"STOP", "START", consent.OptedIn}, "STARTThenSTOP": {"START", "STOP", consent.OptedOut}} {
+		for clocks, skew := range map[string]time.Duration{"Agree": 0, "TwilioIsAhead": time.Minute, "TwilioIsBehind": -time.Minute} {
+			for _, found := range []string{"first", "last"} {
+				t.Run(name+clocks+"Found"+found, func(t *testing.T) {
+					t.Parallel()
+					b := setup(t)
+					said := b.Clock.Now()
+					b.Clock.Advance(10 * time.Minute)
+					missed, heard := b.Inbound("SM1", words.first), b.Inbound("SM2", words.last)
+					missed.ReceivedAt, heard.ReceivedAt = said.Add(skew), said.Add(5*time.Second)
+					if missed.DatedByCarrier, missed.After = true, []string{"SM2"}; found == "last" {
+						missed, heard = b.Inbound("SM2", words.last), b.Inbound("SM1", words.first)
+						missed.ReceivedAt, heard.ReceivedAt = said.Add(5*time.Second+skew), said
+						missed.DatedByCarrier, missed.Before = true, []string{"SM1"}
+					}
+					for _, text := range []inbound.Inbound{heard, missed} { // the one that is retried first
+						_, err := b.inbox(nil).RecordInbound(t.Context(), text)
+						require.NoError(t, err)
+					}
+					require.Equal(t, words.want, b.Ledger().State)
+				})
+			}
+		}
+	}
+}

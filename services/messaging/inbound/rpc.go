@@ -87,7 +87,7 @@ func readInbound(ctx context.Context, r *messagingv1.RecordInboundRequest) (Inbo
 		OrgID: orgID, ReceivedAt: received, SID: r.GetTwilioSid(), ProfileID: profileID, From: from, To: r.GetTo(),
 		ServiceSID: r.GetMessagingServiceSid(), Body: r.GetBody(), Segments: int(r.GetSegments()), OptOutType: r.GetOptOutType(),
 		DatedByCarrier: r.GetDatedByCarrier(), Locale: r.GetLocale(), Account: r.GetAccountSid(), Owner: owner,
-		Ahead: caller.Subject == rpc.Gateway,
+		Ahead: caller.Subject == rpc.Gateway, Before: r.GetListedBefore(), After: r.GetListedAfter(),
 	}, nil
 }
 

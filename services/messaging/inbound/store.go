@@ -70,6 +70,11 @@ const sqlLastWords = `
 select (
 	select max(created_at) from sms_messages
 	where org_id = @org and from_number = @phone and direction = 'inbound' and consent_effect in ('opt_out', 'opt_in')
+		and twilio_sid <> all(@before::text[])
+), exists (
+	select from sms_messages
+	where org_id = @org and from_number = @phone and direction = 'inbound' and consent_effect in ('opt_out', 'opt_in')
+		and twilio_sid = any(@after::text[])
 ), (
 	select max(at) from consent_events where org_id = @org and phone = @phone and source in ('operator', 'twilio_21610')
 ), h.unjudged_at, (
@@ -88,10 +93,11 @@ order by attempted_at desc limit 3`
 // decide reads what was said and sent before, as far as it matters, and says what follows from a message.
 func decide(ctx context.Context, tx pgx.Tx, e Entry, current consent.State, args postgres.Args) (Consequences, error) {
 	var person, others, doubt, asked *time.Time
-	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &others, &doubt, &asked); err != nil {
+	var listed bool
+	if err := tx.QueryRow(ctx, sqlLastWords, args).Scan(&person, &listed, &others, &doubt, &asked); err != nil {
 		return Consequences{}, err
 	}
-	last := LastWords{Person: edge.Value(person), Others: edge.Value(others), Doubt: edge.Value(doubt), Asked: edge.Value(asked)}
+	last := LastWords{Person: edge.Value(person), Listed: listed, Others: edge.Value(others), Doubt: edge.Value(doubt), Asked: edge.Value(asked)}
 	follows := e.Decide(current, last, consent.Asked{})
 	if !follows.ByRules {
 		return follows, nil
@@ -142,9 +148,12 @@ func argsOf(e Entry) postgres.Args {
 	return postgres.Args{
 		"id": e.ID, "org": e.OrgID, "profile": edge.Null(e.ProfileID), "phone": e.From.String(), "to": e.To, "body": e.Body,
 		"hash": hash[:], "sid": e.SID, "segments": e.Segments, "at": e.At, "received": e.ReceivedAt, "ahead": edge.Null(e.Ahead),
-		"sender_id": edge.Null(e.SenderID),
+		"sender_id": edge.Null(e.SenderID), "before": notNil(e.Before), "after": notNil(e.After),
 	}
 }
+
+// notNil is a list that is no null in SQL.
+func notNil(sids []string) []string { return append([]string{}, sids...) }
 
 func (s *Store) record(ctx context.Context, tx pgx.Tx, e Entry) (send.Message, error) {
 	args := argsOf(e)

@@ -227,7 +227,8 @@ func later(a, b time.Time) time.Time {
 type text struct {
 	inbound.Listed
 
-	at time.Time
+	at            time.Time
+	before, after []string // SIDs of what the same person wrote before and after it, by Twilio's order
 }
 
 // missing returns what is not recorded, the oldest first. Whatever the database still has came before what it lost, and Twilio's order is
@@ -235,16 +236,20 @@ type text struct {
 // last word about consent would count as overtaken when the two clocks differ.
 func missing(listed []inbound.Listed, after time.Time) (all []text) {
 	slices.SortStableFunc(listed, func(a, b inbound.Listed) int { return b.SentAt.Compare(a.SentAt) }) // of one second as Twilio has them
-	recorded := map[string]bool{}
+	recorded, sids := map[string]bool{}, map[string][]string{}                                         // the newest first
 	for _, m := range listed {
 		switch {
 		case m.Recorded:
 			recorded[m.From] = true
 		case !recorded[m.From] && m.SentAt.Before(after):
-			all = append(all, text{Listed: m, at: after})
+			all = append(all, text{Listed: m, at: after, after: slices.Clone(sids[m.From])})
 		default:
-			all = append(all, text{Listed: m, at: m.SentAt})
+			all = append(all, text{Listed: m, at: m.SentAt, after: slices.Clone(sids[m.From])})
 		}
+		sids[m.From] = append(sids[m.From], m.SID)
+	}
+	for i, m := range all {
+		all[i].before = sids[m.From][len(m.after)+1:]
 	}
 	slices.Reverse(all)
 	return all
@@ -258,7 +263,7 @@ func (s *Service) record(ctx context.Context, m text) (bool, error) {
 	}
 	_, err = s.Inbound.RecordInbound(ctx, inbound.Inbound{
 		SID: m.SID, From: from, To: m.To, ServiceSID: m.ServiceSID, Body: m.Body, Segments: m.Segments, ReceivedAt: m.at,
-		CarrierAt: m.SentAt, DatedByCarrier: true, Account: m.Account, Ahead: true,
+		CarrierAt: m.SentAt, DatedByCarrier: true, Account: m.Account, Ahead: true, Before: m.before, After: m.after,
 	})
 	if errors.Is(err, senders.ErrUnknownSender) {
 		return false, nil

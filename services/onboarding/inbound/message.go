@@ -33,8 +33,11 @@ type Message struct {
 	Account string `json:"account_sid,omitempty"`
 	OrgID   string `json:"-"` // of its job
 	// Owner is the organisation that must own what it was sent to; empty where messaging alone says whose that is.
-	Owner  string `json:"-"`
-	Queued bool   `json:"-"` // whether its answer is left to the queue, for others of the same delivery wait behind it
+	Owner string `json:"-"`
+	// Before and After are SIDs of what the carrier lists of the same person before this message and after it.
+	Before []string `json:"-"`
+	After  []string `json:"-"`
+	Queued bool     `json:"-"` // whether its answer is left to the queue, for others of the same delivery wait behind it
 }
 
 // Late reports whether a message was found in Twilio's record of it because its webhook never came.

@@ -9,6 +9,7 @@ import (
 
 	"paceline.internal/platform/process"
 	"paceline.internal/platform/queue"
+	"paceline.internal/services/onboarding/conversation"
 	"paceline.internal/services/onboarding/people"
 )
 
@@ -169,6 +170,7 @@ func (in *Service) breakOff(ctx context.Context, sweep Sweep, cause error) error
 type stored struct {
 	message Message
 	job     queue.Enqueued
+	webhook bool // it came by its webhook, and is under way in its own job
 }
 
 // sweep stores what never came. Nothing is lost if it breaks off anywhere: the mark has not moved.
@@ -179,16 +181,17 @@ func (in *Service) sweep(ctx context.Context, sweep Sweep, now time.Time, interv
 		until = sweep.SweptUntil.Add(sweepWindow)
 	}
 	end := SweepEnd{SweptUntil: until}
-	missing, err := in.list(ctx, sweep, until, &end)
+	unheard, err := in.list(ctx, sweep, until, &end)
 	if err != nil {
 		return nil, end, err
 	}
 	var kept []stored
-	for _, m := range missing {
+	for _, m := range unheard {
 		m.OrgID = sweep.Sender.OrgID
 		job, err := in.keep(ctx, m)
 		if errors.Is(err, queue.ErrPayloadMismatch) {
-			continue // its webhook did come: it is under way in its own job
+			kept = append(kept, stored{message: m, webhook: true}) // its job answers it
+			continue
 		}
 		if err != nil {
 			return nil, end, fmt.Errorf("store a text that never came: %w", err)
@@ -217,8 +220,8 @@ func (in *Service) list(ctx context.Context, sweep Sweep, until time.Time, end *
 	if until.Before(since) {
 		return nil, fmt.Errorf("sweep: the clock stands before %s, until when it was swept", sweep.SweptUntil.Format(time.RFC3339))
 	}
-	span := Span{OrgID: sweep.Sender.OrgID, Since: since, Until: until, RecordedToo: sweep.again()}
-	var missing []Message
+	span := Span{OrgID: sweep.Sender.OrgID, Since: since, Until: until, RecordedToo: true}
+	var listed []Listed
 	for range sweepPages {
 		page, err := in.Carrier.ListInbound(ctx, span, next)
 		if err != nil {
@@ -226,15 +229,11 @@ func (in *Service) list(ctx context.Context, sweep Sweep, until time.Time, end *
 		}
 		process.Progress(ctx)
 		end.Listed += len(page.Messages)
-		for _, t := range page.Messages {
-			if !t.Recorded || span.RecordedToo && t.From != "" { // a release before gives no words of those
-				missing = append(missing, t.Message)
-			}
-		}
+		listed = append(listed, page.Messages...)
 		if next = page.Next; next == "" {
-			slices.Reverse(missing)
-			slices.SortStableFunc(missing, func(a, b Message) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
-			return missing, nil
+			slices.Reverse(listed)
+			slices.SortStableFunc(listed, func(a, b Listed) int { return a.ReceivedAt.Compare(b.ReceivedAt) })
+			return missing(listed, sweep.again()), nil
 		}
 		if err := in.Store.ExtendSweep(ctx, sweep, in.Now().Add(sweepLease)); err != nil {
 			return nil, err
@@ -243,13 +242,45 @@ func (in *Service) list(ctx context.Context, sweep Sweep, until time.Time, end *
 	return nil, fmt.Errorf("sweep: the list of texts has more than %d pages", sweepPages)
 }
 
+// missing returns the messages that are not recorded, or all with again, each with the others of the same person in the carrier's order.
+func missing(listed []Listed, again bool) (all []Message) {
+	of := map[string][]string{} // a person's SIDs
+	for _, m := range listed {
+		of[m.From] = append(of[m.From], m.SID)
+	}
+	seen := map[string]int{}
+	for _, m := range listed {
+		n := seen[m.From]
+		seen[m.From]++
+		if m.From == "" || m.Recorded && !again { // a release before gives no words of what is recorded
+			continue
+		}
+		m.Before, m.After = of[m.From][:n], of[m.From][n+1:]
+		all = append(all, m.Message)
+	}
+	return all
+}
+
+// recordInOrder has a message recorded that is under way in its own job, as the carrier lists it: its job may come after one that was said
+// later, and by another clock.
+func (in *Service) recordInOrder(ctx context.Context, m Message) error {
+	ctx, cancel := context.WithTimeout(ctx, inlineBudget)
+	defer cancel()
+	_, _, err := in.apply(ctx, &reply{Place: conversation.AnyPlace, Message: m})
+	return err
+}
+
 // answerAll has each message applied and answered at once. Those for which there is no time are left to the jobs' loop.
 func (in *Service) answerAll(ctx context.Context, kept []stored) {
 	for i, s := range kept {
 		process.Progress(ctx)
 		err := ctx.Err()
 		if err == nil {
-			err = in.answerInline(ctx, s.message, s.job)
+			if s.webhook {
+				err = in.recordInOrder(ctx, s.message)
+			} else {
+				err = in.answerInline(ctx, s.message, s.job)
+			}
 		}
 		if err != nil {
 			in.Log.WarnContext(ctx, "onboarding.late_text_left_to_loop", "job_id", s.job.ID, "left", len(kept)-i, "error", err)

@@ -250,7 +250,7 @@ func (c *Client) Record(
 		TwilioSid: m.SID, From: m.From, To: m.To, MessagingServiceSid: m.MessagingServiceSID, Body: m.Body,
 		Segments: bounded(m.Segments), Media: bounded(m.Media), OptOutType: m.OptOutType, ProfileId: from.Session.ProfileID,
 		ReceivedAt: timestamppb.New(received), DatedByCarrier: m.Late(), UnderstandsPreferences: true, Locale: from.Locale,
-		AccountSid: m.Account, OwnerOrgId: m.Owner,
+		AccountSid: m.Account, OwnerOrgId: m.Owner, ListedBefore: m.Before, ListedAfter: m.After,
 	})
 	switch reasonOf(err) {
 	case messagingv1.Reason_REASON_UNKNOWN_SENDER:

@@ -1215,7 +1215,12 @@ type RecordInboundRequest struct {
 	AccountSid string `protobuf:"bytes,15,opt,name=account_sid,json=accountSid,proto3" json:"account_sid,omitempty"`
 	// The organisation that the caller takes for the owner of an SMS: of another one's it is refused with UNKNOWN_SENDER, and nothing is
 	// recorded. Empty for whoever owns it.
-	OwnerOrgId    string `protobuf:"bytes,16,opt,name=owner_org_id,json=ownerOrgId,proto3" json:"owner_org_id,omitempty"`
+	OwnerOrgId string `protobuf:"bytes,16,opt,name=owner_org_id,json=ownerOrgId,proto3" json:"owner_org_id,omitempty"`
+	// The SIDs of what the carrier lists of the same person before this message, when it was found in that list. Of two messages that are
+	// listed, the list says which came first, and not when they reached us.
+	ListedBefore []string `protobuf:"bytes,17,rep,name=listed_before,json=listedBefore,proto3" json:"listed_before,omitempty"`
+	// The same after this message.
+	ListedAfter   []string `protobuf:"bytes,18,rep,name=listed_after,json=listedAfter,proto3" json:"listed_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1360,6 +1365,20 @@ func (x *RecordInboundRequest) GetOwnerOrgId() string {
 		return x.OwnerOrgId
 	}
 	return ""
+}
+
+func (x *RecordInboundRequest) GetListedBefore() []string {
+	if x != nil {
+		return x.ListedBefore
+	}
+	return nil
+}
+
+func (x *RecordInboundRequest) GetListedAfter() []string {
+	if x != nil {
+		return x.ListedAfter
+	}
+	return nil
 }
 
 // RecordInboundResponse is the stored message and its effect on consent, the same on every repeat.
@@ -5397,7 +5416,7 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"0\n" +
 	"\x14RecordStatusResponse\x12\x18\n" +
-	"\amatched\x18\x01 \x01(\bR\amatched\"\xa6\x04\n" +
+	"\amatched\x18\x01 \x01(\bR\amatched\"\xee\x04\n" +
 	"\x14RecordInboundRequest\x12\x1d\n" +
 	"\n" +
 	"twilio_sid\x18\x01 \x01(\tR\ttwilioSid\x12\x12\n" +
@@ -5421,7 +5440,9 @@ const file_paceline_messaging_v1_messaging_proto_rawDesc = "" +
 	"\vaccount_sid\x18\x0f \x01(\tR\n" +
 	"accountSid\x12 \n" +
 	"\fowner_org_id\x18\x10 \x01(\tR\n" +
-	"ownerOrgId\"\xe9\x02\n" +
+	"ownerOrgId\x12#\n" +
+	"\rlisted_before\x18\x11 \x03(\tR\flistedBefore\x12!\n" +
+	"\flisted_after\x18\x12 \x03(\tR\vlistedAfter\"\xe9\x02\n" +
 	"\x15RecordInboundResponse\x128\n" +
 	"\amessage\x18\x01 \x01(\v2\x1e.paceline.messaging.v1.MessageR\amessage\x12K\n" +
 	"\x0econsent_effect\x18\x02 \x01(\x0e2$.paceline.messaging.v1.ConsentEffectR\rconsentEffect\x12\x15\n" +
