@@ -183,7 +183,7 @@ As an administrator of the server: create role paceline_backup login replication
   host replication paceline_backup 127.0.0.1/32 scram-sha-256
 Then give --onboarding postgres://paceline_backup:...@HOST/postgres (and --messaging, where that is another server).
 A managed service makes its own backups and lets nobody replicate: switch its point-in-time recovery on for both databases, restore with its
-console to the same instant, and then run paceline settle. With archiving by pgBackRest, WAL-G or Barman restore by these.`
+console, and then run paceline settle. With archiving by pgBackRest, WAL-G or Barman restore by these.`
 
 // mayReplicate says what to do when the login may not replicate.
 func mayReplicate(ctx context.Context, as, system string) (err error) {

@@ -118,7 +118,9 @@ func (r *rehearsal) keepWAL(t *testing.T, name string, server *embeddedpg.Server
 	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) { // the server's user reads it
 		require.NoError(t, os.Chmod(up, 0o755))
 	}
-	cmd := exec.CommandContext(t.Context(), program, "--dbname="+server.URL("postgres", "postgres"), "--directory="+dir, "--synchronous")
+	of, slot := "--dbname="+server.URL("postgres", "postgres"), "--slot=paceline"
+	require.NoError(t, exec.CommandContext(t.Context(), program, of, slot, "--create-slot").Run())
+	cmd := exec.CommandContext(t.Context(), program, of, slot, "--directory="+dir, "--synchronous")
 	cmd.Stderr = new(bytes.Buffer)
 	require.NoError(t, cmd.Start())
 	r.wal[name], r.received = dir, append(r.received, cmd)
