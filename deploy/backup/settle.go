@@ -115,12 +115,9 @@ func (w *work) open(ctx context.Context) error {
 	now := w.Now()
 	r := restores.Restore{ID: uuid.New(), BeganAt: now, OnboardingSince: w.Since, MessagingSince: w.Since}
 	if w.Since.IsZero() {
-		if r.OnboardingSince, err = last(ctx, w.Onboarding, now); err == nil {
-			r.MessagingSince, err = last(ctx, w.Messaging, now)
+		if r.OnboardingSince, r.MessagingSince, err = w.last(ctx, now); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return err
 	}
 	if err := store.Begin(ctx, r); err != nil {
 		return err
@@ -132,13 +129,31 @@ func (w *work) open(ctx context.Context) error {
 	return err
 }
 
-// last returns the last instant that a database has. A service that runs on it has counted on; beats of another history are of before.
-func last(ctx context.Context, db postgres.DB, now time.Time) (time.Time, error) {
-	point, err := history.At(ctx, db, now)
-	if err == nil && point.Noted && point.Beating {
+// looks is the pause between two looks for beats.
+const looks = 3 * history.Every
+
+// last returns the last instants that the databases have. A service that runs on one has counted on; beats of another history are of before.
+func (w *work) last(ctx context.Context, now time.Time) (onboarding, messaging time.Time, err error) {
+	o, m, err := w.points(ctx, now)
+	if err != nil || !o.Noted && !m.Noted {
+		return o.Last, m.Last, err
+	}
+	if err := rest(ctx, looks); err != nil {
+		return onboarding, messaging, err
+	}
+	later, newer, err := w.points(ctx, now)
+	if err == nil && (o.Noted && later.Written.After(o.Written) || m.Noted && newer.Written.After(m.Written)) {
 		err = ErrRunning
 	}
-	return point.Last, err
+	return o.Last, m.Last, err
+}
+
+func (w *work) points(ctx context.Context, now time.Time) (onboarding, messaging history.Point, err error) {
+	onboarding, err = history.At(ctx, w.Onboarding, now)
+	if err == nil {
+		messaging, err = history.At(ctx, w.Messaging, now)
+	}
+	return onboarding, messaging, err
 }
 
 // stop has nothing sent, and what Twilio has read again. Every statement may be repeated. What keeps messages from being sent comes first.

@@ -139,7 +139,10 @@ func (r *rehearsal) goOn(t *testing.T, to [2]int) {
 	r.replies.says(t, r.replies.greets)
 	r.replies.reaches(t, atExplanation)
 	r.middle.activate(t)
-	r.middle.hears(t, 1)
+	r.until(t, "its opening is noted", func() bool {
+		return count(t, r.onboarding, `select count(*) from session_transitions t join conversation_sessions s on s.id = t.session_id
+			where s.profile_id = $1 and t.kind = 'sent'`, r.middle.id) == 1
+	})
 	r.idle(t)
 	instants[2] = r.now(t)
 	r.burst.hears(t, 4)
@@ -195,18 +198,18 @@ func (r *rehearsal) now(t *testing.T) (at time.Time) {
 	return at
 }
 
-// settle is killed once before anything runs, and once more while it waits.
+// settle is killed before the services run, and goes on once they do.
 func (r *rehearsal) settle(t *testing.T) {
 	t.Helper()
 	var said bytes.Buffer
 	s := backup.Settling{
-		Onboarding: r.onboarding, Messaging: r.messaging, Calendar: rules.DefaultConfig().Calendar, Grace: 2 * time.Minute, Poll: 20 * time.Millisecond,
+		Onboarding: r.onboarding, Messaging: r.messaging, Calendar: rules.DefaultConfig().Calendar, Grace: 5 * time.Minute, Poll: 20 * time.Millisecond,
 		Now: r.clock.Now, Out: &said,
 	}
-	killed, kill := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer kill()
-	require.ErrorIs(t, s.Run(killed), context.DeadlineExceeded)
-	require.Contains(t, said.String(), "waits for the services")
+	killed, kill := context.WithCancel(t.Context())
+	s.Out = &killer{kill: kill}
+	require.ErrorIs(t, s.Run(killed), context.Canceled)
+	s.Out = &said
 	r.start(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(t.Context()) }()
@@ -226,6 +229,17 @@ func (r *rehearsal) settle(t *testing.T) {
 	require.ErrorIs(t, s.Run(t.Context()), backup.ErrRunning, "there is nothing to settle")
 }
 
+// killer ends a settle that waits.
+type killer struct{ kill func() }
+
+// Write implements io.Writer.
+func (k *killer) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("waits for the services")) {
+		k.kill()
+	}
+	return len(p), nil
+}
+
 // check brings the conversations to their end.
 func (r *rehearsal) check(t *testing.T, to [2]int) {
 	t.Helper()
@@ -235,7 +249,7 @@ func (r *rehearsal) check(t *testing.T, to [2]int) {
 	}
 	require.Equal(t, len(held), count(t, r.onboarding, `select count(*) from profiles where hold and hold_reason like $1 and id = any($2)`,
 		backup.Reason+": %", held))
-	require.Equal(t, len(held), count(t, r.onboarding, `select count(*) from profiles where hold`))
+	require.Equal(t, len(held), count(t, r.onboarding, `select count(*) from profiles where hold`), "somebody else is held")
 	require.Equal(t, 1, count(t, r.messaging, `select count(*) from consents where phone = $1 and state = 'opted_out'`, r.stops.phone))
 	require.Equal(t, 1, count(t, r.messaging, `select count(*) from consents where phone = $1 and state = 'opted_in'`, r.lasts.phone))
 	r.stops.requireHeard(t, opening, confirmed)

@@ -81,18 +81,22 @@ type Point struct {
 	Last time.Time
 	// Noted says that a process has noted the name of this history: it is no new one.
 	Noted bool
-	// Beating says that a process has counted within the last seconds.
-	Beating bool
+	// Written is the time of the newest beat by the database's clock; zero without any. It moves while a process runs on the database.
+	Written time.Time
 }
 
 const sqlPoint = `
 select coalesce((` + sqlLast + `), (select max(noticed_at) from histories), @now), exists (select from histories where name = current_history()),
-	coalesce((select max(written) from beats) > clock_timestamp() - interval '5 seconds', false)`
+	(select max(written) from beats)`
 
 // At returns the place of a database in its history.
 func At(ctx context.Context, db postgres.DB, now time.Time) (p Point, err error) {
-	if err := db.QueryRow(ctx, sqlPoint, postgres.Args{"now": now}).Scan(&p.Last, &p.Noted, &p.Beating); err != nil {
+	var written *time.Time
+	if err := db.QueryRow(ctx, sqlPoint, postgres.Args{"now": now}).Scan(&p.Last, &p.Noted, &written); err != nil {
 		return Point{}, fmt.Errorf("history: %w", err)
+	}
+	if written != nil {
+		p.Written = *written
 	}
 	if p.Last.After(now) {
 		p.Last = now
