@@ -12,9 +12,10 @@ import (
 // ChildConfig describes a child process.
 type ChildConfig struct {
 	Name    string
-	Command []string          // the program and its arguments
-	Environ map[string]string // all of it: nothing is inherited
-	Log     string            // the file that its output is added to
+	Command []string            // the program and its arguments
+	Environ map[string]string   // all of it: nothing is inherited
+	Log     string              // the file that its output is added to
+	As      *syscall.Credential // nil: our own user
 }
 
 // Child is a process that we started. On Linux it never outlives us, however we end; elsewhere it is the caller who kills it.
@@ -36,7 +37,7 @@ func StartChild(cfg ChildConfig) (*Child, error) {
 	defer func() { _ = log.Close() }()                      // the child has its own
 	cmd := exec.Command(cfg.Command[0], cfg.Command[1:]...) //nolint:noctx,gosec // its end is Kill; the command is our own
 	cmd.Env, cmd.Stdout, cmd.Stderr = lines(cfg.Environ), log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: cfg.As}
 	dieWithParent(cmd.SysProcAttr)
 	c := &Child{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)

@@ -58,6 +58,18 @@ func machine(mirror string) finder {
 	}
 }
 
+// Programs returns the folder of the server programs that are installed on this machine, or ErrNoServer.
+func Programs() (string, error) {
+	bins, err := machine("").installed()
+	if err == nil && len(bins) == 0 {
+		err = ErrNoServer
+	}
+	if err != nil {
+		return "", err
+	}
+	return bins[0], nil
+}
+
 // find returns the folder of the programs to run data with: the first found, or, when data exists already, the first of
 // the same major version, for PostgreSQL does not read another version's data.
 func (f finder) find(ctx context.Context, data string) (string, error) {

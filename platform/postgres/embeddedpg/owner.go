@@ -46,6 +46,12 @@ func serverOwner(data string) (owner, error) {
 	return owner{}, errors.New("embedded postgres: PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
 }
 
+// Unprivileged returns whom a server program has to run as: nil for ourselves, or another user when we are root.
+func Unprivileged() (*syscall.Credential, error) {
+	o, err := serverOwner("")
+	return o.credential, err
+}
+
 // own hands a folder that we made to the server's user.
 func (o owner) own(dir string) error {
 	if o.credential == nil {

@@ -16,9 +16,14 @@ import (
 // the service's statements (postgres.RolesOf), and no other role but the superuser can connect to that database. URL(name, name)
 // reaches it to migrate, URL(name, Serving(name)) to serve.
 func (c *Server) EnsureService(ctx context.Context, name string) error {
+	return EnsureServiceAt(ctx, func(database string) string { return c.URL(database, superuser) }, name)
+}
+
+// EnsureServiceAt is EnsureService at a server of others; at is the URL by which its superuser reaches a database.
+func EnsureServiceAt(ctx context.Context, at func(database string) string, name string) error {
 	quoted, serving, roles := pgx.Identifier{name}.Sanitize(), pgx.Identifier{Serving(name)}.Sanitize(), postgres.RolesOf(name)
 	tenant, worker := pgx.Identifier{roles.Tenant}.Sanitize(), pgx.Identifier{roles.Worker}.Sanitize()
-	err := c.exec(ctx, superuser, []statement{
+	err := run(ctx, at(superuser), []statement{
 		{sql: "create role " + quoted + " login nosuperuser nocreatedb nocreaterole", unless: codeDuplicateObject},
 		{sql: "create role " + serving + " login nosuperuser nocreatedb nocreaterole", unless: codeDuplicateObject},
 		{sql: "create role " + tenant + " nologin", unless: codeDuplicateObject},
@@ -31,7 +36,7 @@ func (c *Server) EnsureService(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("embedded postgres: service %s: %w", name, err)
 	}
-	err = c.exec(ctx, name, []statement{ // before version 15 every role may create tables in the schema public
+	err = run(ctx, at(name), []statement{ // before version 15 every role may create tables in the schema public
 		{sql: "revoke all on schema public from public"},
 		{sql: "grant all on schema public to " + quoted},
 	})
@@ -56,9 +61,9 @@ type statement struct {
 	unless string // the SQLSTATE that means there is nothing to do
 }
 
-// exec runs the statements on one connection of the superuser, each in its own transaction.
-func (c *Server) exec(ctx context.Context, database string, statements []statement) (err error) {
-	conn, err := pgx.Connect(ctx, c.URL(database, superuser))
+// run runs the statements on one connection, each in its own transaction.
+func run(ctx context.Context, url string, statements []statement) (err error) {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -91,14 +91,14 @@ func (c *Server) Backup(ctx context.Context, of *Server, options ...string) erro
 
 // Unfollow cuts a standby off from what it follows: it gets no further commits.
 func (c *Server) Unfollow(ctx context.Context) error {
-	return c.exec(ctx, superuser, []statement{
+	return run(ctx, c.URL(superuser, superuser), []statement{
 		{sql: "alter system set primary_conninfo = ''"}, {sql: "select pg_reload_conf()"},
 	})
 }
 
 // Promote makes a standby a primary, and returns when it takes writes.
 func (c *Server) Promote(ctx context.Context) error {
-	return c.exec(ctx, superuser, []statement{{sql: "select pg_promote()"}})
+	return run(ctx, c.URL(superuser, superuser), []statement{{sql: "select pg_promote()"}})
 }
 
 // CaughtUp waits until a standby has replayed all that another server has committed so far.
