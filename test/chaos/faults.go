@@ -40,7 +40,7 @@ var (
 		publish: 75, deliver: 35, create: 17, fate: 60, callback: 20, once: true,
 		lateAlarm: 2 * time.Second, repeatedAlarm: 10 * time.Second, lateReceipt: 5 * time.Second,
 	}
-	// never is for a rollout, which alone is to blame for what is refused or late.
+	// never is for a rollout and a failover, which alone are to blame for what is refused or late.
 	never = odds{
 		publish: math.MaxInt32, deliver: math.MaxInt32, create: math.MaxInt32, fate: math.MaxInt32, callback: math.MaxInt32, once: true,
 		lateAlarm: time.Millisecond, repeatedAlarm: time.Millisecond, lateReceipt: time.Millisecond,

@@ -37,13 +37,14 @@ type Processes struct {
 	Clock   clock.Clock       // the machine's: real processes know no other
 	Tell    func(line string) // told what happens
 
-	soak  *Soak  // nil when people or devices take part
-	goals *Goals // nil when people or Kapso take part
+	soak     *Soak  // nil when people or devices take part
+	goals    *Goals // nil when people or Kapso take part
+	failover *fault // nil where one server serves
 }
 
 // replicas returns how many processes of each service there are.
 func (p Processes) replicas() int {
-	if p.goals != nil {
+	if p.goals != nil || p.failover != nil {
 		return 2
 	}
 	return max(1, p.Replicas)
@@ -134,9 +135,12 @@ func (s *site) play(ctx context.Context) (Report, error) {
 		silent.Go(func() { s.goals.cut(ctx, s.cfg.Duration) })
 	}
 	var killed error
-	if s.cfg.RollEvery > 0 {
+	switch {
+	case s.cfg.failover != nil:
+		killed = s.fail(ctx, s.cfg.Duration)
+	case s.cfg.RollEvery > 0:
 		killed = s.roll(ctx, s.cfg.Duration)
-	} else {
+	default:
 		killed = s.kill(ctx, s.cfg.Duration)
 	}
 	silent.Wait()
@@ -222,6 +226,9 @@ func (s *site) examine(ctx context.Context, total, settled time.Duration) (Repor
 	s.measureSilences(&r)
 	s.measureRecovery(&r)
 	s.measureRollout(&r)
+	if err := s.measureFailover(ctx); err != nil {
+		return r, err
+	}
 	if s.goals != nil {
 		if err := s.examineGoals(ctx, &r); err != nil {
 			return r, err

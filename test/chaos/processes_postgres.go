@@ -70,24 +70,32 @@ func (p *privatePostgres) examine(ctx context.Context) (err error) {
 // kill ends the postmaster and every one of its children with SIGKILL. A child that is born in this instant sees by itself
 // that its parent has gone.
 func (p *privatePostgres) kill() error {
-	postmaster, err := p.postmaster()
-	if err != nil {
+	if err := signalServer(filepath.Join(p.dir, "data"), syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill Postgres: %w", err)
-	}
-	children := childrenOf(postmaster)
-	if err := syscall.Kill(postmaster, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill Postgres: %w", err)
-	}
-	for _, child := range children {
-		_ = syscall.Kill(child, syscall.SIGKILL) // it may have ended with its parent
 	}
 	<-p.server.Done()
 	return nil
 }
 
-// postmaster is the server's first process, as it wrote down itself.
-func (p *privatePostgres) postmaster() (int, error) {
-	content, err := os.ReadFile(filepath.Join(p.dir, "data", "postmaster.pid"))
+// signalServer tells the postmaster of a data folder something, and then every one of its children.
+func signalServer(data string, signal syscall.Signal) error {
+	postmaster, err := postmasterOf(data)
+	if err != nil {
+		return err
+	}
+	children := childrenOf(postmaster)
+	if err := syscall.Kill(postmaster, signal); err != nil {
+		return err
+	}
+	for _, child := range children {
+		_ = syscall.Kill(child, signal) // it may have ended with its parent
+	}
+	return nil
+}
+
+// postmasterOf is the first process of a server, as it wrote down itself.
+func postmasterOf(data string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
 		return 0, err
 	}

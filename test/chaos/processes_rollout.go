@@ -72,7 +72,7 @@ func (s *site) replace(ctx context.Context, name string, i int) error {
 }
 
 func (s *site) measureRollout(r *Report) {
-	if s.front == nil {
+	if s.cfg.RollEvery == 0 {
 		return
 	}
 	r.Rollout = &Rollout{Replicas: len(s.replicas), Replaced: s.rollout.replaced, Requests: s.front.requests.Load(), Refused: s.front.counts()}

@@ -31,6 +31,7 @@ type site struct {
 
 	leave     context.CancelFunc // of the population
 	postgres  *privatePostgres
+	cluster   *cluster                     // behind postgres, in a run with a failover
 	addresses stack.Addresses              // where the services are called
 	replicas  []stack.Addresses            // where they listen
 	balancers map[string]*wire.Wire        // between the two by service, where there are several replicas or one is replaced
@@ -48,8 +49,11 @@ type site struct {
 	watchers sync.WaitGroup // of outages and silences
 }
 
-// upBound limits the time until everything serves for the first time.
-const upBound = time.Minute
+// upBound limits the time until everything serves for the first time, clusterUpBound that of a run with two servers.
+const (
+	upBound        = time.Minute
+	clusterUpBound = bootBound + upBound
+)
 
 // open brings everything up. What has been started is in the site also after an error, to be closed.
 func (p Processes) open(ctx context.Context) (*site, error) {
@@ -62,7 +66,11 @@ func (p Processes) open(ctx context.Context) (*site, error) {
 	if p.goals != nil {
 		s.goals = newErrands(*p.goals, s.population)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, upBound, errors.New("the processes did not come up"))
+	bound := upBound
+	if p.failover != nil {
+		bound = clusterUpBound
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errors.New("the processes did not come up"))
 	defer cancel()
 	for _, stage := range []func(context.Context) error{
 		s.openFolder, s.openAddresses, s.playVendors, s.openPostgres, s.openServices, s.openSoak, s.openGoals,
@@ -100,13 +108,14 @@ func (s *site) openAddresses(ctx context.Context) error {
 	}
 	s.spare, s.replicas = s.replicas[len(s.replicas)-1], s.replicas[:len(s.replicas)-1]
 	s.addresses = s.replicas[0]
-	if len(s.replicas) == 1 && s.cfg.RollEvery == 0 {
+	fronted := s.cfg.RollEvery > 0 || s.cfg.failover != nil // by what counts requests
+	if len(s.replicas) == 1 && !fronted {
 		return nil
 	}
 	for service, called := range map[string]*string{
 		stack.Gateway: &s.addresses.Gateway, stack.Onboarding: &s.addresses.Onboarding, stack.Messaging: &s.addresses.Messaging,
 	} {
-		if service == stack.Gateway && s.cfg.RollEvery > 0 {
+		if service == stack.Gateway && fronted {
 			if s.front, err = openFront(ctx, s.listening(service)); err != nil {
 				return err
 			}
@@ -147,13 +156,16 @@ func (s *site) playVendors(ctx context.Context) error {
 	if err := s.wireVendors(ctx, &cfg); err != nil {
 		return err
 	}
-	if s.cfg.RollEvery > 0 {
+	if s.cfg.RollEvery > 0 || s.cfg.failover != nil {
 		return s.openVendors(ctx, cfg, never)
 	}
 	return s.openVendors(ctx, cfg, seldom)
 }
 
 func (s *site) openPostgres(ctx context.Context) (err error) {
+	if s.cfg.failover != nil {
+		return s.openCluster(ctx)
+	}
 	s.postgres, err = startPostgres(ctx, filepath.Join(s.dir, "pg"))
 	return err
 }
@@ -295,6 +307,9 @@ func (s *site) close() error {
 	}
 	if s.postgres != nil {
 		problems = append(problems, s.postgres.stop(ctx))
+	}
+	if s.cluster != nil {
+		problems = append(problems, s.cluster.close())
 	}
 	problems = append(problems, s.still(ctx))
 	s.api.HTTP.CloseIdleConnections()

@@ -63,6 +63,26 @@ func (r *recorder) note(t observation) {
 	r.record = append(r.record, t)
 }
 
+// underWay bounds the time for which a text that was claimed before a fault may reach Twilio after it.
+const underWay = 3 * time.Second
+
+// pauseAfter returns the time from a fault to the end of the longest pause between two texts that it may have made; 0 when no text came
+// after it.
+func (r *recorder) pauseAfter(fault time.Time) (ended time.Duration) {
+	var last time.Time
+	var longest time.Duration
+	for _, t := range r.observations() {
+		if t.kind != textTaken {
+			continue
+		}
+		if t.at.After(fault) && last.Before(fault.Add(underWay)) && t.at.Sub(last) > longest {
+			longest, ended = t.at.Sub(last), t.at.Sub(fault)
+		}
+		last = t.at
+	}
+	return ended
+}
+
 // texts returns what Twilio took, in its order.
 func (r *recorder) texts() []twilio.Message {
 	var texts []twilio.Message

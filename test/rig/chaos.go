@@ -28,6 +28,9 @@ type chaosCommand struct {
 	Devices      int           `default:"1000" help:"With --goals: how many devices are connected."`
 	CutEvery     time.Duration `default:"2s" help:"With --goals: how often connections of devices are cut, on average; 0s never."`
 	Cancel       float64       `help:"With --goals: the share of goals that are cancelled while their callback is under way."`
+	Failover     bool          `help:"Two Postgres servers under Patroni, and a failover in each of five trials, with two real processes of each service."`
+	Asynchronous bool          `help:"With --failover: the standby does not confirm commits, and some are lost."`
+	Trials       []chaos.Trial `help:"With --failover: only these of kill, freeze, partition, switchover, standby-lost."`
 	Seed         *uint64       `help:"Makes the plan of the run. Default: random, and printed."`
 	KillEvery    time.Duration `default:"2s" help:"With --processes: how often a process is killed, on average; 0s never."`
 	SilenceEvery time.Duration `default:"10s" help:"With --processes: from the recovery from a silence to the next, on average; 0s has none."`
@@ -62,6 +65,15 @@ or Postgres is killed with SIGKILL, those that hold devices included. In the end
 wrote down, or have failed with a reason that is true. --cancel 1 has every goal cancelled while its callback is under way, and compares
 the answers with what ran. --duration, --kill-every, --settle and --seed are as with --processes.
 
+With --failover two Postgres servers of this machine run under Patroni with etcd, behind HAProxy, which leads to the primary, and two
+processes of each service use them. One fault is made after a third of --duration: kill is SIGKILL of the primary and its Patroni,
+freeze is SIGSTOP of both, partition cuts it off from etcd, switchover is ordered from Patroni, standby-lost is SIGKILL of the standby.
+Each trial has servers and processes of its own, and prints a line: how long after the fault texts went on, how many requests were refused
+meanwhile, and what was broken. A primary that is gone is replaced after about 20 s (Patroni's ttl), and texts go on some
+13 s later, when Twilio's record has been read back. With --asynchronous the standby gets nothing for 5 s before a fault that loses
+commits: what the host application had written then is lost and not counted, people get no text twice or after their STOP all the same.
+It needs Debian's packages patroni, etcd-server, haproxy and postgresql.
+
 The variables ALARM_RELAY_INTERVAL, ALARM_OVERDUE_GRACE, SEND_LEASE, TWILIO_TIMEOUT and RECONCILE_INTERVAL are shortened, with --goals
 RUN_LEASE and QSTASH_RETRY_DELAY as well, and printed; those that are set in the environment are left as they are. So is ALARMS, the engine
 of alarms of --processes, which is qstash.
@@ -82,6 +94,8 @@ func (c *chaosCommand) Run(ctx context.Context, t terminal) error {
 	switch {
 	case c.Goals != 0:
 		return c.goals(ctx, t, seed)
+	case c.Failover:
+		return c.failover(ctx, t, seed)
 	case c.Processes:
 		return c.processes(ctx, t, seed)
 	}
@@ -117,6 +131,27 @@ func (c *chaosCommand) goals(ctx context.Context, t terminal, seed uint64) error
 	return t.judge(&report, report.Kept)
 }
 
+// failover prints a table, and then what was broken.
+func (c *chaosCommand) failover(ctx context.Context, t terminal, seed uint64) error {
+	p, err := c.killed(t, seed, chaos.Knobs())
+	if err != nil {
+		return err
+	}
+	p.Sessions, p.KillEvery, p.Gap = cmp.Or(c.Sessions, failedOver), 0, c.Gap
+	report, err := chaos.Failover{Processes: p, Trials: c.Trials, Asynchronous: c.Asynchronous}.Run(ctx, t.out)
+	if err != nil || report.Kept {
+		return err
+	}
+	for _, one := range report.Trials {
+		for _, broken := range one.Report.Broken {
+			if _, err := fmt.Fprintf(t.out, "%s: %s; see %s\n", one.Trial, broken, one.Report.Folder); err != nil {
+				return err
+			}
+		}
+	}
+	return errBroken
+}
+
 // killed are processes that are killed. The environment of the user goes before the knobs.
 func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) (chaos.Processes, error) {
 	program, err := os.Executable()
@@ -137,3 +172,6 @@ func (c *chaosCommand) killed(t terminal, seed uint64, knobs map[string]string) 
 
 // driven is the number of people who take part in a run of processes by default.
 const driven = 150
+
+// failedOver is that of a run with a failover: two servers and six processes leave less of the machine to them.
+const failedOver = 60
