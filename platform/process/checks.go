@@ -70,6 +70,19 @@ func LookAtConnections(ctx context.Context, pool *postgres.Pool, replicas, liste
 	return said, err
 }
 
+// LookAtFailover is a Look at what a failover of the database would lose: a warning when it is something, or when connections would not
+// find the new primary.
+func LookAtFailover(ctx context.Context, pool *postgres.Pool) (string, error) {
+	said, err := pool.SafeFailover(ctx)
+	switch {
+	case errors.Is(err, postgres.ErrFailover):
+		err = &Warning{Cause: err}
+	case err != nil:
+		err = AfterDatabase(err)
+	}
+	return said, err
+}
+
 func judgeSkew(skew time.Duration) (string, error) {
 	said := fmt.Sprintf("the database's clock is %s off ours", skew.Round(time.Millisecond))
 	switch {

@@ -58,6 +58,9 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "set CONSENT_RETENTION=43800h or longer, the others to 9600h or longer; docs/security-and-privacy.md, What a claim may ask for",
 		},
 		process.Check{
+			Name: "failover", Look: about(lookAtFailover), Mend: "do what it says; docs/deploy.md, Failover",
+		},
+		process.Check{
 			Name: "clock", Look: about(lookAtClock),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
@@ -226,6 +229,16 @@ func (c *Config) logShortConsent(ctx context.Context, log *slog.Logger) {
 	for _, why := range shortConsent(*c) {
 		log.WarnContext(ctx, "consent.kept_too_short", "why", why)
 	}
+}
+
+// lookAtFailover asks what the database would lose.
+func lookAtFailover(ctx context.Context, cfg Config) (string, error) {
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
+	if err != nil {
+		return "", process.AfterDatabase(err)
+	}
+	defer pool.Close()
+	return process.LookAtFailover(ctx, pool)
 }
 
 // lookAtClock compares the database's clock with ours.

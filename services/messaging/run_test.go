@@ -342,6 +342,7 @@ func TestDoctor(t *testing.T) {
 		require.Contains(t, said, "ok      database       reachable, schema version 43")
 		require.Contains(t, said, "ok      connections    2 processes have up to ")
 		require.Contains(t, said, "ok      evidence       the consent ledgers are anchored every 1h0m0s in ")
+		require.Contains(t, said, "ok      failover       no standby follows this server")
 		require.Contains(t, said, "ok      clock          the database's clock is ")
 		require.Contains(t, said, "ok      callbacks      to https://paceline.example")
 		require.Contains(t, said, "ok      twilio         the credentials are good and the number is the account's")

@@ -191,6 +191,7 @@ ok +database +schema version \d+
 ok +time zones +the newest people have one, or their organisation has
 ok +activation flow +none: .*
 ok +connections +2 processes have up to \d+ connections each, and the server has \d+ for them
+ok +failover +no standby follows this server
 ok +clock +the database's clock is .* off ours
 ok +qstash +the token is accepted at .*
 ok +alarms +ALARMS=qstash; the database has 0 that are due later, and 0 that are due
@@ -367,7 +368,7 @@ ok +kept +timelines and audit are kept for 9600h0m0s or longer
 				environ["ONBOARDING_DATABASE_URL"] = "postgres://unknown:wr0ng@127.0.0.1:1/onboarding"
 			},
 			want: `(?m)^failed +connections +not looked at: .*\n +to mend: mend what is wrong with the database, above
-failed +clock +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,
+failed +failover +not looked at: .*\n +to mend: mend what is wrong with the database, above$`,
 		},
 	} {
 		onboardingtest.Subtest(t, "Sees"+name, newWorld, func(t *testing.T, w *world) {

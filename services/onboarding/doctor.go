@@ -66,6 +66,9 @@ func Doctor(ctx context.Context, cfg Config) process.Findings {
 			Mend: "raise the server's max_connections, lower DATABASE_CONNECTIONS, or put a pooler before it; docs/deploy.md, Connections",
 		},
 		{
+			Name: "failover", Look: about(lookAtFailover), Mend: "do what it says; docs/deploy.md, Failover",
+		},
+		{
 			Name: "clock", Look: about(lookAtClock),
 			Mend: "synchronise this host and that of the database with NTP: the pauses between texts are as right as the clocks",
 		},
@@ -266,6 +269,16 @@ func lookAtConnections(ctx context.Context, cfg Config) (string, error) {
 	}
 	defer pool.Close()
 	return process.LookAtConnections(ctx, pool, cfg.Connections.Replicas, listeners)
+}
+
+// lookAtFailover asks what the database would lose.
+func lookAtFailover(ctx context.Context, cfg Config) (string, error) {
+	pool, err := postgres.OpenFor(ctx, name, cfg.database())
+	if err != nil {
+		return "", process.AfterDatabase(err)
+	}
+	defer pool.Close()
+	return process.LookAtFailover(ctx, pool)
 }
 
 // lookAtClock compares the database's clock with ours.

@@ -1,0 +1,76 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"paceline.internal/platform/postgres"
+	"paceline.internal/platform/postgres/embeddedpg"
+	"paceline.internal/platform/postgres/pgtest"
+)
+
+// TestSafeFailover asks a real primary, as a login without rights, while its settings change.
+func TestSafeFailover(t *testing.T) {
+	t.Parallel()
+	primary, standby := pgtest.Pair(t)
+	require.NoError(t, primary.EnsureService(t.Context(), "notes"))
+	require.NoError(t, standby.CaughtUp(t.Context(), primary))
+	admin, err := pgx.Connect(t.Context(), primary.URL("postgres", "postgres"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, admin.Close(t.Context())) }()
+	alone, hosts := primary.URL("notes", embeddedpg.Serving("notes")), ","+standby.Host()+"&port=5432,5432"
+	several := strings.Replace(alone, "&port=5432", hosts, 1)
+	const names = "alter system set synchronous_standby_names = 'walreceiver'"
+	const waits = "alter database notes set synchronous_commit = 'on'" // the server's command line says off
+	for _, tt := range []struct {
+		name string
+		sql  []string // stays for the rows below
+		url  string
+		want []string
+		safe string
+	}{
+		{name: "AnAsynchronousStandby", url: alone, want: []string{"a standby follows and no commit waits", "synchronous_commit is off"}},
+		{name: "CommitsThatWaitForNone", sql: []string{names}, url: alone, want: []string{"synchronous_commit is off, so commits wait for no standby"}},
+		{name: "ALoginThatDoesNotWait", sql: []string{waits}, url: alone + "&synchronous_commit=local", want: []string{"synchronous_commit is local"}},
+		{name: "ASynchronousStandby", url: alone, safe: "1 standbys follow, and commits wait for walreceiver"},
+		{name: "HostsOfWhichAnyIsTaken", url: several, want: []string{"names 2 hosts, of which the first that answers is used, also a standby: add target_session_attrs=read-write"}},
+		{name: "HostsOfWhichThePrimaryIsTaken", url: several + "&target_session_attrs=read-write", safe: "1 standbys follow"},
+	} {
+		for _, sql := range append(tt.sql, "select pg_reload_conf()") {
+			_, err := admin.Exec(t.Context(), sql)
+			require.NoError(t, err)
+		}
+		require.EventuallyWithT(t, func(c *assert.CollectT) { // a reload takes its time
+			said, err := safeFailover(t, tt.url)
+			if tt.safe != "" {
+				assert.NoError(c, err, tt.name)
+				assert.Contains(c, said, tt.safe, tt.name)
+				return
+			}
+			if assert.ErrorIs(c, err, postgres.ErrFailover, tt.name) {
+				assert.Len(c, strings.Split(err.Error(), "; "), len(tt.want), tt.name)
+			}
+			for _, want := range tt.want {
+				assert.ErrorContains(c, err, want, tt.name)
+			}
+		}, 20*time.Second, 100*time.Millisecond)
+	}
+	require.NoError(t, standby.Stop(t.Context()))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		_, err := safeFailover(t, alone)
+		assert.ErrorContains(c, err, "commits wait for the standby walreceiver, and none follows")
+	}, 20*time.Second, 100*time.Millisecond)
+}
+
+func safeFailover(t *testing.T, url string) (string, error) {
+	t.Helper()
+	pool, err := postgres.OpenFor(t.Context(), "notes", postgres.Config{URL: url, MaxConns: 1})
+	require.NoError(t, err)
+	defer pool.Close()
+	return pool.SafeFailover(t.Context())
+}
